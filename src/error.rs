@@ -1,0 +1,550 @@
+//! Every way an operation can end other than well, told apart by who can mend it.
+//!
+//! [`LockError`], [`ExtendError`] and [`UnlockError`] are the outcomes of the three operations. Those
+//! that come from the nodes carry a [`Report`]: what each node said, and how long it took.
+//! [`InvalidRequest`] and [`ConfigError`] are the caller's to mend and come before any I/O.
+//!
+//! No credential and no whole token is ever part of any of these. Servers echo arguments in their
+//! error texts, so of a server's error only its first word is kept ([`ServerError`]).
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+
+use crate::limits::{NODES_MAX, OWNER_BYTES_MAX, RESOURCE_BYTES_MAX, TTL_HARD_MAX};
+use crate::time::Instant;
+
+/// Why a lock was not taken.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Enough nodes answered, and others hold the lock on too many of them. Trying again later
+    /// may succeed.
+    #[error("the lock is held by another: {0}; try again later, or wait longer")]
+    Held(Report),
+    /// Too few nodes answered to know. The lock may be free.
+    #[error("too few nodes answered: {0}; look after the nodes named here")]
+    NoQuorum(Report),
+    /// A majority granted the lock, but too late for any of its validity to be left. It was
+    /// given back.
+    #[error(
+        "a majority granted the lock after its time had run out: {0}; ask for a longer ttl, or \
+         look at the latency of the nodes"
+    )]
+    TooSlow(Report),
+    /// The request can never succeed as written; nothing was sent.
+    #[error("{0}")]
+    Invalid(InvalidRequest),
+    /// A bound of this handle is reached; nothing was sent. Locks that are held are not affected.
+    #[error(
+        "too many operations or locks are open on this handle; wait for some to end, or use \
+         another handle"
+    )]
+    Saturated,
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    #[error("the handle belongs to the parent process; build a new one after the fork")]
+    Forked,
+    /// The handle is closed, or its driving thread has panicked.
+    #[error("the handle is closed; build a new one")]
+    Closed,
+}
+
+/// Why a lock was not extended.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExtendError {
+    /// The lock's validity had run out, by the clock of this machine. Nothing is revived: what
+    /// was done since may have overlapped with another holder.
+    #[error("the lock had expired and is not revived; stop, and take it anew")]
+    Expired,
+    /// A majority says that the key is missing or another's. The lock is over now.
+    #[error("the lock was lost: {0}; stop what it protects")]
+    Lost(Report),
+    /// Too few nodes answered. The lock stands until its old deadline.
+    #[error(
+        "too few nodes confirmed the extension: {0}; the lock stands until its old deadline, \
+         extend again before it"
+    )]
+    Unconfirmed(Report),
+    /// The lock was taken with a limit of extensions, and it is reached.
+    #[error("the number of extensions that the lock was taken with is used up")]
+    Limit,
+    /// The request can never succeed as written; nothing was sent.
+    #[error("{0}")]
+    Invalid(InvalidRequest),
+    /// A bound of this handle is reached; nothing was sent, and the lock stands.
+    #[error("too many operations are open on this handle; extend again when some have ended")]
+    Saturated,
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    #[error("the lock belongs to the parent process")]
+    Forked,
+    /// The lock was released while it was being extended, or the handle is closed.
+    #[error("the lock was released while it was being extended, or its handle is closed")]
+    Closed,
+}
+
+/// Why a lock was not, or perhaps not, released in time.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnlockError {
+    /// A majority no longer had the lock: the critical section may have overlapped with
+    /// another's.
+    #[error("the lock was no longer held: {0}; what it protected may have overlapped")]
+    NotHeld(Report),
+    /// Too few nodes answered. The releases stay owed and are paid when the nodes are back.
+    #[error("too few nodes answered: {0}; the releases stay owed, nothing is to be done")]
+    Unconfirmed(Report),
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    #[error("the lock belongs to the parent process")]
+    Forked,
+    /// The handle is closed, or its driving thread has panicked. The key ends with its ttl.
+    #[error("the handle is closed; the key goes when its ttl has passed")]
+    Closed,
+}
+
+/// A release that did what it should.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Released {
+    /// On how many nodes the key was deleted before the verdict. Stragglers may add to it.
+    pub deleted: u8,
+}
+
+/// A request that can never succeed as written. Found before any I/O.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRequest {
+    /// The resource name has no bytes.
+    #[error("the resource name is empty; give the lock a name")]
+    EmptyResource,
+    /// The resource name is too long.
+    #[error(
+        "the resource name has {bytes} bytes, {RESOURCE_BYTES_MAX} are allowed; use a hash of it"
+    )]
+    ResourceTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The ttl leaves no validity even if every node answered at once: it is zero, or not longer
+    /// than its own allowance for clock drift.
+    #[error("a ttl of {ttl:?} is not longer than its own drift of {drift:?}; ask for a longer one")]
+    TtlTooShort {
+        /// The ttl asked for.
+        ttl: Duration,
+        /// What is subtracted from it for drifting clocks.
+        drift: Duration,
+    },
+    /// The ttl is longer than the longest that this handle allows.
+    #[error(
+        "a ttl of {ttl:?} is longer than the {maximum:?} this handle allows; ask for a shorter \
+         one and extend it, or raise `Builder::max_ttl`"
+    )]
+    TtlTooLong {
+        /// The ttl asked for.
+        ttl: Duration,
+        /// The longest that is allowed.
+        maximum: Duration,
+    },
+    /// Zero tries were asked for.
+    #[error("zero tries were asked for; one is the least")]
+    NoTries,
+}
+
+impl From<InvalidRequest> for LockError {
+    fn from(invalid: InvalidRequest) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+impl From<InvalidRequest> for ExtendError {
+    fn from(invalid: InvalidRequest) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+/// What the nodes said in the attempt that decided, the last one if there were several.
+///
+/// One pointer wide. It is made only when an operation fails.
+#[derive(Clone)]
+pub struct Report(Box<ReportParts>);
+
+#[derive(Clone)]
+struct ReportParts {
+    nodes: Box<[NodeReport]>,
+    quorum: u8,
+    tries: u32,
+    elapsed: Duration,
+}
+
+impl Report {
+    pub(crate) fn new(
+        nodes: Box<[NodeReport]>,
+        quorum: u8,
+        tries: u32,
+        elapsed: Duration,
+    ) -> Self {
+        Self(Box::new(ReportParts { nodes, quorum, tries, elapsed }))
+    }
+
+    /// What each configured node said, in the order of the configuration.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeReport] {
+        &self.0.nodes
+    }
+
+    /// How many nodes have to agree: `N / 2 + 1` of the configured ones.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        usize::from(self.0.quorum)
+    }
+
+    /// How many attempts were made, this one included.
+    #[must_use]
+    pub fn tries(&self) -> u32 {
+        self.0.tries
+    }
+
+    /// How long the operation took from its first attempt on.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed
+    }
+
+    /// How many nodes said yes.
+    #[must_use]
+    pub fn granted(&self) -> usize {
+        self.count(|outcome| matches!(outcome, NodeOutcome::Granted))
+    }
+
+    fn count(&self, predicate: impl Fn(&NodeOutcome) -> bool) -> usize {
+        self.nodes().iter().filter(|node| predicate(&node.outcome)).count()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of the {} votes needed (", self.granted(), self.quorum())?;
+        for (index, node) in self.nodes().iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{} {}", node.address, node.outcome)?;
+        }
+        f.write_str(")")?;
+        match self.tries() {
+            0 | 1 => Ok(()),
+            tries => write!(f, " after {tries} tries in {:?}", self.elapsed()),
+        }
+    }
+}
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Report")
+            .field("nodes", &self.0.nodes)
+            .field("quorum", &self.0.quorum)
+            .field("tries", &self.0.tries)
+            .field("elapsed", &self.0.elapsed)
+            .finish()
+    }
+}
+
+/// What one node said.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// The address as it was configured, without credentials.
+    pub address: Arc<str>,
+    /// What it said.
+    pub outcome: NodeOutcome,
+    /// From before the first byte of the attempt to its answer; `None` if it did not answer.
+    pub latency: Option<Duration>,
+}
+
+impl NodeReport {
+    pub(crate) fn new(
+        address: Arc<str>,
+        outcome: NodeOutcome,
+        latency: Option<Duration>,
+    ) -> Self {
+        Self { address, outcome, latency }
+    }
+}
+
+/// What became of the question at one node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum NodeOutcome {
+    /// It said yes: locked, extended or deleted.
+    Granted,
+    /// The key holds another's token.
+    Held,
+    /// The key is not there (extend and release).
+    Missing,
+    /// It answered with an error.
+    Refused(ServerError),
+    /// It did not answer within its node timeout, or has been silent and was not asked.
+    TimedOut,
+    /// There was no connection, or it was lost before the answer.
+    Unreachable(LinkError),
+    /// Its answer does not count until `until`, on the clock of the handle: it restarted and may
+    /// have forgotten locks.
+    Quarantined {
+        /// When it votes again.
+        until: Instant,
+    },
+    /// It cannot serve as a node, for a reason that an operator has to mend.
+    Unusable(Unusable),
+    /// Its answer was still open when the others had decided.
+    Pending,
+}
+
+impl fmt::Display for NodeOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted => f.write_str("granted"),
+            Self::Held => f.write_str("held"),
+            Self::Missing => f.write_str("missing"),
+            Self::Refused(error) => write!(f, "refused: {error}"),
+            Self::TimedOut => f.write_str("timed out"),
+            Self::Unreachable(error) => write!(f, "unreachable: {error}"),
+            Self::Quarantined { .. } => f.write_str("quarantined after a restart"),
+            Self::Unusable(reason) => write!(f, "unusable: {reason}"),
+            Self::Pending => f.write_str("pending"),
+        }
+    }
+}
+
+/// The first word of a server's error reply, such as `READONLY`.
+///
+/// The rest of the text is not kept: servers echo arguments in it.
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
+pub struct ServerError {
+    bytes: [u8; Self::BYTES_MAX],
+    len: u8,
+}
+
+impl ServerError {
+    const BYTES_MAX: usize = 15;
+
+    /// The error of a reply `line` (without its `-` and line end): its first word, cut to fifteen
+    /// bytes of letters, digits and `_`.
+    #[must_use]
+    pub fn from_line(line: &[u8]) -> Self {
+        let mut bytes = [0; Self::BYTES_MAX];
+        let mut len = 0_u8;
+        let word = line.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
+        for (place, byte) in bytes.iter_mut().zip(word) {
+            *place = *byte;
+            len += 1;
+        }
+        Self { bytes, len }
+    }
+
+    /// The word, such as `"LOADING"`; empty if the error began with none.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.len == 0 { "an error without a code" } else { self.code() })
+    }
+}
+
+impl fmt::Debug for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerError({self})")
+    }
+}
+
+/// Why there is no connection to a node.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// No connection was tried yet.
+    #[error("not connected yet")]
+    NotYet,
+    /// The host name could not be resolved to an address.
+    #[error("its name does not resolve")]
+    Unresolved,
+    /// Nobody listens at the address.
+    #[error("connection refused")]
+    Refused,
+    /// The connection, or the greeting on it, did not come about in time.
+    #[error("no answer within the connect timeout")]
+    ConnectTimeout,
+    /// The other side closed the connection.
+    #[error("connection closed by the node")]
+    Closed,
+    /// The connection was reset.
+    #[error("connection reset")]
+    Reset,
+    /// The connection was given up after a long silence.
+    #[error("silent for too long, given up")]
+    Silent,
+    /// The node sent bytes that are no RESP, or an answer to nothing.
+    #[error("it broke the protocol")]
+    Protocol,
+    /// There is no route, no permission, or no file descriptor left: the operating system's
+    /// error number.
+    #[error("operating system error {0}")]
+    Os(i32),
+}
+
+/// Why a node that can be reached cannot serve.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unusable {
+    /// What answers there does not speak the protocol.
+    #[error("no Redis or Valkey server answers there")]
+    NotRedis,
+    /// It is a replica: a lock on it could vanish in a failover.
+    #[error("it is a replica; name its master, or a master of its own")]
+    Replica,
+    /// It runs in cluster or sentinel mode.
+    #[error("it does not run in standalone mode; Redlock wants independent masters")]
+    Mode,
+    /// It wants credentials and was given none.
+    #[error("it wants a password; put credentials into the URL")]
+    NoCredentials,
+    /// It refuses the credentials.
+    #[error("it refuses the credentials; correct the user or password in the URL")]
+    WrongCredentials,
+    /// The user lacks a permission that the handshake or the lock needs.
+    #[error("the user lacks a permission; see the ACL line in the manual")]
+    NoPermission,
+    /// It has no database of the number in the URL.
+    #[error("it has no such database; correct the number in the URL")]
+    NoDatabase,
+    /// Protected mode refuses clients from other hosts.
+    #[error("its protected mode refuses us; set a password, or `protected-mode no`")]
+    Protected,
+    /// It has no client slot left.
+    #[error("it has reached its `maxclients`")]
+    TooManyClients,
+    /// It is the same server as another configured node, which has the vote of both.
+    #[error("it is the same server as node {0} of the configuration; name each server once")]
+    SameServer(u8),
+    /// It refused the handshake otherwise.
+    #[error("it refused the handshake with {0}")]
+    Refused(ServerError),
+}
+
+/// Why a configuration cannot be used.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// No node was named.
+    #[error("no node was named; name at least one, better three or five")]
+    NoNodes,
+    /// More nodes than a quorum may have.
+    #[error("{0} nodes were named, {NODES_MAX} are the most")]
+    TooManyNodes(usize),
+    /// One address was named twice. One server has one vote.
+    #[error("node {address} was named twice; each server has one vote")]
+    DuplicateNode {
+        /// The address, without credentials.
+        address: String,
+    },
+    /// A node's URL cannot be used.
+    #[error("the URL of node {index} (counted from 0) {problem}")]
+    Url {
+        /// Which of the named nodes it is, counted from 0. The text itself may hold a secret
+        /// and is not shown.
+        index: usize,
+        /// What is wrong with it.
+        problem: UrlProblem,
+    },
+    /// The drift factor is not a number from 0 up to, but not including, 1.
+    #[error("the drift factor must be at least 0 and less than 1")]
+    DriftFactor,
+    /// The retry delay ends before it begins, or no try was allowed.
+    #[error("the retry delay must not end before it begins, and one try is the least")]
+    Retry,
+    /// The node timeout is below a millisecond.
+    #[error("a node timeout of {0:?} is too short; a millisecond is the least")]
+    NodeTimeout(Duration),
+    /// The connect timeout is below a millisecond.
+    #[error("a connect timeout of {0:?} is too short; a millisecond is the least")]
+    ConnectTimeout(Duration),
+    /// `max_ttl` is too short for any lock, or longer than the hard limit.
+    #[error("a max_ttl of {0:?} is not between 4 ms and {max:?}", max = TTL_HARD_MAX)]
+    MaxTtl(Duration),
+    /// The owner label is too long.
+    #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed")]
+    OwnerTooLong(usize),
+}
+
+/// What is wrong with a node's URL.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlProblem {
+    /// It is empty.
+    #[error("is empty; write redis://host:port")]
+    Empty,
+    /// The scheme is none of `redis`, `rediss`, `unix`.
+    #[error("has an unknown scheme; use redis://, rediss://, unix:// or host:port")]
+    Scheme,
+    /// There is no host, or no path for `unix://`.
+    #[error("names no host or path; write redis://host:port or unix:///path")]
+    Host,
+    /// The port is not a number from 1 to 65535.
+    #[error("has no valid port; a number from 1 to 65535 is wanted")]
+    Port,
+    /// The database is not a small number.
+    #[error("has no valid database; a number such as /0 is wanted")]
+    Database,
+    /// A `%` is not followed by two hexadecimal digits.
+    #[error("has a broken percent escape; write %25 for a percent sign")]
+    Escape,
+    /// It has a query parameter that means nothing here.
+    #[error("has an unknown query parameter; only db=N is known, and only for unix://")]
+    Query,
+    /// `rediss://` was asked for and this build has no TLS.
+    #[error("asks for TLS, which this build does not have; tunnel it, or use redis://")]
+    Tls,
+}
+
+// An error is returned through every layer, by value; keep it in a few registers.
+const _: () = assert!(size_of::<LockError>() <= 40 && size_of::<Report>() == size_of::<usize>());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::vec;
+
+    #[test]
+    fn only_the_first_word_of_a_server_error_is_kept() {
+        for (line, code) in [
+            (&b"READONLY You can't write against a read only replica."[..], "READONLY"),
+            (b"ERR unknown command 'AUTH', with args beginning with: 'secret'", "ERR"),
+            (b"WRONGPASS", "WRONGPASS"),
+            (b"", ""),
+            (b" x", ""),
+            (b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "ABCDEFGHIJKLMNO"),
+        ] {
+            assert_eq!(ServerError::from_line(line).code(), code);
+        }
+    }
+
+    #[test]
+    fn a_report_reads_as_a_sentence() {
+        let node = |address: &str, outcome| NodeReport::new(address.into(), outcome, None);
+        let nodes = vec![
+            node("a:1", NodeOutcome::Granted),
+            node("b:2", NodeOutcome::Unreachable(LinkError::Refused)),
+            node("c:3", NodeOutcome::TimedOut),
+        ];
+        let report = Report::new(nodes.into(), 2, 3, Duration::from_millis(400));
+        assert_eq!(
+            format!("{}", LockError::NoQuorum(report)),
+            "too few nodes answered: 1 of the 2 votes needed (a:1 granted, b:2 unreachable: \
+             connection refused, c:3 timed out) after 3 tries in 400ms; look after the nodes \
+             named here"
+        );
+    }
+}

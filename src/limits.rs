@@ -1,0 +1,92 @@
+//! Every bound the library keeps, in one place, each with the reason for its value.
+//!
+//! A bound is checked where bytes or requests come in. Past it stands a typed error or a
+//! disconnect: never unbounded memory, and never silence.
+
+use core::time::Duration;
+
+/// Most masters one quorum may have.
+///
+/// A vote is a bit in a `u32`, and past a few dozen masters Redlock costs more round trips than it
+/// buys in availability.
+pub const NODES_MAX: usize = 31;
+
+/// Longest resource name, in bytes. It is the Redis key; longer names belong behind a hash.
+pub const RESOURCE_BYTES_MAX: usize = 1024;
+
+/// Random bytes in a token: the length the Redlock paper takes, far beyond any chance of a clash.
+pub const TOKEN_RANDOM_BYTES: usize = 20;
+
+/// Longest owner label behind the random bytes of a token: room for a host name and a process.
+pub const OWNER_BYTES_MAX: usize = 64;
+
+/// Longest token: the random part and the label.
+pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
+
+/// Longest ttl accepted by default. A lock that is meant to be held longer wants an extension now
+/// and then, so that its holder's death is noticed within a month.
+pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Longest ttl that can be configured at all: 100 years. Servers add it to their wall clock in
+/// signed milliseconds; this leaves room for that sum, and for ours in nanoseconds.
+pub const TTL_HARD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// Most commands in flight to one node.
+///
+/// 64 callers make some 240,000 commands a second per node; a node that has left half of these
+/// unanswered (about 140 ms of that load) is treated as silent, the other half holds the releases
+/// of what it may have been given.
+pub const IN_FLIGHT_MAX: usize = 1 << 16;
+
+/// Most bytes waiting to be written to one node: half of [`IN_FLIGHT_MAX`] typical commands.
+pub const OUT_BYTES_MAX: usize = 4 << 20;
+
+/// Longest command this library writes: the longest script, name and token with their headers.
+pub const COMMAND_BYTES_MAX: usize = 2048;
+
+/// Largest reply a node may send. A lock reply has five bytes and `INFO` some hundreds; what is
+/// larger than this is not an answer to anything we ask.
+pub const REPLY_BYTES_MAX: usize = 64 << 10;
+
+/// Deepest nesting of a reply. The deepest that a server sends is four: `HELLO`, its modules, one
+/// module, its arguments.
+pub const REPLY_DEPTH_MAX: usize = 32;
+
+/// Most elements of one aggregate, after the doubling for maps.
+pub const REPLY_ELEMENTS_MAX: usize = 4096;
+
+/// Most operations that wait for a verdict at the same time.
+pub const ROUNDS_MAX: usize = 1 << 16;
+
+/// Most tokens that may have left a copy on some node: locks held, attempts under way, and
+/// releases owed. An operation that would need one more is refused as `Saturated`.
+pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
+
+/// Most releases that may be owed to one node. As many as there are tokens, so that none is ever
+/// forgotten for want of room.
+pub const DEBTS_MAX: usize = CLAIMS_MAX;
+
+/// Most calls that may wait in the mailbox of a shared handle for the driving thread.
+pub const MAILBOX_MAX: usize = 1 << 16;
+
+/// Most buffers for names and tokens kept for reuse: more than are in motion at once, little
+/// enough to forget (some 100 bytes each).
+pub const POOL_MAX: usize = 1024;
+
+/// Shortest node timeout that may be configured, the tick of the wheel.
+pub const NODE_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+
+// The relations between the bounds, checked where a change to one of them breaks the build.
+const _: () = {
+    assert!(NODES_MAX < u32::BITS as usize);
+    assert!(RESOURCE_BYTES_MAX <= u16::MAX as usize);
+    // Whatever may be in flight may come to be owed.
+    assert!(DEBTS_MAX >= IN_FLIGHT_MAX);
+    assert!(CLAIMS_MAX >= ROUNDS_MAX);
+    assert!(CLAIMS_MAX >= MAILBOX_MAX);
+    // The longest script has some 250 bytes, the headers around it some 100.
+    assert!(COMMAND_BYTES_MAX >= RESOURCE_BYTES_MAX + TOKEN_BYTES_MAX + 512);
+    assert!(OUT_BYTES_MAX >= 2 * COMMAND_BYTES_MAX);
+    assert!(TTL_DEFAULT_MAX.as_millis() < TTL_HARD_MAX.as_millis());
+    assert!(TTL_HARD_MAX.as_nanos() < (u64::MAX / 2) as u128);
+};

@@ -1,0 +1,135 @@
+//! How long a lock may be trusted: the ttl, less the time it took, less what clocks may drift.
+//!
+//! Redlock, step 3: `validity = ttl - (now - t1) - drift`. Written here as a deadline,
+//! `t1 + ttl - drift`, which needs no elapsed time and so cannot be computed from the wrong one.
+//! Every rounding shortens it and nothing wraps, whatever the ttl and the delay.
+
+#![warn(clippy::arithmetic_side_effects)]
+
+use core::time::Duration;
+
+use crate::time::{Instant, nanos};
+
+const BILLION: u64 = 1_000_000_000;
+
+/// What is taken off every validity for clocks that do not run alike: a share of the ttl and a
+/// fixed part for the millisecond grain of the server's expiry.
+///
+/// The default is the Redlock paper's: a hundredth of the ttl and 2 ms.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Drift {
+    parts_per_billion: u64,
+    fixed: Duration,
+}
+
+impl Drift {
+    /// A drift of `factor` times the ttl (0 up to, not including, 1; rounded up to a billionth)
+    /// plus `fixed`. `None` if the factor is out of that range or no number.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use shearline::quorum::Drift;
+    ///
+    /// let drift = Drift::new(0.01, Duration::from_millis(2)).expect("a hundredth is a factor");
+    /// assert_eq!(drift.of(Duration::from_secs(10)), Duration::from_millis(102));
+    /// assert_eq!(Drift::new(f64::NAN, Duration::ZERO), None);
+    /// ```
+    #[must_use]
+    pub fn new(factor: f64, fixed: Duration) -> Option<Self> {
+        if !(0.0..1.0).contains(&factor) {
+            return None;
+        }
+        let exact = factor * 1e9;
+        let floor = exact as u64;
+        // No `ceil` without std. A factor such as 0.01 is no exact float: a whole part per
+        // billion too many is the safe side of that.
+        let rounded_up = if floor as f64 == exact { floor } else { floor.saturating_add(1) };
+        Some(Self { parts_per_billion: rounded_up, fixed })
+    }
+
+    /// The drift of a lock with this `ttl`, rounded up to the nanosecond.
+    #[must_use]
+    pub fn of(self, ttl: Duration) -> Duration {
+        let share = u128::from(nanos(ttl))
+            .saturating_mul(u128::from(self.parts_per_billion))
+            .div_ceil(u128::from(BILLION));
+        let share = u64::try_from(share).unwrap_or(u64::MAX);
+        Duration::from_nanos(share).saturating_add(self.fixed)
+    }
+
+    /// Until when a lock of `ttl` may be trusted whose first byte was sent at or after `sent`.
+    ///
+    /// At `sent` itself, so without any validity, if the drift eats the ttl up.
+    #[must_use]
+    pub fn valid_until(self, sent: Instant, ttl: Duration) -> Instant {
+        sent.saturating_add(ttl.saturating_sub(self.of(ttl)))
+    }
+
+    /// By when a key that was given `ttl` on a node at or before `answered` has expired there, by
+    /// this clock: the other direction, so the drift is added.
+    #[must_use]
+    pub fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
+        answered.saturating_add(ttl.saturating_add(self.of(ttl)))
+    }
+}
+
+impl Default for Drift {
+    fn default() -> Self {
+        Self { parts_per_billion: 10_000_000, fixed: Duration::from_millis(2) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::TTL_HARD_MAX;
+
+    #[test]
+    fn the_default_is_a_hundredth_and_two_milliseconds() {
+        assert_eq!(Drift::new(0.01, Duration::from_millis(2)), Some(Drift::default()));
+        let drift = Drift::default();
+        for (ttl, of) in [
+            (Duration::ZERO, Duration::from_millis(2)),
+            (Duration::from_nanos(1), Duration::from_nanos(2_000_001)),
+            (Duration::from_millis(3), Duration::from_nanos(2_030_000)),
+            (Duration::from_secs(30), Duration::from_millis(302)),
+        ] {
+            assert_eq!(drift.of(ttl), of, "{ttl:?}");
+        }
+    }
+
+    #[test]
+    fn factors_outside_zero_to_one_are_refused() {
+        for factor in [-0.1, 1.0, 2.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(Drift::new(factor, Duration::ZERO), None, "{factor}");
+        }
+    }
+
+    /// Every ttl from 1 ms to beyond the hard limit, every elapsed time from none to twice the
+    /// ttl, at either end of the clock: validity is what the formula says, or nothing.
+    #[test]
+    fn validity_never_wraps() {
+        let drift = Drift::default();
+        let hard = TTL_HARD_MAX.as_millis() as u64;
+        let ttls = (1..=5_000).chain((0..64).map(|bit| 1_u64 << bit)).chain([hard, hard + 1]);
+        let starts = [0, 1, u64::MAX / 2, u64::MAX - 1, u64::MAX].map(Instant::from_nanos);
+        for ttl in ttls.map(Duration::from_millis) {
+            for start in starts {
+                let until = drift.valid_until(start, ttl);
+                assert!(start <= until && until <= start.saturating_add(ttl));
+                for eighth in 0..=16 {
+                    let elapsed = (ttl / 8).saturating_mul(eighth);
+                    let now = start.saturating_add(elapsed);
+                    let left = until.saturating_since(now);
+                    let exact = nanos(ttl) as i128
+                        - nanos(elapsed) as i128
+                        - nanos(drift.of(ttl)) as i128;
+                    assert!(left.as_nanos() as i128 <= exact.max(0), "{ttl:?} {elapsed:?}");
+                    if start == Instant::ZERO && exact < i128::from(u64::MAX) {
+                        assert_eq!(left.as_nanos() as i128, exact.max(0), "{ttl:?} {elapsed:?}");
+                    }
+                }
+            }
+        }
+    }
+}

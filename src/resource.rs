@@ -1,0 +1,121 @@
+//! The name of a lock and the token that proves who holds it.
+//!
+//! A name is one to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: any other
+//! Redlock library on the same key excludes us and is excluded. A token is what the key holds.
+
+use core::fmt;
+use core::ops::Deref;
+
+use crate::error::InvalidRequest;
+use crate::limits::{RESOURCE_BYTES_MAX, TOKEN_RANDOM_BYTES};
+
+/// Whether `resource` can be a lock's name.
+///
+/// # Errors
+///
+/// [`InvalidRequest::EmptyResource`] and [`InvalidRequest::ResourceTooLong`].
+pub(crate) const fn check_resource(resource: &[u8]) -> Result<(), InvalidRequest> {
+    match resource.len() {
+        0 => Err(InvalidRequest::EmptyResource),
+        1..=RESOURCE_BYTES_MAX => Ok(()),
+        bytes => Err(InvalidRequest::ResourceTooLong { bytes }),
+    }
+}
+
+/// What a lock's key holds on the nodes: 20 random bytes, fresh for every attempt, and behind them
+/// the label that `Builder::owner` gave, if any.
+///
+/// Whoever knows it can release the lock, so `Debug` shows only its first two bytes and the label.
+/// It reads as a slice of bytes.
+///
+/// ```
+/// # fn show(lock: &shearline::Lock) {
+/// let token = lock.token();
+/// assert!(20 <= token.len());
+/// println!("held by {}", token.owner().escape_ascii());
+/// # }
+/// ```
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
+pub struct Token<'a>(&'a [u8]);
+
+impl<'a> Token<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The whole token, as the nodes hold it.
+    #[must_use]
+    pub const fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The label of the holder, empty if it gave none.
+    #[must_use]
+    pub fn owner(self) -> &'a [u8] {
+        self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
+    }
+}
+
+impl Deref for Token<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0
+    }
+}
+
+impl AsRef<[u8]> for Token<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self.0
+    }
+}
+
+impl PartialEq<[u8]> for Token<'_> {
+    fn eq(&self, other: &[u8]) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&[u8]> for Token<'_> {
+    fn eq(&self, other: &&[u8]) -> bool {
+        self.0 == *other
+    }
+}
+
+impl fmt::Debug for Token<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(")?;
+        for byte in self.0.iter().take(2) {
+            write!(f, "{byte:02x}")?;
+        }
+        f.write_str("..")?;
+        if !self.owner().is_empty() {
+            write!(f, " {}", self.owner().escape_ascii())?;
+        }
+        f.write_str(")")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    #[test]
+    fn a_name_has_one_to_a_thousand_bytes_of_any_value() {
+        assert_eq!(check_resource(b""), Err(InvalidRequest::EmptyResource));
+        assert_eq!(check_resource(b"\r\n\0 "), Ok(()));
+        assert_eq!(check_resource(&[7; RESOURCE_BYTES_MAX]), Ok(()));
+        assert_eq!(
+            check_resource(&[7; RESOURCE_BYTES_MAX + 1]),
+            Err(InvalidRequest::ResourceTooLong { bytes: RESOURCE_BYTES_MAX + 1 })
+        );
+    }
+
+    #[test]
+    fn debug_shows_neither_the_whole_token_nor_less_than_the_owner() {
+        let token = Token::new(b"0123456789abcdefghijbilling-7");
+        assert_eq!(token.owner(), b"billing-7");
+        assert_eq!(format!("{token:?}"), "Token(3031.. billing-7)");
+    }
+}

@@ -1,0 +1,130 @@
+//! Points in time, as the core knows them.
+//!
+//! The core never reads a clock: every [`Instant`] it works with was handed to it. Two roundings
+//! exist, and each is named after what it is safe for: [`Instant::tick_ceil`] for "do not act
+//! before", [`Instant::tick_floor`] for "do not trust after".
+//!
+//! # Not here
+//!
+//! Reading a clock. That is `driver::clock`, the only place that may.
+
+use core::time::Duration;
+
+/// Length of one tick of the timer wheel, in nanoseconds: one millisecond.
+///
+/// Redis counts expiries in milliseconds, so a finer wheel would time nothing that exists.
+pub const NANOS_PER_TICK: u64 = 1_000_000;
+
+/// A point on the caller's monotonic clock, in nanoseconds since that clock's epoch.
+///
+/// The type is our own and not `std`'s for two reasons. A driver may choose a clock that keeps
+/// running while the machine is suspended, which `std::time::Instant` does not on Linux and which
+/// a lock needs. And a test can write one down: `Instant::from_nanos(5)` is the same in every run.
+///
+/// All arithmetic saturates: a deadline beyond [`Instant::MAX`] is `MAX`, some 584 years away.
+///
+/// ```
+/// use core::time::Duration;
+/// use shearline::Instant;
+///
+/// let start = Instant::from_nanos(1_000);
+/// assert_eq!(start.saturating_add(Duration::from_nanos(5)).as_nanos(), 1_005);
+/// assert_eq!(Instant::MAX.saturating_add(Duration::MAX), Instant::MAX);
+/// ```
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The epoch of the clock.
+    pub const ZERO: Self = Self(0);
+
+    /// The last instant that can be told. Sums stop here.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The instant `nanos` nanoseconds after the clock's epoch.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// The instant `millis` milliseconds after the clock's epoch, [`Instant::MAX`] if that is
+    /// beyond it.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// Nanoseconds since the clock's epoch.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// `self` and `span` later, at most [`Instant::MAX`].
+    #[must_use]
+    pub const fn saturating_add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(span)))
+    }
+
+    /// `self` and `span` earlier, at least [`Instant::ZERO`].
+    #[must_use]
+    pub const fn saturating_sub(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(span)))
+    }
+
+    /// How long before `self` the instant `earlier` was; zero if it was not before.
+    #[must_use]
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// First tick at or after `self`. For "do not act before": a timer may fire late, never early.
+    #[must_use]
+    pub const fn tick_ceil(self) -> u64 {
+        self.0.div_ceil(NANOS_PER_TICK)
+    }
+
+    /// Last tick at or before `self`. For "do not trust after": a lock may end early, never late.
+    #[must_use]
+    pub const fn tick_floor(self) -> u64 {
+        self.0 / NANOS_PER_TICK
+    }
+
+    /// The instant at which `tick` begins, at most [`Instant::MAX`].
+    #[must_use]
+    pub const fn from_tick(tick: u64) -> Self {
+        Self(tick.saturating_mul(NANOS_PER_TICK))
+    }
+}
+
+/// `span` in nanoseconds, at most `u64::MAX`.
+#[must_use]
+pub(crate) const fn nanos(span: Duration) -> u64 {
+    let nanos = span.as_nanos();
+    if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_stop_at_the_ends() {
+        assert_eq!(Instant::MAX.saturating_add(Duration::from_nanos(1)), Instant::MAX);
+        assert_eq!(Instant::ZERO.saturating_add(Duration::MAX), Instant::MAX);
+        assert_eq!(Instant::ZERO.saturating_sub(Duration::from_nanos(1)), Instant::ZERO);
+        assert_eq!(Instant::ZERO.saturating_since(Instant::MAX), Duration::ZERO);
+        assert_eq!(Instant::from_millis(u64::MAX), Instant::MAX);
+    }
+
+    #[test]
+    fn each_rounding_errs_to_its_safe_side() {
+        for (nanos, floor, ceil) in
+            [(0, 0, 0), (1, 0, 1), (999_999, 0, 1), (1_000_000, 1, 1), (1_000_001, 1, 2)]
+        {
+            let at = Instant::from_nanos(nanos);
+            assert_eq!((at.tick_floor(), at.tick_ceil()), (floor, ceil), "{nanos} ns");
+        }
+        assert_eq!(Instant::from_tick(u64::MAX), Instant::MAX);
+    }
+}
