@@ -26,4 +26,5 @@ pub use error::{
     Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
 };
 pub use resource::Token;
+pub use quorum::{Lock, LockId};
 pub use time::Instant;
