@@ -199,7 +199,7 @@ impl Builder {
         if node_timeout.is_some_and(|timeout| dead_after < timeout) {
             return Err(ConfigError::DeadAfter(dead_after));
         }
-        // The longest ttl has the best ratio to its drift: if nothing is left of it, of none.
+        // Validity grows with the ttl: if nothing is left of the longest, then of none.
         let maximum = self.settings.ttl_limit();
         let drift = drift.of(maximum);
         if maximum <= drift {
@@ -441,7 +441,7 @@ mod tests {
             ),
             // The first one wins, whatever comes later.
             (
-                one().max_ttl(MS).max_ttl(day).node("").spin(true),
+                one().max_ttl(MS).max_ttl(day).node("").client_name(""),
                 ConfigError::MaxTtl(MS),
             ),
         ] {

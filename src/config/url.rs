@@ -291,6 +291,10 @@ mod tests {
                 "unix:///a%20b%3F%25%40\u{e9}",
                 ("unix:/a%20b%3F%25%40\u{e9}", none, none, 0),
             ),
+            (
+                "unix:///a%23%0a%7F%c2%85b",
+                ("unix:/a%23%0A%7F%C2%85b", none, none, 0),
+            ),
             // Credentials.
             ("redis://u:p@h", ("h:6379", Some("u"), Some("p"), 0)),
             (
