@@ -60,7 +60,10 @@ impl Inbox {
     /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
     /// gives the same error until [`clear`](Self::clear).
     #[inline]
-    pub fn next<'a>(&'a mut self, piece: &mut &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
+    pub fn next<'a, 'p: 'a>(
+        &'a mut self,
+        piece: &mut &'p [u8],
+    ) -> Result<Option<Frame<'a>>, DecodeError> {
         if !self.torn.is_empty() {
             if !self.spent {
                 return self.next_torn(piece);
@@ -96,7 +99,10 @@ impl Inbox {
         }
     }
 
-    fn next_torn<'a>(&'a mut self, piece: &mut &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
+    fn next_torn<'a, 'p: 'a>(
+        &'a mut self,
+        piece: &mut &'p [u8],
+    ) -> Result<Option<Frame<'a>>, DecodeError> {
         let before = self.torn.len();
         let Some(len) = self.complete(piece)? else {
             *piece = &[];

@@ -34,7 +34,8 @@
 //! # Choices where implementations differ
 //!
 //! * Integers have one spelling: no `+`, no leading zeros, no `-0`. So have lengths and the
-//!   integral part of doubles. `-nan` is taken for NaN, because Redis 7.0 sends it.
+//!   integral part of doubles. `-nan` is NaN, because Redis 7.0 sends it. Big numbers may have
+//!   leading zeros, because servers pass on what a script made.
 //! * Only `$` and `*` know the length -1.
 //! * The decoder does not know which protocol was negotiated: RESP3 types are accepted always.
 //! * Streamed strings and aggregates (`$?`) are refused; no server sends them.
@@ -66,3 +67,5 @@ pub use value::{Element, Elements, Items, PairElements, PairValues, Pairs, Value
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;

@@ -458,7 +458,8 @@ fn open<'a>(
     }
 }
 
-/// `(`: an integer of any length, kept as its digits.
+/// `(`: an integer of any length, kept as its digits. Servers pass on what a script made, so
+/// leading zeros are let through; nothing is computed from them here.
 fn big_number<'a>(
     bytes: &'a [u8],
     body: usize,
@@ -467,13 +468,8 @@ fn big_number<'a>(
 ) -> Lexed<&'a [u8]> {
     let malformed = |at| DecodeError::new(at, Reason::Number);
     let first = body + usize::from(bytes.get(body) == Some(&b'-'));
-    match (bytes.get(first), bytes.get(first + 1)) {
-        (Some(b'1'..=b'9') | None, _) => (),
-        // Zero has no sign and no further digits.
-        (Some(b'0'), _) if first > body => return Err(malformed(first)),
-        (Some(b'0'), Some(byte)) if byte.is_ascii_digit() => return Err(malformed(first + 1)),
-        (Some(b'0'), _) => (),
-        (Some(_), _) => return Err(malformed(first)),
+    if bytes.get(first).is_some_and(|byte| !byte.is_ascii_digit()) {
+        return Err(malformed(first));
     }
     let start = first.max(progress.seen);
     let found = line(bytes, body, bounds, progress);
