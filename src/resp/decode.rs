@@ -107,9 +107,6 @@ enum Scanned<'b> {
 /// Levels and entries that are kept from one reply to the next; more are given back.
 const KEPT: usize = 1024;
 
-/// Room that a header is given at most on the tape before its elements have arrived.
-const RESERVED_MAX: usize = 64;
-
 impl Decoder {
     /// A decoder at the beginning of a reply. Allocates nothing.
     #[must_use]
@@ -191,6 +188,16 @@ impl Decoder {
     /// With fewer bytes than this, [`measure`](Self::measure) will not find the reply complete.
     pub(super) fn need(&self) -> usize {
         self.progress.need
+    }
+
+    /// Bytes of memory that it holds.
+    pub(super) fn memory(&self) -> usize {
+        self.stack.capacity() * size_of::<Level>() + self.tape.capacity() * size_of::<Entry>()
+    }
+
+    #[cfg(test)]
+    pub(super) fn looked(&self) -> usize {
+        self.progress.looked
     }
 
     fn run<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<Scanned<'b>>, DecodeError> {
@@ -302,10 +309,6 @@ impl Decoder {
         self.at = behind;
         // Behind an attribute its value is still owed; any other aggregate is itself what was.
         self.owed = self.owed - usize::from(!attribute) + elements as usize;
-        if self.tape.capacity() == 0 {
-            self.tape
-                .reserve_exact((elements as usize).min(RESERVED_MAX));
-        }
         let kind_due = kind == Kind::Push;
         self.stack.push(Level {
             left: elements,

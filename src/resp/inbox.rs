@@ -90,6 +90,12 @@ impl Inbox {
         self.decoder.reset();
     }
 
+    /// Bytes of memory that it holds.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.torn.capacity() + self.decoder.memory()
+    }
+
     /// Drops the torn bytes; of the memory only a little is kept.
     fn forget(&mut self) {
         self.spent = false;

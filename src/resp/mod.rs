@@ -50,6 +50,7 @@ mod decimal;
 mod decode;
 mod encode;
 mod error;
+mod fuzz;
 mod inbox;
 mod limits;
 mod owned;
@@ -60,6 +61,8 @@ pub use decimal::{Decimal, decimal_len};
 pub use decode::{Decoder, Frame};
 pub use encode::{command, command_len, encode, encode_resp2};
 pub use error::{DecodeError, Reason};
+#[doc(hidden)]
+pub use fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
 pub use inbox::Inbox;
 pub use limits::Limits;
 pub use owned::{Attributed, OwnedValue};

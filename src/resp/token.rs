@@ -503,23 +503,26 @@ fn double(bytes: &[u8], body: usize, progress: &mut Progress) -> Lexed<f64> {
         };
     }
     let (state, length) = double_syntax(text, progress);
-    let at = body + length;
-    // More digits of a positive exponent only make it larger: what has overflowed stays so.
-    let overflowed = matches!(state, DoubleState::Exponent)
-        && double_value(&text[..length]).is_none_or(f64::is_infinite);
-    match text.get(length) {
-        _ if overflowed => Err(DecodeError::new(body, Reason::Overflow)),
-        _ if length > DOUBLE_BYTES_MAX => Err(DecodeError::new(
-            body + DOUBLE_BYTES_MAX,
-            Reason::LineTooLong,
-        )),
-        None => Ok(None),
-        Some(b'\r') if state.is_complete() => match double_value(&text[..length]) {
-            Some(value) if value.is_finite() => Ok(line_end(bytes, at)?.map(|end| (value, end))),
-            Some(_) => Err(DecodeError::new(body, Reason::Overflow)),
-            None => Err(DecodeError::new(body, Reason::Number)),
-        },
-        Some(_) => Err(DecodeError::new(at, Reason::Number)),
+    let (digits, next) = (&text[..length], text.get(length).copied());
+    let refuse = |at, reason| Err(DecodeError::new(at, reason));
+    if state.only_grows() && double_value(digits).is_none_or(f64::is_infinite) {
+        return refuse(body, Reason::Overflow);
+    }
+    if length == DOUBLE_BYTES_MAX {
+        // The last byte that may be must end the number; one more must not go on with it.
+        if !state.is_complete() {
+            return refuse(body + length - 1, Reason::LineTooLong);
+        }
+        if next.is_some_and(|byte| state.after(byte).is_some()) {
+            return refuse(body + length, Reason::LineTooLong);
+        }
+    }
+    match (next, double_value(digits)) {
+        (None, _) => Ok(None),
+        (Some(b'\r'), Some(value)) if state.is_complete() => {
+            Ok(line_end(bytes, body + length)?.map(|end| (value, end)))
+        }
+        (Some(_), _) => refuse(body + length, Reason::Number),
     }
 }
 
@@ -559,6 +562,12 @@ impl DoubleState {
         )
     }
 
+    /// Whether all that may follow makes the number larger, or is an exponent. What has
+    /// overflowed stays so; an exponent that would bring it back is none that a server prints.
+    const fn only_grows(self) -> bool {
+        matches!(self, Self::Integral | Self::Fraction | Self::Exponent)
+    }
+
     const fn after(self, byte: u8) -> Option<Self> {
         Some(match (self, byte) {
             (Self::Start, b'-') => Self::Minus,
@@ -583,7 +592,7 @@ impl DoubleState {
 fn double_syntax(text: &[u8], progress: &mut Progress) -> (DoubleState, usize) {
     let mut state = DoubleState::Start;
     let mut length = 0;
-    for &byte in text.iter().take(DOUBLE_BYTES_MAX + 1) {
+    for &byte in text.iter().take(DOUBLE_BYTES_MAX) {
         let Some(next) = state.after(byte) else {
             break;
         };

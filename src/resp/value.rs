@@ -217,6 +217,8 @@ impl<'a> Iterator for Values<'a> {
     }
 }
 
+impl ExactSizeIterator for Values<'_> {}
+
 /// The values of an [`Items`] with their attributes.
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
@@ -235,9 +237,11 @@ impl<'a> Iterator for Elements<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.left as usize))
+        (self.left as usize, Some(self.left as usize))
     }
 }
+
+impl ExactSizeIterator for Elements<'_> {}
 
 /// The pairs of a map or of attributes. A cheap copy of a place in the reply.
 #[derive(Clone, Copy)]
@@ -321,6 +325,8 @@ impl<'a> Iterator for PairValues<'a> {
     }
 }
 
+impl ExactSizeIterator for PairValues<'_> {}
+
 /// The keys and values of a [`Pairs`] with their attributes.
 #[derive(Clone, Debug)]
 pub struct PairElements<'a> {
@@ -357,9 +363,11 @@ impl<'a> Iterator for PairElements<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.left as usize))
+        (self.left as usize, Some(self.left as usize))
     }
 }
+
+impl ExactSizeIterator for PairElements<'_> {}
 
 /// What the tape holds of one aggregate that is not empty, in the order of their headers.
 #[derive(Clone, Copy, Debug)]
