@@ -229,10 +229,6 @@ fn reached(now: Instant) -> u64 {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::arithmetic_side_effects,
-    reason = "an overflow fails the test, as it should"
-)]
 mod tests {
     use core::time::Duration;
     use std::vec::Vec;
