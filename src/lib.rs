@@ -9,8 +9,8 @@ extern crate alloc;
 extern crate std;
 
 // Leaves: they import nothing of ours.
-pub mod limits;
 mod error;
+pub mod limits;
 mod resource;
 mod time;
 
@@ -26,6 +26,6 @@ pub use error::{
     ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, NodeReport,
     Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
 };
-pub use resource::Token;
 pub use quorum::{Lock, LockId};
+pub use resource::Token;
 pub use time::Instant;
