@@ -24,7 +24,14 @@ pub mod quorum;
 pub mod resp;
 pub mod timer;
 
+pub mod engine;
+
+#[cfg(feature = "std")]
+mod driver;
+
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
+#[cfg(feature = "std")]
+pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 pub use error::{
     ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, NodeReport,
     Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
