@@ -67,7 +67,6 @@ impl Engine {
             }
         }
         if self.nodes[node].is_ready() && self.nodes[node].debts.is_due() {
-            self.encoded.clear();
             self.pay_debts(now, node);
         }
     }
@@ -106,6 +105,7 @@ impl Engine {
         if let Some(timer) = self.nodes[node].connection_timer.take() {
             self.wheel.cancel(timer);
         }
+        self.pay_debts(now, node); // Those that came up during the greeting.
         for _ in 0..self.nodes[node].waiting.len() {
             if let Some(round) = self.nodes[node].waiting.pop_front() {
                 self.ask_late(now, round, node);

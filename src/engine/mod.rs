@@ -346,7 +346,7 @@ impl Settings {
             connect_timeout: config.connect_timeout(),
             dead_after: config.dead_after(),
             ttl_limit: config.ttl_limit(),
-            retry: config.retry().clone(),
+            retry: *config.retry(),
         }
     }
 }
