@@ -17,6 +17,9 @@ mod time;
 mod config;
 mod slab;
 
+pub mod engine;
+mod node;
+
 pub mod quorum;
 pub mod resp;
 pub mod timer;
