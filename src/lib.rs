@@ -24,8 +24,6 @@ pub mod quorum;
 pub mod resp;
 pub mod timer;
 
-pub mod engine;
-
 #[cfg(feature = "std")]
 mod driver;
 
