@@ -31,10 +31,13 @@ mod link;
 mod ready;
 mod resolve;
 mod socket;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod waker;
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -100,6 +103,8 @@ pub struct Driver {
     engine: Engine,
     net: Net,
     events: VecDeque<Event>,
+    /// The last acquisition at each index that rounds have: whatever is still open is among them.
+    acquiring: Vec<Option<RoundId>>,
     standing: Standing,
     process: Pid,
     connect_timeout: Duration,
@@ -129,6 +134,7 @@ impl Driver {
             engine: Engine::new(config, seed, clock::now()),
             net: Net::new(config)?,
             events: VecDeque::with_capacity(EVENTS),
+            acquiring: Vec::with_capacity(EVENTS),
             standing: Standing::Open,
             process: getpid(),
             connect_timeout: config.connect_timeout(),
@@ -206,7 +212,11 @@ impl Driver {
     ) -> Result<RoundId, LockError> {
         self.usable()?;
         let request = Request::new(resource, options);
-        self.work(|driver| driver.engine.acquire(clock::now(), &request))
+        self.work(|driver| {
+            let round = driver.engine.acquire(clock::now(), &request)?;
+            driver.remember(round);
+            Ok(round)
+        })
     }
 
     /// Asks for `lock` to last `ttl` from now. [`Event::Extended`] tells the outcome, and holds
@@ -292,9 +302,10 @@ impl Driver {
         })
     }
 
-    /// Ends the driver: locks in events that nobody has taken are given back, what is owed to the
-    /// nodes is written, and their answers are waited for, at most `limit`. Then the connections
-    /// are closed. A driver that has ended does nothing any more.
+    /// Ends the driver: acquisitions that are open are cancelled, locks in events that nobody has
+    /// taken are given back, what is owed to the nodes is written, and their answers are waited
+    /// for, at most `limit`. Then the connections are closed. A driver that has ended does nothing
+    /// any more. Locks that were taken out of it stand until their ttl has passed.
     pub fn farewell(&mut self, limit: Duration) {
         if self.usable().is_err() {
             return;
@@ -316,12 +327,23 @@ impl Driver {
         Ok(())
     }
 
+    fn remember(&mut self, round: RoundId) {
+        let index = round.index();
+        if self.acquiring.len() <= index {
+            self.acquiring.resize(index + 1, None);
+        }
+        self.acquiring[index] = Some(round);
+    }
+
     fn drain(&mut self) {
         self.net.drain(&mut self.engine, &mut self.events);
     }
 
     fn take_leave(&mut self, limit: Duration) {
         let end = clock::now().saturating_add(limit);
+        for round in self.acquiring.drain(..).flatten() {
+            self.engine.cancel(clock::now(), round);
+        }
         loop {
             self.give_back_untaken();
             self.drain();
