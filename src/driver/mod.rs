@@ -46,7 +46,6 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use rustix::process::{Pid, getpid};
 
-use self::error::Refusal;
 use self::turn::Net;
 use crate::config::{Config, LockOptions};
 use crate::engine::{Engine, Event, Input, Request, RoundId};
@@ -54,6 +53,7 @@ use crate::error::{ExtendError, LockError, UnlockError};
 use crate::quorum::Lock;
 
 pub use error::BuildError;
+pub(crate) use error::Refusal;
 pub use handover::FromBytesError;
 pub use waker::DriverWaker;
 
@@ -107,6 +107,8 @@ pub struct Driver {
     acquiring: Vec<Option<RoundId>>,
     standing: Standing,
     process: Pid,
+    /// The process id was compared in the call that is under way.
+    vouched: bool,
     connect_timeout: Duration,
     farewell: Duration,
     spin: bool,
@@ -137,6 +139,7 @@ impl Driver {
             acquiring: Vec::with_capacity(EVENTS),
             standing: Standing::Open,
             process: getpid(),
+            vouched: false,
             connect_timeout: config.connect_timeout(),
             farewell: config.farewell(),
             spin: config.spin(),
@@ -314,6 +317,17 @@ impl Driver {
         self.standing = Standing::Closed;
     }
 
+    /// Runs `act`, one call of a face that makes several of the driver, with one look at the
+    /// process id instead of one for each.
+    #[allow(dead_code, reason = "for the faces on top of the driver")]
+    pub(crate) fn vouched<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> Result<T, Refusal> {
+        self.usable()?;
+        self.vouched = true;
+        let result = act(self);
+        self.vouched = false;
+        Ok(result)
+    }
+
     fn take_turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         let sleep = if self.spin && self.engine.load().rounds != 0 {
             Some(Duration::ZERO)
@@ -372,7 +386,7 @@ impl Driver {
     }
 
     fn usable(&self) -> Result<(), Refusal> {
-        if getpid() != self.process {
+        if !self.vouched && getpid() != self.process {
             return Err(Refusal::Forked);
         }
         match self.standing {
@@ -394,6 +408,8 @@ impl Driver {
 /// only.
 impl Drop for Driver {
     fn drop(&mut self) {
+        // A panic may have left it set, and a fork may have followed.
+        self.vouched = false;
         self.farewell(self.farewell);
     }
 }

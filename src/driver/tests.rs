@@ -127,10 +127,11 @@ fn next_event(driver: &mut Driver) -> Event {
 
 fn take_lock(driver: &mut Driver) -> Lock {
     let round = driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
-    match next_event(driver) {
-        Event::Acquired { round: of, result } if of == round => result.unwrap(),
-        other => panic!("{other:?}"),
-    }
+    let Event::Acquired { round: of, result } = next_event(driver) else {
+        panic!("another event");
+    };
+    assert_eq!(of, round);
+    result.unwrap()
 }
 
 fn kinds(asked: &[String]) -> Vec<&str> {
@@ -157,21 +158,19 @@ fn a_lock_is_taken_extended_and_released() {
 
     let before = lock.valid_until();
     let round = driver.extend(&lock, TTL).unwrap();
-    match next_event(&mut driver) {
-        Event::Extended { round: of, result } if of == round => {
-            assert!(result.unwrap().apply(&mut lock));
-        }
-        other => panic!("{other:?}"),
-    }
+    let Event::Extended { round: of, result } = next_event(&mut driver) else {
+        panic!("another event");
+    };
+    assert_eq!(of, round);
+    assert!(result.unwrap().apply(&mut lock));
     assert!(before < lock.valid_until());
 
     let round = driver.release(lock).unwrap();
-    match next_event(&mut driver) {
-        Event::Released { round: of, result } if of == round => {
-            assert!(2 <= result.unwrap().deleted);
-        }
-        other => panic!("{other:?}"),
-    }
+    let Event::Released { round: of, result } = next_event(&mut driver) else {
+        panic!("another event");
+    };
+    assert_eq!(of, round);
+    assert!(2 <= result.unwrap().deleted);
     drop(driver);
     for node in nodes {
         assert_eq!(node.whole().len(), 3);
@@ -226,10 +225,8 @@ fn a_host_waits_for_the_descriptor_in_a_loop_of_its_own() {
         driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
         driver.flush();
         let lock = loop {
-            match driver.poll_event() {
-                Some(Event::Acquired { result, .. }) => break result.unwrap(),
-                Some(other) => panic!("{other:?}"),
-                None => {}
+            if let Some(Event::Acquired { result, .. }) = driver.poll_event() {
+                break result.unwrap();
             }
             // Without a word from the descriptor the host would sleep for a deadline's time and
             // more, and the node timeouts would refuse the lock.
