@@ -8,7 +8,7 @@ use crate::time::Instant;
 
 use super::Engine;
 use super::contract::{Input, NodeId};
-use super::round::Kind;
+use super::round::{Kind, Round};
 use super::timers::Alarm;
 
 impl Engine {
@@ -116,7 +116,9 @@ impl Engine {
 
     /// A question that waited for the greeting goes out now, if it still counts.
     fn ask_late(&mut self, now: Instant, key: Key, node: usize) {
-        let Some(round) = self.rounds.get(key).filter(|round| round.awaits(node)) else {
+        // A round that has begun anew while it waited stands in the queue once for each attempt.
+        let waits = |round: &&Round| round.awaits(node) && !round.ballots[node].asked;
+        let Some(round) = self.rounds.get(key).filter(waits) else {
             return;
         };
         match round.kind {

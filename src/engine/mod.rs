@@ -36,6 +36,8 @@
 //! Top-up of lost copies, the restart guard and `confirm`, and the wake-up of waiters by pushes.
 
 mod acquire;
+#[cfg(test)]
+mod chaos;
 mod claim;
 mod contract;
 mod count;
