@@ -49,10 +49,18 @@ fn deep_map() -> Vec<u8> {
 }
 
 /// Looks at all of a value, as its reader would.
+#[inline]
 fn weigh(value: &Value<'_>) -> usize {
     match *value {
         Value::Simple(text) | Value::Error(text) | Value::Bulk(text) => text.len(),
         Value::Integer(integer) => integer as usize,
+        Value::Null => 1,
+        _ => weigh_aggregate(value),
+    }
+}
+
+fn weigh_aggregate(value: &Value<'_>) -> usize {
+    match *value {
         Value::Array(items) => items.iter().map(|item| weigh(&item)).sum(),
         Value::Map(pairs) => pairs
             .iter()
