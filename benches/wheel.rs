@@ -191,7 +191,7 @@ impl Chance {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         let number = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d);
-        (u128::from(number) * u128::from(bound) >> 64) as u64
+        ((u128::from(number) * u128::from(bound)) >> 64) as u64
     }
 
     /// To the nanosecond, as real deadlines are, and never at once.
