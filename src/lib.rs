@@ -9,8 +9,8 @@ extern crate alloc;
 extern crate std;
 
 // Leaves: they import nothing of ours.
-pub mod limits;
 mod error;
+pub mod limits;
 mod resource;
 mod time;
 

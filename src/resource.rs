@@ -108,7 +108,9 @@ mod tests {
         assert_eq!(check_resource(&[7; RESOURCE_BYTES_MAX]), Ok(()));
         assert_eq!(
             check_resource(&[7; RESOURCE_BYTES_MAX + 1]),
-            Err(InvalidRequest::ResourceTooLong { bytes: RESOURCE_BYTES_MAX + 1 })
+            Err(InvalidRequest::ResourceTooLong {
+                bytes: RESOURCE_BYTES_MAX + 1
+            })
         );
     }
 

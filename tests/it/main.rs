@@ -1,0 +1,17 @@
+//! The public faces of the library against real servers, as one binary.
+//!
+//! Each test starts its own `redis-server` (or `valkey-server`) processes on free loopback ports
+//! and ends exactly those, also when it fails. A missing server binary fails the test with a
+//! message that names `tests/run.sh`; no test is skipped in silence.
+//!
+//! What a test says about keys it learned from the servers, over a connection of its own and with
+//! a reply parser of its own ([`servers::Raw`]), not from the library.
+//!
+//! One file per group of stories; `servers/` holds what they share.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test bounds its own waiting; it drives no engine by this clock"
+)]
+
+mod harness;
+mod servers;
