@@ -179,13 +179,13 @@ struct ReportParts {
 }
 
 impl Report {
-    pub(crate) fn new(nodes: Box<[NodeReport]>, quorum: u8, tries: u32, elapsed: Duration) -> Self {
-        Self(Box::new(ReportParts {
-            nodes,
-            quorum,
-            tries,
-            elapsed,
-        }))
+    pub(crate) fn new(
+        nodes: Box<[NodeReport]>,
+        quorum: u8,
+        tries: u32,
+        elapsed: Duration,
+    ) -> Self {
+        Self(Box::new(ReportParts { nodes, quorum, tries, elapsed }))
     }
 
     /// What each configured node said, in the order of the configuration.
@@ -219,21 +219,13 @@ impl Report {
     }
 
     fn count(&self, predicate: impl Fn(&NodeOutcome) -> bool) -> usize {
-        self.nodes()
-            .iter()
-            .filter(|node| predicate(&node.outcome))
-            .count()
+        self.nodes().iter().filter(|node| predicate(&node.outcome)).count()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} of the {} votes needed (",
-            self.granted(),
-            self.quorum()
-        )?;
+        write!(f, "{} of the {} votes needed (", self.granted(), self.quorum())?;
         for (index, node) in self.nodes().iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             write!(f, "{comma}{} {}", node.address, node.outcome)?;
@@ -270,12 +262,12 @@ pub struct NodeReport {
 }
 
 impl NodeReport {
-    pub(crate) fn new(address: Arc<str>, outcome: NodeOutcome, latency: Option<Duration>) -> Self {
-        Self {
-            address,
-            outcome,
-            latency,
-        }
+    pub(crate) fn new(
+        address: Arc<str>,
+        outcome: NodeOutcome,
+        latency: Option<Duration>,
+    ) -> Self {
+        Self { address, outcome, latency }
     }
 }
 
@@ -341,9 +333,7 @@ impl ServerError {
     pub fn from_line(line: &[u8]) -> Self {
         let mut bytes = [0; Self::BYTES_MAX];
         let mut len = 0_u8;
-        let word = line
-            .iter()
-            .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
+        let word = line.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
         for (place, byte) in bytes.iter_mut().zip(word) {
             *place = *byte;
             len += 1;
@@ -360,11 +350,7 @@ impl ServerError {
 
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.len == 0 {
-            "an error without a code"
-        } else {
-            self.code()
-        })
+        f.write_str(if self.len == 0 { "an error without a code" } else { self.code() })
     }
 }
 
@@ -534,14 +520,8 @@ mod tests {
     #[test]
     fn only_the_first_word_of_a_server_error_is_kept() {
         for (line, code) in [
-            (
-                &b"READONLY You can't write against a read only replica."[..],
-                "READONLY",
-            ),
-            (
-                b"ERR unknown command 'AUTH', with args beginning with: 'secret'",
-                "ERR",
-            ),
+            (&b"READONLY You can't write against a read only replica."[..], "READONLY"),
+            (b"ERR unknown command 'AUTH', with args beginning with: 'secret'", "ERR"),
             (b"WRONGPASS", "WRONGPASS"),
             (b"", ""),
             (b" x", ""),

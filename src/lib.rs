@@ -9,8 +9,8 @@ extern crate alloc;
 extern crate std;
 
 // Leaves: they import nothing of ours.
-mod error;
 pub mod limits;
+mod error;
 mod resource;
 mod time;
 
@@ -26,4 +26,5 @@ pub use error::{
     Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
 };
 pub use resource::Token;
+pub use quorum::{Lock, LockId};
 pub use time::Instant;

@@ -3,6 +3,7 @@
 //! A name is one to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: any other
 //! Redlock library on the same key excludes us and is excluded. A token is what the key holds.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
 
@@ -53,6 +54,43 @@ impl<'a> Token<'a> {
     #[must_use]
     pub fn owner(self) -> &'a [u8] {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
+    }
+}
+
+/// What a lock leaves on a node, in one buffer: the key (the resource) and the value (the token).
+///
+/// The buffer comes from the engine's pool and goes back there, so that steady locking allocates
+/// nothing.
+#[derive(Clone, Eq, PartialEq)]
+pub(crate) struct Entry {
+    bytes: Vec<u8>,
+    resource_len: u16,
+}
+
+impl Entry {
+    /// `resource` and `token`, written into `buffer`, whose contents are forgotten.
+    ///
+    /// The caller has checked the resource; a longer one than fits the length is cut, never read
+    /// beyond.
+    pub(crate) fn new(mut buffer: Vec<u8>, resource: &[u8], token: &[u8]) -> Self {
+        let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
+        buffer.clear();
+        buffer.extend_from_slice(resource);
+        buffer.extend_from_slice(token);
+        Self { bytes: buffer, resource_len: resource.len() as u16 }
+    }
+
+    pub(crate) fn resource(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.resource_len)]
+    }
+
+    pub(crate) fn token(&self) -> Token<'_> {
+        Token::new(&self.bytes[usize::from(self.resource_len)..])
+    }
+
+    /// The buffer, for the pool.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.bytes
     }
 }
 
@@ -108,9 +146,7 @@ mod tests {
         assert_eq!(check_resource(&[7; RESOURCE_BYTES_MAX]), Ok(()));
         assert_eq!(
             check_resource(&[7; RESOURCE_BYTES_MAX + 1]),
-            Err(InvalidRequest::ResourceTooLong {
-                bytes: RESOURCE_BYTES_MAX + 1
-            })
+            Err(InvalidRequest::ResourceTooLong { bytes: RESOURCE_BYTES_MAX + 1 })
         );
     }
 
