@@ -9,8 +9,8 @@ extern crate alloc;
 extern crate std;
 
 // Leaves: they import nothing of ours.
-pub mod limits;
 mod error;
+pub mod limits;
 mod resource;
 mod time;
 
@@ -21,10 +21,11 @@ pub mod quorum;
 pub mod resp;
 pub mod timer;
 
+pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 pub use error::{
     ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, NodeReport,
     Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
 };
-pub use resource::Token;
 pub use quorum::{Lock, LockId};
+pub use resource::Token;
 pub use time::Instant;

@@ -77,7 +77,10 @@ impl Entry {
         buffer.clear();
         buffer.extend_from_slice(resource);
         buffer.extend_from_slice(token);
-        Self { bytes: buffer, resource_len: resource.len() as u16 }
+        Self {
+            bytes: buffer,
+            resource_len: resource.len() as u16,
+        }
     }
 
     pub(crate) fn resource(&self) -> &[u8] {
@@ -146,7 +149,9 @@ mod tests {
         assert_eq!(check_resource(&[7; RESOURCE_BYTES_MAX]), Ok(()));
         assert_eq!(
             check_resource(&[7; RESOURCE_BYTES_MAX + 1]),
-            Err(InvalidRequest::ResourceTooLong { bytes: RESOURCE_BYTES_MAX + 1 })
+            Err(InvalidRequest::ResourceTooLong {
+                bytes: RESOURCE_BYTES_MAX + 1
+            })
         );
     }
 

@@ -40,13 +40,26 @@ impl Lock {
         valid_until: Instant,
         extensions_left: u32,
     ) -> Self {
-        Self { entry, id, valid_until, extensions_left }
+        Self {
+            entry,
+            id,
+            valid_until,
+            extensions_left,
+        }
     }
 
     /// A lock that was granted elsewhere, until then at most. It is given an id when adopted.
     pub(crate) fn transferred(entry: Entry, valid_until: Instant) -> Self {
-        let id = LockId { engine: 0, claim: u64::MAX };
-        Self { entry, id, valid_until, extensions_left: u32::MAX }
+        let id = LockId {
+            engine: 0,
+            claim: u64::MAX,
+        };
+        Self {
+            entry,
+            id,
+            valid_until,
+            extensions_left: u32::MAX,
+        }
     }
 
     /// Its resource, the Redis key: 1 to 1024 bytes of any value.
@@ -121,7 +134,10 @@ impl Lock {
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lock")
-            .field("resource", &format_args!("\"{}\"", self.resource().escape_ascii()))
+            .field(
+                "resource",
+                &format_args!("\"{}\"", self.resource().escape_ascii()),
+            )
             .field("token", &self.token())
             .field("valid_until", &self.valid_until)
             .finish_non_exhaustive()

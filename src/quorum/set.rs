@@ -85,7 +85,10 @@ mod tests {
         assert!(set.insert(30) && set.insert(0) && !set.insert(0));
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 30]);
         assert!(set.remove(30) && !set.remove(30) && !set.contains(30) && !set.contains(99));
-        assert_eq!(NodeSet::first(3).without(set).iter().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(
+            NodeSet::first(3).without(set).iter().collect::<Vec<_>>(),
+            [1, 2]
+        );
         assert_eq!(NodeSet::first(31).len(), 31);
     }
 }

@@ -21,7 +21,10 @@ pub const fn quorum_of(nodes: usize) -> usize {
 
 /// What one node's answer means for the count.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[allow(clippy::exhaustive_enums, reason = "a vote is yes, no, or none; there is no fourth")]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "a vote is yes, no, or none; there is no fourth"
+)]
 pub enum Vote {
     /// Yes: locked, extended, deleted.
     Yes,
@@ -45,7 +48,10 @@ mod proof {
 
     impl Majority {
         pub(super) fn counted(nodes: NodeSet, quorum: usize) -> Self {
-            assert!(quorum <= nodes.len(), "a majority has at least a quorum of votes");
+            assert!(
+                quorum <= nodes.len(),
+                "a majority has at least a quorum of votes"
+            );
             Self { nodes }
         }
 
@@ -61,7 +67,10 @@ pub use proof::Majority;
 
 /// The certain outcome of an attempt to take a lock.
 #[derive(Debug, Eq, PartialEq)]
-#[allow(clippy::exhaustive_enums, reason = "every caller has to meet each outcome")]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "every caller has to meet each outcome"
+)]
 pub enum Acquisition {
     /// A majority granted it.
     Granted(Majority),
@@ -73,7 +82,10 @@ pub enum Acquisition {
 
 /// The certain outcome of an extension.
 #[derive(Debug, Eq, PartialEq)]
-#[allow(clippy::exhaustive_enums, reason = "every caller has to meet each outcome")]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "every caller has to meet each outcome"
+)]
 pub enum Extending {
     /// A majority extended it.
     Extended(Majority),
@@ -85,7 +97,10 @@ pub enum Extending {
 
 /// The certain outcome of a release.
 #[derive(Debug, Eq, PartialEq)]
-#[allow(clippy::exhaustive_enums, reason = "every caller has to meet each outcome")]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "every caller has to meet each outcome"
+)]
 pub enum Releasing {
     /// The lock was held until now, and is given back.
     Released,
@@ -124,7 +139,10 @@ impl Tally {
     /// If `nodes` is out of that range, which a `Config` rules out.
     #[must_use]
     pub fn new(nodes: usize) -> Self {
-        assert!((1..=NODES_MAX).contains(&nodes), "a quorum has 1 to {NODES_MAX} nodes");
+        assert!(
+            (1..=NODES_MAX).contains(&nodes),
+            "a quorum has 1 to {NODES_MAX} nodes"
+        );
         Self {
             nodes: nodes as u8,
             yes: NodeSet::EMPTY,
@@ -135,7 +153,10 @@ impl Tally {
 
     /// Records the answer of one node. The first one stands: whether this was it.
     pub fn record(&mut self, node: usize, vote: Vote) -> bool {
-        assert!(node < usize::from(self.nodes), "node {node} is not of this quorum");
+        assert!(
+            node < usize::from(self.nodes),
+            "node {node} is not of this quorum"
+        );
         if !self.open().contains(node) {
             return false;
         }
@@ -289,7 +310,11 @@ mod tests {
             (5, "???", "NoQuorum"),
             (5, "-???", "NoQuorum"),
         ] {
-            assert_eq!(name(tally(nodes, answers).acquisition()), verdict, "{nodes} {answers}");
+            assert_eq!(
+                name(tally(nodes, answers).acquisition()),
+                verdict,
+                "{nodes} {answers}"
+            );
         }
     }
 
@@ -306,7 +331,11 @@ mod tests {
             (2, "+-", "Unconfirmed"),
             (5, "--?+", "open"),
         ] {
-            assert_eq!(name(tally(nodes, answers).extension()), verdict, "{nodes} {answers}");
+            assert_eq!(
+                name(tally(nodes, answers).extension()),
+                verdict,
+                "{nodes} {answers}"
+            );
         }
     }
 
@@ -326,7 +355,11 @@ mod tests {
         ] {
             let tally = tally(nodes, answers);
             assert_eq!(name(tally.release(true)), valid, "{nodes} {answers} valid");
-            assert_eq!(name(tally.release(false)), expired, "{nodes} {answers} expired");
+            assert_eq!(
+                name(tally.release(false)),
+                expired,
+                "{nodes} {answers} expired"
+            );
         }
     }
 
@@ -354,8 +387,16 @@ mod tests {
         [
             if yes >= quorum { "Granted" } else { held },
             pick("Extended", "Lost", "Unconfirmed"),
-            pick("Released", "NotHeld", if unknown { "Unconfirmed" } else { "Released" }),
-            pick("Released", "NotHeld", if unknown { "Unconfirmed" } else { "NotHeld" }),
+            pick(
+                "Released",
+                "NotHeld",
+                if unknown { "Unconfirmed" } else { "Released" },
+            ),
+            pick(
+                "Released",
+                "NotHeld",
+                if unknown { "Unconfirmed" } else { "NotHeld" },
+            ),
         ]
     }
 
@@ -435,7 +476,9 @@ mod tests {
                     .map(|node| pattern / 3_usize.pow(node) % 3)
                     .map(|digit| [Vote::Yes, Vote::No, Vote::Mute][digit])
                     .collect();
-                permute(&mut (0..nodes).collect(), 0, &mut |order| follow(&votes, order));
+                permute(&mut (0..nodes).collect(), 0, &mut |order| {
+                    follow(&votes, order)
+                });
             }
         }
     }

@@ -43,8 +43,15 @@ impl Drift {
         let floor = exact as u64;
         // No `ceil` without std. A factor such as 0.01 is no exact float: a whole part per
         // billion too many is the safe side of that.
-        let rounded_up = if floor as f64 == exact { floor } else { floor.saturating_add(1) };
-        Some(Self { parts_per_billion: rounded_up, fixed })
+        let rounded_up = if floor as f64 == exact {
+            floor
+        } else {
+            floor.saturating_add(1)
+        };
+        Some(Self {
+            parts_per_billion: rounded_up,
+            fixed,
+        })
     }
 
     /// The drift of a lock with this `ttl`, rounded up to the nanosecond.
@@ -78,7 +85,10 @@ impl Drift {
 
 impl Default for Drift {
     fn default() -> Self {
-        Self { parts_per_billion: 10_000_000, fixed: Duration::from_millis(2) }
+        Self {
+            parts_per_billion: 10_000_000,
+            fixed: Duration::from_millis(2),
+        }
     }
 }
 
@@ -89,7 +99,10 @@ mod tests {
 
     #[test]
     fn the_default_is_a_hundredth_and_two_milliseconds() {
-        assert_eq!(Drift::new(0.01, Duration::from_millis(2)), Some(Drift::default()));
+        assert_eq!(
+            Drift::new(0.01, Duration::from_millis(2)),
+            Some(Drift::default())
+        );
         let drift = Drift::default();
         for (ttl, of) in [
             (Duration::ZERO, Duration::from_millis(2)),
@@ -114,7 +127,9 @@ mod tests {
     fn validity_never_wraps() {
         let drift = Drift::default();
         let hard = TTL_HARD_MAX.as_millis() as u64;
-        let ttls = (1..=5_000).chain((0..64).map(|bit| 1_u64 << bit)).chain([hard, hard + 1]);
+        let ttls = (1..=5_000)
+            .chain((0..64).map(|bit| 1_u64 << bit))
+            .chain([hard, hard + 1]);
         let starts = [0, 1, u64::MAX / 2, u64::MAX - 1, u64::MAX].map(Instant::from_nanos);
         for ttl in ttls.map(Duration::from_millis) {
             for start in starts {
@@ -127,7 +142,10 @@ mod tests {
                     let exact = ttl.as_nanos() as i128
                         - elapsed.as_nanos() as i128
                         - drift.of(ttl).as_nanos() as i128;
-                    assert!(left.as_nanos() as i128 <= exact.max(0), "{ttl:?} {elapsed:?}");
+                    assert!(
+                        left.as_nanos() as i128 <= exact.max(0),
+                        "{ttl:?} {elapsed:?}"
+                    );
                     if start == Instant::ZERO && ttl <= TTL_HARD_MAX {
                         assert_eq!(left.as_nanos() as i128, exact.max(0), "{ttl:?} {elapsed:?}");
                     }
