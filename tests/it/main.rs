@@ -12,6 +12,30 @@
     clippy::disallowed_methods,
     reason = "a test bounds its own waiting; it drives no engine by this clock"
 )]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what a test does not expect, it fails on, whatever it is"
+)]
 
+// faces: mod executor;
+// faces: mod face;
 mod harness;
 mod servers;
+
+// faces: mod addresses;
+// faces: mod auth;
+// faces: mod deadlines;
+// faces: mod drops;
+// faces: mod extend;
+// faces: mod frozen;
+// faces: mod invalid;
+// faces: mod names;
+// faces: mod processes;
+// faces: mod refusal;
+// faces: mod restart;
+// faces: mod scripts;
+// faces: mod slow;
+// faces: mod threads;
+// faces: mod truth_table;
+// faces: mod unlock;
+// faces: mod valkey;

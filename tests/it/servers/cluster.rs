@@ -67,6 +67,20 @@ impl Cluster {
         }
     }
 
+    /// Waits until every node has run at least one `command` and none has any key left.
+    ///
+    /// For what is served late: without the first half, "no key" would be true before it began.
+    #[track_caller]
+    pub(crate) fn assert_empty_after(&self, command: &str) {
+        let field = format!("cmdstat_{command}");
+        for (node, raw) in self.raws().iter_mut().enumerate() {
+            eventually(&format!("node {node} has run a {command}"), || {
+                raw.info("commandstats", &field).map(drop)
+            });
+        }
+        self.assert_empty();
+    }
+
     /// Waits until no node has any key at all.
     #[track_caller]
     pub(crate) fn assert_empty(&self) {

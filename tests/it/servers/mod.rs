@@ -19,7 +19,7 @@ mod stranger;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use ports::ClosedPort;
-pub(crate) use process::{Kind, Options, Server};
+pub(crate) use process::{Options, Server};
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{Raw, Reply};
 pub(crate) use stranger::{Manner, Stranger};
@@ -46,16 +46,20 @@ pub(crate) fn three() -> Cluster {
 
 /// Polls `probe` until it gives a value, at most [`PATIENCE`] long; then fails with `what`.
 #[track_caller]
-pub(crate) fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
+    within_patience(probe).unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}"))
+}
+
+/// Polls `probe` until it gives a value, at most [`PATIENCE`] long.
+pub(crate) fn within_patience<T>(mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
     loop {
         if let Some(value) = probe() {
-            return value;
+            return Some(value);
         }
-        assert!(
-            start.elapsed() < PATIENCE,
-            "not within {PATIENCE:?}: {what}"
-        );
+        if PATIENCE < start.elapsed() {
+            return None;
+        }
         thread::sleep(Duration::from_millis(2));
     }
 }

@@ -12,7 +12,19 @@ pub(crate) enum Reply {
     Integer(i64),
     Bulk(Vec<u8>),
     Nil,
-    Array(Vec<Reply>),
+    Array(Vec<Self>),
+}
+
+impl Reply {
+    /// The text of a reply that is one.
+    #[track_caller]
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::Simple(text) => text,
+            Self::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            other => panic!("a text was expected, not {other:?}"),
+        }
+    }
 }
 
 /// One connection. A server that does not answer within ten seconds fails the test.
