@@ -542,8 +542,8 @@ pub enum UrlProblem {
     Port,
     /// There is no path for `unix://`, it is too long, or it has a zero byte.
     #[error(
-        "names no valid path; write unix:///path, of at most {UNIX_PATH_BYTES_MAX} bytes, and \
-         the server on this machine"
+        "names no valid path; write unix:///path, at most {UNIX_PATH_BYTES_MAX} bytes and \
+         without a host"
     )]
     Path,
     /// The database is not a small number.

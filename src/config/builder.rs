@@ -199,7 +199,7 @@ impl Builder {
         if node_timeout.is_some_and(|timeout| dead_after < timeout) {
             return Err(ConfigError::DeadAfter(dead_after));
         }
-        // The longest ttl has the best ratio to its drift: if nothing is left of it, of none.
+        // Validity grows with the ttl: if nothing is left of the longest, then of none.
         let maximum = self.settings.ttl_limit();
         let drift = drift.of(maximum);
         if maximum <= drift {
@@ -245,4 +245,297 @@ impl Builder {
 fn is_client_name(name: &str) -> bool {
     (1..=CLIENT_NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::UrlProblem;
+    use alloc::format;
+    use alloc::string::{String, ToString};
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const ALMOST_MS: Duration = Duration::from_nanos(999_999);
+
+    fn one() -> Builder {
+        Config::builder().node("a")
+    }
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        let config = one().config().unwrap();
+        assert_eq!(config.node_timeout(), None);
+        assert_eq!(config.connect_timeout(), 1000 * MS);
+        assert_eq!(config.dead_after(), 30_000 * MS);
+        assert_eq!(config.farewell(), 50 * MS);
+        assert_eq!(config.drift(), Drift::default());
+        assert_eq!(config.retry(), &Retry::new(32, 50 * MS..=250 * MS));
+        assert_eq!(config.max_ttl(), None);
+        assert_eq!(config.ttl_limit(), Duration::from_secs(30 * 24 * 3600));
+        assert_eq!(config.restart_guard(), RestartGuard::Observed);
+        assert_eq!(config.owner(), b"");
+        assert_eq!(config.client_name(), Some("shearline"));
+        assert!(!config.spin());
+    }
+
+    #[test]
+    fn what_is_set_is_what_is_read() {
+        let config = one()
+            .node_timeout(20 * MS)
+            .connect_timeout(300 * MS)
+            .dead_after(5000 * MS)
+            .farewell(Duration::ZERO)
+            .drift(0.5, 3 * MS)
+            .retry(Retry::new(1, MS..=MS))
+            .max_ttl(9000 * MS)
+            .restart_guard(RestartGuard::Strict)
+            .owner("billing-7")
+            .client_name("till")
+            .spin(true)
+            .config()
+            .unwrap();
+        assert_eq!(config.node_timeout(), Some(20 * MS));
+        assert_eq!(config.connect_timeout(), 300 * MS);
+        assert_eq!(config.dead_after(), 5000 * MS);
+        assert_eq!(config.farewell(), Duration::ZERO);
+        assert_eq!(Some(config.drift()), Drift::new(0.5, 3 * MS));
+        assert_eq!(config.retry(), &Retry::new(1, MS..=MS));
+        assert_eq!(config.max_ttl(), Some(9000 * MS));
+        assert_eq!(config.ttl_limit(), 9000 * MS);
+        assert_eq!(config.restart_guard(), RestartGuard::Strict);
+        assert_eq!(config.owner(), b"billing-7");
+        assert_eq!(config.client_name(), Some("till"));
+        assert!(config.spin());
+        assert_eq!(
+            one().client_name(None).config().unwrap().client_name(),
+            None
+        );
+    }
+
+    #[test]
+    fn nodes_come_in_many_forms_and_keep_their_order() {
+        let urls: Vec<String> = vec!["b".into(), "c".into()];
+        let config = Config::builder()
+            .node("a")
+            .nodes(&urls)
+            .nodes(["d"])
+            .nodes(&["e", "f"][..])
+            .nodes((1..=2).map(|port| format!("g:{port}")))
+            .nodes(vec![String::from("x"), String::from("y")])
+            .node(String::from("z"))
+            .config()
+            .unwrap();
+        let labels: Vec<_> = config
+            .nodes()
+            .iter()
+            .map(|node| node.label().to_string())
+            .collect();
+        let expected = [
+            "a:6379", "b:6379", "c:6379", "d:6379", "e:6379", "f:6379", "g:1", "g:2",
+        ];
+        assert_eq!(labels[..8], expected);
+        assert_eq!(labels[8..], ["x:6379", "y:6379", "z:6379"]);
+    }
+
+    #[test]
+    fn a_quorum_is_more_than_half() {
+        for (nodes, quorum) in [
+            (1, 1),
+            (2, 2),
+            (3, 2),
+            (4, 3),
+            (5, 3),
+            (6, 4),
+            (7, 4),
+            (30, 16),
+            (31, 16),
+        ] {
+            let config = Config::builder().nodes((1..=nodes).map(|port| format!("a:{port}")));
+            assert_eq!(config.config().unwrap().quorum(), quorum, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn mistaken_nodes_are_told() {
+        let url = |index, problem| ConfigError::Url { index, problem };
+        let twice = |address: &str| ConfigError::DuplicateNode {
+            address: address.into(),
+        };
+        let ports = |most| (1..=most).map(|port| format!("a:{port}"));
+        for (builder, error) in [
+            (Config::builder(), ConfigError::NoNodes),
+            (Config::builder().nodes([""; 0]), ConfigError::NoNodes),
+            (
+                Config::builder().nodes(ports(32)),
+                ConfigError::TooManyNodes(32),
+            ),
+            (
+                Config::builder().nodes(ports(40)),
+                ConfigError::TooManyNodes(40),
+            ),
+            (Config::builder().node(""), url(0, UrlProblem::Empty)),
+            (
+                Config::builder().nodes(["a", "b", "c:0"]),
+                url(2, UrlProblem::Port),
+            ),
+            (one().node("a"), twice("a:6379")),
+            (one().node("redis://u:canary@A:6379/3"), twice("a:6379")),
+            (one().nodes(["[::1]:6379", "[0::1]"]), twice("[::1]:6379")),
+            (
+                one().nodes(["10.0.0.1", "[::ffff:10.0.0.1]"]),
+                twice("10.0.0.1:6379"),
+            ),
+            (one().nodes(["unix:///r?db=1", "unix:/r"]), twice("unix:/r")),
+        ] {
+            assert_eq!(builder.config().err(), Some(error), "{builder:?}");
+        }
+    }
+
+    #[test]
+    fn mistaken_settings_are_told() {
+        let hard = TTL_HARD_MAX + Duration::from_nanos(1);
+        let day = 24 * 3600 * 1000 * MS;
+        let too_large = |drift| ConfigError::DriftTooLarge {
+            drift,
+            maximum: drift,
+        };
+        for (builder, error) in [
+            (
+                one().node_timeout(ALMOST_MS),
+                ConfigError::NodeTimeout(ALMOST_MS),
+            ),
+            (
+                one().connect_timeout(ALMOST_MS),
+                ConfigError::ConnectTimeout(ALMOST_MS),
+            ),
+            (one().dead_after(99 * MS), ConfigError::DeadAfter(99 * MS)),
+            (one().node_timeout(day), ConfigError::DeadAfter(30_000 * MS)),
+            (one().drift(1.0, MS), ConfigError::DriftFactor),
+            (one().drift(f64::NAN, MS), ConfigError::DriftFactor),
+            (one().drift(0.0, 30 * day), too_large(30 * day)),
+            (
+                one().max_ttl(10 * MS).drift(0.5, 5 * MS),
+                too_large(10 * MS),
+            ),
+            (one().retry(Retry::new(0, MS..=MS)), ConfigError::Retry),
+            (one().retry(Retry::new(1, 2 * MS..=MS)), ConfigError::Retry),
+            (
+                one().max_ttl(Duration::ZERO),
+                ConfigError::MaxTtl(Duration::ZERO),
+            ),
+            (
+                one().max_ttl(4 * MS - ALMOST_MS),
+                ConfigError::MaxTtl(4 * MS - ALMOST_MS),
+            ),
+            (one().max_ttl(hard), ConfigError::MaxTtl(hard)),
+            (one().owner([0; 65]), ConfigError::OwnerTooLong(65)),
+            (one().client_name(""), ConfigError::ClientName),
+            (one().client_name("two words"), ConfigError::ClientName),
+            (one().client_name("a\r\nFLUSHALL"), ConfigError::ClientName),
+            (one().client_name("b\u{fc}ro"), ConfigError::ClientName),
+            (
+                one().client_name("x".repeat(65).as_str()),
+                ConfigError::ClientName,
+            ),
+            // The first one wins, whatever comes later.
+            (
+                one().max_ttl(MS).max_ttl(day).node("").client_name(""),
+                ConfigError::MaxTtl(MS),
+            ),
+        ] {
+            assert_eq!(builder.config().err(), Some(error), "{builder:?}");
+        }
+    }
+
+    #[test]
+    fn the_edges_of_every_range_are_allowed() {
+        let second = 1000 * MS;
+        for builder in [
+            one()
+                .node_timeout(MS)
+                .connect_timeout(MS)
+                .dead_after(100 * MS),
+            one().node_timeout(second).dead_after(second),
+            one()
+                .connect_timeout(Duration::MAX)
+                .dead_after(Duration::MAX)
+                .farewell(Duration::MAX),
+            one().max_ttl(4 * MS),
+            one().max_ttl(TTL_HARD_MAX),
+            one()
+                .max_ttl(second)
+                .drift(0.0, second - Duration::from_nanos(1)),
+            one().drift(0.0, Duration::ZERO),
+            one().retry(Retry::new(1, Duration::ZERO..=Duration::ZERO)),
+            one().retry(Retry::new(u32::MAX, Duration::ZERO..=Duration::MAX)),
+            one().owner([0; 64]),
+            one().client_name("x".repeat(64).as_str()),
+        ] {
+            assert_eq!(builder.config().err(), None, "{builder:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_says_what_to_do() {
+        let builder = Config::builder().nodes(["redis://a", "redis://u:canary/x@b"]);
+        for (builder, text) in [
+            (
+                builder,
+                "the URL of node 1 (counted from 0) has an @ behind the host; write / ? # in a \
+                 password as %2F %3F %23, and @ as %40",
+            ),
+            (
+                one().dead_after(MS),
+                "giving a connection up after 1ms of silence is too soon; 100ms and the node \
+                 timeout are the least",
+            ),
+            (
+                one().max_ttl(MS),
+                "a max_ttl of 1ms is not between 4 ms and 3153600000s",
+            ),
+        ] {
+            assert_eq!(builder.config().unwrap_err().to_string(), text);
+        }
+    }
+
+    /// Everything that can be printed once `url` was given.
+    fn all_that_is_shown(url: &str) -> String {
+        let builder = Config::builder().node(url);
+        // Named once more, a good URL makes the error of a duplicate.
+        let twice = builder.clone().node(url);
+        let (config, error) = (builder.config(), twice.config());
+        let mut shown = format!("{builder:#?} {twice:?} {config:?} {error:?}");
+        for error in [config.err(), error.err()].into_iter().flatten() {
+            shown += &error.to_string();
+        }
+        shown
+    }
+
+    #[test]
+    fn no_credential_is_shown() {
+        let shown = all_that_is_shown("redis://canary:canary@a:1/2");
+        assert!(
+            shown.contains("a:1") && shown.contains("credentials: hidden"),
+            "{shown}"
+        );
+        assert!(shown.contains("was named twice"), "{shown}");
+        assert!(!shown.contains("canary"), "{shown}");
+        assert!(all_that_is_shown("a").contains("credentials: none"));
+    }
+
+    proptest! {
+        /// Nor by a URL whose password was not escaped, or that is broken otherwise.
+        #[test]
+        fn no_password_is_shown_by_a_broken_url(
+            scheme in "(redis://|valkey://|unix://|unix:|rediss://|http://|)",
+            before in r"[a1:/@%?#. =\[\]-]{0,4}",
+            after in r"[a1:/@%?#. =\[\]-]{0,4}",
+            place in r"(h|h:1|h/2|\[::1\]|h:x|/run/r|/run/r[?]db=1|%|)",
+        ) {
+            let shown = all_that_is_shown(&format!("{scheme}{before}:canary{after}@{place}"));
+            prop_assert!(!shown.contains("canary"), "{shown}");
+        }
+    }
 }

@@ -55,7 +55,7 @@ impl Default for Retry {
     }
 }
 
-/// What is known about locks that a node may have forgotten when it restarted.
+/// How nodes that restarted, and may have forgotten locks, are kept from voting.
 ///
 /// Redlock without persistence is safe only if a restarted node stays out of the votes until the
 /// locks that it may have forgotten have expired.

@@ -142,16 +142,22 @@ fn host(name: &str) -> Result<Host, UrlProblem> {
         let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         (1..=63).contains(&label.len()) && label.bytes().all(is_legal)
     };
-    // Resolvers read `127.1`, `010.0.0.1` and `0x7f.1` as addresses, and not all alike.
-    let last = labels.rsplit('.').next().unwrap_or_default();
-    let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
-        || last
-            .get(..2)
-            .is_some_and(|prefix| prefix.eq_ignore_ascii_case("0x"));
-    if HOST_BYTES_MAX < labels.len() || !labels.split('.').all(is_label) || is_number {
+    if HOST_BYTES_MAX < labels.len()
+        || !labels.split('.').all(is_label)
+        || labels.rsplit('.').next().is_some_and(is_number)
+    {
         return Err(UrlProblem::Host);
     }
     Ok(Host::Name(name.to_ascii_lowercase()))
+}
+
+/// Whether resolvers read a name with this last part as an address, such as `127.1`, `010.0.0.1` or
+/// `0x7f.1`. They do not all read the same one.
+fn is_number(last: &str) -> bool {
+    match last.get(..2) {
+        Some("0x" | "0X") => last.bytes().skip(2).all(|byte| byte.is_ascii_hexdigit()),
+        Some(_) | None => last.bytes().all(|byte| byte.is_ascii_digit()),
+    }
 }
 
 fn port_number(digits: &str) -> Result<u16, UrlProblem> {
@@ -227,4 +233,239 @@ fn hex_digit(byte: Option<u8>) -> Result<u8, UrlProblem> {
         .and_then(|byte| char::from(byte).to_digit(16))
         .ok_or(UrlProblem::Escape)?;
     u8::try_from(digit).map_err(|_| UrlProblem::Escape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::ToString;
+    use proptest::prelude::*;
+
+    /// What a node is: label, user, password, database.
+    type Node<'a> = (&'a str, Option<&'a str>, Option<&'a str>, u32);
+
+    fn described(node: &NodeConfig) -> Node<'_> {
+        (node.label(), node.user(), node.password(), node.database())
+    }
+
+    #[test]
+    fn good_urls() {
+        let none = None;
+        for (text, node) in [
+            // Places.
+            ("redis://10.0.0.1", ("10.0.0.1:6379", none, none, 0)),
+            ("redis://10.0.0.1:7000", ("10.0.0.1:7000", none, none, 0)),
+            ("redis://10.0.0.1:7000/", ("10.0.0.1:7000", none, none, 0)),
+            ("redis://10.0.0.1:7000/5", ("10.0.0.1:7000", none, none, 5)),
+            (
+                "redis://10.0.0.1/2147483647",
+                ("10.0.0.1:6379", none, none, 2_147_483_647),
+            ),
+            (
+                "REDIS://DB-1.Example_x.ORG",
+                ("db-1.example_x.org:6379", none, none, 0),
+            ),
+            ("valkey://a", ("a:6379", none, none, 0)),
+            ("a", ("a:6379", none, none, 0)),
+            ("a.", ("a.:6379", none, none, 0)),
+            ("a:1", ("a:1", none, none, 0)),
+            ("a:65535/1", ("a:65535", none, none, 1)),
+            ("a:06379", ("a:6379", none, none, 0)),
+            ("1.example", ("1.example:6379", none, none, 0)),
+            ("127.0.0.0x7g", ("127.0.0.0x7g:6379", none, none, 0)),
+            ("[::1]", ("[::1]:6379", none, none, 0)),
+            ("[::1]:6380", ("[::1]:6380", none, none, 0)),
+            (
+                "redis://[2001:DB8:0:0::5]:1/2",
+                ("[2001:db8::5]:1", none, none, 2),
+            ),
+            ("[::ffff:10.0.0.1]:7", ("10.0.0.1:7", none, none, 0)),
+            ("unix:///run/r.sock", ("unix:/run/r.sock", none, none, 0)),
+            ("unix:/run/r.sock", ("unix:/run/r.sock", none, none, 0)),
+            (
+                "Unix:////run/./r.sock/?db=3",
+                ("unix:/run/r.sock", none, none, 3),
+            ),
+            (
+                "unix:///a%20b%3F%25%40\u{e9}",
+                ("unix:/a%20b%3F%25%40\u{e9}", none, none, 0),
+            ),
+            (
+                "unix:///a%23%0a%7F%c2%85b",
+                ("unix:/a%23%0A%7F%C2%85b", none, none, 0),
+            ),
+            // Credentials.
+            ("redis://u:p@h", ("h:6379", Some("u"), Some("p"), 0)),
+            (
+                "redis://u:p@[::1]:1/2",
+                ("[::1]:1", Some("u"), Some("p"), 2),
+            ),
+            ("redis://:p@h", ("h:6379", none, Some("p"), 0)),
+            ("redis://u@h", ("h:6379", Some("u"), Some(""), 0)),
+            ("redis://u:@h", ("h:6379", Some("u"), Some(""), 0)),
+            (
+                "redis://default:p@h",
+                ("h:6379", Some("default"), Some("p"), 0),
+            ),
+            ("redis://:@h", ("h:6379", none, none, 0)),
+            ("redis://@h", ("h:6379", none, none, 0)),
+            ("redis://u:p@ss@h", ("h:6379", Some("u"), Some("p@ss"), 0)),
+            ("redis://u:a:b:@h", ("h:6379", Some("u"), Some("a:b:"), 0)),
+            ("redis://u:[::1]@h", ("h:6379", Some("u"), Some("[::1]"), 0)),
+            (
+                "redis://u%3a%40:%2f%0D%0a%00@h",
+                ("h:6379", Some("u:@"), Some("/\r\n\0"), 0),
+            ),
+            (
+                "redis://u:\u{e9}%C3%A9+@h",
+                ("h:6379", Some("u"), Some("\u{e9}\u{e9}+"), 0),
+            ),
+            ("u:p@h:1", ("h:1", Some("u"), Some("p"), 0)),
+            ("unix://u:p@/r?db=1", ("unix:/r", Some("u"), Some("p"), 1)),
+        ] {
+            let parsed = parse(text).unwrap_or_else(|problem| panic!("{text}: {problem:?}"));
+            assert_eq!(described(&parsed), node, "{text}");
+        }
+    }
+
+    /// Each row: what is wrong with all of its texts, which a `|` divides.
+    #[test]
+    fn bad_urls() {
+        use UrlProblem as P;
+        let table = [
+            (P::Empty, ""),
+            (
+                P::Character,
+                " |h | h|two words|h\n|h\r\nFLUSHALL|h\u{a0}|\u{7f}|h\0",
+            ),
+            (
+                P::Character,
+                "redis://u:p\0@h|redis://u:p\u{85}@h|unix:///a b",
+            ),
+            (
+                P::Scheme,
+                "http://h|://h|redis2://h|redis+unix:///r|u:p://w@h",
+            ),
+            (P::Tls, "rediss://h|valkeys://h|Rediss://u:p@h:1/x"),
+            (
+                P::Host,
+                "redis://|redis://:6379|redis:///0|redis://u:p@|:1|/|@|=|.",
+            ),
+            (
+                P::Host,
+                "a..b|.a|a*|h%61|b\u{fc}cher|redis://h]|[::1|[]|[10.0.0.1]|[h]",
+            ),
+            (P::Host, "::1|fe80::1:6379|a:1:2|[::1%25lo]|[fe80::1%lo]"),
+            (
+                P::Host,
+                "6379|127.1|10.0.0.256|010.0.0.1|10.0.0.1.|0x7f.1|127.0.0.0x1|0x",
+            ),
+            (P::Port, "h:|h:0|h:65536|h:-1|h:+1|h:x|h:1x|h:99999999999"),
+            (
+                P::Port,
+                "[::1]6379|[::1]:|[::1]]:1|redis://user:secret|redis:h|http:/x|unix:r",
+            ),
+            (
+                P::Path,
+                "unix://|unix:///|unix:/|unix:///.|unix://h/r|unix://r|unix:///a%00",
+            ),
+            (
+                P::Database,
+                "h/x|h/-1|h/+1|h/1/|h//1|h/2147483648|h/99999999999|h/1%30|h/1x",
+            ),
+            (P::Database, "unix:///r?db=|unix:///r?db=x|unix:///r?db=-1"),
+            (
+                P::Credentials,
+                "redis://u:a/b@h|redis://u:1/2@h|redis://u:a?b@h",
+            ),
+            (P::Credentials, "redis://u:a#b@h|redis://h/0@h"),
+            (P::Credentials, "unix:///a@b|unix://u:/p@/r|unix:///r?db=1@"),
+            (
+                P::Escape,
+                "redis://u:%@h|redis://u:%4@h|redis://u:%zz@h|redis://%-1:p@h",
+            ),
+            (P::Escape, "redis://u:%\u{e9}@h|redis://u:%+1@h|unix:/%"),
+            (P::Encoding, "redis://u:%ff@h|redis://%C3:%A9@h|unix:///%80"),
+            (
+                P::Query,
+                "h?|h?db=1|h/1?db=1|h#|h/1#top|unix:///r?|unix:///r?x=1",
+            ),
+            (
+                P::Query,
+                "unix:///r?DB=1|unix:///r#a|unix:///r?db=1&db=2|unix:///r?db=1#a",
+            ),
+        ];
+        for (problem, texts) in table {
+            for text in texts.split('|') {
+                assert_eq!(parse(text).err(), Some(problem), "{text:?}");
+            }
+        }
+    }
+
+    /// The longest that is taken, and one byte more.
+    #[test]
+    fn lengths() {
+        let letters = |count| "x".repeat(count);
+        let label = letters(63);
+        let name = format!("{label}.{label}.{label}.{}", letters(61));
+        assert_eq!(name.len(), HOST_BYTES_MAX);
+        let (path, password) = (
+            letters(UNIX_PATH_BYTES_MAX - 1),
+            letters(CREDENTIAL_BYTES_MAX),
+        );
+        for (fits, problem) in [
+            (label.as_str(), UrlProblem::Host),
+            (&name, UrlProblem::Host),
+            (&format!("unix:///{path}"), UrlProblem::Path),
+        ] {
+            assert!(parse(fits).is_ok(), "{fits}");
+            assert_eq!(parse(&format!("{fits}x")).err(), Some(problem), "{fits}");
+        }
+        for credentials in [format!("u:{password}"), format!(":{password}"), password] {
+            assert!(parse(&format!("redis://{credentials}@h")).is_ok());
+            let longer = parse(&format!("redis://{credentials}x@h"));
+            assert_eq!(longer.err(), Some(UrlProblem::CredentialsTooLong));
+        }
+    }
+
+    fn escaped(text: &str) -> String {
+        text.bytes().map(|byte| format!("%{byte:02x}")).collect()
+    }
+
+    /// Text that is, or nearly is, a URL.
+    fn url_like() -> impl Strategy<Value = String> {
+        let scheme = "(redis://|valkey://|unix://|unix:/|UNIX:|)";
+        let rest = r"[a-c0-2:/@%?#=.&\[\]x-]{0,24}";
+        (scheme, rest).prop_map(|(scheme, rest)| scheme + &rest)
+    }
+
+    proptest! {
+        /// Any text is met with an answer, and the label of a node leads back to its address.
+        #[test]
+        fn labels_parse_to_the_same_address(text in prop_oneof![url_like(), any::<String>()]) {
+            if let Ok(node) = parse(&text) {
+                prop_assert!(node.user().is_none() || node.password().is_some());
+                prop_assert_eq!(&node.address().to_string(), &**node.label());
+                let again = parse(node.label());
+                prop_assert!(again.is_ok(), "{} {:?}", node.label(), again);
+                let again = again.unwrap();
+                prop_assert_eq!(again.address(), node.address());
+                prop_assert_eq!(described(&again), (&**node.label(), None, None, 0));
+            }
+        }
+
+        /// Whatever is escaped comes back as it was.
+        #[test]
+        fn escaped_parts_come_back(user: String, password: String, path: String) {
+            let userinfo = format!("{}:{}", escaped(&user), escaped(&password));
+            let node = parse(&format!("redis://{userinfo}@h/7")).unwrap();
+            prop_assert_eq!(node.user().unwrap_or_default(), &user);
+            prop_assert_eq!(node.password().unwrap_or_default(), &password);
+            prop_assert_eq!(node.database(), 7);
+            let path: String = path.chars().filter(|c| !matches!(c, '/' | '\0')).take(24).collect();
+            let node = parse(&format!("unix:///x{}", escaped(&path))).unwrap();
+            prop_assert_eq!(node.address(), &Address::Unix { path: format!("/x{path}") });
+        }
+    }
 }
