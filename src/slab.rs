@@ -114,6 +114,9 @@ enum State<T> {
 
 #[allow(dead_code, reason = "the engine uses what the wheel does not")]
 impl<T> Slab<T> {
+    /// What one value takes, with all that the slab keeps beside it.
+    pub(crate) const PLACE_BYTES: usize = size_of::<Place<T>>();
+
     /// A slab that holds nothing and has allocated nothing.
     pub(crate) const fn new() -> Self {
         Self {

@@ -1,1 +1,74 @@
-//! (skeleton)
+//! RESP2 and RESP3: bytes to values and back.
+//!
+//! [`Decoder`] reads replies incrementally and without copying, [`Inbox`] puts them together from
+//! the pieces that a socket gives, [`command`] writes commands, and [`encode`] writes values as
+//! servers do.
+//!
+//! ```
+//! use shearline::resp::{Inbox, Limits, Value, command};
+//!
+//! let mut out = Vec::new();
+//! command(&mut out, &[b"SET", b"invoice:42", b"token", b"NX", b"PX", b"30000"]);
+//! // ... send `out`, receive a piece:
+//! let mut piece: &[u8] = b"+OK\r\n";
+//! let mut inbox = Inbox::new(Limits::default());
+//! while let Some(frame) = inbox.next(&mut piece)? {
+//!     assert!(matches!(frame.value, Value::Simple(b"OK")));
+//! }
+//! # Ok::<(), shearline::resp::DecodeError>(())
+//! ```
+//!
+//! # Guarantees
+//!
+//! * **Three outcomes, never mixed up.** A reply, "more bytes are needed" (then some continuation
+//!   is valid), or an error that names the offset and the rule. An invalid byte is refused as soon
+//!   as it is seen.
+//! * **Linear.** Decoding n bytes takes O(n) however they are cut into pieces, and the payload of
+//!   a string is not looked at.
+//! * **Bounds before memory.** Nothing is reserved for what a header announces; every bound in
+//!   [`Limits`] has an error of its own. No recursion while decoding.
+//! * **No copy, no allocation for scalars.** Values borrow from the receive buffer; the structure
+//!   of aggregates is kept on one flat tape that is reused.
+//! * **No panic on any input.**
+//!
+//! # Choices where implementations differ
+//!
+//! * Integers have one spelling: no `+`, no leading zeros, no `-0`. So have lengths and the
+//!   integral part of doubles. `-nan` is NaN, because Redis 7.0 sends it. Big numbers may have
+//!   leading zeros, because servers pass on what a script made.
+//! * Only `$` and `*` know the length -1.
+//! * The decoder does not know which protocol was negotiated: RESP3 types are accepted always.
+//! * Streamed strings and aggregates (`$?`) are refused; no server sends them.
+//! * A push inside another value, or one that does not begin with a string, is an error.
+//!
+//! # Not here
+//!
+//! What a reply means: nodes, commands in flight, locks. Matching replies to commands is by
+//! count, and a push must not be counted.
+
+mod decimal;
+mod decode;
+mod encode;
+mod error;
+mod fuzz;
+mod inbox;
+mod limits;
+mod owned;
+mod token;
+mod value;
+
+pub use decimal::{Decimal, decimal_len};
+pub use decode::{Decoder, Frame};
+pub use encode::{command, command_len, encode, encode_resp2};
+pub use error::{DecodeError, Reason};
+#[doc(hidden)]
+pub use fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
+pub use inbox::Inbox;
+pub use limits::Limits;
+pub use owned::{Attributed, OwnedValue};
+pub use value::{Element, Elements, Items, PairElements, PairValues, Pairs, Value, Values};
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod vectors;

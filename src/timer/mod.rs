@@ -34,6 +34,9 @@
 
 mod level;
 mod list;
+mod model;
 mod wheel;
 
+#[doc(hidden)]
+pub use model::fuzz_wheel;
 pub use wheel::{TimerKey, Wheel};

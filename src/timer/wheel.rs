@@ -52,6 +52,9 @@ pub struct Wheel<T> {
     timers: Slab<Timer<T>>,
 }
 
+// What `list::Tick` is about: two timers to a cache line.
+const _: () = assert!(Slab::<Timer<u64>>::PLACE_BYTES <= 32);
+
 impl<T> Wheel<T> {
     /// A wheel without timers that stands at `start`.
     ///
@@ -111,7 +114,7 @@ impl<T> Wheel<T> {
             }
             self.tick = start;
             if place.level == 0 {
-                return self.fire(place);
+                return Some(self.fire(place));
             }
             self.cascade(place);
         }
@@ -133,8 +136,10 @@ impl<T> Wheel<T> {
     #[must_use]
     pub fn next(&self) -> Option<(Instant, &T)> {
         let (place, start) = self.occupied.first(self.tick)?;
-        let first = self.slots[place.level][place.slot].first()?;
-        Some((Instant::from_tick(start), &self.timers.at(first).value))
+        Some((
+            Instant::from_tick(start),
+            &self.timers.at(self.first_in(place)).value,
+        ))
     }
 
     /// How many timers are armed.
@@ -177,10 +182,15 @@ impl<T> Wheel<T> {
     }
 
     /// Takes the first timer of `place` out of the wheel.
-    fn fire(&mut self, place: Place) -> Option<T> {
-        let first = self.slots[place.level][place.slot].first()?;
-        let timer = self.timers.remove_at(first);
-        Some(self.leave(place, timer))
+    fn fire(&mut self, place: Place) -> T {
+        let timer = self.timers.remove_at(self.first_in(place));
+        self.leave(place, timer)
+    }
+
+    /// The timer that came first to `place`, which is occupied.
+    fn first_in(&self, place: Place) -> u32 {
+        let first = self.slots[place.level][place.slot].first();
+        first.expect("a slot whose bit is set holds a timer")
     }
 
     /// Puts all timers of `place`, which the wheel has just entered, where they belong now.
@@ -215,5 +225,291 @@ fn reached(now: Instant) -> u64 {
         now.tick_ceil()
     } else {
         now.tick_floor()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::vec::Vec;
+
+    use super::*;
+
+    const NANO: Duration = Duration::from_nanos(1);
+
+    fn ms(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    fn drain<T>(wheel: &mut Wheel<T>, now: Instant) -> Vec<T> {
+        core::iter::from_fn(|| wheel.expire(now)).collect()
+    }
+
+    /// Just inside and just outside of every level, and of the reach of the wheel.
+    const DISTANCES: [u64; 26] = [
+        0,
+        1,
+        2,
+        62,
+        63,
+        64,
+        65,
+        127,
+        128,
+        4_095,
+        4_096,
+        4_097,
+        262_143,
+        262_144,
+        262_145,
+        16_777_215,
+        16_777_216,
+        16_777_217,
+        1_073_741_823,
+        1_073_741_824,
+        1_073_741_825,
+        68_719_476_735,
+        68_719_476_736,
+        68_719_476_737,
+        137_438_953_472,
+        3_153_600_000_000, // A hundred years.
+    ];
+
+    #[test]
+    fn a_timer_fires_at_its_tick_and_not_a_nanosecond_before() {
+        for start in [0, 1, 63, 64, 4_095, 68_719_476_735] {
+            for distance in DISTANCES {
+                let at = ms(start + distance);
+                let mut wheel = Wheel::new(ms(start));
+                wheel.insert(at, distance);
+                if distance != 0 {
+                    assert_eq!(
+                        wheel.expire(at.saturating_sub(NANO)),
+                        None,
+                        "{start}+{distance}"
+                    );
+                }
+                assert_eq!(wheel.len(), 1);
+                assert_eq!(wheel.expire(at), Some(distance), "{start}+{distance}");
+                assert_eq!((wheel.expire(Instant::MAX), wheel.len()), (None, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_tick_rounds_up() {
+        for (nanos, fires) in [
+            (1_000_000, 1_000_000),
+            (1_000_001, 2_000_000),
+            (1_999_999, 2_000_000),
+            (2_000_000, 2_000_000),
+        ] {
+            let mut wheel = Wheel::new(Instant::ZERO);
+            wheel.insert(Instant::from_nanos(nanos), ());
+            let fires = Instant::from_nanos(fires);
+            assert_eq!(wheel.next(), Some((fires, &())));
+            assert_eq!(wheel.expire(fires.saturating_sub(NANO)), None, "{nanos}");
+            assert_eq!(wheel.expire(fires), Some(()), "{nanos}");
+        }
+    }
+
+    /// Whoever sleeps until `next` and then expires, gets each timer at its very tick, after at
+    /// most one empty wake-up per level above the lowest and one per turn of the top level.
+    #[test]
+    fn sleeping_until_next_fires_each_timer_on_time() {
+        for distance in DISTANCES {
+            let (start, at) = (ms(37), ms(37 + distance));
+            let mut wheel = Wheel::new(start);
+            wheel.insert(at, distance);
+            let mut empty = 0;
+            let (woken, fired) = loop {
+                let (next, named) = wheel.next().expect("a timer is armed");
+                assert_eq!(*named, distance);
+                assert!(next <= at, "woken at {next:?} for {at:?}");
+                if let Some(fired) = wheel.expire(next) {
+                    break (next, fired);
+                }
+                empty += 1;
+                assert!(
+                    wheel.next().is_some_and(|(after, _)| next < after),
+                    "a busy loop"
+                );
+            };
+            assert_eq!((woken, fired), (at, distance));
+            assert!(
+                empty <= 5 + (distance >> 36),
+                "{empty} empty wake-ups for {distance}"
+            );
+        }
+    }
+
+    #[test]
+    fn next_is_exact_on_the_lowest_level_and_the_start_of_the_slot_above() {
+        for (stands, at, told) in [
+            (0, 1, 1),
+            (0, 63, 63),
+            (0, 64, 64),
+            (0, 65, 64),
+            (0, 127, 64),
+            (0, 128, 128),
+            (60, 70, 64),
+            (64, 70, 70),
+            (0, 4_095, 4_032),
+            (0, 4_096, 4_096),
+            (0, 5_000, 4_096),
+            (1 << 30, (1 << 30) + 1, (1 << 30) + 1),
+            (0, 68_719_476_736, 68_719_476_736),
+            (0, 2 * 68_719_476_736, 68_719_476_736),
+            (0, 68_719_476_736 + (5 << 30), 5 << 30),
+        ] {
+            let mut wheel = Wheel::new(ms(stands));
+            wheel.insert(ms(at), at);
+            assert_eq!(
+                wheel.next(),
+                Some((ms(told), &at)),
+                "{at} seen from {stands}"
+            );
+        }
+    }
+
+    /// The same tick from every distance: the first came in at the top and has cascaded down, the
+    /// last was put on the lowest level directly.
+    #[test]
+    fn timers_of_one_tick_fire_in_the_order_of_arming_whatever_way_they_came() {
+        let tick = 2 * 68_719_476_736 + 12_345_678;
+        let mut wheel = Wheel::new(Instant::ZERO);
+        let distances = [
+            1 << 37,
+            1 << 36,
+            1 << 30,
+            1 << 25,
+            1 << 19,
+            5_000,
+            4_096,
+            65,
+            64,
+            1,
+            0,
+        ];
+        for (order, before) in distances.into_iter().enumerate() {
+            assert_eq!(wheel.expire(ms(tick - before)).is_some(), before == 0);
+            wheel.insert(ms(tick), 2 * order);
+            wheel.insert(ms(tick).saturating_sub(NANO), 2 * order + 1);
+        }
+        // Arrival at the tick itself has fired the very first; the rest follows in order.
+        assert_eq!(drain(&mut wheel, ms(tick)), (1..22).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn sooner_ticks_fire_first_however_late_they_were_armed() {
+        let mut wheel = Wheel::new(ms(5));
+        let ticks: Vec<u64> = DISTANCES.iter().map(|distance| 5 + distance).collect();
+        for tick in ticks.iter().rev() {
+            wheel.insert(ms(*tick), *tick);
+        }
+        assert_eq!(drain(&mut wheel, ms(5_000)), ticks[..12]);
+        assert_eq!(drain(&mut wheel, Instant::MAX), ticks[12..]);
+    }
+
+    #[test]
+    fn the_slot_that_is_being_drained_may_change() {
+        let mut wheel = Wheel::new(Instant::ZERO);
+        let keys: Vec<TimerKey> = (0..5).map(|value| wheel.insert(ms(100), value)).collect();
+        wheel.insert(ms(101), 5);
+        let now = ms(102);
+        assert_eq!(wheel.expire(now), Some(0));
+        assert_eq!(wheel.cancel(keys[0]), None, "it has fired");
+        assert_eq!(wheel.cancel(keys[1]), Some(1), "the next to fire");
+        assert_eq!(wheel.cancel(keys[4]), Some(4), "the last of the slot");
+        wheel.insert(ms(100), 6);
+        wheel.insert(ms(3), 7);
+        wheel.insert(ms(102), 8);
+        wheel.insert(ms(103), 9);
+        assert_eq!(drain(&mut wheel, now), [2, 3, 6, 7, 5, 8]);
+        assert_eq!(drain(&mut wheel, ms(103)), [9]);
+    }
+
+    #[test]
+    fn what_is_due_already_fires_at_once() {
+        let now = Instant::from_nanos(7_500_000);
+        let mut wheel = Wheel::new(Instant::ZERO);
+        assert_eq!(wheel.expire(now), None);
+        for at in [0, 7_000_000, 7_200_000, 7_500_000, 7_500_001] {
+            wheel.insert(Instant::from_nanos(at), at);
+        }
+        assert_eq!(wheel.next(), Some((ms(7), &0)));
+        assert_eq!(drain(&mut wheel, now), [0, 7_000_000, 7_200_000, 7_500_000]);
+        assert_eq!(wheel.next(), Some((ms(8), &7_500_001)));
+        assert_eq!(drain(&mut wheel, ms(8)), [7_500_001]);
+    }
+
+    #[test]
+    fn a_now_that_went_back_counts_as_the_latest() {
+        let mut wheel = Wheel::new(ms(50));
+        wheel.insert(ms(40), 'a');
+        assert_eq!(wheel.expire(Instant::ZERO), Some('a'));
+        assert_eq!(wheel.expire(ms(60)), None);
+        wheel.insert(ms(60), 'b');
+        wheel.insert(ms(61), 'c');
+        assert_eq!(drain(&mut wheel, ms(10)), ['b']);
+    }
+
+    #[test]
+    fn the_end_of_time_can_be_waited_for_and_reached() {
+        let last_whole = Instant::from_tick(Instant::MAX.tick_floor());
+        let before_max = Instant::MAX.saturating_sub(NANO);
+        let mut wheel = Wheel::new(Instant::ZERO);
+        for (at, value) in [
+            (Instant::MAX, 'c'),
+            (before_max, 'd'),
+            (last_whole, 'b'),
+            (ms(1), 'a'),
+        ] {
+            wheel.insert(at, value);
+        }
+        assert_eq!(drain(&mut wheel, before_max), ['a', 'b']);
+        assert_eq!(wheel.next(), Some((Instant::MAX, &'c')));
+        assert_eq!(drain(&mut wheel, Instant::MAX), ['c', 'd']);
+        wheel.insert(Instant::MAX, 'e');
+        wheel.insert(Instant::ZERO, 'f');
+        assert_eq!(drain(&mut wheel, Instant::ZERO), ['e', 'f']);
+        let mut wheel = Wheel::new(Instant::MAX);
+        wheel.insert(Instant::MAX, ());
+        assert_eq!(wheel.next(), Some((Instant::MAX, &())));
+        assert_eq!(wheel.expire(Instant::MAX), Some(()));
+    }
+
+    #[test]
+    fn a_key_never_reaches_a_later_timer() {
+        let mut wheel = Wheel::new(Instant::ZERO);
+        let first = wheel.insert(ms(1), 1);
+        assert_eq!(wheel.expire(ms(1)), Some(1));
+        let second = wheel.insert(ms(2), 2);
+        assert_eq!(wheel.cancel(first), None);
+        assert_eq!(wheel.cancel(second), Some(2));
+        assert_eq!((wheel.cancel(second), wheel.len()), (None, 0));
+        assert_eq!(
+            wheel.next(),
+            None,
+            "cancelling the last of a slot empties it"
+        );
+    }
+
+    #[test]
+    fn nothing_is_allocated_below_the_high_water_mark() {
+        let mut wheel = Wheel::new(Instant::ZERO);
+        let mut keys: Vec<TimerKey> = (0..1_000).map(|n| wheel.insert(ms(n * n), n)).collect();
+        let capacity = wheel.timers.capacity();
+        let mut now = 0;
+        for round in 0..20_000 {
+            now += round % 97;
+            while wheel.expire(ms(now)).is_some() {}
+            let oldest = keys.swap_remove(round as usize * 31 % keys.len());
+            wheel.cancel(oldest);
+            while wheel.len() < 1_000 {
+                keys.push(wheel.insert(ms(now + round * round % 300_000), round));
+            }
+        }
+        assert_eq!(wheel.timers.capacity(), capacity);
     }
 }

@@ -1,0 +1,363 @@
+//! The decoder: which elements make a reply, and where a torn one goes on.
+//!
+//! One loop over tokens with a stack of open aggregates; nothing calls itself. The stack holds at
+//! most [`Limits::depth`] levels, the tape one entry for each aggregate that is not empty, made
+//! when its header has arrived: memory grows with what was received, not with what was announced.
+
+use alloc::vec::Vec;
+
+use super::error::{DecodeError, Reason};
+use super::limits::Limits;
+use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, token};
+use super::value::{Cursor, Element, Entry, Pairs, Value, View};
+
+/// A resumable decoder of replies, RESP2 and RESP3 alike.
+///
+/// It holds no bytes, only how far it came in the reply that is torn. Each byte is looked at a
+/// bounded number of times however the stream is cut, and the payload of a string not at all.
+/// Scalars and empty aggregates allocate nothing; the others use two vectors that are kept for the
+/// next reply.
+///
+/// ```
+/// use shearline::resp::{Decoder, Limits, Value};
+///
+/// let mut decoder = Decoder::new(Limits::default());
+/// assert!(decoder.decode(b"*2\r\n:1\r\n$5\r\nhel").unwrap().is_none());
+///
+/// let bytes = b"*2\r\n:1\r\n$5\r\nhello\r\n+OK\r\n";
+/// let frame = decoder.decode(bytes).unwrap().expect("the array is complete");
+/// let Value::Array(items) = frame.value else { panic!("an array") };
+/// assert_eq!(items.iter().nth(1).unwrap().as_bytes(), Some(&b"hello"[..]));
+///
+/// let rest = &bytes[frame.len..];
+/// let frame = decoder.decode(rest).unwrap().expect("a line");
+/// assert_eq!(frame.value.as_bytes(), Some(&b"OK"[..]));
+/// ```
+#[derive(Debug)]
+pub struct Decoder {
+    limits: Limits,
+    phase: Phase,
+    /// Offset of the element that is being read; everything before it was found valid.
+    at: usize,
+    progress: Progress,
+    /// Elements that open aggregates still lack, the one that is being read included.
+    owed: usize,
+    stack: Vec<Level>,
+    tape: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Phase {
+    /// The next byte is the first of a reply.
+    Fresh,
+    /// A reply has begun.
+    Torn,
+    /// No reply can follow any more.
+    Failed(DecodeError),
+}
+
+/// An aggregate whose elements are still arriving.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    /// Elements that are not complete yet.
+    left: u32,
+    /// Its entry on the tape.
+    entry: usize,
+    /// It is no element of what surrounds it, only told about the next one.
+    attribute: bool,
+    /// Its next element must be a string: it says of what kind a push is.
+    kind_due: bool,
+}
+
+/// A reply and how many bytes it took.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// What the reply says.
+    pub value: Value<'a>,
+    /// Its length in bytes, attributes before it included. The next reply begins behind it.
+    pub len: usize,
+    attributes: Option<Pairs<'a>>,
+}
+
+impl<'a> Frame<'a> {
+    /// The attributes that were sent before the value, of several the pairs of all.
+    #[must_use]
+    pub const fn attributes(&self) -> Option<Pairs<'a>> {
+        self.attributes
+    }
+
+    /// The value together with its attributes.
+    #[must_use]
+    pub const fn element(&self) -> Element<'a> {
+        Element {
+            attributes: self.attributes,
+            value: self.value,
+        }
+    }
+}
+
+/// What a run over the bytes found.
+enum Scanned<'b> {
+    /// A scalar without attributes, and its length.
+    Scalar(Value<'b>, usize),
+    /// Something else, and its length. The tape has its structure.
+    Other(usize),
+}
+
+/// Levels and entries that are kept from one reply to the next; more are given back.
+const KEPT: usize = 1024;
+
+impl Decoder {
+    /// A decoder at the beginning of a reply. Allocates nothing.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            limits: limits.clamped(),
+            phase: Phase::Fresh,
+            at: 0,
+            progress: Progress::NEW,
+            owed: 0,
+            stack: Vec::new(),
+            tape: Vec::new(),
+        }
+    }
+
+    /// Decodes the first reply of `bytes`.
+    ///
+    /// `bytes` begins at the first byte of a reply. `Ok(None)` means that every byte so far is
+    /// valid and more are needed: call again with the *same* bytes and more behind them. After
+    /// `Ok(Some(frame))` the decoder is ready for the next reply, at `bytes[frame.len..]`.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
+    /// gives the same error until [`reset`](Self::reset).
+    #[inline]
+    pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
+        if self.phase == Phase::Fresh
+            && let Some((value, len)) = usual(bytes)
+        {
+            return Ok(Some(Frame {
+                value,
+                len,
+                attributes: None,
+            }));
+        }
+        match self.run(bytes)? {
+            None => Ok(None),
+            Some(Scanned::Scalar(value, len)) => Ok(Some(Frame {
+                value,
+                len,
+                attributes: None,
+            })),
+            Some(Scanned::Other(len)) => self.frame(bytes, len).map(Some),
+        }
+    }
+
+    /// Forgets the torn reply, or the error: the next byte is the first of a new stream.
+    pub fn reset(&mut self) {
+        self.phase = Phase::Fresh;
+    }
+
+    /// Like [`decode`](Self::decode), but only says how long the reply is. [`frame`](Self::frame)
+    /// gives the rest, as long as nothing else was decoded.
+    pub(super) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
+        Ok(self.run(bytes)?.map(|scanned| match scanned {
+            Scanned::Scalar(_, len) | Scanned::Other(len) => len,
+        }))
+    }
+
+    /// The reply that was measured last: the first `len` of `bytes`.
+    pub(super) fn frame<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        len: usize,
+    ) -> Result<Frame<'a>, DecodeError> {
+        let bytes = bytes.get(..len).unwrap_or(bytes);
+        let element = View::new(bytes, &self.tape).element(&mut Cursor::default());
+        match element {
+            Some(Element { attributes, value }) => Ok(Frame {
+                value,
+                len,
+                attributes,
+            }),
+            None => Err(DecodeError::new(0, Reason::Changed)),
+        }
+    }
+
+    /// With fewer bytes than this, [`measure`](Self::measure) will not find the reply complete.
+    pub(super) fn need(&self) -> usize {
+        self.progress.need
+    }
+
+    /// Bytes of memory that it holds.
+    pub(super) fn memory(&self) -> usize {
+        self.stack.capacity() * size_of::<Level>() + self.tape.capacity() * size_of::<Entry>()
+    }
+
+    #[cfg(test)]
+    pub(super) fn looked(&self) -> usize {
+        self.progress.looked
+    }
+
+    fn run<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<Scanned<'b>>, DecodeError> {
+        match self.phase {
+            Phase::Failed(error) => return Err(error),
+            Phase::Fresh => self.begin(),
+            Phase::Torn if bytes.len() < self.progress.need => return Ok(None),
+            Phase::Torn => (),
+        }
+        let result = self.scan(bytes);
+        self.phase = match result {
+            Ok(Some(_)) => Phase::Fresh,
+            Ok(None) => Phase::Torn,
+            Err(error) => Phase::Failed(error),
+        };
+        result
+    }
+
+    #[inline]
+    fn begin(&mut self) {
+        self.at = 0;
+        self.progress.reset();
+        self.owed = 1;
+        self.stack.clear();
+        self.tape.clear();
+        if self.tape.capacity() > KEPT {
+            self.tape.shrink_to(KEPT);
+        }
+    }
+
+    /// Reads elements until the reply is complete or the bytes end.
+    fn scan<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<Scanned<'b>>, DecodeError> {
+        loop {
+            let Some(&kind) = bytes.get(self.at) else {
+                return Ok(None);
+            };
+            self.admit(kind, bytes.get(self.at + 1).copied())?;
+            let end = self.room(kind);
+            let bounds = Bounds {
+                line: self.limits.line_bytes,
+                bulk: self.limits.bulk_bytes,
+                elements: self.limits.elements,
+                end,
+            };
+            let Some((token, behind)) = token(bytes, self.at, &bounds, &mut self.progress)? else {
+                return Ok(None);
+            };
+            if behind > end {
+                return Err(DecodeError::new(self.at, Reason::ReplyTooLong));
+            }
+            self.progress.reset();
+            let complete = match token {
+                Token::Scalar(value) if self.at == 0 => {
+                    return Ok(Some(Scanned::Scalar(value, behind)));
+                }
+                Token::Scalar(_) => self.close(behind),
+                Token::Open { kind, elements } => self.open(kind, elements, behind),
+            };
+            if complete {
+                return Ok(Some(Scanned::Other(self.at)));
+            }
+        }
+    }
+
+    /// Whether a value of this kind may stand where it does. `next` is the byte behind the kind,
+    /// if it has arrived.
+    #[inline]
+    fn admit(&self, kind: u8, next: Option<u8>) -> Result<(), DecodeError> {
+        let refuse = |ahead, reason| Err(DecodeError::new(self.at + ahead, reason));
+        if let Some(level) = self.stack.last() {
+            match (kind, next) {
+                (b'$', Some(b'-')) if level.kind_due => return refuse(1, Reason::PushKind),
+                (b'$' | b'+' | b'|', _) => (),
+                _ if level.kind_due => return refuse(0, Reason::PushKind),
+                (b'>', _) => return refuse(0, Reason::NestedPush),
+                _ => (),
+            }
+        }
+        if self.stack.len() < self.limits.depth {
+            return Ok(());
+        }
+        match (kind, next) {
+            (b'%' | b'~' | b'>' | b'|', _) => refuse(0, Reason::TooDeep),
+            // The null of RESP2 is no array, whatever it is spelled like.
+            (b'*', Some(byte)) if byte != b'-' => refuse(1, Reason::TooDeep),
+            _ => Ok(()),
+        }
+    }
+
+    /// Offset that the next element must not reach beyond, so that what is still owed after it
+    /// finds room in the reply. An attribute pays nothing of that.
+    fn room(&self, kind: u8) -> usize {
+        let owed = self.owed.saturating_sub(usize::from(kind != b'|'));
+        self.limits
+            .reply_bytes
+            .saturating_sub(owed.saturating_mul(ELEMENT_BYTES_MIN))
+    }
+
+    /// Opens an aggregate whose header ends at `behind`. Returns whether the reply is complete.
+    fn open(&mut self, kind: Kind, elements: u32, behind: usize) -> bool {
+        let attribute = kind == Kind::Attribute;
+        if elements == 0 {
+            if !attribute {
+                return self.close(behind);
+            }
+            self.at = behind;
+            return false;
+        }
+        self.at = behind;
+        // Behind an attribute its value is still owed; any other aggregate is itself what was.
+        self.owed = self.owed - usize::from(!attribute) + elements as usize;
+        let kind_due = kind == Kind::Push;
+        self.stack.push(Level {
+            left: elements,
+            entry: self.tape.len(),
+            attribute,
+            kind_due,
+        });
+        self.tape.push(Entry { end: 0, next: 0 });
+        false
+    }
+
+    /// Ends an element at `behind`, and the aggregates whose last one it was. Returns whether the
+    /// reply is complete.
+    fn close(&mut self, behind: usize) -> bool {
+        self.at = behind;
+        self.owed -= 1;
+        while let Some(level) = self.stack.last_mut() {
+            level.left -= 1;
+            level.kind_due = false;
+            if level.left > 0 {
+                return false;
+            }
+            let Level {
+                entry, attribute, ..
+            } = *level;
+            self.stack.pop();
+            // Both fit: the reply is not longer than `u32::MAX`, nor has it more aggregates.
+            self.tape[entry] = Entry {
+                end: behind as u32,
+                next: self.tape.len() as u32,
+            };
+            if attribute {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The replies that a lock client meets all day, by direct comparison.
+#[inline]
+fn usual(bytes: &[u8]) -> Option<(Value<'_>, usize)> {
+    match *bytes {
+        [b'+', b'O', b'K', b'\r', b'\n', ..] => Some((Value::Simple(&bytes[1..3]), 5)),
+        [b':', digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            Some((Value::Integer(i64::from(digit - b'0')), 4))
+        }
+        [b'$', b'-', b'1', b'\r', b'\n', ..] => Some((Value::Null, 5)),
+        [b'_', b'\r', b'\n', ..] => Some((Value::Null, 3)),
+        _ => None,
+    }
+}

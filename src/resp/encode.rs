@@ -1,0 +1,215 @@
+//! Values and commands as bytes.
+//!
+//! What is written here is always read back as one value by any parser: lengths are counted, and
+//! a CR or LF where none may be becomes a space, as the servers do it.
+
+use core::fmt::{self, Write};
+
+use bytes::BufMut;
+
+use super::decimal::{Decimal, decimal_len};
+use super::owned::OwnedValue;
+
+/// Appends a command: an array of bulk strings, as servers read it.
+///
+/// No `format!`, no allocation but what `out` does to grow. See [`command_len`] for its length.
+///
+/// # Panics
+///
+/// When `out` is of a fixed size and too small.
+///
+/// ```
+/// let mut out = Vec::new();
+/// shearline::resp::command(&mut out, &[b"GET", b"invoice:42"]);
+/// assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$10\r\ninvoice:42\r\n");
+/// ```
+pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
+    header(out, b'*', arguments.len());
+    for argument in arguments {
+        string(out, b'$', argument);
+    }
+}
+
+/// How many bytes [`command`] appends for these arguments.
+#[must_use]
+pub fn command_len(arguments: &[&[u8]]) -> usize {
+    let header = |count: usize| 1 + decimal_len(count as u64) + 2;
+    let strings = arguments
+        .iter()
+        .map(|argument| header(argument.len()) + argument.len() + 2);
+    header(arguments.len()) + strings.sum::<usize>()
+}
+
+/// Appends a value as a RESP3 connection gets it.
+///
+/// Calls itself once per level of nesting.
+///
+/// # Panics
+///
+/// When `out` is of a fixed size and too small.
+pub fn encode<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
+    match value {
+        OwnedValue::Simple(text) => line(out, b'+', text),
+        OwnedValue::Error(text) => line(out, b'-', text),
+        OwnedValue::Integer(number) => integer(out, *number),
+        OwnedValue::Bulk(text) => string(out, b'$', text),
+        OwnedValue::Null => out.put_slice(b"_\r\n"),
+        OwnedValue::Double(double) => line(out, b',', DoubleText::new(*double).as_bytes()),
+        OwnedValue::Boolean(true) => out.put_slice(b"#t\r\n"),
+        OwnedValue::Boolean(false) => out.put_slice(b"#f\r\n"),
+        OwnedValue::BigNumber(digits) => line(out, b'(', digits),
+        OwnedValue::BulkError(text) => string(out, b'!', text),
+        OwnedValue::Verbatim { format, text } => {
+            header(out, b'=', text.len() + 4);
+            out.put_slice(format);
+            out.put_slice(b":");
+            out.put_slice(text);
+            out.put_slice(b"\r\n");
+        }
+        OwnedValue::Map(pairs) => {
+            header(out, b'%', pairs.len());
+            for (key, value) in pairs {
+                encode(out, key);
+                encode(out, value);
+            }
+        }
+        OwnedValue::Attributed(attributed) => {
+            header(out, b'|', attributed.attributes.len());
+            for (key, value) in &attributed.attributes {
+                encode(out, key);
+                encode(out, value);
+            }
+            encode(out, &attributed.value);
+        }
+        OwnedValue::Array(items) => elements(out, b'*', items),
+        OwnedValue::Set(items) => elements(out, b'~', items),
+        OwnedValue::Push(items) => elements(out, b'>', items),
+    }
+}
+
+/// Appends a value as a RESP2 connection gets it: null as `$-1`, maps as flat arrays, sets and
+/// pushes as arrays, doubles, big numbers and verbatim texts as bulk strings, booleans as 1 and 0,
+/// bulk errors as errors on one line, attributes not at all.
+///
+/// Calls itself once per level of nesting.
+///
+/// # Panics
+///
+/// When `out` is of a fixed size and too small.
+pub fn encode_resp2<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
+    match value {
+        OwnedValue::Simple(text) => line(out, b'+', text),
+        OwnedValue::Error(text) => line(out, b'-', text),
+        OwnedValue::Integer(number) => integer(out, *number),
+        OwnedValue::Bulk(text) => string(out, b'$', text),
+        OwnedValue::Null => out.put_slice(b"$-1\r\n"),
+        OwnedValue::Double(double) => string(out, b'$', DoubleText::new(*double).as_bytes()),
+        OwnedValue::Boolean(boolean) => integer(out, i64::from(*boolean)),
+        OwnedValue::BigNumber(digits) => string(out, b'$', digits),
+        OwnedValue::BulkError(text) => line(out, b'-', text),
+        OwnedValue::Verbatim { text, .. } => string(out, b'$', text),
+        OwnedValue::Map(pairs) => {
+            header(out, b'*', pairs.len().saturating_mul(2));
+            for (key, value) in pairs {
+                encode_resp2(out, key);
+                encode_resp2(out, value);
+            }
+        }
+        OwnedValue::Attributed(attributed) => encode_resp2(out, &attributed.value),
+        OwnedValue::Array(items) | OwnedValue::Set(items) | OwnedValue::Push(items) => {
+            header(out, b'*', items.len());
+            for item in items {
+                encode_resp2(out, item);
+            }
+        }
+    }
+}
+
+fn elements<B: BufMut + ?Sized>(out: &mut B, kind: u8, items: &[OwnedValue]) {
+    header(out, kind, items.len());
+    for item in items {
+        encode(out, item);
+    }
+}
+
+/// `$20\r\n` and its like, in one piece.
+#[inline]
+fn header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
+    let digits = Decimal::new(count as u64);
+    let digits = digits.as_bytes();
+    let mut piece = [0; Decimal::BYTES_MAX + 3];
+    piece[0] = kind;
+    piece[1..=digits.len()].copy_from_slice(digits);
+    piece[digits.len() + 1..digits.len() + 3].copy_from_slice(b"\r\n");
+    out.put_slice(&piece[..digits.len() + 3]);
+}
+
+fn string<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
+    header(out, kind, text.len());
+    out.put_slice(text);
+    out.put_slice(b"\r\n");
+}
+
+fn integer<B: BufMut + ?Sized>(out: &mut B, number: i64) {
+    line(out, b':', Decimal::from(number).as_bytes());
+}
+
+/// A text on a line of its own. CR and LF in it become spaces, so that it cannot be taken for
+/// several replies.
+fn line<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
+    out.put_u8(kind);
+    let mut parts = text.split(|byte| matches!(byte, b'\r' | b'\n'));
+    out.put_slice(parts.next().unwrap_or_default());
+    for part in parts {
+        out.put_u8(b' ');
+        out.put_slice(part);
+    }
+    out.put_slice(b"\r\n");
+}
+
+/// The shortest text that reads back as the same double.
+struct DoubleText {
+    bytes: [u8; Self::BYTES_MAX],
+    len: usize,
+}
+
+impl DoubleText {
+    /// Seventeen digits, sign, point, `e`, the sign and three digits of the exponent; or with up
+    /// to five zeros in front instead of an exponent.
+    const BYTES_MAX: usize = 32;
+
+    fn new(double: f64) -> Self {
+        let mut text = Self {
+            bytes: [0; Self::BYTES_MAX],
+            len: 0,
+        };
+        let magnitude = double.abs();
+        let written = if double.is_nan() {
+            text.write_str("nan")
+        } else if double.is_infinite() {
+            text.write_str(if double > 0.0 { "inf" } else { "-inf" })
+        } else if magnitude == 0.0 || (1e-5..1e17).contains(&magnitude) {
+            write!(text, "{double}")
+        } else {
+            write!(text, "{double:e}")
+        };
+        written.expect("no double is longer than the buffer");
+        text
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Write for DoubleText {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let end = self.len + part.len();
+        self.bytes
+            .get_mut(self.len..end)
+            .ok_or(fmt::Error)?
+            .copy_from_slice(part.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! Why bytes are no reply: where, and which rule they break.
+
+/// A reply that no further byte can make valid.
+///
+/// The position in the stream is lost with it: drop the connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("byte {at} of the reply: {reason}")]
+pub struct DecodeError {
+    /// Offset of the first byte that cannot be right, counted from the first byte of the reply.
+    pub at: usize,
+    /// The rule that it breaks.
+    pub reason: Reason,
+}
+
+impl DecodeError {
+    pub(super) const fn new(at: usize, reason: Reason) -> Self {
+        Self { at, reason }
+    }
+}
+
+/// The rule that a reply breaks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No type of RESP2 or RESP3 begins with this byte.
+    #[error("no type begins with byte {0:#04x}")]
+    UnknownKind(u8),
+    /// CR without LF, LF without CR, or no CR LF where one has to be.
+    #[error("CR LF is missing, or stands where it must not")]
+    LineEnd,
+    /// Not a number in its one spelling: `0`, or digits without a leading zero, after `-` for
+    /// less than zero. For doubles: fraction and exponent as in `-1.5e-9`, or `inf`, `-inf`, `nan`.
+    #[error("not a number in its one spelling")]
+    Number,
+    /// Not a length: `0`, or digits without a leading zero; `-1` for `$` and `*` only.
+    #[error("not a length")]
+    Length,
+    /// A number that does not fit: 64 bits, or a finite double.
+    #[error("the number does not fit into 64 bits")]
+    Overflow,
+    /// Neither `t` nor `f`.
+    #[error("neither #t nor #f")]
+    Boolean,
+    /// A verbatim string without its three letters of format and a colon.
+    #[error("a verbatim string begins with three bytes and a colon")]
+    Verbatim,
+    /// A push inside another value.
+    #[error("a push stands inside another value")]
+    NestedPush,
+    /// A push that does not begin with a string that says of what kind it is.
+    #[error("a push begins with a string, its kind")]
+    PushKind,
+    /// A string or aggregate of unknown length (`$?`, `*?`). No server sends it.
+    #[error("streamed strings and aggregates are not taken")]
+    Streamed,
+    /// More than [`Limits::line_bytes`](super::Limits::line_bytes).
+    #[error("the line is longer than the limit")]
+    LineTooLong,
+    /// More than [`Limits::bulk_bytes`](super::Limits::bulk_bytes).
+    #[error("the string is longer than the limit")]
+    BulkTooLong,
+    /// More than [`Limits::elements`](super::Limits::elements).
+    #[error("the aggregate has more elements than the limit")]
+    TooManyElements,
+    /// More than [`Limits::depth`](super::Limits::depth).
+    #[error("aggregates are nested deeper than the limit")]
+    TooDeep,
+    /// More than [`Limits::reply_bytes`](super::Limits::reply_bytes).
+    #[error("the reply is longer than the limit")]
+    ReplyTooLong,
+    /// The caller did not pass the same bytes again after `Ok(None)`.
+    #[error("the bytes are not those that were passed before")]
+    Changed,
+}
+
+// Returned by value through every layer.
+const _: () = assert!(size_of::<DecodeError>() <= 2 * size_of::<usize>());

@@ -1,0 +1,265 @@
+//! The bodies of the fuzz targets. The same functions are run by the ordinary tests over the
+//! committed corpus, and by a few seeds of their own; see `fuzz/`.
+//!
+//! Each compares the decoder with something: with itself torn, with the encoder, with the promise
+//! that "more" means a valid continuation.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::{Attributed, DecodeError, Decoder, Inbox, Limits, OwnedValue, encode, encode_resp2};
+
+/// Bounds small enough for a fuzzer to reach.
+const SMALL: Limits = Limits {
+    line_bytes: 40,
+    bulk_bytes: 300,
+    elements: 20,
+    depth: 4,
+    reply_bytes: 600,
+};
+
+/// Any bytes: no panic, no more taken than given, memory in proportion to the bytes; a reply that
+/// was decoded survives being encoded; and "more" is said only where some continuation is valid.
+#[doc(hidden)]
+pub fn fuzz_decode_any(bytes: &[u8]) {
+    let mut rest = bytes;
+    let mut decoder = Decoder::new(Limits::default());
+    loop {
+        let reply = match decoder.decode(rest) {
+            Ok(Some(frame)) => {
+                assert!(
+                    0 < frame.len && frame.len <= rest.len(),
+                    "took what was not there"
+                );
+                rest = &rest[frame.len..];
+                frame.element().to_owned()
+            }
+            Ok(None) => {
+                assert_continuable(rest);
+                break;
+            }
+            Err(error) => {
+                assert!(
+                    error.at < rest.len(),
+                    "an error about a byte that was not seen: {error}"
+                );
+                break;
+            }
+        };
+        assert!(
+            decoder.memory() <= bytes.len() * 16 + 4096,
+            "memory for what was announced"
+        );
+        let mut again = Vec::new();
+        encode(&mut again, &reply);
+        assert_eq!(only(&again, Limits::default()), reply);
+    }
+}
+
+/// A stream cut anywhere gives the same replies and the same error as in one piece. The first
+/// byte says how many of the next ones are the lengths of pieces, and which limits hold.
+#[doc(hidden)]
+pub fn fuzz_decode_torn(input: &[u8]) {
+    let Some((&head, rest)) = input.split_first() else {
+        return;
+    };
+    let limits = if head & 1 == 0 {
+        Limits::default()
+    } else {
+        SMALL
+    };
+    let (cuts, stream) = rest.split_at(usize::from(head >> 1).min(rest.len()));
+    let whole = drain(limits, &[], stream);
+    assert_eq!(drain(limits, cuts, stream), whole, "torn at {cuts:?}");
+    assert_eq!(drain(limits, &[1], stream), whole, "byte by byte");
+}
+
+/// Any value that can be sent: encoded and decoded it is itself, alone and with others behind it;
+/// lowered to RESP2 it is one value, and lowering that changes nothing more.
+#[doc(hidden)]
+pub fn fuzz_roundtrip(input: &[u8]) {
+    let mut choices = Choices { bytes: input };
+    let value = choices.reply();
+    let mut out = Vec::new();
+    encode(&mut out, &value);
+    assert_eq!(only(&out, Limits::default()), value);
+
+    let mut low = Vec::new();
+    encode_resp2(&mut low, &value);
+    let lowered = only(&low, Limits::default());
+    let mut again = Vec::new();
+    encode_resp2(&mut again, &lowered);
+    assert_eq!(again, low, "{value:?}");
+}
+
+/// The one reply that `bytes` are.
+fn only(bytes: &[u8], limits: Limits) -> OwnedValue {
+    let mut decoder = Decoder::new(limits);
+    let frame = decoder.decode(bytes).expect("valid").expect("complete");
+    assert_eq!(frame.len, bytes.len(), "one reply and nothing else");
+    frame.element().to_owned()
+}
+
+/// The replies of a stream that is cut into pieces, whose lengths are taken from `cuts` in turn,
+/// and how it ends: an error and the offset of its reply, or the bytes left over.
+fn drain(
+    limits: Limits,
+    cuts: &[u8],
+    stream: &[u8],
+) -> (Vec<OwnedValue>, Result<bool, DecodeError>) {
+    let mut inbox = Inbox::new(limits);
+    let mut replies = Vec::new();
+    let mut torn = false;
+    let mut lengths = cuts.iter().cycle();
+    let mut rest = stream;
+    while !rest.is_empty() {
+        let length = lengths
+            .next()
+            .map_or(rest.len(), |cut| usize::from(*cut).max(1));
+        let (mut piece, later) = rest.split_at(length.min(rest.len()));
+        rest = later;
+        while !piece.is_empty() {
+            let before = piece.len();
+            match inbox.next(&mut piece) {
+                Ok(Some(frame)) => {
+                    replies.push(frame.element().to_owned());
+                    torn = false;
+                }
+                Ok(None) => {
+                    assert!(piece.is_empty(), "all of a piece is taken");
+                    torn = true;
+                }
+                Err(error) => return (replies, Err(error)),
+            }
+            assert!(piece.len() < before, "no progress");
+        }
+    }
+    (replies, Ok(torn))
+}
+
+/// Goes on with `torn` until it is a reply, by a byte that is not refused at each step.
+///
+/// There is one at each step if the decoder keeps its promise. The bytes that end things are tried
+/// first, so that the reply does end. Long strings and aggregates are left alone.
+fn assert_continuable(torn: &[u8]) {
+    const STEPS: usize = 400;
+    const ENDINGS: &[u8] = b"\r\n_:t10a+-infex";
+    let mut bytes = torn.to_vec();
+    for _ in 0..STEPS {
+        let mut decoder = Decoder::new(Limits::default());
+        if decoder.measure(&bytes).expect("valid so far").is_some()
+            || decoder.need() > bytes.len() + STEPS
+        {
+            return;
+        }
+        let next = ENDINGS.iter().find(|&&byte| {
+            bytes.push(byte);
+            let valid = Decoder::new(Limits::default()).decode(&bytes).is_ok();
+            bytes.pop();
+            valid
+        });
+        match next {
+            Some(byte) => bytes.push(*byte),
+            None => panic!("no continuation of \"{}\"", bytes.escape_ascii()),
+        }
+    }
+}
+
+/// Choices made by the fuzzer's bytes. When they have run out, every choice is the first.
+struct Choices<'a> {
+    bytes: &'a [u8],
+}
+
+impl Choices<'_> {
+    const DEPTH_MAX: u8 = 6;
+
+    fn byte(&mut self) -> u8 {
+        self.bytes.split_off_first().copied().unwrap_or(0)
+    }
+
+    fn number(&mut self) -> u64 {
+        let length = self.byte() % 9;
+        (0..length).fold(0, |number, _| number << 8 | u64::from(self.byte()))
+    }
+
+    /// Text of up to 40 bytes, or now and then of some hundreds.
+    fn text(&mut self) -> Bytes {
+        let length = usize::from(self.byte());
+        let length = if length < 250 {
+            length % 41
+        } else {
+            length * 3
+        };
+        let (text, rest) = self.bytes.split_at(length.min(self.bytes.len()));
+        self.bytes = rest;
+        Bytes::copy_from_slice(text)
+    }
+
+    fn line(&mut self) -> Bytes {
+        let text = self.text();
+        text.iter()
+            .copied()
+            .filter(|byte| !matches!(byte, b'\r' | b'\n'))
+            .collect()
+    }
+
+    fn reply(&mut self) -> OwnedValue {
+        if self.byte() % 8 != 7 {
+            return self.value(0);
+        }
+        let mut items = self.items(1);
+        items.insert(0, OwnedValue::Bulk(self.text()));
+        OwnedValue::Push(items)
+    }
+
+    fn value(&mut self, depth: u8) -> OwnedValue {
+        let kinds = if depth < Self::DEPTH_MAX { 15 } else { 10 };
+        match self.byte() % kinds {
+            0 => OwnedValue::Null,
+            1 => OwnedValue::Integer(self.number().cast_signed()),
+            2 => OwnedValue::Simple(self.line()),
+            3 => OwnedValue::Error(self.line()),
+            4 => OwnedValue::Bulk(self.text()),
+            5 => OwnedValue::Double(f64::from_bits(self.number())),
+            6 => OwnedValue::Boolean(self.byte() & 1 == 1),
+            7 => self.big_number(),
+            8 => OwnedValue::BulkError(self.text()),
+            9 => OwnedValue::Verbatim {
+                format: [self.byte(), self.byte(), self.byte()],
+                text: self.text(),
+            },
+            10 | 11 => OwnedValue::Array(self.items(depth + 1)),
+            12 => OwnedValue::Set(self.items(depth + 1)),
+            13 => OwnedValue::Map(self.pairs(depth + 1)),
+            _ => {
+                let attributes = self.pairs(depth + 1);
+                let value = self.value(depth + 1);
+                // Several in a row are read back as one.
+                if matches!(value, OwnedValue::Attributed(_)) {
+                    return value;
+                }
+                OwnedValue::Attributed(Attributed { attributes, value }.into())
+            }
+        }
+    }
+
+    fn big_number(&mut self) -> OwnedValue {
+        let sign = if self.byte() & 1 == 1 { &b"-"[..] } else { b"" };
+        let digits = self.text();
+        let digits = digits.iter().map(|byte| b'0' + byte % 10);
+        OwnedValue::BigNumber(sign.iter().copied().chain([b'7']).chain(digits).collect())
+    }
+
+    fn items(&mut self, depth: u8) -> Vec<OwnedValue> {
+        let length = self.byte() % 7;
+        (0..length).map(|_| self.value(depth)).collect()
+    }
+
+    fn pairs(&mut self, depth: u8) -> Vec<(OwnedValue, OwnedValue)> {
+        let length = self.byte() % 4;
+        (0..length)
+            .map(|_| (self.value(depth), self.value(depth)))
+            .collect()
+    }
+}

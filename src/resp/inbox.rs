@@ -1,0 +1,141 @@
+//! Replies out of pieces: the stream as it comes from a socket.
+
+use alloc::vec::Vec;
+
+use super::decode::{Decoder, Frame};
+use super::error::DecodeError;
+use super::limits::Limits;
+
+/// Puts replies together from the pieces in which they are received.
+///
+/// A reply that lies whole in a piece is decoded where it lies. Only a torn one is copied, once:
+/// what is left at the end of a piece is kept, and of the following pieces as much is added as the
+/// reply needs. Memory never exceeds about twice [`Limits::reply_bytes`] and is given back after
+/// a large reply.
+///
+/// ```
+/// use shearline::resp::{Inbox, Limits};
+///
+/// let mut inbox = Inbox::new(Limits::default());
+/// let mut texts = Vec::new();
+/// for mut piece in [&b"+one\r\n$3\r\nt"[..], b"wo\r", b"\n+three\r\n"] {
+///     while let Some(frame) = inbox.next(&mut piece).unwrap() {
+///         texts.push(frame.value.as_bytes().unwrap().to_vec());
+///     }
+/// }
+/// assert_eq!(texts, [&b"one"[..], b"two", b"three"]);
+/// ```
+#[derive(Debug)]
+pub struct Inbox {
+    decoder: Decoder,
+    /// The torn reply so far: a beginning without an end, unless `spent`.
+    torn: Vec<u8>,
+    /// The reply in `torn` was complete and was handed out by the last call.
+    spent: bool,
+}
+
+/// Bytes of memory that are kept for the next torn reply.
+const KEPT: usize = 4 << 10;
+
+/// Bytes that are added at first to a torn reply of which nobody knows where it ends.
+const STEP: usize = 64;
+
+impl Inbox {
+    /// An inbox at the beginning of a stream. Allocates nothing.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            decoder: Decoder::new(limits),
+            torn: Vec::new(),
+            spent: false,
+        }
+    }
+
+    /// The next reply out of what was left over and `piece`, from which what it took is removed.
+    ///
+    /// `Ok(None)`: all of `piece` was taken, and more is needed.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
+    /// gives the same error until [`clear`](Self::clear).
+    #[inline]
+    pub fn next<'a, 'p: 'a>(
+        &'a mut self,
+        piece: &mut &'p [u8],
+    ) -> Result<Option<Frame<'a>>, DecodeError> {
+        if !self.torn.is_empty() {
+            if !self.spent {
+                return self.next_torn(piece);
+            }
+            self.forget();
+        }
+        let bytes = *piece;
+        match self.decoder.decode(bytes)? {
+            Some(frame) => {
+                *piece = &bytes[frame.len..];
+                Ok(Some(frame))
+            }
+            None => {
+                self.torn.extend_from_slice(bytes);
+                *piece = &[];
+                Ok(None)
+            }
+        }
+    }
+
+    /// Forgets the torn reply, or the error: the next piece begins a new stream.
+    pub fn clear(&mut self) {
+        self.forget();
+        self.decoder.reset();
+    }
+
+    /// Bytes of memory that it holds.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.torn.capacity() + self.decoder.memory()
+    }
+
+    /// Drops the torn bytes; of the memory only a little is kept.
+    fn forget(&mut self) {
+        self.spent = false;
+        self.torn.clear();
+        if self.torn.capacity() > KEPT {
+            self.torn.shrink_to(KEPT);
+        }
+    }
+
+    fn next_torn<'a, 'p: 'a>(
+        &'a mut self,
+        piece: &mut &'p [u8],
+    ) -> Result<Option<Frame<'a>>, DecodeError> {
+        let before = self.torn.len();
+        let Some(len) = self.complete(piece)? else {
+            *piece = &[];
+            return Ok(None);
+        };
+        // The bytes behind the reply belong to the piece still.
+        *piece = piece.get(len - before..).unwrap_or_default();
+        self.spent = true;
+        self.decoder.frame(&self.torn, len).map(Some)
+    }
+
+    /// Adds bytes of `piece` to the torn reply until it is complete; its length.
+    ///
+    /// More and more is added at a time, so that neither the number of attempts nor the bytes
+    /// copied in vain grow beyond the reply's own length.
+    fn complete(&mut self, mut piece: &[u8]) -> Result<Option<usize>, DecodeError> {
+        let mut step = STEP;
+        while !piece.is_empty() {
+            let known = self.decoder.need().saturating_sub(self.torn.len());
+            let (now, later) = piece.split_at(known.max(step).min(piece.len()));
+            self.torn.extend_from_slice(now);
+            piece = later;
+            step = step.saturating_mul(2);
+            if let Some(len) = self.decoder.measure(&self.torn)? {
+                return Ok(Some(len));
+            }
+        }
+        Ok(None)
+    }
+}

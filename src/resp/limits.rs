@@ -1,0 +1,72 @@
+//! The bounds that a decoder keeps. Not here: the bounds of the lock client (`crate::limits`).
+
+/// What a decoder accepts at most. Past a bound stands an error of its own ([`Reason`]), raised
+/// as soon as a header announces too much and before anything is reserved for it.
+///
+/// [`Reason`]: super::Reason
+///
+/// ```
+/// use shearline::resp::{Decoder, Limits};
+///
+/// let small = Limits { bulk_bytes: 1024, ..Limits::default() };
+/// let decoder = Decoder::new(small);
+/// # let _ = decoder;
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Limits {
+    /// Longest text of one line (simple string, error, big number), in bytes without its end.
+    /// 64 KiB by default: the longest line of a server is an error text. At least two, for `OK`.
+    pub line_bytes: usize,
+    /// Longest payload of one bulk string, bulk error or verbatim string. 1 MiB by default.
+    pub bulk_bytes: usize,
+    /// Most elements of one aggregate, where a pair of a map counts as two. 65,536 by default.
+    pub elements: usize,
+    /// Most levels of aggregates inside each other; an attribute is a level, an empty aggregate
+    /// too. 32 by default (the deepest reply of a server, `HELLO`, has four), 128 at most.
+    pub depth: usize,
+    /// Longest reply as a whole, its attributes included. 16 MiB by default, 4 GiB - 1 at most
+    /// and five at least.
+    /// The other bounds multiply with each other; this one bounds the memory for a torn reply.
+    pub reply_bytes: usize,
+}
+
+impl Limits {
+    /// The safe defaults, as a constant.
+    pub const DEFAULT: Self = Self {
+        line_bytes: 64 << 10,
+        bulk_bytes: 1 << 20,
+        elements: 1 << 16,
+        depth: 32,
+        reply_bytes: 16 << 20,
+    };
+
+    /// Deepest nesting that can be asked for: values are printed, copied and dropped by functions
+    /// that call themselves once per level, and 128 levels fit every stack.
+    const DEPTH_MAX: usize = 128;
+
+    /// Longest reply that can be asked for: the tape keeps offsets in 32 bits.
+    const REPLY_BYTES_MAX: usize = u32::MAX as usize;
+
+    /// These limits, cut to what the decoder can keep.
+    pub(super) const fn clamped(mut self) -> Self {
+        if self.line_bytes < 2 {
+            self.line_bytes = 2;
+        }
+        if self.reply_bytes < 5 {
+            self.reply_bytes = 5;
+        }
+        if self.depth > Self::DEPTH_MAX {
+            self.depth = Self::DEPTH_MAX;
+        }
+        if self.reply_bytes > Self::REPLY_BYTES_MAX {
+            self.reply_bytes = Self::REPLY_BYTES_MAX;
+        }
+        self
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
