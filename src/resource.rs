@@ -83,6 +83,27 @@ impl Entry {
         }
     }
 
+    /// The resource that `buffer` holds, and `token` behind it.
+    pub(crate) fn with_token(mut buffer: Vec<u8>, token: &[u8]) -> Self {
+        buffer.truncate(RESOURCE_BYTES_MAX);
+        let resource_len = buffer.len() as u16;
+        buffer.extend_from_slice(token);
+        Self {
+            bytes: buffer,
+            resource_len,
+        }
+    }
+
+    /// The same in another buffer, whose contents are forgotten.
+    pub(crate) fn copy_into(&self, mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        buffer.extend_from_slice(&self.bytes);
+        Self {
+            bytes: buffer,
+            resource_len: self.resource_len,
+        }
+    }
+
     pub(crate) fn resource(&self) -> &[u8] {
         &self.bytes[..usize::from(self.resource_len)]
     }
@@ -94,6 +115,17 @@ impl Entry {
     /// The buffer, for the pool.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.bytes
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Entry({} {:?})",
+            self.resource().escape_ascii(),
+            self.token()
+        )
     }
 }
 

@@ -13,7 +13,7 @@ use core::time::Duration;
 /// Length of one tick of the timer wheel, in nanoseconds: one millisecond.
 ///
 /// Redis counts expiries in milliseconds, so a finer wheel would time nothing that exists.
-pub const NANOS_PER_TICK: u64 = 1_000_000;
+pub(crate) const NANOS_PER_TICK: u64 = 1_000_000;
 
 /// A point on the caller's monotonic clock, in nanoseconds since that clock's epoch.
 ///

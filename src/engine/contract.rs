@@ -30,7 +30,7 @@ impl RoundId {
     /// A small number that no other open round has: an index for the caller's own table.
     #[must_use]
     pub const fn index(self) -> usize {
-        self.0.index()
+        self.0.index() as usize
     }
 }
 
@@ -51,7 +51,10 @@ impl<'a> Request<'a> {
 
 /// Everything that can happen to an engine from outside, besides the calls of its user.
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::exhaustive_enums, reason = "a driver has to know every input there is")]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "a driver has to know every input there is"
+)]
 pub enum Input<'a> {
     /// The connection that [`Output::Connect`] asked for is up.
     Connected {
@@ -94,7 +97,10 @@ pub enum Input<'a> {
 /// What the driver must do next. Feed in all that one turn brought, then poll until `None`.
 #[derive(Debug)]
 #[must_use]
-#[allow(clippy::exhaustive_enums, reason = "a driver has to obey every output there is")]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "a driver has to obey every output there is"
+)]
 pub enum Output<'a> {
     /// Open a connection, then report [`Input::Connected`] or [`Input::Disconnected`]. The engine
     /// keeps the time: a connection that takes too long is disconnected.
@@ -201,24 +207,6 @@ pub enum Wake {
     Expiry,
     /// A release that is owed is tried again, or its key is gone by now.
     Debt,
-}
-
-/// How one node stands.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum NodeState {
-    /// It has never been reached; the first connection is under way.
-    New,
-    /// The connection is being opened again, or the greeting is under way.
-    Connecting,
-    /// It votes.
-    Ready,
-    /// It has a connection, and has been silent for so long that it is not asked.
-    Suspect,
-    /// There is no connection; it is tried again after a while.
-    Down(LinkError),
-    /// It can be reached and cannot serve; it is tried again after a while.
-    Unusable(crate::error::Unusable),
 }
 
 /// What an engine has open, for a driver that wonders whether it may sleep or end.

@@ -31,6 +31,14 @@ pub struct Lock {
     extensions_left: u32,
 }
 
+impl LockId {
+    /// Of a lock that is in no engine's care.
+    pub(crate) const NONE: Self = Self {
+        engine: 0,
+        claim: 0,
+    };
+}
+
 impl Lock {
     /// The lock that `majority` granted.
     pub(crate) fn granted(
@@ -50,13 +58,9 @@ impl Lock {
 
     /// A lock that was granted elsewhere, until then at most. It is given an id when adopted.
     pub(crate) fn transferred(entry: Entry, valid_until: Instant) -> Self {
-        let id = LockId {
-            engine: 0,
-            claim: u64::MAX,
-        };
         Self {
             entry,
-            id,
+            id: LockId::NONE,
             valid_until,
             extensions_left: u32::MAX,
         }
