@@ -48,6 +48,8 @@ use in_flight::InFlight;
 use outbox::Outbox;
 
 pub(crate) use command::{Dialect, extend, release, set};
+#[cfg(any(test, feature = "embedded"))]
+pub(crate) use command::{EXTEND, RELEASE};
 pub(crate) use handshake::{Identity, Step};
 pub(crate) use in_flight::Errand;
 pub(crate) use reply::{Reply, is_wrong_type, refuses_for_certain, wants_the_text};
