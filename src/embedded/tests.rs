@@ -7,7 +7,7 @@ use std::string::{String, ToString};
 use std::vec::Vec;
 
 use super::{EmbeddedNode, Flavour, Memory, Options, Session, Store};
-use crate::node::command::{EXTEND, RELEASE};
+use crate::node::{EXTEND, RELEASE};
 use crate::resp;
 use crate::time::Instant;
 

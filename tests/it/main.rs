@@ -22,6 +22,9 @@
 mod harness;
 mod servers;
 
+#[cfg(feature = "embedded")]
+mod embedded;
+
 // faces: mod addresses;
 // faces: mod auth;
 // faces: mod deadlines;
