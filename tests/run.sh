@@ -16,6 +16,7 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=${RUST_BACKTRACE:-1}
 tools=$root/target/tools
 logs=$root/target/run
+rm -rf "$logs"
 mkdir -p "$tools" "$logs"
 
 passed=0
@@ -84,8 +85,8 @@ apt() {
         echo "no apt-get here: install $* by hand and run this again"
         return 1
     fi
-    if [[ ! -e $tools/.apt-updated ]]; then
-        as_root apt-get update && touch "$tools/.apt-updated"
+    if [[ ! -e $logs/apt-updated ]]; then
+        as_root apt-get update && touch "$logs/apt-updated"
     fi
     as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
         apt-get install -y --no-install-recommends "$@"
@@ -256,25 +257,25 @@ step 'valkey-server is here' valkey_server
 export SHEARLINE_VALKEY_SERVER=${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server}
 
 step 'format' formatting
-step 'clippy, all features' \
+step 'clippy with all features' \
     cargo clippy --all-targets --all-features -- -D warnings
-step 'clippy, default features' \
+step 'clippy with default features' \
     cargo clippy --all-targets -- -D warnings
-step 'clippy, core alone' \
+step 'clippy of the core alone' \
     cargo clippy --lib --no-default-features -- -D warnings
 step 'core without std' \
     cargo check --manifest-path tests/no_std/Cargo.toml
-step 'core without std, counter-proof' no_std_objects
+step 'core without std (counter-proof)' no_std_objects
 step 'dependencies counted' dependencies
 
-step 'unit tests, all features' \
+step 'unit tests with all features' \
     cargo test --all-features --lib --bins
 for file in tests/*/main.rs; do
     name=$(basename "$(dirname "$file")")
     step "tests/$name" cargo test --all-features --test "$name"
 done
 # The other features only add modules; what differs without them is the library itself.
-step 'unit tests, default features' cargo test --lib
+step 'unit tests with default features' cargo test --lib
 
 step 'doc tests' cargo test --doc --all-features
 step 'docs without warnings' docs
@@ -301,7 +302,8 @@ done
 if ((failed == 0)); then
     echo "verdict: good, in $SECONDS s"
 else
-    (IFS=,; echo "verdict: FAILED in ${failures[*]}, after $SECONDS s")
+    printf -v names '%s; ' "${failures[@]}"
+    echo "verdict: FAILED in ${names%; }, after $SECONDS s"
 fi
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -22,7 +22,6 @@ pub(crate) fn story(cluster: &Cluster, locks: usize) {
         let lock = face.try_lock("before", LONG).expect("free");
         face.unlock(lock).expect("held");
         cluster[2].freeze();
-        let mut longest = Duration::ZERO;
         for turn in 0..locks {
             let start = Instant::now();
             let key = format!("frozen:{}", turn % 7);
