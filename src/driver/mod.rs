@@ -28,12 +28,16 @@ pub(crate) mod clock;
 mod error;
 mod handover;
 mod link;
+mod ready;
 mod resolve;
 mod socket;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod waker;
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -43,22 +47,19 @@ use rand::rngs::SysRng;
 use rustix::process::{Pid, getpid};
 
 use self::turn::Net;
-use crate::config::{Builder, Config, LockOptions};
-use crate::engine::{Engine, Event, Input, NodeId, NodeState, Request, RoundId};
+use crate::config::{Config, LockOptions};
+use crate::engine::{Engine, Event, Input, Request, RoundId};
 use crate::error::{ExtendError, LockError, UnlockError};
 use crate::quorum::Lock;
-use crate::time::Instant;
 
 pub use error::BuildError;
+pub(crate) use error::Refusal;
 pub use handover::FromBytesError;
 pub use waker::DriverWaker;
 
 /// Longest sleep while a lock is held or a round is open. The timeout of a sleep stops while the
 /// machine is suspended; the clock of the locks does not.
 const NAP_MAX: Duration = Duration::from_millis(100);
-
-/// How long the nodes that have not answered are waited for when a majority is ready.
-const LAGGARDS: Duration = Duration::from_millis(50);
 
 /// Room for events before the queue first grows.
 const EVENTS: usize = 64;
@@ -96,14 +97,18 @@ const EVENTS: usize = 64;
 /// ```
 ///
 /// Dropping it writes what is owed to the nodes, waits at most
-/// [`Builder::farewell`] for the answers, and closes the connections.
+/// [`Builder::farewell`](crate::Builder::farewell) for the answers, and closes the connections.
 #[derive(Debug)]
 pub struct Driver {
     engine: Engine,
     net: Net,
     events: VecDeque<Event>,
+    /// The last acquisition at each index that rounds have: whatever is still open is among them.
+    acquiring: Vec<Option<RoundId>>,
     standing: Standing,
     process: Pid,
+    /// The process id was compared in the call that is under way.
+    vouched: bool,
     connect_timeout: Duration,
     farewell: Duration,
     spin: bool,
@@ -114,13 +119,6 @@ enum Standing {
     Open,
     /// Inside a call. Who finds it so from outside meets a driver whose engine has panicked.
     Working,
-    Closed,
-}
-
-/// Why a driver does nothing any more.
-#[derive(Clone, Copy, Debug)]
-enum Refusal {
-    Forked,
     Closed,
 }
 
@@ -138,8 +136,10 @@ impl Driver {
             engine: Engine::new(config, seed, clock::now()),
             net: Net::new(config)?,
             events: VecDeque::with_capacity(EVENTS),
+            acquiring: Vec::with_capacity(EVENTS),
             standing: Standing::Open,
             process: getpid(),
+            vouched: false,
             connect_timeout: config.connect_timeout(),
             farewell: config.farewell(),
             spin: config.spin(),
@@ -152,7 +152,7 @@ impl Driver {
     /// passed or a [`DriverWaker`] wakes it; then reads, lets timers fire, and writes.
     ///
     /// The work of a turn is bounded: at most 256 KiB are read from a node. A turn may find
-    /// nothing to do, after a signal for instance. With [`Builder::spin`] it does not sleep while
+    /// nothing to do, after a signal for instance. With [`Builder::spin`](crate::Builder::spin) it does not sleep while
     /// a round is open.
     ///
     /// # Errors
@@ -215,7 +215,11 @@ impl Driver {
     ) -> Result<RoundId, LockError> {
         self.usable()?;
         let request = Request::new(resource, options);
-        self.work(|driver| driver.engine.acquire(clock::now(), &request))
+        self.work(|driver| {
+            let round = driver.engine.acquire(clock::now(), &request)?;
+            driver.remember(round);
+            Ok(round)
+        })
     }
 
     /// Asks for `lock` to last `ttl` from now. [`Event::Extended`] tells the outcome, and holds
@@ -301,34 +305,27 @@ impl Driver {
         })
     }
 
-    /// Takes turns until a majority of the nodes is ready, and the others have answered or 50 ms
-    /// more have passed. Returns when the connect timeout has passed in any case; that nodes are
-    /// down is no error. Events stay where they are.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::turn`].
-    pub fn wait_until_ready(&mut self) -> io::Result<()> {
-        let mut readiness = Readiness::new(clock::now(), self.connect_timeout);
-        loop {
-            let now = clock::now();
-            let until = readiness.wait_until(now, &self.engine);
-            if until <= now {
-                return Ok(());
-            }
-            self.turn(Some(until.saturating_since(now)))?;
-        }
-    }
-
-    /// Ends the driver: locks in events that nobody has taken are given back, what is owed to the
-    /// nodes is written, and their answers are waited for, at most `limit`. Then the connections
-    /// are closed. A driver that has ended does nothing any more.
+    /// Ends the driver: acquisitions that are open are cancelled, locks in events that nobody has
+    /// taken are given back, what is owed to the nodes is written, and their answers are waited
+    /// for, at most `limit`. Then the connections are closed. A driver that has ended does nothing
+    /// any more. Locks that were taken out of it stand until their ttl has passed.
     pub fn farewell(&mut self, limit: Duration) {
         if self.usable().is_err() {
             return;
         }
         self.work(|driver| driver.take_leave(limit));
         self.standing = Standing::Closed;
+    }
+
+    /// Runs `act`, one call of a face that makes several of the driver, with one look at the
+    /// process id instead of one for each.
+    #[allow(dead_code, reason = "for the faces on top of the driver")]
+    pub(crate) fn vouched<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> Result<T, Refusal> {
+        self.usable()?;
+        self.vouched = true;
+        let result = act(self);
+        self.vouched = false;
+        Ok(result)
     }
 
     fn take_turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
@@ -344,12 +341,23 @@ impl Driver {
         Ok(())
     }
 
+    fn remember(&mut self, round: RoundId) {
+        let index = round.index();
+        if self.acquiring.len() <= index {
+            self.acquiring.resize(index + 1, None);
+        }
+        self.acquiring[index] = Some(round);
+    }
+
     fn drain(&mut self) {
         self.net.drain(&mut self.engine, &mut self.events);
     }
 
     fn take_leave(&mut self, limit: Duration) {
         let end = clock::now().saturating_add(limit);
+        for round in self.acquiring.drain(..).flatten() {
+            self.engine.cancel(clock::now(), round);
+        }
         loop {
             self.give_back_untaken();
             self.drain();
@@ -378,7 +386,7 @@ impl Driver {
     }
 
     fn usable(&self) -> Result<(), Refusal> {
-        if getpid() != self.process {
+        if !self.vouched && getpid() != self.process {
             return Err(Refusal::Forked);
         }
         match self.standing {
@@ -396,10 +404,12 @@ impl Driver {
 }
 
 /// Takes leave of the nodes as [`Driver::farewell`] does, within the time of
-/// [`Builder::farewell`]. In a forked child, and after a panic of the engine, it closes descriptors
+/// [`Builder::farewell`](crate::Builder::farewell). In a forked child, and after a panic of the engine, it closes descriptors
 /// only.
 impl Drop for Driver {
     fn drop(&mut self) {
+        // A panic may have left it set, and a fork may have followed.
+        self.vouched = false;
         self.farewell(self.farewell);
     }
 }
@@ -416,97 +426,6 @@ impl AsFd for Driver {
 impl AsRawFd for Driver {
     fn as_raw_fd(&self) -> RawFd {
         self.as_fd().as_raw_fd()
-    }
-}
-
-impl Builder {
-    /// A [`Driver`], as soon as a majority of the nodes is ready and the others have answered or
-    /// 50 ms more have passed; after the connect timeout in any case, also with nodes down.
-    /// [`Driver::new`] does not wait.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
-    /// [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
-    pub fn build_driver(&self) -> Result<Driver, BuildError> {
-        let mut driver = Driver::new(&self.config()?)?;
-        driver.wait_until_ready()?;
-        Ok(driver)
-    }
-}
-
-/// How long a new driver waits for its nodes.
-struct Readiness {
-    /// The nodes that have answered, by their places.
-    answered: u32,
-    end: Instant,
-    majority_seen: bool,
-}
-
-impl Readiness {
-    fn new(now: Instant, connect_timeout: Duration) -> Self {
-        Self {
-            answered: 0,
-            end: now.saturating_add(connect_timeout),
-            majority_seen: false,
-        }
-    }
-
-    /// Until when to wait, by how the nodes stand `now`.
-    fn wait_until(&mut self, now: Instant, engine: &Engine) -> Instant {
-        let nodes = engine.nodes();
-        let mut ready = 0;
-        for node in (0..).take(nodes) {
-            match engine.node_state(NodeId(node)) {
-                NodeState::New | NodeState::Connecting => continue,
-                NodeState::Ready => ready += 1,
-                NodeState::Suspect | NodeState::Down(_) | NodeState::Unusable(_) => {}
-            }
-            self.answered |= 1 << node;
-        }
-        if engine.quorum() <= ready {
-            if self.answered.count_ones() as usize == nodes {
-                return now;
-            }
-            if !self.majority_seen {
-                self.majority_seen = true;
-                self.end = self.end.min(now.saturating_add(LAGGARDS));
-            }
-        }
-        self.end
-    }
-}
-
-impl From<Refusal> for LockError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
-
-impl From<Refusal> for ExtendError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
-
-impl From<Refusal> for UnlockError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
-
-impl From<Refusal> for io::Error {
-    fn from(refusal: Refusal) -> Self {
-        Self::other(LockError::from(refusal))
     }
 }
 

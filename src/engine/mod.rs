@@ -36,10 +36,13 @@
 //! Top-up of lost copies, the restart guard and `confirm`, and the wake-up of waiters by pushes.
 
 mod acquire;
+#[cfg(test)]
+mod chaos;
 mod claim;
 mod contract;
 mod count;
 mod extend;
+mod fuzz;
 mod links;
 mod outputs;
 mod pool;
@@ -75,6 +78,8 @@ use timers::Alarm;
 
 pub use crate::node::NodeState;
 pub use contract::{Event, Extension, Input, Load, NodeId, Output, Request, RoundId, Wake};
+#[doc(hidden)]
+pub use fuzz::fuzz_engine;
 
 /// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
 ///
@@ -344,7 +349,7 @@ impl Settings {
             connect_timeout: config.connect_timeout(),
             dead_after: config.dead_after(),
             ttl_limit: config.ttl_limit(),
-            retry: config.retry().clone(),
+            retry: *config.retry(),
         }
     }
 }
