@@ -870,6 +870,29 @@ fn the_loss_is_told_by_a_timer_a_tick_before_the_end() {
     assert!(matches!(world.unlocked(), Err(UnlockError::NotHeld(_))));
 }
 
+/// The timer is of whole ticks, the end of a validity is not: between the two the timer fires
+/// and must not be armed again for the same tick.
+#[test]
+fn the_loss_is_told_once_wherever_in_a_tick_the_validity_ends() {
+    for nanos in [1, 300_000, 999_999] {
+        let mut world = World::ready(1);
+        world.now = world.now.saturating_add(Duration::from_nanos(nanos));
+        world.try_once();
+        world.say(0, "+OK|");
+        let lock = world.lock();
+        world.now = lock.valid_until().saturating_sub(Duration::from_millis(3));
+        for _ in 0..30 {
+            world.pass(Duration::from_micros(100));
+        }
+        assert_eq!(world.now, lock.valid_until());
+        let told = core::mem::take(&mut world.events);
+        assert!(
+            matches!(told[..], [Event::Expired { lock: lost }] if lost == lock.id()),
+            "{told:?}"
+        );
+    }
+}
+
 #[test]
 fn a_lock_handed_over_stands_on_the_nodes_that_answered() {
     let mut world = World::ready(3);
