@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::error::{DecodeError, Reason};
 use super::limits::Limits;
-use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, token};
+use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, direct, token};
 use super::value::{Element, Entry, Pairs, Value, View};
 
 /// A resumable decoder of replies, RESP2 and RESP3 alike.
@@ -36,6 +36,8 @@ use super::value::{Element, Entry, Pairs, Value, View};
 #[derive(Debug)]
 pub struct Decoder {
     limits: Limits,
+    /// Longest string that is decoded directly.
+    direct_bytes: usize,
     phase: Phase,
     /// Offset of the element that is being read; everything before it was found valid.
     at: usize,
@@ -96,14 +98,6 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What a run over the bytes found.
-enum Scanned<'b> {
-    /// A scalar without attributes, and its length.
-    Scalar(Value<'b>, usize),
-    /// Something else, and its length. The tape has its structure.
-    Other(usize),
-}
-
 // Offsets in a reply and places on the tape are kept in 32 bits: a reply has no more bytes than
 // that (`Limits::clamped`), hence no more aggregates.
 
@@ -114,8 +108,10 @@ impl Decoder {
     /// A decoder at the beginning of a reply. Allocates nothing.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
+        let limits = limits.clamped();
         Self {
-            limits: limits.clamped(),
+            limits,
+            direct_bytes: limits.direct_bytes(),
             phase: Phase::Fresh,
             at: 0,
             progress: Progress::NEW,
@@ -138,7 +134,7 @@ impl Decoder {
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
         if self.phase == Phase::Fresh
-            && let Some((value, len)) = usual(bytes)
+            && let Some((value, len)) = direct(bytes, self.direct_bytes)
         {
             return Ok(Some(Frame {
                 value,
@@ -146,28 +142,20 @@ impl Decoder {
                 attributes: None,
             }));
         }
-        match self.run(bytes)? {
+        self.decode_any(bytes)
+    }
+
+    #[inline(never)]
+    fn decode_any<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
+        match self.measure(bytes)? {
             None => Ok(None),
-            Some(Scanned::Scalar(value, len)) => Ok(Some(Frame {
-                value,
-                len,
-                attributes: None,
-            })),
-            Some(Scanned::Other(len)) => self.frame(bytes, len).map(Some),
+            Some(len) => self.frame(bytes, len).map(Some),
         }
     }
 
     /// Forgets the torn reply, or the error: the next byte is the first of a new stream.
     pub fn reset(&mut self) {
         self.phase = Phase::Fresh;
-    }
-
-    /// Like [`decode`](Self::decode), but only says how long the reply is. [`frame`](Self::frame)
-    /// gives the rest, as long as nothing else was decoded.
-    pub(super) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
-        Ok(self.run(bytes)?.map(|scanned| match scanned {
-            Scanned::Scalar(_, len) | Scanned::Other(len) => len,
-        }))
     }
 
     /// The reply that was measured last: the first `len` of `bytes`.
@@ -203,7 +191,9 @@ impl Decoder {
         self.progress.looked
     }
 
-    fn run<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<Scanned<'b>>, DecodeError> {
+    /// Like [`decode`](Self::decode), but only says how long the reply is. [`frame`](Self::frame)
+    /// gives the rest, as long as nothing else was decoded.
+    pub(super) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.phase {
             Phase::Failed(error) => return Err(error),
             Phase::Fresh => self.begin(),
@@ -231,8 +221,8 @@ impl Decoder {
         }
     }
 
-    /// Reads elements until the reply is complete or the bytes end.
-    fn scan<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<Scanned<'b>>, DecodeError> {
+    /// Reads elements until the reply is complete or the bytes end. The length of the reply.
+    fn scan(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         loop {
             let Some(&kind) = bytes.get(self.at) else {
                 return Ok(None);
@@ -245,23 +235,45 @@ impl Decoder {
                 elements: self.limits.elements,
                 end,
             };
-            let Some((token, behind)) = token(bytes, self.at, &bounds, &mut self.progress)? else {
+            let Some(token) = token(bytes, self.at, &bounds, &mut self.progress)? else {
                 return Ok(None);
             };
-            if behind > end {
+            if token.end > end {
                 return Err(DecodeError::new(self.at, Reason::ReplyTooLong));
             }
             self.progress.reset();
-            let complete = match token {
-                Token::Scalar(value) if self.at == 0 => {
-                    return Ok(Some(Scanned::Scalar(value, behind)));
-                }
-                Token::Scalar(_) => self.close(behind),
-                Token::Open { kind, elements } => self.open(kind, elements, behind),
+            let complete = if token.kind.is_scalar() {
+                self.close(token.end)
+            } else {
+                self.open(token.kind, token.elements(), token.end)
             };
             if complete {
-                return Ok(Some(Scanned::Other(self.at)));
+                return Ok(Some(self.at));
             }
+            self.scan_direct(bytes);
+        }
+    }
+
+    /// Reads the elements of the innermost aggregate as long as they are of the usual kinds, but
+    /// for the last: to end an aggregate is another's matter.
+    #[inline]
+    fn scan_direct(&mut self, bytes: &[u8]) {
+        let Some(level) = self.stack.last_mut().filter(|level| !level.kind_due) else {
+            return;
+        };
+        while level.left > 1 {
+            let rest = bytes.get(self.at..).unwrap_or_default();
+            let Some((_, len)) = direct(rest, self.direct_bytes) else {
+                return;
+            };
+            // What is owed after it must still find room: `room`, for an element.
+            let owed = (self.owed - 1).saturating_mul(ELEMENT_BYTES_MIN);
+            if self.at + len + owed > self.limits.reply_bytes {
+                return;
+            }
+            self.at += len;
+            self.owed -= 1;
+            level.left -= 1;
         }
     }
 
@@ -352,19 +364,5 @@ impl Decoder {
             }
         }
         true
-    }
-}
-
-/// The replies that a lock client meets all day, by direct comparison.
-#[inline(always)]
-fn usual(bytes: &[u8]) -> Option<(Value<'_>, usize)> {
-    match *bytes {
-        [b'+', b'O', b'K', b'\r', b'\n', ..] => Some((Value::Simple(&bytes[1..3]), 5)),
-        [b':', digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
-            Some((Value::Integer(i64::from(digit - b'0')), 4))
-        }
-        [b'$', b'-', b'1', b'\r', b'\n', ..] => Some((Value::Null, 5)),
-        [b'_', b'\r', b'\n', ..] => Some((Value::Null, 3)),
-        _ => None,
     }
 }

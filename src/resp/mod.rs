@@ -53,7 +53,9 @@ mod error;
 mod fuzz;
 mod inbox;
 mod limits;
+mod number;
 mod owned;
+mod text;
 mod token;
 mod value;
 

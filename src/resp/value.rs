@@ -7,7 +7,7 @@
 
 use core::fmt;
 
-use super::token::{Bounds, Kind, Progress, Token, token};
+use super::token::{Bounds, Kind, Progress, Token, direct, token};
 
 /// One value of a reply. It borrows from the bytes that were decoded.
 #[derive(Clone, Copy)]
@@ -171,7 +171,10 @@ impl<'a> Items<'a> {
     /// The values in order. Attributes before one of them are passed over.
     #[must_use]
     pub fn iter(&self) -> Values<'a> {
-        Values(self.elements())
+        Values {
+            view: self.view,
+            left: self.len,
+        }
     }
 
     /// The values in order, each with its attributes.
@@ -201,18 +204,22 @@ impl fmt::Debug for Items<'_> {
 
 /// The values of an [`Items`].
 #[derive(Clone, Debug)]
-pub struct Values<'a>(Elements<'a>);
+pub struct Values<'a> {
+    view: View<'a>,
+    left: u32,
+}
 
 impl<'a> Iterator for Values<'a> {
     type Item = Value<'a>;
 
     #[inline]
     fn next(&mut self) -> Option<Value<'a>> {
-        self.0.next().map(|element| element.value)
+        self.left = self.left.checked_sub(1)?;
+        self.view.value()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        (self.left as usize, Some(self.left as usize))
     }
 }
 
@@ -338,16 +345,12 @@ impl<'a> Iterator for PairElements<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         while self.block == 0 {
-            let (token, end) = self.view.token()?;
-            let Token::Open {
-                kind: Kind::Attribute,
-                elements,
-            } = token
-            else {
+            let header = self.view.token()?;
+            if header.kind != Kind::Attribute {
                 return None;
-            };
-            self.block = elements / 2;
-            self.view = self.view.inside(end, elements);
+            }
+            self.block = header.elements() / 2;
+            self.view = self.view.inside(header);
         }
         self.block -= 1;
         Some((self.view.element()?, self.view.element()?))
@@ -399,87 +402,94 @@ impl<'a> View<'a> {
     ///
     /// The bytes were found valid, so `None` means that the caller of the decoder changed them
     /// between two calls; a wrong answer is then as good as any, a panic is not.
-    #[inline]
     pub(super) fn element(&mut self) -> Option<Element<'a>> {
-        match self.token()? {
-            (Token::Scalar(value), end) => {
-                self.bytes = &self.bytes[end..];
-                Some(Element {
-                    attributes: None,
-                    value,
-                })
-            }
-            (Token::Open { kind, elements }, end) => self.aggregate(kind, elements, end),
-        }
-    }
-
-    /// The same when it begins with a header, which ends at `end`.
-    fn aggregate(
-        &mut self,
-        mut kind: Kind,
-        mut elements: u32,
-        mut end: usize,
-    ) -> Option<Element<'a>> {
         let attributed = *self;
         let mut attributes = None;
-        while kind == Kind::Attribute {
+        let mut token = self.token()?;
+        while token.kind == Kind::Attribute {
             // Several in a row are handed out as one.
-            let sum = attributes.map_or(0, |pairs: Pairs<'_>| pairs.len) + elements / 2;
+            let before = attributes.map_or(0, |pairs: Pairs<'_>| pairs.len);
+            let len = before + token.elements() / 2;
             attributes = Some(Pairs {
                 view: attributed,
-                len: sum,
+                len,
                 attributes: true,
             });
-            self.skip(end, elements)?;
-            let (token, behind) = self.token()?;
-            (kind, elements) = match token {
-                Token::Open { kind, elements } => (kind, elements),
-                Token::Scalar(value) => {
-                    self.bytes = &self.bytes[behind..];
-                    return Some(Element { attributes, value });
-                }
-            };
-            end = behind;
+            self.skip(token)?;
+            token = self.token()?;
         }
-        let view = self.inside(end, elements);
-        self.skip(end, elements)?;
-        let items = Items {
-            view,
-            len: elements,
-        };
-        let value = match kind {
-            Kind::Array => Value::Array(items),
-            Kind::Set => Value::Set(items),
-            Kind::Push => Value::Push(items),
-            Kind::Map | Kind::Attribute => Value::Map(Pairs {
-                view,
-                len: elements / 2,
-                attributes: false,
-            }),
-        };
+        let value = self.value_of(token)?;
         Some(Element { attributes, value })
     }
 
+    /// The first value; the view moves behind it.
+    #[inline(always)]
+    fn value(&mut self) -> Option<Value<'a>> {
+        match direct(self.bytes, usize::MAX) {
+            Some((value, end)) => {
+                self.bytes = &self.bytes[end..];
+                Some(value)
+            }
+            None => self.any_value(),
+        }
+    }
+
+    #[inline(never)]
+    fn any_value(&mut self) -> Option<Value<'a>> {
+        let mut token = self.token()?;
+        while token.kind == Kind::Attribute {
+            self.skip(token)?;
+            token = self.token()?;
+        }
+        self.value_of(token)
+    }
+
+    /// The value that begins with this token; the view moves behind it.
     #[inline]
-    fn token(&self) -> Option<(Token<'a>, usize)> {
+    fn value_of(&mut self, token: Token) -> Option<Value<'a>> {
+        let (bytes, view, len) = (self.bytes, self.inside(token), token.elements());
+        self.skip(token)?;
+        Some(match token.kind {
+            Kind::Array => Value::Array(Items { view, len }),
+            Kind::Set => Value::Set(Items { view, len }),
+            Kind::Push => Value::Push(Items { view, len }),
+            Kind::Map => Value::Map(Pairs {
+                view,
+                len: len / 2,
+                attributes: false,
+            }),
+            _ => return token.scalar(bytes),
+        })
+    }
+
+    #[inline]
+    fn token(&self) -> Option<Token> {
         token(self.bytes, 0, &Bounds::NONE, &mut { Progress::NEW })
             .ok()
             .flatten()
     }
 
-    /// The elements of the aggregate whose header ends at `end`. An empty one has no entry.
-    fn inside(&self, end: usize, elements: u32) -> Self {
-        let own = usize::from(elements > 0);
+    /// Whether the token has an entry on the tape: an aggregate that is not empty.
+    const fn has_entry(token: Token) -> bool {
+        !token.kind.is_scalar() && token.elements() > 0
+    }
+
+    /// The elements of the aggregate that begins with this header.
+    #[inline]
+    fn inside(&self, header: Token) -> Self {
+        let own = usize::from(Self::has_entry(header));
+        let bytes = self.bytes.get(header.end..).unwrap_or_default();
         Self {
-            bytes: &self.bytes[end..],
+            bytes,
             tape: self.tape.get(own..).unwrap_or_default(),
         }
     }
 
-    /// Moves behind the aggregate whose header ends at `end`.
-    fn skip(&mut self, end: usize, elements: u32) -> Option<()> {
-        let (mut behind, mut entries) = (end, 0);
-        if elements > 0 {
+    /// Moves behind the element that begins with this token.
+    #[inline]
+    fn skip(&mut self, token: Token) -> Option<()> {
+        let (mut behind, mut entries) = (token.end, 0);
+        if Self::has_entry(token) {
             let entry = self.tape.first()?;
             behind += entry.bytes as usize;
             entries = entry.entries as usize;
