@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::error::{DecodeError, Reason};
 use super::limits::Limits;
-use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, direct, token};
+use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, direct, token};
 use super::value::{Element, Entry, Pairs, Value, View};
 
 /// A resumable decoder of replies, RESP2 and RESP3 alike.
@@ -44,6 +44,8 @@ pub struct Decoder {
     progress: Progress,
     /// Elements that open aggregates still lack, the one that is being read included.
     owed: usize,
+    /// The token of the value itself, behind the attributes of the reply.
+    top: Top,
     stack: Vec<Level>,
     tape: Vec<Entry>,
 }
@@ -56,6 +58,16 @@ enum Phase {
     Torn,
     /// No reply can follow any more.
     Failed(DecodeError),
+}
+
+/// Where the value of a reply begins.
+#[derive(Clone, Copy, Debug)]
+struct Top {
+    /// Offset of the first byte.
+    at: usize,
+    /// Length of the tape before it: the entries of the attributes.
+    entry: usize,
+    token: Token,
 }
 
 /// An aggregate whose elements are still arriving.
@@ -78,23 +90,25 @@ pub struct Frame<'a> {
     pub value: Value<'a>,
     /// Its length in bytes, attributes before it included. The next reply begins behind it.
     pub len: usize,
-    attributes: Option<Pairs<'a>>,
+    /// The whole reply, if there are attributes in front of the value.
+    attributed: Option<View<'a>>,
 }
 
 impl<'a> Frame<'a> {
     /// The attributes that were sent before the value, of several the pairs of all.
     #[must_use]
-    pub const fn attributes(&self) -> Option<Pairs<'a>> {
-        self.attributes
+    pub fn attributes(&self) -> Option<Pairs<'a>> {
+        self.element().attributes
     }
 
     /// The value together with its attributes.
     #[must_use]
-    pub const fn element(&self) -> Element<'a> {
-        Element {
-            attributes: self.attributes,
+    pub fn element(&self) -> Element<'a> {
+        let attributed = self.attributed.and_then(|mut reply| reply.element());
+        attributed.unwrap_or(Element {
+            attributes: None,
             value: self.value,
-        }
+        })
     }
 }
 
@@ -116,6 +130,11 @@ impl Decoder {
             at: 0,
             progress: Progress::NEW,
             owed: 0,
+            top: Top {
+                at: 0,
+                entry: 0,
+                token: Token::NONE,
+            },
             stack: Vec::new(),
             tape: Vec::new(),
         }
@@ -131,6 +150,8 @@ impl Decoder {
     ///
     /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
     /// gives the same error until [`reset`](Self::reset).
+    // Inlined, with only plain numbers coming back from what is not: a frame that goes through
+    // memory costs more than the short replies themselves.
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
         if self.phase == Phase::Fresh
@@ -139,14 +160,9 @@ impl Decoder {
             return Ok(Some(Frame {
                 value,
                 len,
-                attributes: None,
+                attributed: None,
             }));
         }
-        self.decode_any(bytes)
-    }
-
-    #[inline(never)]
-    fn decode_any<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
         match self.measure(bytes)? {
             None => Ok(None),
             Some(len) => self.frame(bytes, len).map(Some),
@@ -159,19 +175,22 @@ impl Decoder {
     }
 
     /// The reply that was measured last: the first `len` of `bytes`.
+    #[inline]
     pub(super) fn frame<'a>(
         &'a self,
         bytes: &'a [u8],
         len: usize,
     ) -> Result<Frame<'a>, DecodeError> {
-        let bytes = bytes.get(..len).unwrap_or(bytes);
-        let element = View::new(bytes, &self.tape).element();
-        match element {
-            Some(Element { attributes, value }) => Ok(Frame {
-                value,
-                len,
-                attributes,
-            }),
+        let reply = View::new(bytes, &self.tape);
+        match reply.after(self.top.entry).read(self.top.token) {
+            Some(value) => {
+                let attributed = (self.top.at > 0).then_some(reply);
+                Ok(Frame {
+                    value,
+                    len,
+                    attributed,
+                })
+            }
             None => Err(DecodeError::new(0, Reason::Changed)),
         }
     }
@@ -242,6 +261,13 @@ impl Decoder {
                 return Err(DecodeError::new(self.at, Reason::ReplyTooLong));
             }
             self.progress.reset();
+            if self.stack.is_empty() {
+                self.top = Top {
+                    at: self.at,
+                    entry: self.tape.len(),
+                    token,
+                };
+            }
             let complete = if token.kind.is_scalar() {
                 self.close(token.end)
             } else {

@@ -64,6 +64,15 @@ impl Kind {
 }
 
 impl Token {
+    /// No token yet.
+    pub(super) const NONE: Self = Self {
+        kind: Kind::Null,
+        number: 0,
+        start: 0,
+        stop: 0,
+        end: 0,
+    };
+
     fn text(kind: Kind, (text, end): (Range<usize>, usize)) -> Self {
         Self {
             kind,

@@ -398,6 +398,15 @@ impl<'a> View<'a> {
         Self { bytes, tape }
     }
 
+    /// The same bytes, with the tape from `entry` on.
+    #[inline]
+    pub(super) fn after(self, entry: usize) -> Self {
+        Self {
+            tape: self.tape.get(entry..).unwrap_or_default(),
+            ..self
+        }
+    }
+
     /// The first element with its attributes; the view moves behind it.
     ///
     /// The bytes were found valid, so `None` means that the caller of the decoder changed them
@@ -447,8 +456,15 @@ impl<'a> View<'a> {
     /// The value that begins with this token; the view moves behind it.
     #[inline]
     fn value_of(&mut self, token: Token) -> Option<Value<'a>> {
-        let (bytes, view, len) = (self.bytes, self.inside(token), token.elements());
+        let value = self.read(token);
         self.skip(token)?;
+        value
+    }
+
+    /// The value that begins with this token.
+    #[inline]
+    pub(super) fn read(&self, token: Token) -> Option<Value<'a>> {
+        let (view, len) = (self.inside(token), token.elements());
         Some(match token.kind {
             Kind::Array => Value::Array(Items { view, len }),
             Kind::Set => Value::Set(Items { view, len }),
@@ -458,7 +474,7 @@ impl<'a> View<'a> {
                 len: len / 2,
                 attributes: false,
             }),
-            _ => return token.scalar(bytes),
+            _ => return token.scalar(self.bytes),
         })
     }
 
