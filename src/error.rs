@@ -13,7 +13,10 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-use crate::limits::{NODES_MAX, OWNER_BYTES_MAX, RESOURCE_BYTES_MAX, TTL_HARD_MAX};
+use crate::limits::{
+    CLIENT_NAME_BYTES_MAX, CREDENTIAL_BYTES_MAX, DEAD_AFTER_MIN, NODES_MAX, OWNER_BYTES_MAX,
+    RESOURCE_BYTES_MAX, TTL_HARD_MAX, UNIX_PATH_BYTES_MAX,
+};
 use crate::time::Instant;
 
 /// Why a lock was not taken.
@@ -179,13 +182,13 @@ struct ReportParts {
 }
 
 impl Report {
-    pub(crate) fn new(
-        nodes: Box<[NodeReport]>,
-        quorum: u8,
-        tries: u32,
-        elapsed: Duration,
-    ) -> Self {
-        Self(Box::new(ReportParts { nodes, quorum, tries, elapsed }))
+    pub(crate) fn new(nodes: Box<[NodeReport]>, quorum: u8, tries: u32, elapsed: Duration) -> Self {
+        Self(Box::new(ReportParts {
+            nodes,
+            quorum,
+            tries,
+            elapsed,
+        }))
     }
 
     /// What each configured node said, in the order of the configuration.
@@ -219,13 +222,21 @@ impl Report {
     }
 
     fn count(&self, predicate: impl Fn(&NodeOutcome) -> bool) -> usize {
-        self.nodes().iter().filter(|node| predicate(&node.outcome)).count()
+        self.nodes()
+            .iter()
+            .filter(|node| predicate(&node.outcome))
+            .count()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of the {} votes needed (", self.granted(), self.quorum())?;
+        write!(
+            f,
+            "{} of the {} votes needed (",
+            self.granted(),
+            self.quorum()
+        )?;
         for (index, node) in self.nodes().iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             write!(f, "{comma}{} {}", node.address, node.outcome)?;
@@ -262,12 +273,12 @@ pub struct NodeReport {
 }
 
 impl NodeReport {
-    pub(crate) fn new(
-        address: Arc<str>,
-        outcome: NodeOutcome,
-        latency: Option<Duration>,
-    ) -> Self {
-        Self { address, outcome, latency }
+    pub(crate) fn new(address: Arc<str>, outcome: NodeOutcome, latency: Option<Duration>) -> Self {
+        Self {
+            address,
+            outcome,
+            latency,
+        }
     }
 }
 
@@ -333,7 +344,9 @@ impl ServerError {
     pub fn from_line(line: &[u8]) -> Self {
         let mut bytes = [0; Self::BYTES_MAX];
         let mut len = 0_u8;
-        let word = line.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
+        let word = line
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
         for (place, byte) in bytes.iter_mut().zip(word) {
             *place = *byte;
             len += 1;
@@ -350,7 +363,11 @@ impl ServerError {
 
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.len == 0 { "an error without a code" } else { self.code() })
+        f.write_str(if self.len == 0 {
+            "an error without a code"
+        } else {
+            self.code()
+        })
     }
 }
 
@@ -473,37 +490,81 @@ pub enum ConfigError {
     /// `max_ttl` is too short for any lock, or longer than the hard limit.
     #[error("a max_ttl of {0:?} is not between 4 ms and {max:?}", max = TTL_HARD_MAX)]
     MaxTtl(Duration),
+    /// Silence of this length is too short to give a connection up for: it is below 100 ms, or
+    /// below the fixed node timeout.
+    #[error(
+        "giving a connection up after {0:?} of silence is too soon; {DEAD_AFTER_MIN:?} and the \
+         node timeout are the least"
+    )]
+    DeadAfter(Duration),
+    /// The allowance for clock drift is as long as the longest ttl: no lock would ever be valid.
+    #[error(
+        "the drift of the longest ttl, {maximum:?}, is {drift:?}, which leaves nothing of it; \
+         lower the drift, or raise `Builder::max_ttl`"
+    )]
+    DriftTooLarge {
+        /// What would be subtracted from the longest ttl.
+        drift: Duration,
+        /// The longest ttl.
+        maximum: Duration,
+    },
     /// The owner label is too long.
     #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed")]
     OwnerTooLong(usize),
+    /// The client name is empty, too long, or has characters that servers refuse.
+    #[error(
+        "the client name must be 1 to {CLIENT_NAME_BYTES_MAX} printable ASCII characters without \
+         a space; give `None` to send no name"
+    )]
+    ClientName,
 }
 
 /// What is wrong with a node's URL.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+///
+/// It never shows the URL, which may hold a secret.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlProblem {
     /// It is empty.
     #[error("is empty; write redis://host:port")]
     Empty,
-    /// The scheme is none of `redis`, `rediss`, `unix`.
-    #[error("has an unknown scheme; use redis://, rediss://, unix:// or host:port")]
+    /// There is a space, a line end or another control character in it.
+    #[error("has a space or control character; remove it, or write it as a percent escape")]
+    Character,
+    /// The scheme is none of `redis`, `valkey`, `unix`, and not their TLS forms either.
+    #[error("has an unknown scheme; use redis://, valkey://, unix:// or host:port")]
     Scheme,
-    /// There is no host, or no path for `unix://`.
-    #[error("names no host or path; write redis://host:port or unix:///path")]
+    /// There is no host, or none that can exist. An IPv6 address stands in brackets.
+    #[error("names no valid host; write redis://host:port or redis://[::1]:port")]
     Host,
     /// The port is not a number from 1 to 65535.
     #[error("has no valid port; a number from 1 to 65535 is wanted")]
     Port,
+    /// There is no path for `unix://`, it is too long, or it has a zero byte.
+    #[error(
+        "names no valid path; write unix:///path, at most {UNIX_PATH_BYTES_MAX} bytes and \
+         without a host"
+    )]
+    Path,
     /// The database is not a small number.
-    #[error("has no valid database; a number such as /0 is wanted")]
+    #[error("has no valid database; a number such as /0 is wanted, or ?db=0 for unix://")]
     Database,
+    /// There is an `@` behind the host: the password probably has one of `/`, `?`, `#` in it.
+    #[error("has an @ behind the host; write / ? # in a password as %2F %3F %23, and @ as %40")]
+    Credentials,
+    /// The user name or the password is too long.
+    #[error("has a user name or password of more than {CREDENTIAL_BYTES_MAX} bytes")]
+    CredentialsTooLong,
     /// A `%` is not followed by two hexadecimal digits.
     #[error("has a broken percent escape; write %25 for a percent sign")]
     Escape,
-    /// It has a query parameter that means nothing here.
+    /// The percent escapes spell bytes that are no UTF-8.
+    #[error("has percent escapes that spell no UTF-8 text; user, password and path are text")]
+    Encoding,
+    /// It has a query parameter that means nothing here, or a fragment.
     #[error("has an unknown query parameter; only db=N is known, and only for unix://")]
     Query,
-    /// `rediss://` was asked for and this build has no TLS.
+    /// `rediss://` or `valkeys://` was asked for and this build has no TLS.
     #[error("asks for TLS, which this build does not have; tunnel it, or use redis://")]
     Tls,
 }
@@ -520,8 +581,14 @@ mod tests {
     #[test]
     fn only_the_first_word_of_a_server_error_is_kept() {
         for (line, code) in [
-            (&b"READONLY You can't write against a read only replica."[..], "READONLY"),
-            (b"ERR unknown command 'AUTH', with args beginning with: 'secret'", "ERR"),
+            (
+                &b"READONLY You can't write against a read only replica."[..],
+                "READONLY",
+            ),
+            (
+                b"ERR unknown command 'AUTH', with args beginning with: 'secret'",
+                "ERR",
+            ),
             (b"WRONGPASS", "WRONGPASS"),
             (b"", ""),
             (b" x", ""),

@@ -9,21 +9,31 @@ extern crate alloc;
 extern crate std;
 
 // Leaves: they import nothing of ours.
-pub mod limits;
 mod error;
+pub mod limits;
 mod resource;
 mod time;
 
 mod config;
 mod slab;
 
+pub mod engine;
+mod node;
+
 pub mod quorum;
 pub mod resp;
 pub mod timer;
 
+#[cfg(feature = "std")]
+mod driver;
+
+pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
+#[cfg(feature = "std")]
+pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 pub use error::{
     ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, NodeReport,
     Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
 };
+pub use quorum::{Lock, LockId};
 pub use resource::Token;
 pub use time::Instant;

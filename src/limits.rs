@@ -23,6 +23,10 @@ pub const OWNER_BYTES_MAX: usize = 64;
 /// Longest token: the random part and the label.
 pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 
+/// Shortest ttl that may be configured as the longest: one that the usual drift leaves something
+/// of, in whole milliseconds, as servers count them.
+pub const TTL_MIN: Duration = Duration::from_millis(4);
+
 /// Longest ttl accepted by default. A lock that is meant to be held longer wants an extension now
 /// and then, so that its holder's death is noticed within a month.
 pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -76,6 +80,27 @@ pub const POOL_MAX: usize = 1024;
 /// Shortest node timeout that may be configured, the tick of the wheel.
 pub const NODE_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
+/// Shortest silence after which a connection may be given up: that of a node that is merely
+/// suspect. A connection that is closed any sooner loses the order of what was sent on it.
+pub const DEAD_AFTER_MIN: Duration = Duration::from_millis(100);
+
+/// Longest user name and longest password of a node, in bytes. Cloud services hand out signed
+/// tokens of 2 to 3 KiB as passwords.
+pub const CREDENTIAL_BYTES_MAX: usize = 4096;
+
+/// Longest name under which connections appear in `CLIENT LIST`.
+pub const CLIENT_NAME_BYTES_MAX: usize = 64;
+
+/// Longest greeting (`HELLO` with `AUTH` and `SETNAME`), the one command that may be longer than
+/// [`COMMAND_BYTES_MAX`]. It is written once for each connection.
+pub const GREETING_BYTES_MAX: usize = 2 * CREDENTIAL_BYTES_MAX + CLIENT_NAME_BYTES_MAX + 256;
+
+/// Longest host name, as in the domain name system.
+pub const HOST_BYTES_MAX: usize = 253;
+
+/// Longest path of a unix socket: what Linux takes, less its closing zero byte.
+pub const UNIX_PATH_BYTES_MAX: usize = 107;
+
 // The relations between the bounds, checked where a change to one of them breaks the build.
 const _: () = {
     assert!(NODES_MAX < u32::BITS as usize);
@@ -87,6 +112,8 @@ const _: () = {
     // The longest script has some 250 bytes, the headers around it some 100.
     assert!(COMMAND_BYTES_MAX >= RESOURCE_BYTES_MAX + TOKEN_BYTES_MAX + 512);
     assert!(OUT_BYTES_MAX >= 2 * COMMAND_BYTES_MAX);
+    assert!(OUT_BYTES_MAX >= 2 * GREETING_BYTES_MAX);
+    assert!(DEAD_AFTER_MIN.as_nanos() >= NODE_TIMEOUT_MIN.as_nanos());
     assert!(TTL_DEFAULT_MAX.as_millis() < TTL_HARD_MAX.as_millis());
     assert!(TTL_HARD_MAX.as_nanos() < (u64::MAX / 2) as u128);
 };

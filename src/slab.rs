@@ -1,1 +1,400 @@
-//! (skeleton)
+//! A slab: values at fixed places, each found again by a small key.
+//!
+//! The engine keeps its rounds here, the timer wheel its timers. Inserting, finding and removing
+//! take constant time; a vacant place is the head of a list of vacant places, so the one that was
+//! left last, which is still in the cache, is the one that is taken next.
+//!
+//! # Guarantees
+//!
+//! * **A key matches one value only.** Once its value was removed it never matches again. The
+//!   generation of a place has 32 bits and does not wrap: a place that was used 2^32 - 1 times is
+//!   retired. That costs one place in four thousand million removals, and no late key ever
+//!   reaches a stranger.
+//! * **No allocation** while no more values are held at once than were ever held before (retired
+//!   places aside). Memory is given back when the slab is dropped, not earlier.
+//! * **The same order everywhere.** The same calls give the same keys, and iteration goes by index.
+//!
+//! # Not here
+//!
+//! A bound. Whoever inserts on behalf of a caller checks the limit that `limits` names.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::num::NonZeroU32;
+
+/// Names one value of one [`Slab`]. Eight bytes, and so is an `Option` of it.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Key {
+    index: u32,
+    generation: NonZeroU32,
+}
+
+const _: () = assert!(size_of::<Option<Key>>() == 8);
+
+#[allow(dead_code, reason = "the engine uses what the wheel does not")]
+impl Key {
+    /// Where the value lies. Another value may lie there later, under another key.
+    pub(crate) const fn index(self) -> u32 {
+        self.index
+    }
+
+    /// The key as a number: the generation in the upper half, the index in the lower one.
+    pub(crate) const fn to_bits(self) -> u64 {
+        (self.generation.get() as u64) << 32 | self.index as u64
+    }
+
+    /// The key that [`Key::to_bits`] made this number of, or `None` if it made it of none.
+    ///
+    /// A number that somebody invented gives a key that matches nothing, or the value that it
+    /// happens to name: as with any key, only the slab knows.
+    pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
+        match NonZeroU32::new((bits >> 32) as u32) {
+            Some(generation) => Some(Self {
+                index: bits as u32,
+                generation,
+            }),
+            None => None,
+        }
+    }
+}
+
+/// The index of a place, or none, in four bytes.
+///
+/// `Option<u32>` would take eight, and lists through a million places are read at the speed of the
+/// cache lines that they touch.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) struct Link(u32);
+
+impl Link {
+    /// No place. The slab never has so many that this could be the index of one.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    /// The place at `index`.
+    pub(crate) const fn to(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// The index, if there is one.
+    pub(crate) const fn index(self) -> Option<u32> {
+        if self.0 == u32::MAX {
+            None
+        } else {
+            Some(self.0)
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.index().fmt(f)
+    }
+}
+
+/// Values under keys that the slab chooses. See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    places: Vec<Place<T>>,
+    /// First of the vacant places; each names the next.
+    vacant: Link,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    /// Of the key that the value here has, or that the next one will get.
+    generation: NonZeroU32,
+    state: State<T>,
+}
+
+#[derive(Debug)]
+enum State<T> {
+    Occupied(T),
+    Vacant(Link),
+}
+
+#[allow(dead_code, reason = "the engine uses what the wheel does not")]
+impl<T> Slab<T> {
+    /// What one value takes, with all that the slab keeps beside it.
+    pub(crate) const PLACE_BYTES: usize = size_of::<Place<T>>();
+
+    /// A slab that holds nothing and has allocated nothing.
+    pub(crate) const fn new() -> Self {
+        Self {
+            places: Vec::new(),
+            vacant: Link::NONE,
+            len: 0,
+        }
+    }
+
+    /// Keeps `value`, under a key that no value of this slab had before.
+    ///
+    /// # Panics
+    ///
+    /// With 2^32 - 1 places in use; the limits of this crate end long before.
+    pub(crate) fn insert(&mut self, value: T) -> Key {
+        self.len += 1;
+        match self.vacant.index() {
+            Some(index) => self.reuse(index, value),
+            None => self.grow(value),
+        }
+    }
+
+    /// The value under `key`, `None` if it was removed.
+    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+        match self.places.get(key.index as usize) {
+            Some(Place {
+                generation,
+                state: State::Occupied(value),
+            }) if *generation == key.generation => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value under `key`, to be changed; `None` if it was removed.
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        match self.places.get_mut(key.index as usize) {
+            Some(Place {
+                generation,
+                state: State::Occupied(value),
+            }) if *generation == key.generation => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Takes the value under `key` out. From then on the key matches nothing.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+        self.get(key)?;
+        Some(self.remove_at(key.index))
+    }
+
+    /// Whether there is a value under `key`.
+    pub(crate) fn contains(&self, key: Key) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// How many values are held.
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no value is held.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many values fit without allocating.
+    pub(crate) fn capacity(&self) -> usize {
+        self.places.capacity()
+    }
+
+    /// All values with their keys, by index. Costs a step per place, also per vacant one.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+        self.iter_from(0)
+    }
+
+    /// The keys from `index` on, for a walk that is taken in parts.
+    pub(crate) fn keys_from(&self, index: u32) -> impl Iterator<Item = Key> {
+        self.iter_from(index).map(|(key, _)| key)
+    }
+
+    fn iter_from(&self, first: u32) -> impl Iterator<Item = (Key, &T)> {
+        let rest = self.places.get(first as usize..).unwrap_or_default();
+        (first..)
+            .zip(rest)
+            .filter_map(|(index, place)| match &place.state {
+                State::Occupied(value) => Some((
+                    Key {
+                        index,
+                        generation: place.generation,
+                    },
+                    value,
+                )),
+                State::Vacant(_) => None,
+            })
+    }
+
+    /// The value at `index`, for lists whose links are indices.
+    ///
+    /// # Panics
+    ///
+    /// If there is none: then a link outlived its value.
+    pub(crate) fn at(&self, index: u32) -> &T {
+        match &self.places[index as usize].state {
+            State::Occupied(value) => value,
+            State::Vacant(_) => dangling(index),
+        }
+    }
+
+    /// The value at `index`, to be changed. Panics as [`Slab::at`] does.
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
+        match &mut self.places[index as usize].state {
+            State::Occupied(value) => value,
+            State::Vacant(_) => dangling(index),
+        }
+    }
+
+    /// Takes the value at `index` out. Panics as [`Slab::at`] does.
+    pub(crate) fn remove_at(&mut self, index: u32) -> T {
+        let place = &mut self.places[index as usize];
+        let State::Occupied(value) =
+            core::mem::replace(&mut place.state, State::Vacant(Link::NONE))
+        else {
+            dangling(index)
+        };
+        self.len -= 1;
+        // The last generation of a place has no successor: it stays out of the list for good.
+        if let Some(generation) = place.generation.checked_add(1) {
+            *place = Place {
+                generation,
+                state: State::Vacant(self.vacant),
+            };
+            self.vacant = Link::to(index);
+        }
+        value
+    }
+
+    fn reuse(&mut self, index: u32, value: T) -> Key {
+        let place = &mut self.places[index as usize];
+        let State::Vacant(next) = core::mem::replace(&mut place.state, State::Occupied(value))
+        else {
+            unreachable!("place {index} is in the list of vacant ones")
+        };
+        self.vacant = next;
+        Key {
+            index,
+            generation: place.generation,
+        }
+    }
+
+    fn grow(&mut self, value: T) -> Key {
+        let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        assert!(index < u32::MAX, "a slab has at most 2^32 - 1 places");
+        let generation = NonZeroU32::MIN;
+        self.places.push(Place {
+            generation,
+            state: State::Occupied(value),
+        });
+        Key { index, generation }
+    }
+}
+
+#[cold]
+fn dangling(index: u32) -> ! {
+    panic!("a link leads to place {index}, which is vacant")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_reused_and_its_old_key_is_not() {
+        let mut slab = Slab::new();
+        let old = slab.insert("old");
+        assert_eq!(slab.remove(old), Some("old"));
+        let new = slab.insert("new");
+        assert_eq!(new.index(), old.index());
+        assert_eq!((slab.get(old), slab.get(new)), (None, Some(&"new")));
+        assert_eq!(slab.remove(old), None);
+        assert_eq!(slab.get_mut(old), None);
+        assert!(slab.contains(new) && !slab.contains(old));
+        assert_eq!(slab.len(), 1);
+    }
+
+    #[test]
+    fn the_last_generation_retires_its_place() {
+        let mut slab = Slab::new();
+        let first = slab.insert(1);
+        slab.remove(first);
+        slab.places[0].generation = NonZeroU32::MAX;
+        let last = slab.insert(2);
+        assert_eq!((last.index(), last.generation), (0, NonZeroU32::MAX));
+        assert_eq!(slab.remove(last), Some(2));
+        assert_eq!(slab.remove(last), None);
+        assert!(!slab.contains(last));
+        let next = slab.insert(3);
+        assert_eq!(next.index(), 1, "the retired place stays empty");
+        assert!(slab.iter().eq([(next, &3)]));
+    }
+
+    #[test]
+    fn keys_become_numbers_and_come_back() {
+        let mut slab = Slab::new();
+        slab.insert('a');
+        let gone = slab.insert('b');
+        slab.remove(gone);
+        let key = slab.insert('c');
+        assert_eq!(key.to_bits(), 2 << 32 | 1);
+        assert_eq!(Key::from_bits(key.to_bits()), Some(key));
+        assert_eq!(Key::from_bits(7), None, "no key has the generation zero");
+        // A number that somebody invented: out of the slab, or a generation that is not yet.
+        for bits in [1 << 32 | 9, 3 << 32 | 1, u64::MAX] {
+            assert_eq!(
+                Key::from_bits(bits).and_then(|key| slab.get(key)),
+                None,
+                "{bits:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn iteration_goes_by_index_and_may_begin_anywhere() {
+        let mut slab = Slab::new();
+        let keys: Vec<Key> = (0..4).map(|value| slab.insert(value)).collect();
+        slab.remove(keys[1]);
+        assert!(
+            slab.iter()
+                .eq([(keys[0], &0), (keys[2], &2), (keys[3], &3)])
+        );
+        assert!(slab.keys_from(1).eq([keys[2], keys[3]]));
+        assert_eq!(slab.keys_from(4).count(), 0);
+        assert_eq!(slab.keys_from(u32::MAX).count(), 0);
+    }
+
+    #[test]
+    fn nothing_is_allocated_below_the_high_water_mark() {
+        let mut slab = Slab::new();
+        let mut keys: Vec<Key> = (0..100).map(|value| slab.insert(value)).collect();
+        let capacity = slab.capacity();
+        for round in 0..1_000 {
+            let key = keys.swap_remove(round * 7 % keys.len());
+            assert!(slab.remove(key).is_some());
+            keys.push(slab.insert(round));
+        }
+        assert_eq!((slab.len(), slab.capacity()), (100, capacity));
+    }
+
+    proptest! {
+        /// Any sequence of insertions (`None`) and removals of the n-th key ever given.
+        #[test]
+        fn behaves_as_a_map_whose_keys_are_never_reused(
+            steps in prop::collection::vec(prop::option::of(0_usize..64), 0..200),
+        ) {
+            let (mut slab, mut model, mut keys) = (Slab::new(), BTreeMap::new(), Vec::new());
+            for (value, step) in steps.into_iter().enumerate() {
+                match step {
+                    None => {
+                        let key = slab.insert(value);
+                        prop_assert_eq!(model.insert(key, value), None);
+                        keys.push(key);
+                    }
+                    Some(nth) => {
+                        if let Some(key) = keys.get(nth) {
+                            prop_assert_eq!(slab.remove(*key), model.remove(key));
+                        }
+                    }
+                }
+                prop_assert_eq!(slab.len(), model.len());
+                for key in &keys {
+                    prop_assert_eq!(slab.get(*key), model.get(key));
+                }
+                prop_assert!(slab.iter().eq(model.iter().map(|(key, value)| (*key, value))));
+            }
+        }
+    }
+}

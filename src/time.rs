@@ -13,7 +13,7 @@ use core::time::Duration;
 /// Length of one tick of the timer wheel, in nanoseconds: one millisecond.
 ///
 /// Redis counts expiries in milliseconds, so a finer wheel would time nothing that exists.
-pub const NANOS_PER_TICK: u64 = 1_000_000;
+pub(crate) const NANOS_PER_TICK: u64 = 1_000_000;
 
 /// A point on the caller's monotonic clock, in nanoseconds since that clock's epoch.
 ///
@@ -101,7 +101,11 @@ impl Instant {
 #[must_use]
 pub(crate) const fn nanos(span: Duration) -> u64 {
     let nanos = span.as_nanos();
-    if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
+    if nanos > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        nanos as u64
+    }
 }
 
 #[cfg(test)]
@@ -110,20 +114,34 @@ mod tests {
 
     #[test]
     fn sums_stop_at_the_ends() {
-        assert_eq!(Instant::MAX.saturating_add(Duration::from_nanos(1)), Instant::MAX);
+        assert_eq!(
+            Instant::MAX.saturating_add(Duration::from_nanos(1)),
+            Instant::MAX
+        );
         assert_eq!(Instant::ZERO.saturating_add(Duration::MAX), Instant::MAX);
-        assert_eq!(Instant::ZERO.saturating_sub(Duration::from_nanos(1)), Instant::ZERO);
+        assert_eq!(
+            Instant::ZERO.saturating_sub(Duration::from_nanos(1)),
+            Instant::ZERO
+        );
         assert_eq!(Instant::ZERO.saturating_since(Instant::MAX), Duration::ZERO);
         assert_eq!(Instant::from_millis(u64::MAX), Instant::MAX);
     }
 
     #[test]
     fn each_rounding_errs_to_its_safe_side() {
-        for (nanos, floor, ceil) in
-            [(0, 0, 0), (1, 0, 1), (999_999, 0, 1), (1_000_000, 1, 1), (1_000_001, 1, 2)]
-        {
+        for (nanos, floor, ceil) in [
+            (0, 0, 0),
+            (1, 0, 1),
+            (999_999, 0, 1),
+            (1_000_000, 1, 1),
+            (1_000_001, 1, 2),
+        ] {
             let at = Instant::from_nanos(nanos);
-            assert_eq!((at.tick_floor(), at.tick_ceil()), (floor, ceil), "{nanos} ns");
+            assert_eq!(
+                (at.tick_floor(), at.tick_ceil()),
+                (floor, ceil),
+                "{nanos} ns"
+            );
         }
         assert_eq!(Instant::from_tick(u64::MAX), Instant::MAX);
     }

@@ -1,7 +1,19 @@
 //! Votes in, verdict out; the arithmetic of validity; a lock needs a proof of majority.
 //!
-//! Pure: no bytes, no sockets, no clock. Everything here is exhaustively tested for small N.
+//! * [`Tally`] counts the answers of one round and says when its outcome is certain: the moment a
+//!   majority agrees, or can no longer agree. It waits for no straggler.
+//! * [`Drift`] says until when a lock may be trusted.
+//! * [`Lock`] is the result. It is made from a [`Majority`], which only the tally can make, so
+//!   "we counted" is checked by the compiler and not by review.
+//!
+//! Pure: no bytes, no sockets, no clock.
 
+mod lock;
+mod set;
+mod tally;
 mod validity;
 
+pub use lock::{Lock, LockId};
+pub use set::NodeSet;
+pub use tally::{Acquisition, Extending, Majority, Releasing, Tally, Vote, quorum_of};
 pub use validity::Drift;

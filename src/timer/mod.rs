@@ -1,1 +1,42 @@
-//! (skeleton)
+//! A hierarchical hashed timing wheel.
+//!
+//! Arms, cancels and fires a timer in constant time, however many are armed. The scheme is that of
+//! G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987): six levels of
+//! sixty-four slots, each slot of a level as wide as the whole level below. A timer waits in the
+//! slot that its tick calls for and moves down when the wheel comes to that slot, until it
+//! fires from the lowest level.
+//!
+//! ```text
+//! level 0   64 x 1 ms       reaches 64 ms
+//! level 1   64 x 64 ms              4.1 s
+//! level 2   64 x 4.1 s              4 min 22 s
+//! level 3   64 x 4 min 22 s         4 h 40 min
+//! level 4   64 x 4 h 40 min         12 d 10 h
+//! level 5   64 x 12 d 10 h          795 d: 68,719,476,736 ms
+//! ```
+//!
+//! A timer beyond the 2^36 ms of the top level waits there too, and is looked at once per turn of
+//! it until its turn has come.
+//!
+//! # Guarantees
+//!
+//! * **Never early.** A timer armed for `at` does not fire at any `now` before `at`.
+//! * **In order.** Timers fire by tick; within one tick, in the order in which they were armed.
+//! * **No allocation** once as many timers have been armed as ever will be at once.
+//! * **Nothing is lost** at the end of time: all sums saturate, and [`Instant::MAX`] can be reached.
+//!
+//! # Not here
+//!
+//! A clock: time is an argument. And the wheel does not decide whether a lock is still valid: its
+//! tick is a millisecond and rounds *up*, validity is compared to the nanosecond and rounds *down*.
+//!
+//! [`Instant::MAX`]: crate::Instant::MAX
+
+mod level;
+mod list;
+mod model;
+mod wheel;
+
+#[doc(hidden)]
+pub use model::fuzz_wheel;
+pub use wheel::{TimerKey, Wheel};

@@ -1,0 +1,541 @@
+//! The builder: takes anything, keeps the first mistake, and tells it when a [`Config`] is made.
+
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{Config, NodeConfig, RestartGuard, Retry, Settings};
+use crate::error::ConfigError;
+use crate::limits::{
+    CLIENT_NAME_BYTES_MAX, DEAD_AFTER_MIN, NODE_TIMEOUT_MIN, NODES_MAX, OWNER_BYTES_MAX,
+    TTL_HARD_MAX, TTL_MIN,
+};
+use crate::quorum::Drift;
+
+/// Collects what a handle is to be: its nodes and how it treats them.
+///
+/// No method fails or does any I/O. The first mistake is kept and comes out of [`Self::config`],
+/// and of the methods that build a handle.
+///
+/// ```
+/// use core::time::Duration;
+/// use shearline::{Config, Retry};
+///
+/// let config = Config::builder()
+///     .node("redis://user:secret@10.0.0.1:6379/0")
+///     .nodes(["redis://10.0.0.2:6379", "redis://10.0.0.3:6379"])
+///     .node_timeout(Duration::from_millis(20))
+///     .retry(Retry::new(8, Duration::from_millis(50)..=Duration::from_millis(250)))
+///     .owner("billing-7")
+///     .config()?;
+/// assert_eq!(config.nodes().len(), 3);
+/// # Ok::<(), shearline::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until it builds something"]
+pub struct Builder {
+    nodes: Vec<NodeConfig>,
+    /// How many were named, those counted in that are not kept because they are too many or bad.
+    named: usize,
+    settings: Settings,
+    error: Option<ConfigError>,
+}
+
+impl Builder {
+    /// Adds the node at `url`. [`NodeConfig`] says what it may look like.
+    ///
+    /// Each node is a master of its own, with one vote: no replicas of one another, none twice.
+    pub fn node(mut self, url: impl AsRef<str>) -> Self {
+        self.add(url.as_ref());
+        self
+    }
+
+    /// Adds the nodes at `urls`, as [`Self::node`] does each.
+    pub fn nodes(mut self, urls: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        for url in urls {
+            self.add(url.as_ref());
+        }
+        self
+    }
+
+    /// Waits this long for a node's vote, at least 1 ms. By default it is derived from the ttl and
+    /// from how fast the node answers: 5 to 50 ms, more on slow networks.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.check(NODE_TIMEOUT_MIN <= timeout, || {
+            ConfigError::NodeTimeout(timeout)
+        });
+        self.settings.node_timeout = Some(timeout);
+        self
+    }
+
+    /// Gives a connection and the greeting on it this long, at least 1 ms. Default: 1 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.check(NODE_TIMEOUT_MIN <= timeout, || {
+            ConfigError::ConnectTimeout(timeout)
+        });
+        self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// Gives a connection up when an answer has been owed on it for this long, at least 100 ms and
+    /// the node timeout. Default: 30 s.
+    ///
+    /// Long is right: a node that is merely slow keeps the order of what was sent to it only while
+    /// its connection is kept, and its silence costs no lock anything.
+    pub fn dead_after(mut self, silence: Duration) -> Self {
+        self.check(DEAD_AFTER_MIN <= silence, || {
+            ConfigError::DeadAfter(silence)
+        });
+        self.settings.dead_after = silence;
+        self
+    }
+
+    /// Lets dropping the last handle wait this long, at most, for the answers to the releases that
+    /// are still owed. Default: 50 ms. Zero does not wait at all.
+    pub fn farewell(mut self, most: Duration) -> Self {
+        self.settings.farewell = most;
+        self
+    }
+
+    /// Takes `factor` times the ttl, 0 up to but not including 1, and `fixed` off every validity
+    /// for clocks that do not run alike. Default: 0.01 and 2 ms.
+    pub fn drift(mut self, factor: f64, fixed: Duration) -> Self {
+        let drift = Drift::new(factor, fixed);
+        self.check(drift.is_some(), || ConfigError::DriftFactor);
+        self.settings.drift = drift.unwrap_or_default();
+        self
+    }
+
+    /// Tries for a lock as `retry` says, unless its [`LockOptions`](crate::LockOptions) say
+    /// otherwise. Default: 32 tries, 50 to 250 ms apart.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.check(retry.tries() != 0 && !retry.delay().is_empty(), || {
+            ConfigError::Retry
+        });
+        self.settings.retry = retry;
+        self
+    }
+
+    /// Declares the longest ttl that *any* client of these nodes uses, 4 ms to 100 years, and
+    /// refuses longer ones on this handle.
+    ///
+    /// A restarted node is kept from voting for that long. If it is not set, that is 60 s or the
+    /// longest ttl ever asked of this handle, and ttls up to 30 days are accepted.
+    pub fn max_ttl(mut self, ttl: Duration) -> Self {
+        self.check((TTL_MIN..=TTL_HARD_MAX).contains(&ttl), || {
+            ConfigError::MaxTtl(ttl)
+        });
+        self.settings.max_ttl = Some(ttl);
+        self
+    }
+
+    /// Sets how restarted nodes are kept from voting. Default: [`RestartGuard::Observed`].
+    pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
+        self.settings.restart_guard = guard;
+        self
+    }
+
+    /// Puts a label of at most 64 bytes behind the random bytes of every token, so that whoever
+    /// reads the key can tell who holds the lock. Default: none.
+    ///
+    /// Everybody who may read the keys sees it, and `Debug` shows it.
+    pub fn owner(mut self, label: impl AsRef<[u8]>) -> Self {
+        let label = label.as_ref();
+        self.check(label.len() <= OWNER_BYTES_MAX, || {
+            ConfigError::OwnerTooLong(label.len())
+        });
+        self.settings.owner = label.iter().take(OWNER_BYTES_MAX).copied().collect();
+        self
+    }
+
+    /// Sets the name of the connections in the servers' `CLIENT LIST`: 1 to 64 printable ASCII
+    /// characters without spaces, or `None` to send none. Default: `shearline`.
+    pub fn client_name<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
+        let name = name.into();
+        self.check(name.is_none_or(is_client_name), || ConfigError::ClientName);
+        self.settings.client_name = name
+            .filter(|name| is_client_name(name))
+            .map(ToOwned::to_owned);
+        self
+    }
+
+    /// Lets a caller that waits for a verdict ask the sockets again and again instead of going to
+    /// sleep: a processor for a few microseconds. Default: off.
+    pub fn spin(mut self, spin: bool) -> Self {
+        self.settings.spin = spin;
+        self
+    }
+
+    /// The checked configuration.
+    ///
+    /// # Errors
+    ///
+    /// The first mistake in the order of the calls; then too many nodes or none, and settings
+    /// that do not go together. No error holds a credential.
+    pub fn config(&self) -> Result<Config, ConfigError> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        match self.named {
+            0 => return Err(ConfigError::NoNodes),
+            1..=NODES_MAX => {}
+            named => return Err(ConfigError::TooManyNodes(named)),
+        }
+        self.check_together()?;
+        let nodes = self.nodes.as_slice().into();
+        Ok(Config {
+            nodes,
+            settings: self.settings.clone(),
+        })
+    }
+
+    fn check_together(&self) -> Result<(), ConfigError> {
+        let Settings {
+            dead_after,
+            node_timeout,
+            drift,
+            ..
+        } = self.settings;
+        if node_timeout.is_some_and(|timeout| dead_after < timeout) {
+            return Err(ConfigError::DeadAfter(dead_after));
+        }
+        // Validity grows with the ttl: if nothing is left of the longest, then of none.
+        let maximum = self.settings.ttl_limit();
+        let drift = drift.of(maximum);
+        if maximum <= drift {
+            return Err(ConfigError::DriftTooLarge { drift, maximum });
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, url: &str) {
+        let index = self.named;
+        self.named = self.named.saturating_add(1);
+        if NODES_MAX <= index || self.error.is_some() {
+            return;
+        }
+        match url.parse::<NodeConfig>() {
+            Err(problem) => self.fail(ConfigError::Url { index, problem }),
+            Ok(node)
+                if self
+                    .nodes
+                    .iter()
+                    .any(|other| other.address() == node.address()) =>
+            {
+                self.fail(ConfigError::DuplicateNode {
+                    address: (**node.label()).to_owned(),
+                });
+            }
+            Ok(node) => self.nodes.push(node),
+        }
+    }
+
+    fn check(&mut self, is_right: bool, error: impl FnOnce() -> ConfigError) {
+        if !is_right {
+            self.fail(error());
+        }
+    }
+
+    fn fail(&mut self, error: ConfigError) {
+        self.error.get_or_insert(error);
+    }
+}
+
+/// Whether servers take it: `CLIENT SETNAME` refuses spaces, line ends and what is not ASCII.
+fn is_client_name(name: &str) -> bool {
+    (1..=CLIENT_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::UrlProblem;
+    use alloc::format;
+    use alloc::string::{String, ToString};
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const ALMOST_MS: Duration = Duration::from_nanos(999_999);
+
+    fn one() -> Builder {
+        Config::builder().node("a")
+    }
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        let config = one().config().unwrap();
+        assert_eq!(config.node_timeout(), None);
+        assert_eq!(config.connect_timeout(), 1000 * MS);
+        assert_eq!(config.dead_after(), 30_000 * MS);
+        assert_eq!(config.farewell(), 50 * MS);
+        assert_eq!(config.drift(), Drift::default());
+        assert_eq!(config.retry(), &Retry::new(32, 50 * MS..=250 * MS));
+        assert_eq!(config.max_ttl(), None);
+        assert_eq!(config.ttl_limit(), Duration::from_secs(30 * 24 * 3600));
+        assert_eq!(config.restart_guard(), RestartGuard::Observed);
+        assert_eq!(config.owner(), b"");
+        assert_eq!(config.client_name(), Some("shearline"));
+        assert!(!config.spin());
+    }
+
+    #[test]
+    fn what_is_set_is_what_is_read() {
+        let config = one()
+            .node_timeout(20 * MS)
+            .connect_timeout(300 * MS)
+            .dead_after(5000 * MS)
+            .farewell(Duration::ZERO)
+            .drift(0.5, 3 * MS)
+            .retry(Retry::new(1, MS..=MS))
+            .max_ttl(9000 * MS)
+            .restart_guard(RestartGuard::Strict)
+            .owner("billing-7")
+            .client_name("till")
+            .spin(true)
+            .config()
+            .unwrap();
+        assert_eq!(config.node_timeout(), Some(20 * MS));
+        assert_eq!(config.connect_timeout(), 300 * MS);
+        assert_eq!(config.dead_after(), 5000 * MS);
+        assert_eq!(config.farewell(), Duration::ZERO);
+        assert_eq!(Some(config.drift()), Drift::new(0.5, 3 * MS));
+        assert_eq!(config.retry(), &Retry::new(1, MS..=MS));
+        assert_eq!(config.max_ttl(), Some(9000 * MS));
+        assert_eq!(config.ttl_limit(), 9000 * MS);
+        assert_eq!(config.restart_guard(), RestartGuard::Strict);
+        assert_eq!(config.owner(), b"billing-7");
+        assert_eq!(config.client_name(), Some("till"));
+        assert!(config.spin());
+        assert_eq!(
+            one().client_name(None).config().unwrap().client_name(),
+            None
+        );
+    }
+
+    #[test]
+    fn nodes_come_in_many_forms_and_keep_their_order() {
+        let urls: Vec<String> = vec!["b".into(), "c".into()];
+        let config = Config::builder()
+            .node("a")
+            .nodes(&urls)
+            .nodes(["d"])
+            .nodes(&["e", "f"][..])
+            .nodes((1..=2).map(|port| format!("g:{port}")))
+            .nodes(vec![String::from("x"), String::from("y")])
+            .node(String::from("z"))
+            .config()
+            .unwrap();
+        let labels: Vec<_> = config
+            .nodes()
+            .iter()
+            .map(|node| node.label().to_string())
+            .collect();
+        let expected = [
+            "a:6379", "b:6379", "c:6379", "d:6379", "e:6379", "f:6379", "g:1", "g:2",
+        ];
+        assert_eq!(labels[..8], expected);
+        assert_eq!(labels[8..], ["x:6379", "y:6379", "z:6379"]);
+    }
+
+    #[test]
+    fn a_quorum_is_more_than_half() {
+        for (nodes, quorum) in [
+            (1, 1),
+            (2, 2),
+            (3, 2),
+            (4, 3),
+            (5, 3),
+            (6, 4),
+            (7, 4),
+            (30, 16),
+            (31, 16),
+        ] {
+            let config = Config::builder().nodes((1..=nodes).map(|port| format!("a:{port}")));
+            assert_eq!(config.config().unwrap().quorum(), quorum, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn mistaken_nodes_are_told() {
+        let url = |index, problem| ConfigError::Url { index, problem };
+        let twice = |address: &str| ConfigError::DuplicateNode {
+            address: address.into(),
+        };
+        let ports = |most| (1..=most).map(|port| format!("a:{port}"));
+        for (builder, error) in [
+            (Config::builder(), ConfigError::NoNodes),
+            (Config::builder().nodes([""; 0]), ConfigError::NoNodes),
+            (
+                Config::builder().nodes(ports(32)),
+                ConfigError::TooManyNodes(32),
+            ),
+            (
+                Config::builder().nodes(ports(40)),
+                ConfigError::TooManyNodes(40),
+            ),
+            (Config::builder().node(""), url(0, UrlProblem::Empty)),
+            (
+                Config::builder().nodes(["a", "b", "c:0"]),
+                url(2, UrlProblem::Port),
+            ),
+            (one().node("a"), twice("a:6379")),
+            (one().node("redis://u:canary@A:6379/3"), twice("a:6379")),
+            (one().nodes(["[::1]:6379", "[0::1]"]), twice("[::1]:6379")),
+            (
+                one().nodes(["10.0.0.1", "[::ffff:10.0.0.1]"]),
+                twice("10.0.0.1:6379"),
+            ),
+            (one().nodes(["unix:///r?db=1", "unix:/r"]), twice("unix:/r")),
+        ] {
+            assert_eq!(builder.config().err(), Some(error), "{builder:?}");
+        }
+    }
+
+    #[test]
+    fn mistaken_settings_are_told() {
+        let hard = TTL_HARD_MAX + Duration::from_nanos(1);
+        let day = 24 * 3600 * 1000 * MS;
+        let too_large = |drift| ConfigError::DriftTooLarge {
+            drift,
+            maximum: drift,
+        };
+        for (builder, error) in [
+            (
+                one().node_timeout(ALMOST_MS),
+                ConfigError::NodeTimeout(ALMOST_MS),
+            ),
+            (
+                one().connect_timeout(ALMOST_MS),
+                ConfigError::ConnectTimeout(ALMOST_MS),
+            ),
+            (one().dead_after(99 * MS), ConfigError::DeadAfter(99 * MS)),
+            (one().node_timeout(day), ConfigError::DeadAfter(30_000 * MS)),
+            (one().drift(1.0, MS), ConfigError::DriftFactor),
+            (one().drift(f64::NAN, MS), ConfigError::DriftFactor),
+            (one().drift(0.0, 30 * day), too_large(30 * day)),
+            (
+                one().max_ttl(10 * MS).drift(0.5, 5 * MS),
+                too_large(10 * MS),
+            ),
+            (one().retry(Retry::new(0, MS..=MS)), ConfigError::Retry),
+            (one().retry(Retry::new(1, 2 * MS..=MS)), ConfigError::Retry),
+            (
+                one().max_ttl(Duration::ZERO),
+                ConfigError::MaxTtl(Duration::ZERO),
+            ),
+            (
+                one().max_ttl(4 * MS - ALMOST_MS),
+                ConfigError::MaxTtl(4 * MS - ALMOST_MS),
+            ),
+            (one().max_ttl(hard), ConfigError::MaxTtl(hard)),
+            (one().owner([0; 65]), ConfigError::OwnerTooLong(65)),
+            (one().client_name(""), ConfigError::ClientName),
+            (one().client_name("two words"), ConfigError::ClientName),
+            (one().client_name("a\r\nFLUSHALL"), ConfigError::ClientName),
+            (one().client_name("b\u{fc}ro"), ConfigError::ClientName),
+            (
+                one().client_name("x".repeat(65).as_str()),
+                ConfigError::ClientName,
+            ),
+            // The first one wins, whatever comes later.
+            (
+                one().max_ttl(MS).max_ttl(day).node("").client_name(""),
+                ConfigError::MaxTtl(MS),
+            ),
+        ] {
+            assert_eq!(builder.config().err(), Some(error), "{builder:?}");
+        }
+    }
+
+    #[test]
+    fn the_edges_of_every_range_are_allowed() {
+        let second = 1000 * MS;
+        for builder in [
+            one()
+                .node_timeout(MS)
+                .connect_timeout(MS)
+                .dead_after(100 * MS),
+            one().node_timeout(second).dead_after(second),
+            one()
+                .connect_timeout(Duration::MAX)
+                .dead_after(Duration::MAX)
+                .farewell(Duration::MAX),
+            one().max_ttl(4 * MS),
+            one().max_ttl(TTL_HARD_MAX),
+            one()
+                .max_ttl(second)
+                .drift(0.0, second - Duration::from_nanos(1)),
+            one().drift(0.0, Duration::ZERO),
+            one().retry(Retry::new(1, Duration::ZERO..=Duration::ZERO)),
+            one().retry(Retry::new(u32::MAX, Duration::ZERO..=Duration::MAX)),
+            one().owner([0; 64]),
+            one().client_name("x".repeat(64).as_str()),
+        ] {
+            assert_eq!(builder.config().err(), None, "{builder:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_says_what_to_do() {
+        let builder = Config::builder().nodes(["redis://a", "redis://u:canary/x@b"]);
+        for (builder, text) in [
+            (
+                builder,
+                "the URL of node 1 (counted from 0) has an @ behind the host; write / ? # in a \
+                 password as %2F %3F %23, and @ as %40",
+            ),
+            (
+                one().dead_after(MS),
+                "giving a connection up after 1ms of silence is too soon; 100ms and the node \
+                 timeout are the least",
+            ),
+            (
+                one().max_ttl(MS),
+                "a max_ttl of 1ms is not between 4 ms and 3153600000s",
+            ),
+        ] {
+            assert_eq!(builder.config().unwrap_err().to_string(), text);
+        }
+    }
+
+    /// Everything that can be printed once `url` was given.
+    fn all_that_is_shown(url: &str) -> String {
+        let builder = Config::builder().node(url);
+        // Named once more, a good URL makes the error of a duplicate.
+        let twice = builder.clone().node(url);
+        let (config, error) = (builder.config(), twice.config());
+        let mut shown = format!("{builder:#?} {twice:?} {config:?} {error:?}");
+        for error in [config.err(), error.err()].into_iter().flatten() {
+            shown += &error.to_string();
+        }
+        shown
+    }
+
+    #[test]
+    fn no_credential_is_shown() {
+        let shown = all_that_is_shown("redis://canary:canary@a:1/2");
+        assert!(
+            shown.contains("a:1") && shown.contains("credentials: hidden"),
+            "{shown}"
+        );
+        assert!(shown.contains("was named twice"), "{shown}");
+        assert!(!shown.contains("canary"), "{shown}");
+        assert!(all_that_is_shown("a").contains("credentials: none"));
+    }
+
+    proptest! {
+        /// Nor by a URL whose password was not escaped, or that is broken otherwise.
+        #[test]
+        fn no_password_is_shown_by_a_broken_url(
+            scheme in "(redis://|valkey://|unix://|unix:|rediss://|http://|)",
+            before in r"[a1:/@%?#. =\[\]-]{0,4}",
+            after in r"[a1:/@%?#. =\[\]-]{0,4}",
+            place in r"(h|h:1|h/2|\[::1\]|h:x|/run/r|/run/r[?]db=1|%|)",
+        ) {
+            let shown = all_that_is_shown(&format!("{scheme}{before}:canary{after}@{place}"));
+            prop_assert!(!shown.contains("canary"), "{shown}");
+        }
+    }
+}

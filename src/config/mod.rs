@@ -1,0 +1,179 @@
+//! What a handle is built from: nodes, timeouts, limits. Valid by construction.
+//!
+//! A [`Config`] comes from [`Builder::config`] alone, which finds every mistake before any I/O.
+//! Who holds one need not check it again: there are 1 to 31 nodes with different addresses, every
+//! timeout is long enough to be kept, and at least one ttl leaves validity.
+//!
+//! Credentials come in with the URLs and stay here: no `Debug`, label or error shows them.
+//!
+//! Not here: name look-up and sockets (the driver), and whether two addresses lead to the same
+//! server, which only the servers can tell (the handshake of a node).
+
+mod builder;
+mod node;
+mod options;
+mod url;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::limits::TTL_DEFAULT_MAX;
+use crate::quorum::Drift;
+
+pub use builder::Builder;
+pub use node::{Address, Host, NodeConfig};
+pub use options::{LockOptions, RestartGuard, Retry};
+
+/// A checked configuration: the nodes, and everything that [`Builder`] can set.
+///
+/// ```
+/// use shearline::Config;
+///
+/// let config = Config::builder()
+///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3:7000/1"])
+///     .config()?;
+/// assert_eq!(config.quorum(), 2);
+/// assert_eq!(&**config.nodes()[2].label(), "10.0.0.3:7000");
+/// # Ok::<(), shearline::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    nodes: Box<[NodeConfig]>,
+    settings: Settings,
+}
+
+/// Everything but the nodes, as the builder fills it in.
+#[derive(Clone, Debug)]
+struct Settings {
+    node_timeout: Option<Duration>,
+    connect_timeout: Duration,
+    dead_after: Duration,
+    farewell: Duration,
+    drift: Drift,
+    retry: Retry,
+    max_ttl: Option<Duration>,
+    restart_guard: RestartGuard,
+    owner: Vec<u8>,
+    client_name: Option<String>,
+    spin: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            node_timeout: None,
+            connect_timeout: Duration::from_secs(1),
+            dead_after: Duration::from_secs(30),
+            farewell: Duration::from_millis(50),
+            drift: Drift::default(),
+            retry: Retry::default(),
+            max_ttl: None,
+            restart_guard: RestartGuard::default(),
+            owner: Vec::new(),
+            client_name: Some(String::from("shearline")),
+            spin: false,
+        }
+    }
+}
+
+impl Settings {
+    fn ttl_limit(&self) -> Duration {
+        self.max_ttl.unwrap_or(TTL_DEFAULT_MAX)
+    }
+}
+
+impl Config {
+    /// A builder without nodes and with the defaults that its methods name.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The nodes, in the order in which they were named: 1 to 31, no address twice.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeConfig] {
+        &self.nodes
+    }
+
+    /// How many nodes have to agree: `N / 2 + 1` of the configured ones.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    /// What is taken off every validity for clocks that do not run alike.
+    #[must_use]
+    pub fn drift(&self) -> Drift {
+        self.settings.drift
+    }
+
+    /// How long a node's vote is waited for; `None` if it is derived from the ttl and from how
+    /// fast the node answers.
+    #[must_use]
+    pub fn node_timeout(&self) -> Option<Duration> {
+        self.settings.node_timeout
+    }
+
+    /// How long a connection and the greeting on it may take to come about.
+    #[must_use]
+    pub fn connect_timeout(&self) -> Duration {
+        self.settings.connect_timeout
+    }
+
+    /// The silence, with an answer owed, after which a connection is given up.
+    #[must_use]
+    pub fn dead_after(&self) -> Duration {
+        self.settings.dead_after
+    }
+
+    /// How long dropping the last handle waits, at most, for what is owed to the nodes.
+    #[must_use]
+    pub fn farewell(&self) -> Duration {
+        self.settings.farewell
+    }
+
+    /// How often, and after which delays, a lock is tried for.
+    #[must_use]
+    pub fn retry(&self) -> &Retry {
+        &self.settings.retry
+    }
+
+    /// The longest ttl that any client of these nodes uses, if it was set. If it was not, the
+    /// restart guard assumes 60 s.
+    #[must_use]
+    pub fn max_ttl(&self) -> Option<Duration> {
+        self.settings.max_ttl
+    }
+
+    /// The longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30 days.
+    #[must_use]
+    pub fn ttl_limit(&self) -> Duration {
+        self.settings.ttl_limit()
+    }
+
+    /// How restarted nodes are kept from voting.
+    #[must_use]
+    pub fn restart_guard(&self) -> RestartGuard {
+        self.settings.restart_guard
+    }
+
+    /// The label behind the random bytes of every token; empty if none was set.
+    #[must_use]
+    pub fn owner(&self) -> &[u8] {
+        &self.settings.owner
+    }
+
+    /// The name of the connections in the servers' `CLIENT LIST`; `None` if none is sent.
+    #[must_use]
+    pub fn client_name(&self) -> Option<&str> {
+        self.settings.client_name.as_deref()
+    }
+
+    /// Whether a caller that waits for a verdict asks the sockets again and again instead of
+    /// going to sleep.
+    #[must_use]
+    pub fn spin(&self) -> bool {
+        self.settings.spin
+    }
+}

@@ -1,0 +1,187 @@
+//! One configured node: where it is, and what to greet it with.
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use core::fmt::{self, Write as _};
+use core::net::IpAddr;
+use core::str::FromStr;
+
+use super::url;
+use crate::error::UrlProblem;
+
+/// One node, as its URL describes it.
+///
+/// Parsed from
+///
+/// ```text
+/// redis://[user[:password]@]host[:port][/database]
+/// unix://[user[:password]@]/path[?db=database]
+/// host[:port]
+/// ```
+///
+/// `valkey://` means the same as `redis://`; a URL without a scheme does too. Without a port it is
+/// 6379, without a database 0. `host` is a name, an IPv4 address, or an IPv6 address in brackets,
+/// without a zone. User, password and path are percent-decoded and must be UTF-8. The last `@` in
+/// front of the host ends the password, so that it may contain more of them; `/`, `?`, `#`, `%`
+/// and spaces have to be escaped in it.
+///
+/// `Debug` shows no credentials.
+///
+/// ```
+/// use shearline::NodeConfig;
+///
+/// let node: NodeConfig = "redis://app:s%2Fcret@Db.Example/3".parse()?;
+/// assert_eq!(&**node.label(), "db.example:6379");
+/// assert_eq!((node.user(), node.password()), (Some("app"), Some("s/cret")));
+/// assert_eq!(node.database(), 3);
+/// # Ok::<(), shearline::UrlProblem>(())
+/// ```
+#[derive(Clone)]
+pub struct NodeConfig {
+    address: Address,
+    label: Arc<str>,
+    credentials: Option<Credentials>,
+    database: u32,
+}
+
+/// Who to log in as. Without `Debug`, so that nothing that contains it can show it by accident.
+#[derive(Clone)]
+pub(super) struct Credentials {
+    pub(super) user: Option<String>,
+    pub(super) password: String,
+}
+
+impl NodeConfig {
+    pub(super) fn new(address: Address, credentials: Option<Credentials>, database: u32) -> Self {
+        let label = address.to_string().into();
+        Self {
+            address,
+            label,
+            credentials,
+            database,
+        }
+    }
+
+    /// Where the node is.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The address as text, the same as its `Display`: `10.0.0.1:6379`, `unix:/run/r.sock`. It
+    /// names the node in reports, and parses to the same address.
+    #[must_use]
+    pub fn label(&self) -> &Arc<str> {
+        &self.label
+    }
+
+    /// The user to log in as; `None` for the server's default user, or if there is no password.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        self.credentials.as_ref()?.user.as_deref()
+    }
+
+    /// The password to log in with; `None` for no login at all. A user without a password logs
+    /// in with the empty one, as users that need none (`nopass`) do.
+    #[must_use]
+    pub fn password(&self) -> Option<&str> {
+        Some(&self.credentials.as_ref()?.password)
+    }
+
+    /// The number of the database to select.
+    #[must_use]
+    pub fn database(&self) -> u32 {
+        self.database
+    }
+}
+
+impl FromStr for NodeConfig {
+    type Err = UrlProblem;
+
+    fn from_str(text: &str) -> Result<Self, UrlProblem> {
+        url::parse(text)
+    }
+}
+
+impl fmt::Debug for NodeConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let credentials = if self.credentials.is_some() {
+            "hidden"
+        } else {
+            "none"
+        };
+        f.debug_struct("NodeConfig")
+            .field("label", &self.label)
+            .field("credentials", &format_args!("{credentials}"))
+            .field("database", &self.database)
+            .finish()
+    }
+}
+
+/// Where a node is, in a form in which equal places are mostly equal values: names in lower case,
+/// addresses as numbers, the port always there, paths without empty or `.` parts.
+///
+/// Different values may still lead to one server. That is found out when it is greeted.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Address {
+    /// A TCP port of a host.
+    Tcp {
+        /// The host.
+        host: Host,
+        /// The port, never zero.
+        port: u16,
+    },
+    /// A unix socket on this machine.
+    Unix {
+        /// Its absolute path.
+        path: String,
+    },
+}
+
+/// A host by name or by number.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Host {
+    /// An address. An IPv4 address mapped into IPv6 stands here as IPv4.
+    Ip(IpAddr),
+    /// A name that has to be looked up, in lower case.
+    Name(String),
+}
+
+/// As it can be given to [`NodeConfig`] again: `name:6379`, `[::1]:6379`, `unix:/path`.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp {
+                host: Host::Ip(IpAddr::V6(ip)),
+                port,
+            } => write!(f, "[{ip}]:{port}"),
+            Self::Tcp {
+                host: Host::Ip(IpAddr::V4(ip)),
+                port,
+            } => write!(f, "{ip}:{port}"),
+            Self::Tcp {
+                host: Host::Name(name),
+                port,
+            } => write!(f, "{name}:{port}"),
+            Self::Unix { path } => {
+                f.write_str("unix:")?;
+                path.chars().try_for_each(|letter| write_escaped(f, letter))
+            }
+        }
+    }
+}
+
+/// Escapes what would mean something else when parsed, and what would spoil a log line.
+fn write_escaped(f: &mut fmt::Formatter<'_>, letter: char) -> fmt::Result {
+    let escaped =
+        letter.is_control() || letter.is_whitespace() || matches!(letter, '%' | '?' | '#' | '@');
+    if !escaped {
+        return f.write_char(letter);
+    }
+    let mut utf8 = [0; 4];
+    letter
+        .encode_utf8(&mut utf8)
+        .bytes()
+        .try_for_each(|byte| write!(f, "%{byte:02X}"))
+}

@@ -1,0 +1,209 @@
+//! What a caller can ask of one lock, and how a handle tries again.
+
+use core::ops::RangeInclusive;
+use core::time::Duration;
+
+/// How often a lock is tried for, and the range from which each delay between two tries is drawn.
+///
+/// The delay is random so that clients which met once do not meet again. The default is 32 tries,
+/// 50 to 250 ms apart.
+///
+/// ```
+/// use core::time::Duration;
+/// use shearline::Retry;
+///
+/// const PATIENT: Retry = Retry::new(100, Duration::from_millis(20)..=Duration::from_millis(80));
+/// assert_eq!(PATIENT.tries(), 100);
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Retry {
+    tries: u32,
+    shortest: Duration,
+    longest: Duration,
+}
+
+impl Retry {
+    /// At most `tries` attempts (the first one counts, so 1 is the least), a random `delay` apart.
+    ///
+    /// What makes no sense, no try at all or a delay that ends before it begins, is refused by
+    /// [`Builder::config`](crate::Builder::config).
+    #[must_use]
+    pub const fn new(tries: u32, delay: RangeInclusive<Duration>) -> Self {
+        Self {
+            tries,
+            shortest: *delay.start(),
+            longest: *delay.end(),
+        }
+    }
+
+    /// The most attempts, the first one included.
+    #[must_use]
+    pub const fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// The range of the delay between two attempts.
+    #[must_use]
+    pub const fn delay(&self) -> RangeInclusive<Duration> {
+        RangeInclusive::new(self.shortest, self.longest)
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self::new(32, Duration::from_millis(50)..=Duration::from_millis(250))
+    }
+}
+
+/// How nodes that restarted, and may have forgotten locks, are kept from voting.
+///
+/// Redlock without persistence is safe only if a restarted node stays out of the votes until the
+/// locks that it may have forgotten have expired.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum RestartGuard {
+    /// A restarted node votes at once. Right for nodes that write every lock to disk before they
+    /// answer (`appendfsync always`), and for tests.
+    Off,
+    /// A node that this handle has seen restart does not vote until every lock of
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl) has expired.
+    #[default]
+    Observed,
+    /// The nodes carry a marker that every client checks, so that a restart is noticed by all of
+    /// them, and a promotion or `FLUSHALL` too.
+    Strict,
+}
+
+/// How one lock is asked for: its ttl, and if wanted how long or how often to try.
+///
+/// With neither [`wait`](Self::wait) nor [`tries`](Self::tries) the handle's [`Retry`] holds.
+///
+/// ```
+/// use core::time::Duration;
+/// use shearline::LockOptions;
+///
+/// // Tries for three seconds, however often; the lock can be extended twice.
+/// let options = LockOptions::new(Duration::from_secs(10))
+///     .wait(Duration::from_secs(3))
+///     .extensions(2);
+/// assert_eq!(options.ttl(), Duration::from_secs(10));
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use = "options do nothing until a lock is asked for with them"]
+pub struct LockOptions {
+    ttl: Duration,
+    wait: Option<Duration>,
+    tries: Option<u32>,
+    extensions: Option<u32>,
+}
+
+impl LockOptions {
+    /// A lock of this `ttl`, tried for as the handle's [`Retry`] says.
+    ///
+    /// The ttl is checked when the lock is asked for: longer than its own drift (some 3 ms), and
+    /// no longer than the handle allows.
+    pub const fn new(ttl: Duration) -> Self {
+        Self {
+            ttl,
+            wait: None,
+            tries: None,
+            extensions: None,
+        }
+    }
+
+    /// Gives up `wait` after the call. Lifts the limit of tries, unless [`tries`](Self::tries) is
+    /// set too: then whichever is reached first ends it. Zero means one try.
+    pub const fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Makes at most `tries` attempts, the first one included. Zero is refused when the lock is
+    /// asked for, as [`NoTries`](crate::InvalidRequest::NoTries).
+    pub const fn tries(mut self, tries: u32) -> Self {
+        self.tries = Some(tries);
+        self
+    }
+
+    /// Allows at most this many extensions of the lock; after them
+    /// [`ExtendError::Limit`](crate::ExtendError::Limit). Without this there is no such limit.
+    pub const fn extensions(mut self, most: u32) -> Self {
+        self.extensions = Some(most);
+        self
+    }
+
+    /// For how long the lock is asked.
+    #[must_use]
+    pub const fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// How long after the call it gives up; `None` if only the tries end it.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    /// How many attempts may be made on a handle with this `retry`; `None` if only the deadline
+    /// ends them.
+    #[must_use]
+    pub const fn tries_allowed(&self, retry: &Retry) -> Option<u32> {
+        match (self.tries, self.wait) {
+            (Some(tries), _) => Some(tries),
+            (None, Some(Duration::ZERO)) => Some(1),
+            (None, Some(_)) => None,
+            (None, None) => Some(retry.tries),
+        }
+    }
+
+    /// How many extensions the lock may have; `None` if any number.
+    #[must_use]
+    pub const fn extensions_allowed(&self) -> Option<u32> {
+        self.extensions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_lifts_the_limit_of_tries_unless_both_are_given() {
+        let second = Duration::from_secs(1);
+        let retry = Retry::new(7, Duration::ZERO..=second);
+        let options = LockOptions::new(second);
+        for (options, tries, deadline) in [
+            (options, Some(7), None),
+            (options.wait(second), None, Some(second)),
+            (
+                options.wait(Duration::from_nanos(1)),
+                None,
+                Some(Duration::from_nanos(1)),
+            ),
+            (options.wait(Duration::ZERO), Some(1), Some(Duration::ZERO)),
+            (options.tries(3), Some(3), None),
+            (options.tries(0), Some(0), None),
+            (options.wait(second).tries(3), Some(3), Some(second)),
+            (
+                options.wait(Duration::ZERO).tries(3),
+                Some(3),
+                Some(Duration::ZERO),
+            ),
+        ] {
+            assert_eq!(options.tries_allowed(&retry), tries, "{options:?}");
+            assert_eq!(options.deadline(), deadline, "{options:?}");
+            assert_eq!(options.extensions_allowed(), None);
+        }
+        assert_eq!(options.extensions(0).extensions_allowed(), Some(0));
+    }
+
+    #[test]
+    fn the_default_retry_is_the_documented_one() {
+        let retry = Retry::default();
+        assert_eq!(retry.tries(), 32);
+        assert_eq!(
+            retry.delay(),
+            Duration::from_millis(50)..=Duration::from_millis(250)
+        );
+    }
+}

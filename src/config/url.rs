@@ -1,0 +1,471 @@
+//! From the text of a node's URL to a [`NodeConfig`].
+//!
+//! Any text is met with a node or with an [`UrlProblem`], which never holds a part of it. The
+//! grammar stands at [`NodeConfig`]. It is narrower than that of general URLs on purpose: what is
+//! not known to mean something is refused, so that a slip in a password cannot end up as a host.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::node::{Address, Credentials, Host, NodeConfig};
+use crate::error::UrlProblem;
+use crate::limits::{CREDENTIAL_BYTES_MAX, HOST_BYTES_MAX, UNIX_PATH_BYTES_MAX};
+
+const PORT_DEFAULT: u16 = 6379;
+
+enum Scheme {
+    Tcp,
+    Unix,
+}
+
+pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
+    if text.is_empty() {
+        return Err(UrlProblem::Empty);
+    }
+    if text
+        .chars()
+        .any(|letter| letter.is_control() || letter.is_whitespace())
+    {
+        return Err(UrlProblem::Character);
+    }
+    let (scheme, rest) = split_scheme(text)?;
+    let (userinfo, place, tail) = split_authority(rest)?;
+    let credentials = userinfo.map(credentials).transpose()?.flatten();
+    match scheme {
+        Scheme::Tcp => {
+            let address = tcp_address(place)?;
+            Ok(NodeConfig::new(address, credentials, tcp_database(tail)?))
+        }
+        // A unix socket is on this machine; a host in front of its path is a slip.
+        Scheme::Unix if !place.is_empty() => Err(UrlProblem::Path),
+        Scheme::Unix => {
+            let (path, query) = tail.split_at(tail.find(['?', '#']).unwrap_or(tail.len()));
+            let address = Address::Unix {
+                path: unix_path(path)?,
+            };
+            Ok(NodeConfig::new(address, credentials, unix_database(query)?))
+        }
+    }
+}
+
+/// The scheme and what follows its slashes. `unix:/path` has no authority and is whole; it is
+/// how a label looks.
+fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlProblem> {
+    if let Some((scheme, path)) = text.split_at_checked("unix:".len())
+        && scheme.eq_ignore_ascii_case("unix:")
+        && path.starts_with('/')
+        && !path.starts_with("//")
+    {
+        return Ok((Scheme::Unix, path));
+    }
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Ok((Scheme::Tcp, text));
+    };
+    let is = |name| scheme.eq_ignore_ascii_case(name);
+    match () {
+        () if is("redis") || is("valkey") => Ok((Scheme::Tcp, rest)),
+        () if is("unix") => Ok((Scheme::Unix, rest)),
+        () if is("rediss") || is("valkeys") => Err(UrlProblem::Tls),
+        () => Err(UrlProblem::Scheme),
+    }
+}
+
+/// Credentials, host and port, and what begins with `/`, `?` or `#`.
+///
+/// An `@` in the last part means that a password was not escaped. Taking it for a path or a
+/// database instead would show a piece of that password as part of the address.
+fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlProblem> {
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if tail.contains('@') {
+        return Err(UrlProblem::Credentials);
+    }
+    Ok(match authority.rsplit_once('@') {
+        Some((userinfo, place)) => (Some(userinfo), place, tail),
+        None => (None, authority, tail),
+    })
+}
+
+/// `user`, `user:password` or `:password`. Nothing at all, as a template with empty variables
+/// gives it, is no login.
+fn credentials(userinfo: &str) -> Result<Option<Credentials>, UrlProblem> {
+    let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
+    let user = credential(user)?;
+    let password = credential(password)?;
+    if user.is_empty() && password.is_empty() {
+        return Ok(None);
+    }
+    let user = if user.is_empty() { None } else { Some(user) };
+    Ok(Some(Credentials { user, password }))
+}
+
+fn credential(text: &str) -> Result<String, UrlProblem> {
+    let decoded = percent_decoded(text)?;
+    if decoded.len() > CREDENTIAL_BYTES_MAX {
+        return Err(UrlProblem::CredentialsTooLong);
+    }
+    Ok(decoded)
+}
+
+fn tcp_address(place: &str) -> Result<Address, UrlProblem> {
+    if let Some(bracketed) = place.strip_prefix('[') {
+        let (ip, after) = bracketed.split_once(']').ok_or(UrlProblem::Host)?;
+        let ip: Ipv6Addr = ip.parse().map_err(|_| UrlProblem::Host)?;
+        let port = match after.strip_prefix(':') {
+            Some(port) => port_number(port)?,
+            None if after.is_empty() => PORT_DEFAULT,
+            None => return Err(UrlProblem::Port),
+        };
+        return Ok(Address::Tcp {
+            host: Host::Ip(ip.to_canonical()),
+            port,
+        });
+    }
+    let (name, port) = match place.split_once(':') {
+        // An IPv6 address without brackets: where it ends and the port begins cannot be told.
+        Some((_, port)) if port.contains(':') => return Err(UrlProblem::Host),
+        Some((name, port)) => (name, Some(port)),
+        None => (place, None),
+    };
+    let host = host(name)?;
+    let port = port.map_or(Ok(PORT_DEFAULT), port_number)?;
+    Ok(Address::Tcp { host, port })
+}
+
+fn host(name: &str) -> Result<Host, UrlProblem> {
+    if let Ok(ip) = name.parse::<Ipv4Addr>() {
+        return Ok(Host::Ip(IpAddr::V4(ip)));
+    }
+    // One dot at the end marks a name as complete and belongs to it.
+    let labels = name.strip_suffix('.').unwrap_or(name);
+    let is_label = |label: &str| {
+        let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=63).contains(&label.len()) && label.bytes().all(is_legal)
+    };
+    if HOST_BYTES_MAX < labels.len()
+        || !labels.split('.').all(is_label)
+        || labels.rsplit('.').next().is_some_and(is_number)
+    {
+        return Err(UrlProblem::Host);
+    }
+    Ok(Host::Name(name.to_ascii_lowercase()))
+}
+
+/// Whether resolvers read a name with this last part as an address, such as `127.1`, `010.0.0.1` or
+/// `0x7f.1`. They do not all read the same one.
+fn is_number(last: &str) -> bool {
+    match last.get(..2) {
+        Some("0x" | "0X") => last.bytes().skip(2).all(|byte| byte.is_ascii_hexdigit()),
+        Some(_) | None => last.bytes().all(|byte| byte.is_ascii_digit()),
+    }
+}
+
+fn port_number(digits: &str) -> Result<u16, UrlProblem> {
+    match u16::try_from(number(digits).ok_or(UrlProblem::Port)?) {
+        Ok(0) | Err(_) => Err(UrlProblem::Port),
+        Ok(port) => Ok(port),
+    }
+}
+
+fn tcp_database(tail: &str) -> Result<u32, UrlProblem> {
+    if tail.contains(['?', '#']) {
+        return Err(UrlProblem::Query);
+    }
+    match tail.strip_prefix('/') {
+        None | Some("") => Ok(0),
+        Some(digits) => database(digits),
+    }
+}
+
+fn unix_database(query: &str) -> Result<u32, UrlProblem> {
+    if query.is_empty() {
+        return Ok(0);
+    }
+    let digits = query.strip_prefix("?db=").ok_or(UrlProblem::Query)?;
+    if digits.contains(['&', '#']) {
+        return Err(UrlProblem::Query);
+    }
+    database(digits)
+}
+
+/// Servers count databases in a signed number of 32 bits.
+fn database(digits: &str) -> Result<u32, UrlProblem> {
+    number(digits)
+        .filter(|number| *number <= i32::MAX.unsigned_abs())
+        .ok_or(UrlProblem::Database)
+}
+
+/// Digits only: `parse` alone would take a plus sign too.
+fn number(digits: &str) -> Option<u32> {
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+fn unix_path(encoded: &str) -> Result<String, UrlProblem> {
+    let decoded = percent_decoded(encoded)?;
+    let mut path = String::with_capacity(decoded.len());
+    for part in decoded.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        path.push('/');
+        path.push_str(part);
+    }
+    if path.is_empty() || UNIX_PATH_BYTES_MAX < path.len() || path.contains('\0') {
+        return Err(UrlProblem::Path);
+    }
+    Ok(path)
+}
+
+fn percent_decoded(text: &str) -> Result<String, UrlProblem> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => 16 * hex_digit(bytes.next())? + hex_digit(bytes.next())?,
+            byte => byte,
+        });
+    }
+    String::from_utf8(decoded).map_err(|_| UrlProblem::Encoding)
+}
+
+fn hex_digit(byte: Option<u8>) -> Result<u8, UrlProblem> {
+    let digit = byte
+        .and_then(|byte| char::from(byte).to_digit(16))
+        .ok_or(UrlProblem::Escape)?;
+    u8::try_from(digit).map_err(|_| UrlProblem::Escape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::ToString;
+    use proptest::prelude::*;
+
+    /// What a node is: label, user, password, database.
+    type Node<'a> = (&'a str, Option<&'a str>, Option<&'a str>, u32);
+
+    fn described(node: &NodeConfig) -> Node<'_> {
+        (node.label(), node.user(), node.password(), node.database())
+    }
+
+    #[test]
+    fn good_urls() {
+        let none = None;
+        for (text, node) in [
+            // Places.
+            ("redis://10.0.0.1", ("10.0.0.1:6379", none, none, 0)),
+            ("redis://10.0.0.1:7000", ("10.0.0.1:7000", none, none, 0)),
+            ("redis://10.0.0.1:7000/", ("10.0.0.1:7000", none, none, 0)),
+            ("redis://10.0.0.1:7000/5", ("10.0.0.1:7000", none, none, 5)),
+            (
+                "redis://10.0.0.1/2147483647",
+                ("10.0.0.1:6379", none, none, 2_147_483_647),
+            ),
+            (
+                "REDIS://DB-1.Example_x.ORG",
+                ("db-1.example_x.org:6379", none, none, 0),
+            ),
+            ("valkey://a", ("a:6379", none, none, 0)),
+            ("a", ("a:6379", none, none, 0)),
+            ("a.", ("a.:6379", none, none, 0)),
+            ("a:1", ("a:1", none, none, 0)),
+            ("a:65535/1", ("a:65535", none, none, 1)),
+            ("a:06379", ("a:6379", none, none, 0)),
+            ("1.example", ("1.example:6379", none, none, 0)),
+            ("127.0.0.0x7g", ("127.0.0.0x7g:6379", none, none, 0)),
+            ("[::1]", ("[::1]:6379", none, none, 0)),
+            ("[::1]:6380", ("[::1]:6380", none, none, 0)),
+            (
+                "redis://[2001:DB8:0:0::5]:1/2",
+                ("[2001:db8::5]:1", none, none, 2),
+            ),
+            ("[::ffff:10.0.0.1]:7", ("10.0.0.1:7", none, none, 0)),
+            ("unix:///run/r.sock", ("unix:/run/r.sock", none, none, 0)),
+            ("unix:/run/r.sock", ("unix:/run/r.sock", none, none, 0)),
+            (
+                "Unix:////run/./r.sock/?db=3",
+                ("unix:/run/r.sock", none, none, 3),
+            ),
+            (
+                "unix:///a%20b%3F%25%40\u{e9}",
+                ("unix:/a%20b%3F%25%40\u{e9}", none, none, 0),
+            ),
+            (
+                "unix:///a%23%0a%7F%c2%85b",
+                ("unix:/a%23%0A%7F%C2%85b", none, none, 0),
+            ),
+            // Credentials.
+            ("redis://u:p@h", ("h:6379", Some("u"), Some("p"), 0)),
+            (
+                "redis://u:p@[::1]:1/2",
+                ("[::1]:1", Some("u"), Some("p"), 2),
+            ),
+            ("redis://:p@h", ("h:6379", none, Some("p"), 0)),
+            ("redis://u@h", ("h:6379", Some("u"), Some(""), 0)),
+            ("redis://u:@h", ("h:6379", Some("u"), Some(""), 0)),
+            (
+                "redis://default:p@h",
+                ("h:6379", Some("default"), Some("p"), 0),
+            ),
+            ("redis://:@h", ("h:6379", none, none, 0)),
+            ("redis://@h", ("h:6379", none, none, 0)),
+            ("redis://u:p@ss@h", ("h:6379", Some("u"), Some("p@ss"), 0)),
+            ("redis://u:a:b:@h", ("h:6379", Some("u"), Some("a:b:"), 0)),
+            ("redis://u:[::1]@h", ("h:6379", Some("u"), Some("[::1]"), 0)),
+            (
+                "redis://u%3a%40:%2f%0D%0a%00@h",
+                ("h:6379", Some("u:@"), Some("/\r\n\0"), 0),
+            ),
+            (
+                "redis://u:\u{e9}%C3%A9+@h",
+                ("h:6379", Some("u"), Some("\u{e9}\u{e9}+"), 0),
+            ),
+            ("u:p@h:1", ("h:1", Some("u"), Some("p"), 0)),
+            ("unix://u:p@/r?db=1", ("unix:/r", Some("u"), Some("p"), 1)),
+        ] {
+            let parsed = parse(text).unwrap_or_else(|problem| panic!("{text}: {problem:?}"));
+            assert_eq!(described(&parsed), node, "{text}");
+        }
+    }
+
+    /// Each row: what is wrong with all of its texts, which a `|` divides.
+    #[test]
+    fn bad_urls() {
+        use UrlProblem as P;
+        let table = [
+            (P::Empty, ""),
+            (
+                P::Character,
+                " |h | h|two words|h\n|h\r\nFLUSHALL|h\u{a0}|\u{7f}|h\0",
+            ),
+            (
+                P::Character,
+                "redis://u:p\0@h|redis://u:p\u{85}@h|unix:///a b",
+            ),
+            (
+                P::Scheme,
+                "http://h|://h|redis2://h|redis+unix:///r|u:p://w@h",
+            ),
+            (P::Tls, "rediss://h|valkeys://h|Rediss://u:p@h:1/x"),
+            (
+                P::Host,
+                "redis://|redis://:6379|redis:///0|redis://u:p@|:1|/|@|=|.",
+            ),
+            (
+                P::Host,
+                "a..b|.a|a*|h%61|b\u{fc}cher|redis://h]|[::1|[]|[10.0.0.1]|[h]",
+            ),
+            (P::Host, "::1|fe80::1:6379|a:1:2|[::1%25lo]|[fe80::1%lo]"),
+            (
+                P::Host,
+                "6379|127.1|10.0.0.256|010.0.0.1|10.0.0.1.|0x7f.1|127.0.0.0x1|0x",
+            ),
+            (P::Port, "h:|h:0|h:65536|h:-1|h:+1|h:x|h:1x|h:99999999999"),
+            (
+                P::Port,
+                "[::1]6379|[::1]:|[::1]]:1|redis://user:secret|redis:h|http:/x|unix:r",
+            ),
+            (
+                P::Path,
+                "unix://|unix:///|unix:/|unix:///.|unix://h/r|unix://r|unix:///a%00",
+            ),
+            (
+                P::Database,
+                "h/x|h/-1|h/+1|h/1/|h//1|h/2147483648|h/99999999999|h/1%30|h/1x",
+            ),
+            (P::Database, "unix:///r?db=|unix:///r?db=x|unix:///r?db=-1"),
+            (
+                P::Credentials,
+                "redis://u:a/b@h|redis://u:1/2@h|redis://u:a?b@h",
+            ),
+            (P::Credentials, "redis://u:a#b@h|redis://h/0@h"),
+            (P::Credentials, "unix:///a@b|unix://u:/p@/r|unix:///r?db=1@"),
+            (
+                P::Escape,
+                "redis://u:%@h|redis://u:%4@h|redis://u:%zz@h|redis://%-1:p@h",
+            ),
+            (P::Escape, "redis://u:%\u{e9}@h|redis://u:%+1@h|unix:/%"),
+            (P::Encoding, "redis://u:%ff@h|redis://%C3:%A9@h|unix:///%80"),
+            (
+                P::Query,
+                "h?|h?db=1|h/1?db=1|h#|h/1#top|unix:///r?|unix:///r?x=1",
+            ),
+            (
+                P::Query,
+                "unix:///r?DB=1|unix:///r#a|unix:///r?db=1&db=2|unix:///r?db=1#a",
+            ),
+        ];
+        for (problem, texts) in table {
+            for text in texts.split('|') {
+                assert_eq!(parse(text).err(), Some(problem), "{text:?}");
+            }
+        }
+    }
+
+    /// The longest that is taken, and one byte more.
+    #[test]
+    fn lengths() {
+        let letters = |count| "x".repeat(count);
+        let label = letters(63);
+        let name = format!("{label}.{label}.{label}.{}", letters(61));
+        assert_eq!(name.len(), HOST_BYTES_MAX);
+        let (path, password) = (
+            letters(UNIX_PATH_BYTES_MAX - 1),
+            letters(CREDENTIAL_BYTES_MAX),
+        );
+        for (fits, problem) in [
+            (label.as_str(), UrlProblem::Host),
+            (&name, UrlProblem::Host),
+            (&format!("unix:///{path}"), UrlProblem::Path),
+        ] {
+            assert!(parse(fits).is_ok(), "{fits}");
+            assert_eq!(parse(&format!("{fits}x")).err(), Some(problem), "{fits}");
+        }
+        for credentials in [format!("u:{password}"), format!(":{password}"), password] {
+            assert!(parse(&format!("redis://{credentials}@h")).is_ok());
+            let longer = parse(&format!("redis://{credentials}x@h"));
+            assert_eq!(longer.err(), Some(UrlProblem::CredentialsTooLong));
+        }
+    }
+
+    fn escaped(text: &str) -> String {
+        text.bytes().map(|byte| format!("%{byte:02x}")).collect()
+    }
+
+    /// Text that is, or nearly is, a URL.
+    fn url_like() -> impl Strategy<Value = String> {
+        let scheme = "(redis://|valkey://|unix://|unix:/|UNIX:|)";
+        let rest = r"[a-c0-2:/@%?#=.&\[\]x-]{0,24}";
+        (scheme, rest).prop_map(|(scheme, rest)| scheme + &rest)
+    }
+
+    proptest! {
+        /// Any text is met with an answer, and the label of a node leads back to its address.
+        #[test]
+        fn labels_parse_to_the_same_address(text in prop_oneof![url_like(), any::<String>()]) {
+            if let Ok(node) = parse(&text) {
+                prop_assert!(node.user().is_none() || node.password().is_some());
+                prop_assert_eq!(&node.address().to_string(), &**node.label());
+                let again = parse(node.label());
+                prop_assert!(again.is_ok(), "{} {:?}", node.label(), again);
+                let again = again.unwrap();
+                prop_assert_eq!(again.address(), node.address());
+                prop_assert_eq!(described(&again), (&**node.label(), None, None, 0));
+            }
+        }
+
+        /// Whatever is escaped comes back as it was.
+        #[test]
+        fn escaped_parts_come_back(user: String, password: String, path: String) {
+            let userinfo = format!("{}:{}", escaped(&user), escaped(&password));
+            let node = parse(&format!("redis://{userinfo}@h/7")).unwrap();
+            prop_assert_eq!(node.user().unwrap_or_default(), &user);
+            prop_assert_eq!(node.password().unwrap_or_default(), &password);
+            prop_assert_eq!(node.database(), 7);
+            let path: String = path.chars().filter(|c| !matches!(c, '/' | '\0')).take(24).collect();
+            let node = parse(&format!("unix:///x{}", escaped(&path))).unwrap();
+            prop_assert_eq!(node.address(), &Address::Unix { path: format!("/x{path}") });
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The only place that reads a clock.
+//!
+//! On Linux and Android it is `CLOCK_BOOTTIME`, which runs on while the machine is suspended, is
+//! never set back, and costs no system call. Elsewhere it is `CLOCK_MONOTONIC`: on macOS that
+//! runs during sleep by the system's manual, on the BSDs it depends on the release. Only Linux is
+//! tested; where the clock stops during suspend, a lock may look valid after a suspend that it
+//! did not survive.
+//!
+//! # Not here
+//!
+//! A pause that no clock of the guest sees (a stopped virtual machine with a paravirtual clock).
+
+use std::fs;
+use std::io;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::time::Instant;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CLOCK: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const CLOCK: ClockId = ClockId::Monotonic;
+
+/// The time by the clock that all locks of this machine are measured with.
+pub(crate) fn now() -> Instant {
+    let time = clock_gettime(CLOCK);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
+    Instant::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
+/// Which clock an [`Instant`] was read from: equal identities mean that instants may be compared.
+///
+/// It changes with each boot, and between time namespaces, whose clocks are shifted against one
+/// another. There is none where it cannot be told, and then nothing may be compared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct ClockIdentity {
+    boot: u128,
+    namespace: u64,
+}
+
+impl ClockIdentity {
+    pub(super) const BYTES: usize = 24;
+
+    /// The identity of [`now`]'s clock in this process; `None` if the system does not tell.
+    ///
+    /// Read anew each time: a process can move to another time namespace.
+    pub(super) fn current() -> Option<Self> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(Self {
+            boot: parse_uuid(boot.trim_end())?,
+            namespace: time_namespace()?,
+        })
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..16].copy_from_slice(&self.boot.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.namespace.to_be_bytes());
+        bytes
+    }
+}
+
+fn parse_uuid(text: &str) -> Option<u128> {
+    let mut value = 0_u128;
+    let mut digits = 0;
+    for letter in text.chars().filter(|letter| *letter != '-') {
+        value = value << 4 | u128::from(letter.to_digit(16)?);
+        digits += 1;
+    }
+    (digits == 32).then_some(value)
+}
+
+/// The number of the process's time namespace. Kernels before 5.6 know none: there it is zero.
+fn time_namespace() -> Option<u64> {
+    match fs::read_link("/proc/self/ns/time") {
+        Ok(link) => {
+            let number = link.to_str()?.strip_prefix("time:[")?.strip_suffix(']')?;
+            number.parse().ok()
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::read_link("/proc/self/ns/uts").ok().map(|_| 0)
+        }
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_does_not_run_backwards() {
+        let mut last = now();
+        assert_ne!(last, Instant::ZERO);
+        for _ in 0..1000 {
+            let next = now();
+            assert!(last <= next);
+            last = next;
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_clock_counts_since_the_boot_with_suspended_time() {
+        let uptime = || {
+            let text = fs::read_to_string("/proc/uptime").unwrap();
+            let seconds: f64 = text.split(' ').next().unwrap().parse().unwrap();
+            seconds
+        };
+        let before = uptime() - 0.02;
+        let at = now().as_nanos() as f64 / 1e9;
+        assert!(before <= at && at <= uptime() + 0.02, "{before} {at}");
+    }
+
+    #[test]
+    fn one_process_has_one_clock() {
+        assert_eq!(ClockIdentity::current(), ClockIdentity::current());
+        #[cfg(target_os = "linux")]
+        assert!(ClockIdentity::current().is_some());
+    }
+
+    #[test]
+    fn what_is_no_boot_id_is_no_identity() {
+        assert_eq!(
+            parse_uuid("00000000-0000-0000-0000-0000000000ff"),
+            Some(255)
+        );
+        for text in [
+            "",
+            "ff",
+            "00000000-0000-0000-0000-0000000000fg",
+            &"f".repeat(33),
+        ] {
+            assert_eq!(parse_uuid(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! The connection to one node, from the look-up of its name to its end.
+//!
+//! What happens is told to a `sink` as the engine's inputs, in the order in which it happened. The
+//! rules of reading and writing, each held by a test in `link_tests`:
+//!
+//! * A short read has drained the socket, unless its event spoke of an end or an error: data and
+//!   the end may share one event, and then reading goes on until it meets the end.
+//! * A turn reads a bounded number of buffers; a socket that has more says so by
+//!   [`Link::has_more`].
+//! * After a failed write nothing more is written. What the node had sent before, which may say
+//!   why, is read to its end and delivered in front of the disconnect.
+//! * A readiness that means nothing (any more) does nothing.
+//!
+//! # Not here
+//!
+//! Time. How long a connection may take to come about, and when it is tried again, is the
+//! engine's to say.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::{IntoIter, Vec};
+use core::net::SocketAddr;
+
+use mio::event::Event as Readiness;
+use mio::{Registry, Token, Waker};
+
+use super::resolve::{Addresses, Lookup};
+use super::socket::{Received, Socket};
+use crate::config::{Address, Host};
+use crate::engine::{Input, NodeId};
+use crate::error::LinkError;
+
+/// Most buffers read from one socket in one turn, so that a chatty node starves nobody.
+const READS_PER_TURN: usize = 4;
+
+/// Most buffers read after a failed write. The kernel keeps far less; a node that goes on sending
+/// is not listened to for ever.
+const READS_AFTER_FAILURE: usize = 256;
+
+/// What a link borrows from its driver while it works.
+#[derive(Debug)]
+pub(super) struct Tools<'a> {
+    pub(super) registry: &'a Registry,
+    pub(super) waker: &'a Arc<Waker>,
+    pub(super) buffer: &'a mut [u8],
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    node: NodeId,
+    place: Place,
+    state: State,
+    ready: Ready,
+    /// The one look-up that may be running, also when nobody wants its result any more.
+    lookup: Option<Lookup>,
+    /// Which of the addresses of a name is tried first: the one that last worked, or the one
+    /// behind those that were waited for in vain.
+    first: usize,
+}
+
+#[derive(Debug)]
+enum Place {
+    Address(SocketAddr),
+    Name(String, u16),
+    Unix(String),
+}
+
+#[derive(Debug)]
+enum State {
+    /// There is no connection, and none is wanted.
+    Idle,
+    /// The name is being looked up.
+    Resolving,
+    /// A connection is on its way.
+    Connecting(Connecting),
+    /// The connection is up.
+    Up(Up),
+}
+
+#[derive(Debug)]
+struct Connecting {
+    socket: Socket,
+    /// Which address of the name this one is, by its place in the answer of the look-up.
+    place: usize,
+    /// The addresses to try if it fails.
+    rest: IntoIter<(usize, SocketAddr)>,
+}
+
+#[derive(Debug)]
+struct Up {
+    socket: Socket,
+    /// The last write was cut short.
+    blocked: bool,
+}
+
+/// What events said and was not acted on yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ready {
+    readable: bool,
+    writable: bool,
+    /// Reading has to go on until it meets the end, an error or nothing.
+    ending: bool,
+}
+
+impl Link {
+    pub(super) fn new(node: NodeId, address: &Address) -> Self {
+        let place = match address {
+            Address::Unix { path } => Place::Unix(path.clone()),
+            Address::Tcp {
+                host: Host::Ip(ip),
+                port,
+            } => Place::Address((*ip, *port).into()),
+            Address::Tcp {
+                host: Host::Name(name),
+                port,
+            } => Place::Name(name.clone(), *port),
+        };
+        Self {
+            node,
+            place,
+            state: State::Idle,
+            ready: Ready::default(),
+            lookup: None,
+            first: 0,
+        }
+    }
+
+    /// Begins to connect. Reports nothing, `Connected` or `Disconnected`.
+    pub(super) fn open(&mut self, tools: &Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
+        debug_assert!(
+            matches!(self.state, State::Idle),
+            "one connection at a time"
+        );
+        let opened = match &self.place {
+            Place::Address(address) => self.connect(
+                Vec::from([(0, *address)]).into_iter(),
+                LinkError::Refused,
+                tools,
+            ),
+            Place::Name(name, port) => {
+                // One that was abandoned and still runs asks for the same name: its answer will do.
+                if self.lookup.is_none() {
+                    match Lookup::start(name, *port, tools.waker) {
+                        Ok(lookup) => self.lookup = Some(lookup),
+                        Err(reason) => return self.fail(reason, tools.registry, sink),
+                    }
+                }
+                self.state = State::Resolving;
+                Ok(())
+            }
+            Place::Unix(path) => match Socket::connect_unix(path, tools.registry, self.token()) {
+                Ok(socket) => {
+                    self.connected(socket, sink);
+                    Ok(())
+                }
+                Err(reason) => Err(reason),
+            },
+        };
+        if let Err(reason) = opened {
+            self.fail(reason, tools.registry, sink);
+        }
+    }
+
+    /// Keeps what an event says for the next [`Self::service`].
+    pub(super) fn note(&mut self, event: &Readiness) {
+        let ending = event.is_read_closed() || event.is_error();
+        self.ready.readable |= event.is_readable() || ending;
+        self.ready.writable |= event.is_writable() || event.is_write_closed();
+        self.ready.ending |= ending;
+    }
+
+    /// Does what the events noted, and the look-up, make possible.
+    pub(super) fn service(&mut self, tools: &mut Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
+        self.take_lookup(tools, sink);
+        if matches!(self.state, State::Connecting(_)) && (self.ready.readable | self.ready.writable)
+        {
+            self.finish_connecting(tools, sink);
+        }
+        match &self.state {
+            State::Up(_) => {
+                if self.ready.readable {
+                    self.read(READS_PER_TURN, tools, sink);
+                }
+                if self.ready.writable {
+                    self.unblock(tools, sink);
+                }
+            }
+            State::Idle | State::Resolving | State::Connecting(_) => self.ready = Ready::default(),
+        }
+    }
+
+    /// Whether there is more to read that no event will tell of.
+    pub(super) fn has_more(&self) -> bool {
+        self.ready.readable && matches!(self.state, State::Up(_))
+    }
+
+    /// Writes as much of `bytes` as the kernel takes, and says how much. If that is not all,
+    /// `Writable` will be reported. On an error, [`Self::give_up`] is what is left to do.
+    pub(super) fn write(&mut self, bytes: &[u8], tools: &Tools<'_>) -> Result<usize, LinkError> {
+        let token = self.token();
+        let State::Up(up) = &mut self.state else {
+            return Err(LinkError::Closed);
+        };
+        let sent = up.socket.write(bytes)?;
+        if sent < bytes.len() {
+            up.blocked = true;
+            up.socket.watch_writable(true, tools.registry, token)?;
+        }
+        Ok(sent)
+    }
+
+    /// After a failed write: delivers what the node had sent, then reports the end.
+    pub(super) fn give_up(
+        &mut self,
+        reason: LinkError,
+        tools: &mut Tools<'_>,
+        sink: &mut impl FnMut(Input<'_>),
+    ) {
+        self.ready.ending = true;
+        let end = self.read_some(READS_AFTER_FAILURE, tools, sink);
+        // An end that has no cause of its own says less than the failure of the write.
+        let reason = end
+            .filter(|end| *end != LinkError::Closed)
+            .unwrap_or(reason);
+        self.fail(reason, tools.registry, sink);
+    }
+
+    /// Ends the connection, or the attempt, by a reset; reports nothing.
+    pub(super) fn abort(&mut self, registry: &Registry) {
+        self.ready = Ready::default();
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Idle | State::Resolving => {}
+            State::Connecting(connecting) => {
+                // It took too long: the next attempt begins behind it.
+                self.first = connecting.place + 1;
+                connecting.socket.abort(registry);
+            }
+            State::Up(up) => up.socket.abort(registry),
+        }
+    }
+
+    /// Ends the connection behind what was written; an attempt is ended as by [`Self::abort`].
+    pub(super) fn close(&mut self, registry: &Registry) {
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Up(up) => up.socket.close(registry),
+            other @ (State::Idle | State::Resolving | State::Connecting(_)) => {
+                self.state = other;
+                self.abort(registry);
+            }
+        }
+    }
+
+    fn token(&self) -> Token {
+        Token(self.node.index())
+    }
+
+    fn fail(&mut self, reason: LinkError, registry: &Registry, sink: &mut impl FnMut(Input<'_>)) {
+        self.abort(registry);
+        sink(Input::Disconnected {
+            node: self.node,
+            reason,
+        });
+    }
+
+    /// Takes the answer of the look-up, and drops it if nobody wants it.
+    fn take_lookup(&mut self, tools: &Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
+        let Some(found) = self.lookup.as_ref().and_then(Lookup::take) else {
+            return;
+        };
+        self.lookup = None;
+        if !matches!(self.state, State::Resolving) {
+            return;
+        }
+        let opened = found.and_then(|addresses| {
+            let addresses = in_order(addresses, self.first);
+            self.connect(addresses, LinkError::Unresolved, tools)
+        });
+        if let Err(reason) = opened {
+            self.fail(reason, tools.registry, sink);
+        }
+    }
+
+    /// Begins a connection to the first of `addresses` with which one can be begun. If there is
+    /// none, the reason is that of the last; `reason` if there was none at all.
+    fn connect(
+        &mut self,
+        mut addresses: IntoIter<(usize, SocketAddr)>,
+        mut reason: LinkError,
+        tools: &Tools<'_>,
+    ) -> Result<(), LinkError> {
+        while let Some((place, address)) = addresses.next() {
+            match Socket::connect_tcp(address, tools.registry, self.token()) {
+                Ok(socket) => {
+                    self.ready = Ready::default();
+                    let connecting = Connecting {
+                        socket,
+                        place,
+                        rest: addresses,
+                    };
+                    self.state = State::Connecting(connecting);
+                    return Ok(());
+                }
+                Err(error) => reason = error,
+            }
+        }
+        Err(reason)
+    }
+
+    fn finish_connecting(&mut self, tools: &Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
+        let State::Connecting(connecting) = core::mem::replace(&mut self.state, State::Idle) else {
+            return;
+        };
+        match connecting.socket.is_connected() {
+            Ok(true) => {
+                self.first = connecting.place;
+                self.connected(connecting.socket, sink);
+            }
+            Ok(false) => self.state = State::Connecting(connecting),
+            Err(reason) => {
+                connecting.socket.abort(tools.registry);
+                if let Err(reason) = self.connect(connecting.rest, reason, tools) {
+                    self.fail(reason, tools.registry, sink);
+                }
+            }
+        }
+    }
+
+    fn connected(&mut self, socket: Socket, sink: &mut impl FnMut(Input<'_>)) {
+        self.state = State::Up(Up {
+            socket,
+            blocked: false,
+        });
+        sink(Input::Connected { node: self.node });
+    }
+
+    fn read(&mut self, most: usize, tools: &mut Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
+        if let Some(reason) = self.read_some(most, tools, sink) {
+            self.fail(reason, tools.registry, sink);
+        }
+    }
+
+    /// Reads at most `most` buffers. The reason if the connection has ended.
+    fn read_some(
+        &mut self,
+        most: usize,
+        tools: &mut Tools<'_>,
+        sink: &mut impl FnMut(Input<'_>),
+    ) -> Option<LinkError> {
+        let State::Up(up) = &mut self.state else {
+            return None;
+        };
+        for _ in 0..most {
+            match up.socket.read(tools.buffer) {
+                Received::Bytes(len) => {
+                    sink(Input::Received {
+                        node: self.node,
+                        bytes: &tools.buffer[..len],
+                    });
+                    if len < tools.buffer.len() && !self.ready.ending {
+                        self.ready.readable = false;
+                        return None;
+                    }
+                }
+                Received::Nothing => {
+                    self.ready.readable = false;
+                    self.ready.ending = false;
+                    return None;
+                }
+                Received::End => return Some(LinkError::Closed),
+                Received::Failed(reason) => return Some(reason),
+            }
+        }
+        None
+    }
+
+    /// The socket can be written to: tells so if that was waited for.
+    fn unblock(&mut self, tools: &Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
+        let token = self.token();
+        self.ready.writable = false;
+        // Reading may have ended the connection.
+        let State::Up(up) = &mut self.state else {
+            return;
+        };
+        if !up.blocked {
+            return;
+        }
+        up.blocked = false;
+        match up.socket.watch_writable(false, tools.registry, token) {
+            Ok(()) => sink(Input::Writable { node: self.node }),
+            Err(reason) => self.fail(reason, tools.registry, sink),
+        }
+    }
+}
+
+/// The addresses with their places, from place `first` on, the ones before it behind them.
+fn in_order(addresses: Addresses, first: usize) -> IntoIter<(usize, SocketAddr)> {
+    let mut addresses: Vec<_> = addresses.into_iter().enumerate().collect();
+    let first = first % addresses.len().max(1);
+    addresses.rotate_left(first);
+    addresses.into_iter()
+}
+
+#[cfg(test)]
+mod tests;

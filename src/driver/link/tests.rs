@@ -1,0 +1,590 @@
+//! One link against a listener of the standard library, on the same thread: the loopback delivers
+//! at once, so what the peer did before a turn is there in that turn.
+
+use super::*;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::vec;
+use core::time::Duration;
+use mio::{Events, Poll};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc;
+use std::thread;
+
+use rustix::net::sockopt;
+
+const BUFFER: usize = 16;
+const NODE: NodeId = NodeId(3);
+/// Never reached unless something is broken.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An input of the engine, kept.
+#[derive(Debug, Eq, PartialEq)]
+enum Said {
+    Connected,
+    Writable,
+    Received(Vec<u8>),
+    Disconnected(LinkError),
+}
+
+use Said::{Connected, Disconnected, Writable};
+
+fn received(bytes: &[u8]) -> Said {
+    Said::Received(bytes.into())
+}
+
+fn of(node: NodeId, said: Said) -> Said {
+    assert_eq!(node, NODE);
+    said
+}
+
+fn keep(input: Input<'_>) -> Said {
+    match input {
+        Input::Connected { node } => of(node, Connected),
+        Input::Writable { node } => of(node, Writable),
+        Input::Received { node, bytes } => of(node, received(bytes)),
+        Input::Disconnected { node, reason } => of(node, Disconnected(reason)),
+        Input::Transmitted { .. } | Input::Tick => panic!("a link does not say {input:?}"),
+    }
+}
+
+struct World {
+    link: Link,
+    poll: Poll,
+    events: Events,
+    waker: Arc<Waker>,
+    buffer: [u8; BUFFER],
+    said: Vec<Said>,
+}
+
+impl World {
+    fn new(place: Place) -> Self {
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(99)).unwrap());
+        let address = Address::Unix { path: "/".into() };
+        let link = Link {
+            place,
+            ..Link::new(NODE, &address)
+        };
+        let events = Events::with_capacity(8);
+        Self {
+            link,
+            poll,
+            events,
+            waker,
+            buffer: [0; BUFFER],
+            said: Vec::new(),
+        }
+    }
+
+    /// A world in which the name of the node stands for whatever `work` finds.
+    fn named(work: impl FnOnce() -> io::Result<Addresses> + Send + 'static) -> Self {
+        let mut world = Self::new(Place::Name("never.looked.up".into(), 1));
+        world.link.lookup = Some(Lookup::run(&world.waker, work).unwrap());
+        world
+    }
+
+    fn connected_to(listener: &TcpListener) -> (Self, TcpStream) {
+        let mut world = Self::new(Place::Address(listener.local_addr().unwrap()));
+        world.open();
+        let peer = listener.accept().unwrap().0;
+        world.turn();
+        assert_eq!(world.take(), [Connected]);
+        (world, peer)
+    }
+
+    fn with<T>(
+        &mut self,
+        act: impl FnOnce(&mut Link, &mut Tools<'_>, &mut dyn FnMut(Input<'_>)) -> T,
+    ) -> T {
+        let (registry, said) = (self.poll.registry(), &mut self.said);
+        let mut tools = Tools {
+            registry,
+            waker: &self.waker,
+            buffer: &mut self.buffer,
+        };
+        act(&mut self.link, &mut tools, &mut |input| {
+            said.push(keep(input))
+        })
+    }
+
+    fn open(&mut self) {
+        self.with(|link, tools, mut sink| link.open(tools, &mut sink));
+    }
+
+    fn service(&mut self) {
+        self.with(|link, tools, mut sink| link.service(tools, &mut sink));
+    }
+
+    /// Notes what is ready now or within `limit`, and says how much that was.
+    fn wait(&mut self, limit: Duration) -> usize {
+        self.poll.poll(&mut self.events, Some(limit)).unwrap();
+        for event in self
+            .events
+            .iter()
+            .filter(|event| event.token() == Token(NODE.index()))
+        {
+            self.link.note(event);
+        }
+        self.events.iter().count()
+    }
+
+    fn turn(&mut self) {
+        assert_ne!(
+            self.wait(PATIENCE),
+            0,
+            "nothing happened, behind {:?}",
+            self.said
+        );
+        self.service();
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkError> {
+        self.with(|link, tools, _| link.write(bytes, tools))
+    }
+
+    fn give_up(&mut self, reason: LinkError) {
+        self.with(|link, tools, mut sink| link.give_up(reason, tools, &mut sink));
+    }
+
+    fn take(&mut self) -> Vec<Said> {
+        core::mem::take(&mut self.said)
+    }
+
+    fn turn_until(&mut self, last: &Said) -> Vec<Said> {
+        while self.said.last() != Some(last) {
+            self.turn();
+        }
+        self.take()
+    }
+
+    fn is_idle(&self) -> bool {
+        matches!(self.link.state, State::Idle)
+    }
+
+    fn socket(&self) -> &Socket {
+        let State::Up(up) = &self.link.state else {
+            panic!("not up but {:?}", self.link.state)
+        };
+        &up.socket
+    }
+}
+
+fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+/// An address of this machine on which nobody listens.
+fn nobody() -> SocketAddr {
+    listener().local_addr().unwrap()
+}
+
+fn unix_listener() -> (UnixListener, Place, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s").to_str().unwrap().to_owned();
+    (
+        UnixListener::bind(&path).unwrap(),
+        Place::Unix(path),
+        directory,
+    )
+}
+
+#[test]
+fn bytes_flow_both_ways() {
+    let listener = listener();
+    let (mut world, mut peer) = World::connected_to(&listener);
+    assert_eq!(world.write(b"HELLO"), Ok(5));
+    let mut bytes = [0; 5];
+    peer.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"HELLO");
+    peer.write_all(b"+OK\r\n").unwrap();
+    world.turn();
+    assert_eq!(world.take(), [received(b"+OK\r\n")]);
+}
+
+#[test]
+fn a_connection_that_is_up_has_its_options() {
+    let listener = listener();
+    let (world, _peer) = World::connected_to(&listener);
+    let socket = world.socket();
+    assert!(sockopt::tcp_nodelay(socket).unwrap());
+    assert!(sockopt::socket_keepalive(socket).unwrap());
+    assert_eq!(
+        sockopt::tcp_keepidle(socket).unwrap(),
+        Duration::from_secs(5)
+    );
+    assert_eq!(
+        sockopt::tcp_keepintvl(socket).unwrap(),
+        Duration::from_secs(1)
+    );
+    assert_eq!(sockopt::tcp_keepcnt(socket).unwrap(), 3);
+    assert_eq!(sockopt::socket_linger(socket).unwrap(), None);
+    #[cfg(target_os = "linux")]
+    assert_eq!(sockopt::tcp_user_timeout(socket).unwrap(), 5000);
+    let flags = rustix::io::fcntl_getfd(socket).unwrap();
+    assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+}
+
+#[test]
+fn nobody_listens() {
+    let mut world = World::new(Place::Address(nobody()));
+    world.open();
+    assert_eq!(world.turn_until(&Disconnected(LinkError::Refused)).len(), 1);
+    assert!(world.is_idle());
+
+    let mut world = World::new(Place::Unix("/nowhere/s".into()));
+    world.open();
+    assert_eq!(world.take(), [Disconnected(LinkError::Refused)]);
+}
+
+#[test]
+fn a_connection_to_itself_is_none() {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let descriptor = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&descriptor, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let stream = TcpStream::from(descriptor);
+    let own = stream.local_addr().unwrap();
+    connect(&stream, &own).unwrap();
+    let socket = Socket::from_std(stream);
+    assert_eq!(socket.is_connected(), Err(LinkError::Refused));
+}
+
+#[test]
+fn a_short_read_ends_the_reading() {
+    let listener = listener();
+    let (mut world, mut peer) = World::connected_to(&listener);
+    let also = peer.try_clone().unwrap();
+    peer.write_all(&[1; BUFFER + 5]).unwrap();
+    world.wait(PATIENCE);
+    // Right after the short read there is more; whoever read on would find it in the same turn.
+    let mut sizes = vec![];
+    world.with(|link, tools, _| {
+        link.service(tools, &mut |input| {
+            let Said::Received(bytes) = keep(input) else {
+                panic!()
+            };
+            sizes.push(bytes.len());
+            if bytes.len() == 5 {
+                (&also).write_all(&[2; 3]).unwrap();
+            }
+        });
+    });
+    assert_eq!(sizes, [BUFFER, 5]);
+    assert!(!world.link.has_more());
+    world.turn();
+    assert_eq!(world.take(), [received(&[2; 3])]);
+}
+
+#[test]
+fn data_and_the_end_in_one_event() {
+    let listener = listener();
+    let (mut world, mut peer) = World::connected_to(&listener);
+    peer.write_all(b"-ERR bye\r\n").unwrap();
+    drop(peer);
+    world.turn();
+    assert_eq!(
+        world.take(),
+        [received(b"-ERR bye\r\n"), Disconnected(LinkError::Closed)]
+    );
+    assert!(world.is_idle());
+}
+
+#[test]
+fn the_whole_life_of_a_connection_in_one_event() {
+    let listener = listener();
+    let mut world = World::new(Place::Address(listener.local_addr().unwrap()));
+    world.open();
+    let mut peer = listener.accept().unwrap().0;
+    peer.write_all(b"-ERR max\r\n").unwrap();
+    drop(peer);
+    world.turn();
+    let whole = [
+        Connected,
+        received(b"-ERR max\r\n"),
+        Disconnected(LinkError::Closed),
+    ];
+    assert_eq!(world.take(), whole);
+}
+
+#[test]
+fn a_turn_reads_a_bounded_number_of_buffers_and_the_next_one_goes_on() {
+    let listener = listener();
+    let (mut world, mut peer) = World::connected_to(&listener);
+    let most = READS_PER_TURN * BUFFER;
+    peer.write_all(&vec![1; most + BUFFER]).unwrap();
+    world.turn();
+    assert_eq!(world.take().len(), READS_PER_TURN);
+    assert!(world.link.has_more());
+    // No event tells of the rest: it is read all the same, and a full buffer asks once more.
+    assert_eq!(world.wait(Duration::ZERO), 0);
+    world.service();
+    assert_eq!(world.take(), [received(&[1; BUFFER])]);
+    assert!(!world.link.has_more());
+
+    peer.write_all(&vec![2; most]).unwrap();
+    drop(peer);
+    world.turn();
+    assert_eq!(world.take().len(), READS_PER_TURN);
+    assert!(world.link.has_more());
+    world.service();
+    assert_eq!(world.take(), [Disconnected(LinkError::Closed)]);
+}
+
+#[test]
+fn what_was_sent_in_front_of_a_failed_write_is_delivered() {
+    let listener = listener();
+    let (mut world, mut peer) = World::connected_to(&listener);
+    let reply = b"-ERR max number of clients reached\r\n";
+    peer.write_all(reply).unwrap();
+    sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
+    drop(peer);
+    assert_eq!(world.write(b"SET"), Err(LinkError::Reset));
+    assert_eq!(world.take(), []);
+    world.give_up(LinkError::Reset);
+    let said = world.take();
+    let (last, data) = said.split_last().unwrap();
+    assert_eq!(*last, Disconnected(LinkError::Reset));
+    let mut bytes: Vec<u8> = vec![];
+    for said in data {
+        let Said::Received(some) = said else {
+            panic!("{said:?}")
+        };
+        bytes.extend(some);
+    }
+    assert_eq!(bytes, reply);
+    assert!(world.is_idle());
+    assert_eq!(world.write(b"more"), Err(LinkError::Closed));
+}
+
+/// Fills the socket, has the peer read, and says how much was written.
+fn fill_and_drain(world: &mut World, mut peer: impl Read + Send + 'static) {
+    let chunk = vec![7; 1 << 20];
+    let mut written = 0;
+    loop {
+        let sent = world.write(&chunk).unwrap();
+        written += sent;
+        if sent < chunk.len() {
+            break;
+        }
+    }
+    assert_eq!(world.take(), []);
+    let reader = thread::spawn(move || {
+        let mut bytes = vec![];
+        peer.read_to_end(&mut bytes).unwrap();
+        bytes.len()
+    });
+    assert_eq!(world.turn_until(&Writable), [Writable]);
+    written += world.write(b"!").unwrap();
+    // Told once, and closed behind what was written.
+    world.with(|link, tools, _| link.close(tools.registry));
+    assert_eq!(reader.join().unwrap(), written);
+}
+
+#[test]
+fn a_full_socket_is_told_when_it_takes_bytes_again() {
+    let listener = listener();
+    let (mut world, peer) = World::connected_to(&listener);
+    fill_and_drain(&mut world, peer);
+}
+
+#[test]
+fn a_full_unix_socket_is_told_when_it_takes_bytes_again() {
+    let (listener, place, _directory) = unix_listener();
+    let mut world = World::new(place);
+    world.open();
+    assert_eq!(world.take(), [Connected]);
+    fill_and_drain(&mut world, listener.accept().unwrap().0);
+}
+
+#[test]
+fn a_unix_socket_is_not_woken_by_each_read_of_its_peer() {
+    let (listener, place, _directory) = unix_listener();
+    let mut world = World::new(place);
+    world.open();
+    let mut peer = listener.accept().unwrap().0;
+    for _ in 0..3 {
+        assert_eq!(world.write(b"PING"), Ok(4));
+        peer.read_exact(&mut [0; 4]).unwrap();
+        assert_eq!(world.wait(Duration::ZERO), 0);
+    }
+    peer.write_all(b"+PONG\r\n").unwrap();
+    world.turn();
+    assert_eq!(world.take(), [Connected, received(b"+PONG\r\n")]);
+}
+
+#[test]
+fn a_name_that_does_not_resolve() {
+    for work in [
+        Box::new(|| Err(io::ErrorKind::NotFound.into())) as Box<dyn FnOnce() -> _ + Send>,
+        Box::new(|| Ok(vec![])),
+    ] {
+        let mut world = World::named(work);
+        world.open();
+        let said = world.turn_until(&Disconnected(LinkError::Unresolved));
+        assert_eq!(said.len(), 1);
+        assert!(world.is_idle());
+    }
+}
+
+#[test]
+fn the_addresses_of_a_name_are_tried_in_turn() {
+    let listener = listener();
+    let (bad, good) = (nobody(), listener.local_addr().unwrap());
+    let mut world = World::named(move || Ok(vec![bad, bad, good]));
+    world.open();
+    assert_eq!(world.turn_until(&Connected), [Connected]);
+    assert_eq!(
+        world.link.first, 1,
+        "the one that worked is first the next time"
+    );
+
+    let mut world = World::named(move || Ok(vec![bad, nobody()]));
+    world.open();
+    let said = world.turn_until(&Disconnected(LinkError::Refused));
+    assert_eq!(said.len(), 1);
+}
+
+#[test]
+fn localhost_is_found_wherever_it_listens() {
+    let listener = listener();
+    let port = listener.local_addr().unwrap().port();
+    let mut world = World::new(Place::Name("localhost".into(), port));
+    world.open();
+    assert_eq!(world.turn_until(&Connected), [Connected]);
+}
+
+#[test]
+fn an_address_that_was_waited_for_in_vain_comes_last_the_next_time() {
+    let listeners = [listener(), listener()];
+    let addresses = listeners
+        .each_ref()
+        .map(|listener| listener.local_addr().unwrap());
+    let mut world = World::named(move || Ok(addresses.into()));
+    world.open();
+    while matches!(world.link.state, State::Resolving) {
+        world.turn();
+    }
+    world.with(|link, tools, _| link.abort(tools.registry));
+    assert_eq!(world.take(), []);
+    world.link.lookup = Some(Lookup::run(&world.waker, move || Ok(addresses.into())).unwrap());
+    world.open();
+    assert_eq!(world.turn_until(&Connected), [Connected]);
+    let peer = peer_of(world.socket());
+    assert_eq!(peer, addresses[1]);
+}
+
+fn peer_of(socket: &Socket) -> SocketAddr {
+    rustix::net::getpeername(socket)
+        .unwrap()
+        .unwrap()
+        .try_into()
+        .unwrap()
+}
+
+#[test]
+fn an_abandoned_lookup_serves_the_next_attempt_or_nobody() {
+    let listener = listener();
+    let address = listener.local_addr().unwrap();
+    let (found, finding) = mpsc::channel::<()>();
+    let mut world = World::named(move || {
+        let _ = finding.recv();
+        Ok(vec![address])
+    });
+    // Asked, abandoned, asked again: one look-up, one connection.
+    world.open();
+    world.with(|link, tools, _| link.abort(tools.registry));
+    world.open();
+    assert_eq!(world.wait(Duration::ZERO), 0);
+    drop(found);
+    assert_eq!(world.turn_until(&Connected), [Connected]);
+    assert!(world.link.lookup.is_none());
+
+    // Abandoned for good: the answer is dropped, and the link does not stir.
+    let (found, finding) = mpsc::channel::<()>();
+    let mut world = World::named(move || {
+        let _ = finding.recv();
+        Ok(vec![address])
+    });
+    world.open();
+    world.with(|link, tools, _| link.abort(tools.registry));
+    drop(found);
+    world.turn();
+    assert_eq!(world.take(), []);
+    assert!(world.is_idle() && world.link.lookup.is_none());
+}
+
+#[test]
+fn a_lookup_may_outlive_its_driver() {
+    let (found, finding) = mpsc::channel::<()>();
+    let (ended, end) = mpsc::channel::<()>();
+    let mut world = World::named(move || {
+        let _ended = ended;
+        let _ = finding.recv();
+        Ok(vec![])
+    });
+    world.open();
+    drop(world);
+    drop(found);
+    assert_eq!(
+        end.recv_timeout(PATIENCE),
+        Err(mpsc::RecvTimeoutError::Disconnected)
+    );
+}
+
+#[test]
+fn an_abort_resets_and_a_close_does_not() {
+    let listener = listener();
+    let (mut world, mut peer) = World::connected_to(&listener);
+    world.with(|link, tools, _| link.abort(tools.registry));
+    let error = peer.read(&mut [0; 9]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+
+    let (mut world, mut peer) = World::connected_to(&listener);
+    assert_eq!(world.write(b"EVAL"), Ok(4));
+    world.with(|link, tools, _| link.close(tools.registry));
+    let mut bytes = vec![];
+    peer.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes, b"EVAL");
+    assert_eq!(world.take(), []);
+}
+
+/// As in a forked child: the parent has the same sockets, and goes on using them.
+#[test]
+fn dropping_a_link_only_closes_its_descriptor() {
+    let listener = listener();
+    let (world, mut peer) = World::connected_to(&listener);
+    let parents = TcpStream::from(world.socket().as_fd().try_clone_to_owned().unwrap());
+    drop(world);
+    (&parents).write_all(b"PING").unwrap();
+    peer.read_exact(&mut [0; 4]).unwrap();
+    peer.write_all(b"+PONG\r\n").unwrap();
+    parents.set_nonblocking(false).unwrap();
+    (&parents).read_exact(&mut [0; 7]).unwrap();
+}
+
+#[test]
+fn a_readiness_that_means_nothing_does_nothing() {
+    let listener = listener();
+    let (mut world, mut peer) = World::connected_to(&listener);
+    let all = Ready {
+        readable: true,
+        writable: true,
+        ending: true,
+    };
+    world.link.ready = all;
+    world.service();
+    assert_eq!(world.take(), []);
+    // Nor does it spoil what comes after it.
+    peer.write_all(b"+OK\r\n").unwrap();
+    world.turn();
+    assert_eq!(world.take(), [received(b"+OK\r\n")]);
+
+    world.with(|link, tools, _| link.abort(tools.registry));
+    world.link.ready = all;
+    world.service();
+    assert_eq!(world.take(), []);
+    assert!(!world.link.has_more());
+}

@@ -1,0 +1,147 @@
+//! One turn of the loop: what became ready, what that means to the engine, what it wants done.
+//!
+//! [`Net`] is all that the operating system knows of a driver: the poll, the waker, the sockets.
+//! The order within a turn is `wait`, `service`, then the engine's timers, then `drain`. Answers
+//! come before timers, so that a process that was stalled does not time out what is already there.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec;
+use core::time::Duration;
+use std::io;
+
+use mio::{Events, Poll, Token, Waker};
+
+use super::clock;
+use super::link::{Link, Tools};
+use crate::config::Config;
+use crate::engine::{Engine, Event, Input, NodeId, Output};
+use crate::limits::NODES_MAX;
+
+/// Bytes read at once. A reply to a lock has five; this is room for the answers to thousands.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Beyond the tokens of the nodes, which are their places.
+const WAKER: Token = Token(NODES_MAX);
+
+#[derive(Debug)]
+pub(super) struct Net {
+    links: Box<[Link]>,
+    buffer: Box<[u8]>,
+    /// One event per possible source: a turn harvests all there are.
+    events: Events,
+    waker: Arc<Waker>,
+    poll: Poll,
+}
+
+impl Net {
+    pub(super) fn new(config: &Config) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let nodes = (0..).map(NodeId).zip(config.nodes());
+        let links: Box<[_]> = nodes
+            .map(|(id, node)| Link::new(id, node.address()))
+            .collect();
+        Ok(Self {
+            events: Events::with_capacity(links.len() + 1),
+            links,
+            buffer: vec![0; BUFFER_BYTES].into(),
+            waker,
+            poll,
+        })
+    }
+
+    pub(super) fn poll(&self) -> &Poll {
+        &self.poll
+    }
+
+    pub(super) fn waker(&self) -> &Arc<Waker> {
+        &self.waker
+    }
+
+    /// Whether a socket has more to read that no event will tell of.
+    pub(super) fn has_more(&self) -> bool {
+        self.links.iter().any(Link::has_more)
+    }
+
+    /// Sleeps for at most `limit`, or until something is ready, and notes what is.
+    pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(&mut self.events, limit) {
+            Ok(()) => {}
+            // A signal is not a failure, and mio does not retry: an empty turn. The next one has
+            // a limit of its own, so nothing is lost, and its timers are looked at all the same.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.clear(),
+            Err(error) => return Err(error),
+        }
+        for event in &self.events {
+            // The waker's has no link: waking was all there was to do.
+            if let Some(link) = self.links.get_mut(event.token().0) {
+                link.note(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is there to be read, and finishes what was begun, on every link. The time given
+    /// with what was read is read after it.
+    pub(super) fn service(&mut self, engine: &mut Engine) {
+        let (links, mut tools) = self.parts();
+        let mut sink = |input: Input<'_>| engine.handle(clock::now(), input);
+        for link in links {
+            link.service(&mut tools, &mut sink);
+        }
+    }
+
+    /// Does all that the engine wants done; what its users wait for goes into `events`.
+    pub(super) fn drain(&mut self, engine: &mut Engine, events: &mut VecDeque<Event>) {
+        let (links, mut tools) = self.parts();
+        let mut now = clock::now();
+        while let Some(output) = engine.poll(now) {
+            match output {
+                Output::Transmit { node, bytes } => {
+                    let link = &mut links[node.index()];
+                    match link.write(bytes, &tools) {
+                        Ok(len) => engine.handle(now, Input::Transmitted { node, len }),
+                        Err(reason) => {
+                            link.give_up(reason, &mut tools, &mut |input| {
+                                engine.handle(clock::now(), input);
+                            });
+                            now = clock::now();
+                        }
+                    }
+                }
+                Output::Connect { node } => {
+                    let mut sink = |input: Input<'_>| engine.handle(now, input);
+                    links[node.index()].open(&tools, &mut sink);
+                }
+                Output::Disconnect { node } => links[node.index()].abort(tools.registry),
+                Output::Event(event) => events.push_back(event),
+            }
+        }
+    }
+
+    /// Closes every connection behind what was written to it.
+    pub(super) fn close(&mut self) {
+        let registry = self.poll.registry();
+        for link in &mut self.links {
+            link.close(registry);
+        }
+    }
+
+    /// Reads in pieces of `bytes`, as if a node had sent a great deal.
+    #[cfg(test)]
+    pub(super) fn read_in_pieces_of(&mut self, bytes: usize) {
+        self.buffer = vec![0; bytes].into();
+    }
+
+    fn parts(&mut self) -> (&mut [Link], Tools<'_>) {
+        let registry = self.poll.registry();
+        let tools = Tools {
+            registry,
+            waker: &self.waker,
+            buffer: &mut self.buffer,
+        };
+        (&mut self.links, tools)
+    }
+}

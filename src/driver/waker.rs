@@ -1,0 +1,34 @@
+//! Waking a sleeping driver from another thread.
+
+use alloc::sync::Arc;
+
+use mio::Waker;
+use rustix::process::{Pid, getpid};
+
+/// Wakes a driver's [`turn`](super::Driver::turn) from any thread.
+///
+/// Each call costs a write to an eventfd, so call it only when the driver sleeps. A wake-up is
+/// never lost: if no turn is under way, the next one does not sleep. It may outlive its driver, and
+/// does nothing then, nor in a forked child.
+#[derive(Clone, Debug)]
+pub struct DriverWaker {
+    waker: Arc<Waker>,
+    process: Pid,
+}
+
+impl DriverWaker {
+    pub(super) fn new(waker: &Arc<Waker>, process: Pid) -> Self {
+        Self {
+            waker: Arc::clone(waker),
+            process,
+        }
+    }
+
+    /// Ends the turn that is under way, or else makes the next one not sleep.
+    pub fn wake(&self) {
+        if getpid() == self.process {
+            // A write to an eventfd that is open cannot fail.
+            let _ = self.waker.wake();
+        }
+    }
+}

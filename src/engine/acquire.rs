@@ -1,0 +1,434 @@
+//! Taking a lock: attempts, verdicts, retries.
+//!
+//! Redlock, section "The Redlock Algorithm", steps 1 to 5: the time is taken before the first
+//! byte, the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that
+//! fails gives back what it won, waits a random time, and begins anew with a fresh token.
+
+use core::time::Duration;
+
+use rand::{Rng, RngExt};
+
+use crate::error::{LockError, NodeOutcome};
+use crate::limits::{CLAIMS_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, refuses_for_certain};
+use crate::quorum::{Acquisition, Majority, Vote};
+use crate::resource::{Entry, check_resource};
+use crate::slab::Key;
+use crate::time::Instant;
+
+use super::Engine;
+use super::claim::{Claim, Stage};
+use super::contract::{Request, RoundId};
+use super::round::{Decision, Kind, Refusal, State};
+
+/// How long a node in back-off is left alone also when a round is short of a quorum.
+const KNOCK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Less than this before the caller's deadline no other attempt is begun.
+const LAST_CHANCE: Duration = Duration::from_millis(1);
+
+impl Engine {
+    /// Begins to take a lock. The outcome comes as [`Event::Acquired`](super::Event::Acquired).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything was sent.
+    pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
+        check_resource(request.resource)?;
+        let options = request.options;
+        let ttl = self.check_ttl(options.ttl())?;
+        let tries_allowed = options.tries_allowed(&self.settings.retry);
+        if tries_allowed == Some(0) {
+            return Err(crate::error::InvalidRequest::NoTries.into());
+        }
+        if self.is_saturated() {
+            return Err(LockError::Saturated);
+        }
+        let mut resource = self.buffers.take();
+        resource.extend_from_slice(request.resource);
+        let kind = Kind::Acquire {
+            claim: None,
+            resource,
+            tries_allowed,
+            extensions: options.extensions_allowed().unwrap_or(u32::MAX),
+        };
+        let key = self.open_round(now, kind);
+        let round = &mut self.rounds.get_mut(key).expect("just opened");
+        round.ttl = ttl;
+        round.deadline = options
+            .deadline()
+            .filter(|wait| !wait.is_zero())
+            .map(|wait| now.saturating_add(wait));
+        self.attempt(now, key);
+        Ok(RoundId(key))
+    }
+
+    /// One attempt: the same bytes to every node, before any answer is read.
+    pub(super) fn attempt(&mut self, now: Instant, key: Key) {
+        let Some(round) = self.rounds.get_mut(key) else {
+            return;
+        };
+        round.reset(now);
+        let ttl = round.ttl;
+        let Kind::Acquire { resource, .. } = &mut round.kind else {
+            return;
+        };
+        let entry = fresh_entry(
+            core::mem::take(resource),
+            &mut self.random,
+            &self.settings.owner,
+        );
+        let claim = self.claims.insert(Claim::attempt(key, entry, ttl));
+        self.encode_set(claim);
+        self.set_claim(key, Some(claim));
+        self.knock(now);
+        self.look_around(now, key);
+        if self.judge_attempt(now, key) {
+            return; // A majority is out of reach: nobody is asked in vain.
+        }
+        for node in 0..self.nodes.len() {
+            self.ask_set(now, key, claim, node);
+        }
+        self.arm_round(key);
+    }
+
+    /// Takes note of the nodes that cannot be asked, and of how long the others may take.
+    fn look_around(&mut self, now: Instant, key: Key) {
+        let len = self.encoded.bytes.len();
+        let ttl = self
+            .rounds
+            .get(key)
+            .map_or(Duration::ZERO, |round| round.ttl);
+        for node in 0..self.nodes.len() {
+            let access = self.nodes[node].access(len);
+            let timeout = self.vote_timeout(node, ttl);
+            let Some(round) = self.rounds.get_mut(key) else {
+                return;
+            };
+            let patience = match access {
+                Access::Open | Access::Greeting { first: false } => timeout,
+                Access::Greeting { first: true } => timeout.max(self.settings.connect_timeout),
+                Access::Shut(outcome) => {
+                    round.record(node, Vote::Mute, outcome);
+                    continue;
+                }
+            };
+            round.ballots[node].deadline = now.saturating_add(patience);
+        }
+    }
+
+    /// Puts the `SET` that stands in `encoded` into the connection to `node`, or into the queue
+    /// for when it has greeted.
+    fn ask_set(&mut self, now: Instant, key: Key, claim: Key, node: usize) {
+        let Some(round) = self.rounds.get_mut(key) else {
+            return;
+        };
+        if !round.awaits(node) {
+            return;
+        }
+        let there = &mut self.nodes[node];
+        if !there.is_ready() {
+            self.wait_for(now, key, node);
+            return;
+        }
+        round.ballots[node].asked = true;
+        there.send(now, Errand::Set { claim }, &self.encoded.bytes);
+        self.to_write.insert(node);
+        if let Some(claim) = self.claims.get_mut(claim) {
+            claim.set_sent(node);
+        }
+    }
+
+    /// The question of a round to `node` waits for its greeting.
+    pub(super) fn wait_for(&mut self, now: Instant, key: Key, node: usize) {
+        let queue = &mut self.nodes[node].waiting;
+        if queue.len() < ROUNDS_MAX {
+            queue.push_back(key);
+        } else if let Some(round) = self.rounds.get_mut(key) {
+            round.record(node, Vote::Mute, NodeOutcome::TimedOut);
+            self.judge(now, key);
+        }
+    }
+
+    /// `node` has greeted: an attempt that waited for it asks now.
+    pub(super) fn ask_set_late(&mut self, now: Instant, key: Key, node: usize) {
+        let Some(round) = self.rounds.get(key) else {
+            return;
+        };
+        let Kind::Acquire {
+            claim: Some(claim), ..
+        } = round.kind
+        else {
+            return;
+        };
+        self.encode_set(claim);
+        match self.nodes[node].access(self.encoded.bytes.len()) {
+            Access::Open => self.ask_set(now, key, claim, node),
+            Access::Greeting { .. } => {}
+            Access::Shut(outcome) => self.vote(now, key, node, Vote::Mute, outcome),
+        }
+    }
+
+    /// An attempt short of a quorum also tries nodes in back-off.
+    fn knock(&mut self, now: Instant) {
+        let reachable = self.nodes.iter().filter(|node| node.has_link()).count();
+        if self.quorum() <= reachable {
+            return;
+        }
+        let before = now.saturating_sub(KNOCK_AGAIN);
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].is_down_since(before) {
+                self.connect(now, node);
+            }
+        }
+    }
+
+    /// `node` has answered the `SET` of a claim.
+    pub(super) fn set_answered(
+        &mut self,
+        now: Instant,
+        node: usize,
+        key: Key,
+        reply: Reply,
+    ) -> Result<(), Trouble> {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return Ok(());
+        };
+        claim.unanswered.remove(node);
+        let (vote, outcome) = match reply {
+            Reply::Ok => {
+                claim.granted.insert(node);
+                let gone_by = self.settings.drift.gone_by(now, claim.ttl);
+                claim.expires(node, gone_by);
+                (Vote::Yes, NodeOutcome::Granted)
+            }
+            Reply::Nil => {
+                claim.denied(node);
+                match self.own_key(now, node, key) {
+                    OwnKey::No => (Vote::No, NodeOutcome::Held),
+                    OwnKey::AskedAgain => return Ok(()),
+                    OwnKey::Still => (Vote::Mute, NodeOutcome::Pending),
+                }
+            }
+            Reply::Error(error) => {
+                if refuses_for_certain(error) {
+                    claim.denied(node);
+                }
+                (Vote::Mute, NodeOutcome::Refused(error))
+            }
+            Reply::Integer(_) | Reply::Other => {
+                return Err(Trouble::Link(crate::error::LinkError::Protocol));
+            }
+        };
+        self.count_set(now, node, key, vote, outcome);
+        Ok(())
+    }
+
+    fn count_set(&mut self, now: Instant, node: usize, key: Key, vote: Vote, said: NodeOutcome) {
+        match self.claims.get(key).map(|claim| claim.stage) {
+            Some(Stage::Attempt { round }) => self.vote(now, round, node, vote, said),
+            Some(Stage::Releasing { .. }) => self.settle(key),
+            Some(Stage::Held { .. }) | None => {}
+        }
+    }
+
+    /// Whether a nil was due to a key of our own whose release is under repair on this node. Then
+    /// it is no answer, and the `SET` goes out again behind that release, once.
+    fn own_key(&mut self, now: Instant, node: usize, key: Key) -> OwnKey {
+        let claims = &self.claims;
+        let Some(Claim {
+            stage: Stage::Attempt { round },
+            entry: Some(entry),
+            resent,
+            ..
+        }) = claims.get(key)
+        else {
+            return OwnKey::No;
+        };
+        let same = |other: Key| {
+            claims
+                .get(other)
+                .and_then(|other| other.entry.as_ref())
+                .is_some_and(|other| other.resource() == entry.resource())
+        };
+        if !self.nodes[node].is_repairing(same) {
+            return OwnKey::No;
+        }
+        let (round, again) = (*round, !resent.contains(node));
+        if !again
+            || !self
+                .rounds
+                .get(round)
+                .is_some_and(|round| round.awaits(node))
+        {
+            return OwnKey::Still;
+        }
+        self.try_debts_again(now, node);
+        self.encode_set(key);
+        if self.nodes[node].access(self.encoded.bytes.len()) != Access::Open {
+            return OwnKey::Still;
+        }
+        if let Some(claim) = self.claims.get_mut(key) {
+            claim.resent.insert(node);
+        }
+        self.ask_set(now, round, key, node);
+        OwnKey::AskedAgain
+    }
+
+    /// Writes the `SET` of a claim into `encoded`.
+    fn encode_set(&mut self, key: Key) {
+        self.encoded.clear();
+        let claim = self.claims.get(key);
+        if let Some((entry, ttl)) = claim.and_then(|claim| Some((claim.entry.as_ref()?, claim.ttl)))
+        {
+            self.encoded
+                .get(Dialect::Text, |out| node::set(out, entry, ttl));
+        }
+    }
+
+    /// Looks whether the outcome of the attempt is certain; whether it was.
+    pub(super) fn judge_attempt(&mut self, now: Instant, key: Key) -> bool {
+        let verdict = self
+            .rounds
+            .get(key)
+            .and_then(|round| round.tally.acquisition());
+        match verdict {
+            None => return false,
+            Some(Acquisition::Granted(majority)) => self.win(now, key, majority),
+            Some(Acquisition::Held) => self.fail(now, key, Refusal::Held),
+            Some(Acquisition::NoQuorum) => self.fail(now, key, Refusal::NoQuorum),
+        }
+        true
+    }
+
+    /// A majority granted it. It is a lock if there is validity left.
+    fn win(&mut self, now: Instant, key: Key, majority: Majority) {
+        let Some(round) = self.rounds.get(key) else {
+            return;
+        };
+        let valid_until = self.settings.drift.valid_until(round.sent, round.ttl);
+        if valid_until <= now {
+            self.fail(now, key, Refusal::TooSlow);
+        } else {
+            self.decide(key, Decision::Granted(majority, valid_until));
+        }
+    }
+
+    /// An attempt came to nothing: what it won is given back, and another follows if the caller
+    /// has tries and time left.
+    pub(super) fn fail(&mut self, now: Instant, key: Key, refusal: Refusal) {
+        let Some(claim) = self.set_claim(key, None) else {
+            return;
+        };
+        let rest = self.rest(now, key);
+        if let (
+            Some(_),
+            Some(Claim {
+                entry: Some(entry), ..
+            }),
+        ) = (rest, self.claims.get(claim))
+        {
+            let mut copy = self.buffers.take();
+            copy.extend_from_slice(entry.resource());
+            if let Some(round) = self.rounds.get_mut(key)
+                && let Kind::Acquire { resource, .. } = &mut round.kind
+            {
+                *resource = copy;
+            }
+        }
+        self.let_go(now, claim, None);
+        match rest {
+            Some(until) => self.retry_at(key, until, refusal),
+            None => self.decide(key, Decision::Refused(refusal)),
+        }
+    }
+
+    fn retry_at(&mut self, key: Key, until: Instant, after: Refusal) {
+        if let Some(round) = self.rounds.get_mut(key) {
+            round.state = State::Resting { until, after };
+            self.arm_round(key);
+        }
+    }
+
+    /// When the next attempt may begin: after a random delay, and while there are tries and time.
+    ///
+    /// A delay that would end behind the deadline is drawn again from what is left, so that a
+    /// waiter still looks shortly before it gives up.
+    fn rest(&mut self, now: Instant, key: Key) -> Option<Instant> {
+        let round = self.rounds.get(key)?;
+        let Kind::Acquire { tries_allowed, .. } = round.kind else {
+            return None;
+        };
+        if tries_allowed.is_some_and(|allowed| allowed <= round.tries) {
+            return None;
+        }
+        let (shortest, longest) = self.settings.retry.delay().into_inner();
+        let delay = between(&mut self.random, shortest, longest);
+        let Some(deadline) = round.deadline else {
+            return Some(now.saturating_add(delay));
+        };
+        let left = deadline.saturating_since(now);
+        if delay < left {
+            return Some(now.saturating_add(delay));
+        }
+        (LAST_CHANCE < left).then(|| {
+            now.saturating_add(between(&mut self.random, left / 2, left - LAST_CHANCE / 2))
+        })
+    }
+
+    /// The delay before the next attempt is over, or the caller's time is.
+    pub(super) fn rested(&mut self, now: Instant, key: Key) {
+        let Some(round) = self.rounds.get_mut(key) else {
+            return;
+        };
+        let State::Resting { until, after } = round.state else {
+            return;
+        };
+        if round.deadline.is_some_and(|deadline| deadline <= now) {
+            self.decide(key, Decision::Refused(after));
+        } else if until <= now && self.claims.len() >= CLAIMS_MAX {
+            self.decide(key, Decision::Refused(Refusal::Saturated));
+        } else if until <= now {
+            round.tries = round.tries.saturating_add(1);
+            self.attempt(now, key);
+        } else {
+            self.arm_round(key);
+        }
+    }
+
+    /// Makes `claim` that of the present attempt; the one before.
+    pub(super) fn set_claim(&mut self, key: Key, next: Option<Key>) -> Option<Key> {
+        match &mut self.rounds.get_mut(key)?.kind {
+            Kind::Acquire { claim, .. } => core::mem::replace(claim, next),
+            Kind::Extend { .. } | Kind::Release { .. } => None,
+        }
+    }
+}
+
+/// What a nil meant.
+enum OwnKey {
+    /// Another holds the lock.
+    No,
+    /// A key of ours was in the way, and the `SET` was sent again behind its release.
+    AskedAgain,
+    /// A key of ours is in the way and stays there.
+    Still,
+}
+
+/// `resource` with a fresh token, in one buffer.
+fn fresh_entry(
+    resource: alloc::vec::Vec<u8>,
+    random: &mut rand::rngs::StdRng,
+    owner: &[u8],
+) -> Entry {
+    let mut token = [0; TOKEN_BYTES_MAX];
+    random.fill_bytes(&mut token[..TOKEN_RANDOM_BYTES]);
+    let len = TOKEN_RANDOM_BYTES + owner.len();
+    token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
+    Entry::with_token(resource, &token[..len])
+}
+
+fn between(random: &mut rand::rngs::StdRng, from: Duration, to: Duration) -> Duration {
+    let (from, to) = (crate::time::nanos(from), crate::time::nanos(to));
+    Duration::from_nanos(random.random_range(from..=to.max(from)))
+}

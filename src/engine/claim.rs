@@ -1,0 +1,148 @@
+//! A claim: what one token may have left on the nodes.
+//!
+//! It begins with the first `SET` of an attempt and ends when no node can hold the token any more:
+//! each has denied it, confirmed its release, or let it expire. It outlives the round that made
+//! it, the lock that came of it, and the caller. So no release is ever forgotten.
+//!
+//! ```text
+//!   Attempt --granted--> Held --release, lost, detach--> Releasing --last node--> gone
+//!      |                   ^                                ^
+//!      `---- refused, cancelled, too slow ------------------'
+//!                     adopt (from elsewhere)
+//! ```
+
+use core::time::Duration;
+
+use crate::quorum::NodeSet;
+use crate::resource::Entry;
+use crate::slab::Key;
+use crate::time::Instant;
+use crate::timer::TimerKey;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(crate) stage: Stage,
+    /// Key and token. `None` while a `Lock` outside owns them.
+    pub(crate) entry: Option<Entry>,
+    /// The longest ttl that any node was asked to give it.
+    pub(crate) ttl: Duration,
+    /// Until when the lock may be trusted, if it is held.
+    pub(crate) valid_until: Instant,
+    /// By when every copy whose expiry is known has expired.
+    pub(crate) gone_by: Instant,
+    /// The nodes that may have the token: a `SET` for it was put into the connection, and neither
+    /// a denial nor a release was confirmed.
+    pub(crate) may_hold: NodeSet,
+    /// The nodes that said that they have it.
+    pub(crate) granted: NodeSet,
+    /// The nodes whose `SET` is unanswered on the present connection.
+    pub(crate) unanswered: NodeSet,
+    /// The nodes on which its expiry is not known: a `SET` or an extension is unanswered, or was
+    /// when its connection was lost.
+    pub(crate) unknown: NodeSet,
+    /// The nodes whose release is unanswered on the present connection.
+    pub(crate) releasing: NodeSet,
+    /// The nodes in whose debts it stands.
+    pub(crate) owed: NodeSet,
+    /// The nodes to which its `SET` was sent again behind a release of our own.
+    pub(crate) resent: NodeSet,
+    /// The round that extends it.
+    pub(crate) extension: Option<Key>,
+    pub(crate) timer: Option<TimerKey>,
+}
+
+/// Where a claim stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Stage {
+    /// A round is counting votes for it, or has won and was not yet told.
+    Attempt {
+        /// Which round.
+        round: Key,
+    },
+    /// A lock outside has it.
+    Held {
+        /// Its holder was told that it is over.
+        told: bool,
+    },
+    /// It is to go from every node.
+    Releasing {
+        /// The round of a caller who waits for the outcome.
+        round: Option<Key>,
+    },
+}
+
+impl Claim {
+    /// A claim of an attempt that has sent nothing yet.
+    pub(crate) fn attempt(round: Key, entry: Entry, ttl: Duration) -> Self {
+        Self::new(Stage::Attempt { round }, Some(entry), ttl)
+    }
+
+    /// The claim of a lock that was granted elsewhere: any of `nodes` may have it.
+    pub(crate) fn adopted(nodes: NodeSet, ttl: Duration, until: Instant, gone_by: Instant) -> Self {
+        Self {
+            valid_until: until,
+            gone_by,
+            may_hold: nodes,
+            granted: nodes,
+            ..Self::new(Stage::Held { told: false }, None, ttl)
+        }
+    }
+
+    fn new(stage: Stage, entry: Option<Entry>, ttl: Duration) -> Self {
+        Self {
+            stage,
+            entry,
+            ttl,
+            valid_until: Instant::ZERO,
+            gone_by: Instant::ZERO,
+            may_hold: NodeSet::EMPTY,
+            granted: NodeSet::EMPTY,
+            unanswered: NodeSet::EMPTY,
+            unknown: NodeSet::EMPTY,
+            releasing: NodeSet::EMPTY,
+            owed: NodeSet::EMPTY,
+            resent: NodeSet::EMPTY,
+            extension: None,
+            timer: None,
+        }
+    }
+
+    /// A `SET` of it was put into the connection to `node`.
+    pub(crate) fn set_sent(&mut self, node: usize) {
+        self.may_hold.insert(node);
+        self.unanswered.insert(node);
+        self.unknown.insert(node);
+    }
+
+    /// Its `SET` to `node` was taken back before any of it left.
+    pub(crate) fn set_withdrawn(&mut self, node: usize) {
+        self.may_hold.remove(node);
+        self.unanswered.remove(node);
+        self.unknown.remove(node);
+    }
+
+    /// `node` denied it. Where a release is on its way already, that will confirm it.
+    pub(crate) fn denied(&mut self, node: usize) {
+        self.unknown.remove(node);
+        if !self.releasing.contains(node) && !self.owed.contains(node) {
+            self.may_hold.remove(node);
+        }
+    }
+
+    /// On `node` it expires by `gone_by` at the latest.
+    pub(crate) fn expires(&mut self, node: usize, gone_by: Instant) {
+        self.unknown.remove(node);
+        self.gone_by = self.gone_by.max(gone_by);
+    }
+
+    /// Whether it is over: it is to go, and no node can hold it any more.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Releasing { .. }) && self.may_hold.is_empty()
+    }
+
+    /// The nodes that owe it nothing but time: its release is due there, and its expiry is known.
+    pub(crate) fn ends_by_time(&self) -> NodeSet {
+        self.owed.without(self.unknown)
+    }
+}

@@ -1,0 +1,226 @@
+//! What goes into an engine and what comes out: the whole of its contract with the world.
+//!
+//! One way in ([`Input`] and the calls), one way out ([`Output`]), time as an argument, and "never"
+//! is `None`. The sequence of inputs is the bug report: the same seed and inputs give the same
+//! outputs, byte for byte.
+
+use crate::config::LockOptions;
+use crate::error::{ExtendError, LinkError, LockError, Released, UnlockError};
+use crate::quorum::{Lock, LockId, Majority};
+use crate::slab::Key;
+use crate::time::Instant;
+
+/// A node, by its place in the configuration.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct NodeId(pub(crate) u8);
+
+impl NodeId {
+    /// Its place in the configuration, counted from 0.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// An operation that a caller waits for.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct RoundId(pub(crate) Key);
+
+impl RoundId {
+    /// A small number that no other open round has: an index for the caller's own table.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0.index() as usize
+    }
+}
+
+/// What lock is wanted.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Request<'a> {
+    pub(crate) resource: &'a [u8],
+    pub(crate) options: &'a LockOptions,
+}
+
+impl<'a> Request<'a> {
+    /// A lock on `resource`, taken as `options` say.
+    pub fn new(resource: &'a [u8], options: &'a LockOptions) -> Self {
+        Self { resource, options }
+    }
+}
+
+/// Everything that can happen to an engine from outside, besides the calls of its user.
+#[derive(Clone, Copy, Debug)]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "a driver has to know every input there is"
+)]
+pub enum Input<'a> {
+    /// The connection that [`Output::Connect`] asked for is up.
+    Connected {
+        /// To which node.
+        node: NodeId,
+    },
+    /// A node whose last write was cut short can be written to again.
+    Writable {
+        /// Which node.
+        node: NodeId,
+    },
+    /// Bytes arrived. They may end in the middle of a reply. The time given with them is read
+    /// after the read that produced them.
+    Received {
+        /// From which node.
+        node: NodeId,
+        /// What it sent.
+        bytes: &'a [u8],
+    },
+    /// The operating system took the first `len` bytes of the last [`Output::Transmit`]. If that
+    /// is less than was offered, nothing more is offered until [`Input::Writable`].
+    Transmitted {
+        /// To which node.
+        node: NodeId,
+        /// How many bytes.
+        len: usize,
+    },
+    /// The connection ended, or did not come about. All that had arrived before was handed in.
+    Disconnected {
+        /// To which node.
+        node: NodeId,
+        /// Why.
+        reason: LinkError,
+    },
+    /// All that one turn brought has been fed in, and this is the time. Always allowed, never
+    /// required early: a spurious or late one is harmless.
+    Tick,
+}
+
+/// What the driver must do next. Feed in all that one turn brought, then poll until `None`.
+#[derive(Debug)]
+#[must_use]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "a driver has to obey every output there is"
+)]
+pub enum Output<'a> {
+    /// Open a connection, then report [`Input::Connected`] or [`Input::Disconnected`]. The engine
+    /// keeps the time: a connection that takes too long is disconnected.
+    Connect {
+        /// To which node.
+        node: NodeId,
+    },
+    /// Write these bytes, then report how many went with [`Input::Transmitted`].
+    Transmit {
+        /// To which node.
+        node: NodeId,
+        /// Everything that is due for it.
+        bytes: &'a [u8],
+    },
+    /// Close the connection, or stop opening it, by a reset and not by a polite end: what is still
+    /// on its way must not be run long after. Nothing is to be reported.
+    Disconnect {
+        /// To which node.
+        node: NodeId,
+    },
+    /// Something a user waits for.
+    Event(Event),
+}
+
+/// Something a user waits for.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The outcome of [`Engine::acquire`](super::Engine::acquire).
+    Acquired {
+        /// Of which round.
+        round: RoundId,
+        /// The lock, or why there is none.
+        result: Result<Lock, LockError>,
+    },
+    /// The outcome of [`Engine::extend`](super::Engine::extend).
+    Extended {
+        /// Of which round.
+        round: RoundId,
+        /// The extension, to be applied to the lock, or why there is none.
+        result: Result<Extension, ExtendError>,
+    },
+    /// The outcome of [`Engine::release`](super::Engine::release).
+    Released {
+        /// Of which round.
+        round: RoundId,
+        /// How it went.
+        result: Result<Released, UnlockError>,
+    },
+    /// A lock that was not released is lost: its validity ends within a tick, or a majority of the
+    /// nodes said that it is gone. Told once for each lock, by a timer and not by a reply, so also
+    /// when every node is silent.
+    Expired {
+        /// Which lock.
+        lock: LockId,
+    },
+}
+
+/// A confirmed extension, for the lock that it was asked for.
+#[derive(Debug)]
+#[must_use = "an extension changes nothing before it is applied to its lock"]
+pub struct Extension {
+    pub(crate) lock: LockId,
+    pub(crate) majority: Majority,
+    pub(crate) valid_until: Instant,
+}
+
+impl Extension {
+    /// Lets `lock` last until the later of its old and its new end. Whether it was the lock that
+    /// this extension belongs to; otherwise nothing is changed.
+    pub fn apply(&self, lock: &mut Lock) -> bool {
+        let own = lock.id() == self.lock;
+        if own {
+            lock.extended(&self.majority, self.valid_until);
+        }
+        own
+    }
+
+    /// The end of the validity that was confirmed.
+    #[must_use]
+    pub fn valid_until(&self) -> Instant {
+        self.valid_until
+    }
+}
+
+/// Why the engine wants to wake. Carried beside the time, so that a log line or a stuck test names
+/// its cause.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum Wake {
+    /// Outputs are waiting to be polled.
+    Output,
+    /// A connection is to be tried again, or takes too long to come about.
+    Connection,
+    /// A node has been silent while answers of it are open.
+    Silence,
+    /// A node has not answered a round in time.
+    NodeTimeout,
+    /// The random delay before the next try is over.
+    Retry,
+    /// A caller's deadline.
+    Deadline,
+    /// The validity of a lock ends.
+    Expiry,
+    /// A release that is owed is tried again, or its key is gone by now.
+    Debt,
+}
+
+/// What an engine has open, for a driver that wonders whether it may sleep or end.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Load {
+    /// Operations whose callers wait.
+    pub rounds: usize,
+    /// Tokens that may have a copy on some node: locks held, attempts, releases not yet confirmed.
+    pub claims: usize,
+    /// Commands that nodes have not answered.
+    pub in_flight: usize,
+    /// Bytes not yet taken by the operating system.
+    pub unsent: usize,
+    /// Releases that wait for a connection, for room, or for another try.
+    pub owed: usize,
+}

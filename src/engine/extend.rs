@@ -1,0 +1,267 @@
+//! Extending a lock.
+//!
+//! A majority has to confirm that it holds the token and lets it live at least the new ttl, within
+//! the old validity. Nothing is revived and nothing is shortened: the new validity counts from
+//! before the send, and a lock whose validity has run out is refused before any byte is sent.
+
+use core::time::Duration;
+
+use crate::error::{ExtendError, LinkError, NodeOutcome};
+use crate::limits::CLAIMS_MAX;
+use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, is_wrong_type, wants_the_text};
+use crate::quorum::{Extending, Lock, Vote};
+use crate::slab::Key;
+use crate::time::Instant;
+
+use super::Engine;
+use super::claim::Claim;
+use super::contract::RoundId;
+use super::round::{Decision, Kind};
+
+impl Engine {
+    /// Begins to extend `lock` to at least `ttl` from now on. The outcome comes as
+    /// [`Event::Extended`](super::Event::Extended); until it is applied, `lock` stands as it was.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Limit`] and
+    /// [`ExtendError::Saturated`], before anything was sent.
+    pub fn extend(
+        &mut self,
+        now: Instant,
+        lock: &Lock,
+        ttl: Duration,
+    ) -> Result<RoundId, ExtendError> {
+        let ttl = self.check_ttl(ttl)?;
+        if !lock.is_valid_at(now) {
+            return Err(ExtendError::Expired);
+        }
+        if lock.extensions_left() == 0 {
+            return Err(ExtendError::Limit);
+        }
+        if self.is_saturated() {
+            return Err(ExtendError::Saturated);
+        }
+        let claim = self.claim_of(lock);
+        let buffer = self.buffers.take();
+        let key = self.open_round(
+            now,
+            Kind::Extend {
+                lock: lock.id(),
+                claim,
+                entry: lock.entry().copy_into(buffer),
+                valid_until: lock.valid_until(),
+            },
+        );
+        if let Some(round) = self.rounds.get_mut(key) {
+            round.ttl = ttl;
+            round.deadline = Some(lock.valid_until());
+        }
+        if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
+            claim.extension = Some(key);
+            claim.ttl = claim.ttl.max(ttl);
+        }
+        self.ask_extensions(now, key);
+        Ok(RoundId(key))
+    }
+
+    fn ask_extensions(&mut self, now: Instant, key: Key) {
+        self.encoded.clear();
+        let ttl = self
+            .rounds
+            .get(key)
+            .map_or(Duration::ZERO, |round| round.ttl);
+        for node in 0..self.nodes.len() {
+            let deadline = now.saturating_add(self.vote_timeout(node, ttl));
+            if let Some(round) = self.rounds.get_mut(key) {
+                round.ballots[node].deadline = deadline;
+            }
+            self.ask_extension(now, key, node);
+        }
+        self.arm_round(key);
+    }
+
+    /// Puts the extension into the connection to `node`, or into the queue for when it has
+    /// greeted.
+    pub(super) fn ask_extension(&mut self, now: Instant, key: Key, node: usize) {
+        match self.nodes[node].access(crate::limits::COMMAND_BYTES_MAX) {
+            Access::Open => {
+                let dialect = self.nodes[node].extend_dialect();
+                self.send_extension(now, key, node, dialect);
+            }
+            Access::Greeting { .. } => self.wait_for(now, key, node),
+            Access::Shut(outcome) => self.vote(now, key, node, Vote::Mute, outcome),
+        }
+    }
+
+    fn send_extension(&mut self, now: Instant, key: Key, node: usize, dialect: Dialect) {
+        let Some(round) = self.rounds.get_mut(key) else {
+            return;
+        };
+        let Kind::Extend { entry, claim, .. } = &round.kind else {
+            return;
+        };
+        if !round.awaits(node) {
+            return;
+        }
+        let ttl = round.ttl;
+        let command = self
+            .encoded
+            .get(dialect, |out| node::extend(out, entry, ttl, dialect));
+        let errand = Errand::Extend {
+            round: key,
+            claim: *claim,
+        };
+        self.nodes[node].send(now, errand, command);
+        self.to_write.insert(node);
+        if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
+            claim.unknown.insert(node);
+        }
+        round.ballots[node].asked = true;
+    }
+
+    /// `node` has answered an extension.
+    pub(super) fn extension_answered(
+        &mut self,
+        now: Instant,
+        node: usize,
+        key: Key,
+        claim: Option<Key>,
+        reply: Reply,
+    ) -> Result<(), Trouble> {
+        let (vote, outcome) = match reply {
+            Reply::Integer(1) => (Vote::Yes, NodeOutcome::Granted),
+            Reply::Integer(0) => (Vote::No, NodeOutcome::Missing),
+            Reply::Integer(-1) => (Vote::No, NodeOutcome::Held),
+            Reply::Error(error) if is_wrong_type(error) => (Vote::No, NodeOutcome::Held),
+            Reply::Error(error) if wants_the_text(error) => {
+                self.repair_extension(now, node, key);
+                return Ok(());
+            }
+            Reply::Error(error) => (Vote::Mute, NodeOutcome::Refused(error)),
+            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
+                return Err(Trouble::Link(LinkError::Protocol));
+            }
+        };
+        let drift = self.settings.drift;
+        if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
+            match vote {
+                Vote::Yes => {
+                    claim.granted.insert(node);
+                    claim.expires(node, drift.gone_by(now, claim.ttl));
+                }
+                // What is not there, or another's, needs neither a release nor an end.
+                Vote::No => claim.expires(node, Instant::ZERO),
+                Vote::Mute => {}
+            }
+        }
+        self.count_extension(now, node, key, vote, outcome);
+        Ok(())
+    }
+
+    /// An answer counts only within the old validity.
+    fn count_extension(
+        &mut self,
+        now: Instant,
+        node: usize,
+        key: Key,
+        vote: Vote,
+        outcome: NodeOutcome,
+    ) {
+        let in_time = self.rounds.get(key).is_some_and(
+            |round| matches!(round.kind, Kind::Extend { valid_until, .. } if now < valid_until),
+        );
+        match vote {
+            Vote::Yes if !in_time => self.vote(now, key, node, Vote::Mute, NodeOutcome::TimedOut),
+            Vote::Yes | Vote::No | Vote::Mute => self.vote(now, key, node, vote, outcome),
+        }
+    }
+
+    /// The node has forgotten the script: the same operation goes on with its text.
+    fn repair_extension(&mut self, now: Instant, node: usize, key: Key) {
+        self.nodes[node].forgot_scripts(now);
+        self.to_write.insert(node);
+        self.encoded.clear();
+        self.send_extension(now, key, node, Dialect::Text);
+    }
+
+    /// Looks whether the outcome of the extension is certain.
+    pub(super) fn judge_extension(&mut self, now: Instant, key: Key) {
+        let Some(round) = self.rounds.get(key) else {
+            return;
+        };
+        let Some(verdict) = round.tally.extension() else {
+            return;
+        };
+        let Kind::Extend {
+            claim, valid_until, ..
+        } = round.kind
+        else {
+            return;
+        };
+        match verdict {
+            Extending::Extended(majority) => {
+                let end = self
+                    .settings
+                    .drift
+                    .valid_until(round.sent, round.ttl)
+                    .max(valid_until);
+                if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
+                    claim.valid_until = claim.valid_until.max(end);
+                    claim.extension = None;
+                }
+                self.decide(key, Decision::Extended(majority, end));
+            }
+            Extending::Lost => self.lose(now, key),
+            Extending::Unconfirmed => {
+                self.forget_extension(claim);
+                self.decide(key, Decision::ExtensionUnconfirmed);
+            }
+        }
+    }
+
+    fn forget_extension(&mut self, claim: Option<Key>) {
+        if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
+            claim.extension = None;
+        }
+    }
+
+    /// A majority no longer has the lock: it is over, its holder is told, and what copies remain
+    /// are released.
+    fn lose(&mut self, now: Instant, key: Key) {
+        let Some(round) = self.rounds.get(key) else {
+            return;
+        };
+        let Kind::Extend {
+            claim,
+            ref entry,
+            valid_until,
+            ..
+        } = round.kind
+        else {
+            return;
+        };
+        let ttl = round.ttl;
+        let copy = entry.copy_into(self.buffers.take());
+        let claim = match claim.filter(|claim| self.claims.contains(*claim)) {
+            Some(claim) => claim,
+            None if self.claims.len() < CLAIMS_MAX => {
+                let gone_by = self.settings.drift.gone_by(valid_until, ttl);
+                let all = self.all_nodes();
+                self.claims.insert(Claim::adopted(all, ttl, now, gone_by))
+            }
+            None => {
+                self.decide(key, Decision::ExtensionLost);
+                return;
+            }
+        };
+        self.tell_lost(claim);
+        if let Some(claim) = self.claims.get_mut(claim) {
+            claim.entry = Some(copy);
+            claim.valid_until = now;
+            claim.extension = None;
+        }
+        self.let_go(now, claim, None);
+        self.decide(key, Decision::ExtensionLost);
+    }
+}

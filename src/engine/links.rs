@@ -1,0 +1,232 @@
+//! Connections as the engine sees them: opened, greeted, heard, lost.
+
+use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::node::{Errand, Heard, Trouble};
+use crate::quorum::{NodeSet, Vote};
+use crate::slab::Key;
+use crate::time::Instant;
+
+use super::Engine;
+use super::contract::{Input, NodeId};
+use super::round::{Kind, Round};
+use super::timers::Alarm;
+
+impl Engine {
+    /// Takes note of what happened outside. Infallible: nothing that a server sends is a mistake
+    /// of the caller.
+    pub fn handle(&mut self, now: Instant, input: Input<'_>) {
+        match input {
+            Input::Connected { node } => self.connected(now, node),
+            Input::Writable { node } => self.writable(node),
+            Input::Received { node, bytes } => self.received(now, node, bytes),
+            Input::Transmitted { node, len } => self.transmitted(node, len),
+            Input::Disconnected { node, reason } => self.disconnected(now, node, reason),
+            Input::Tick => self.tick(now),
+        }
+    }
+
+    /// Asks for a connection to `node`, which has none.
+    pub(super) fn connect(&mut self, now: Instant, node: usize) {
+        self.nodes[node].connecting(now);
+        self.to_connect.insert(node);
+        let limit = now.saturating_add(self.settings.connect_timeout);
+        self.arm_connection(node, limit);
+    }
+
+    fn connected(&mut self, now: Instant, node: NodeId) {
+        let node = node.index();
+        if self.nodes[node].connected(now) {
+            self.to_write.insert(node);
+        }
+    }
+
+    fn writable(&mut self, node: NodeId) {
+        self.nodes[node.index()].unblock();
+        self.to_write.insert(node.index());
+    }
+
+    fn transmitted(&mut self, node: NodeId, len: usize) {
+        self.nodes[node.index()].transmitted(len);
+    }
+
+    fn received(&mut self, now: Instant, node: NodeId, bytes: &[u8]) {
+        let node = node.index();
+        if !self.nodes[node].hears() {
+            return; // It was given up in this very turn, before these bytes were read.
+        }
+        let mut piece = bytes;
+        loop {
+            let heard = match self.nodes[node].receive(now, &mut piece) {
+                Ok(Some(heard)) => self.heard(now, node, heard),
+                Ok(None) => break,
+                Err(trouble) => Err(trouble),
+            };
+            if let Err(trouble) = heard {
+                self.give_up(now, node, trouble);
+                return;
+            }
+        }
+        if self.nodes[node].is_ready() && self.nodes[node].debts.is_due() {
+            self.pay_debts(now, node);
+        }
+    }
+
+    fn heard(&mut self, now: Instant, node: usize, heard: Heard) -> Result<(), Trouble> {
+        match heard {
+            Heard::Greeted => self.greeted(now, node),
+            Heard::Ready => return self.ready(now, node),
+            Heard::Answer(Errand::Set { claim }, reply) => {
+                return self.set_answered(now, node, claim, reply);
+            }
+            Heard::Answer(Errand::Release { claim, repair }, reply) => {
+                return self.release_answered(now, node, claim, repair, reply);
+            }
+            Heard::Answer(Errand::Extend { round, claim }, reply) => {
+                return self.extension_answered(now, node, round, claim, reply);
+            }
+            Heard::Answer(Errand::Greet(_), _) => {}
+        }
+        Ok(())
+    }
+
+    /// The server lets us in: what is owed goes first, then the rest of the greeting.
+    fn greeted(&mut self, now: Instant, node: usize) {
+        self.try_debts_again(now, node);
+        self.pay_debts(now, node);
+        self.nodes[node].survey(now);
+        self.to_write.insert(node);
+    }
+
+    /// The greeting is done. The same server under another name has one vote.
+    fn ready(&mut self, now: Instant, node: usize) -> Result<(), Trouble> {
+        if let Some(twin) = self.twin_of(node) {
+            return Err(Trouble::Unusable(Unusable::SameServer(twin as u8)));
+        }
+        if let Some(timer) = self.nodes[node].connection_timer.take() {
+            self.wheel.cancel(timer);
+        }
+        self.pay_debts(now, node); // Those that came up during the greeting.
+        for _ in 0..self.nodes[node].waiting.len() {
+            if let Some(round) = self.nodes[node].waiting.pop_front() {
+                self.ask_late(now, round, node);
+            }
+        }
+        Ok(())
+    }
+
+    /// A question that waited for the greeting goes out now, if it still counts.
+    fn ask_late(&mut self, now: Instant, key: Key, node: usize) {
+        // A round that has begun anew while it waited stands in the queue once for each attempt.
+        let waits = |round: &&Round| round.awaits(node) && !round.ballots[node].asked;
+        let Some(round) = self.rounds.get(key).filter(waits) else {
+            return;
+        };
+        match round.kind {
+            Kind::Acquire { .. } => self.ask_set_late(now, key, node),
+            Kind::Extend { .. } => {
+                self.encoded.clear();
+                self.ask_extension(now, key, node);
+            }
+            Kind::Release { .. } => {}
+        }
+    }
+
+    /// Another ready node that is the same process.
+    fn twin_of(&self, node: usize) -> Option<usize> {
+        let own = self.nodes[node].identity()?.run_id.as_ref()?;
+        (0..self.nodes.len()).find(|&other| {
+            other != node
+                && self.nodes[other].is_ready()
+                && self.nodes[other]
+                    .identity()
+                    .is_some_and(|identity| identity.run_id.as_ref() == Some(own))
+        })
+    }
+
+    fn disconnected(&mut self, now: Instant, node: NodeId, reason: LinkError) {
+        let node = node.index();
+        // Before the driver has heard of the next connection, this can only be about the last.
+        if self.nodes[node].has_link() && !self.to_connect.contains(node) {
+            self.lose_link(now, node, Trouble::Link(reason));
+        }
+    }
+
+    /// Gives the connection to `node` up, or the attempt to open one.
+    pub(super) fn give_up(&mut self, now: Instant, node: usize, trouble: Trouble) {
+        if !self.to_connect.contains(node) {
+            self.to_disconnect.insert(node);
+        }
+        self.lose_link(now, node, trouble);
+    }
+
+    /// The connection is gone. What was asked over it is not answered, and what may have been
+    /// given over it is owed a release.
+    fn lose_link(&mut self, now: Instant, node: usize, trouble: Trouble) {
+        self.to_connect.remove(node);
+        self.to_write.remove(node);
+        let delay = self.nodes[node].delay(now, &mut self.random);
+        for (errand, left) in self.nodes[node].disconnected(trouble) {
+            self.unanswered(errand, node, left);
+        }
+        self.lose_votes(now, node, trouble.outcome());
+        self.nodes[node].waiting.clear();
+        if delay.is_zero() {
+            self.connect(now, node);
+        } else {
+            self.arm_connection(node, now.saturating_add(delay));
+        }
+    }
+
+    /// A command will never be answered; `left` is whether any of it may have arrived.
+    fn unanswered(&mut self, errand: Errand, node: usize, left: bool) {
+        match errand {
+            Errand::Set { claim } => {
+                if let Some(claim) = self.claims.get_mut(claim) {
+                    claim.unanswered.remove(node);
+                    if !left {
+                        claim.set_withdrawn(node);
+                    }
+                }
+            }
+            Errand::Release { claim, .. } => self.owe(claim, node),
+            Errand::Extend { .. } | Errand::Greet(_) => {}
+        }
+    }
+
+    /// No open round counts `node` any more: neither an answer to come, nor a yes that it gave
+    /// over the connection that is lost.
+    fn lose_votes(&mut self, now: Instant, node: usize, outcome: NodeOutcome) {
+        let open: alloc::vec::Vec<Key> = self.rounds.iter().map(|(key, _)| key).collect();
+        for key in open {
+            let Some(round) = self.rounds.get_mut(key) else {
+                continue;
+            };
+            // A confirmed release stays confirmed, and one that is owed was noted as such.
+            let changed = match round.kind {
+                Kind::Release { .. } => round.record(node, Vote::Mute, outcome),
+                Kind::Acquire { .. } | Kind::Extend { .. } => round.lose(node, outcome),
+            };
+            if changed {
+                self.judge(now, key);
+            }
+        }
+    }
+
+    pub(super) fn arm_connection(&mut self, node: usize, at: Instant) {
+        let timer = self.wheel.insert(at, Alarm::Connection(node));
+        if let Some(before) = self.nodes[node].connection_timer.replace(timer) {
+            self.wheel.cancel(before);
+        }
+    }
+
+    /// The nodes that are to be told about at the next poll.
+    pub(super) fn is_anything_due(&self) -> bool {
+        !self.due.is_empty()
+            || self.to_connect != NodeSet::EMPTY
+            || self.to_disconnect != NodeSet::EMPTY
+            || self
+                .to_write
+                .iter()
+                .any(|node| self.nodes[node].offer().is_some())
+    }
+}

@@ -1,0 +1,361 @@
+//! The algorithm as a state machine: N nodes, many rounds, one wheel.
+//!
+//! No socket, no clock, no thread; randomness from a seed it was given. What happens outside comes
+//! in as an [`Input`] or a call, with the time; what is to be done comes out of [`Engine::poll`].
+//!
+//! ```text
+//!   acquire extend release cancel        a call opens a round, a round asks the nodes
+//!        |                               what a token leaves on nodes is a claim
+//!   rounds --- claims                    a node is one connection, its order, its debts
+//!        \     /                         the wheel holds every timer there is
+//!         nodes --- wheel
+//! ```
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `contract` | what goes in and comes out |
+//! | `acquire` | attempts, verdicts, retries |
+//! | `extend` | extensions |
+//! | `release` | releases, debts, and the repair of forgotten scripts |
+//! | `links` | connections, greetings, answers |
+//! | `timers` | what is due when |
+//! | `outputs` | what is to be done next |
+//! | `claim`, `round` | the two records, without behaviour of their own towards nodes |
+//!
+//! # Guarantees
+//!
+//! * Handing in any bytes, in any order, at any time neither panics nor grows memory without
+//!   bound.
+//! * No lock without a majority of the configured nodes, and none without validity left.
+//! * Whatever an ended attempt may have left is released, behind its `SET` on the same connection
+//!   or on a later one, and tried until it is confirmed or has expired.
+//! * The same seed and inputs give the same outputs.
+//!
+//! # Not here
+//!
+//! Top-up of lost copies, the restart guard and `confirm`, and the wake-up of waiters by pushes.
+
+mod acquire;
+#[cfg(test)]
+mod chaos;
+mod claim;
+mod contract;
+mod count;
+mod extend;
+mod links;
+mod outputs;
+mod pool;
+mod release;
+mod round;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::config::Config;
+use crate::error::InvalidRequest;
+use crate::limits::{CLAIMS_MAX, NODE_TIMEOUT_MIN, ROUNDS_MAX};
+use crate::node::{Dialect, Node};
+use crate::quorum::{Drift, Lock, LockId, NodeSet, quorum_of};
+use crate::slab::{Key, Slab};
+use crate::time::Instant;
+use crate::timer::Wheel;
+
+use claim::Claim;
+use pool::Pool;
+use round::{Ballot, Round};
+use timers::Alarm;
+
+pub use crate::node::NodeState;
+pub use contract::{Event, Extension, Input, Load, NodeId, Output, Request, RoundId, Wake};
+
+/// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
+///
+/// ```
+/// use std::time::Duration;
+/// use shearline::engine::{Engine, Input, Output, Request};
+/// use shearline::{Config, Instant, LockOptions};
+///
+/// let config = Config::builder().node("127.0.0.1:6379").config()?;
+/// let now = Instant::from_millis(5);
+/// let mut engine = Engine::new(&config, [7; 32], now);
+/// let options = LockOptions::new(Duration::from_secs(10));
+/// let round = engine.acquire(now, &Request::new(b"invoice:42", &options))?;
+/// // The engine asks for a connection first; the lock follows when the node has greeted.
+/// assert!(matches!(engine.poll(now), Some(Output::Connect { .. })));
+/// assert!(engine.poll(now).is_none());
+/// engine.cancel(now, round);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Engine {
+    id: u64,
+    settings: Settings,
+    random: StdRng,
+    nodes: Vec<Node>,
+    wheel: Wheel<Alarm>,
+    claims: Slab<Claim>,
+    rounds: Slab<Round>,
+    /// What is to be told, in the order in which it became certain.
+    due: VecDeque<Due>,
+    /// Nodes for which a connection is to be opened, closed, or written to.
+    to_connect: NodeSet,
+    to_disconnect: NodeSet,
+    to_write: NodeSet,
+    buffers: Pool<u8>,
+    ballots: Pool<Ballot>,
+    encoded: Encoded,
+}
+
+/// Something to be told at the next poll.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    Round(Key),
+    Expired(LockId),
+}
+
+/// What the engine needs of the configuration.
+#[derive(Debug)]
+struct Settings {
+    labels: Box<[Arc<str>]>,
+    owner: Box<[u8]>,
+    drift: Drift,
+    node_timeout: Option<Duration>,
+    connect_timeout: Duration,
+    dead_after: Duration,
+    ttl_limit: Duration,
+    retry: crate::config::Retry,
+}
+
+/// The command that is being sent to several nodes: written once for each dialect.
+#[derive(Debug, Default)]
+struct Encoded {
+    bytes: Vec<u8>,
+    dialect: Option<Dialect>,
+}
+
+impl Encoded {
+    /// Forgets the command: the next one is another.
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.dialect = None;
+    }
+
+    /// The command in `dialect`, written by `write` unless it is there already.
+    fn get(&mut self, dialect: Dialect, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+        if self.dialect != Some(dialect) {
+            self.bytes.clear();
+            write(&mut self.bytes);
+            self.dialect = Some(dialect);
+        }
+        &self.bytes
+    }
+}
+
+impl Engine {
+    /// An engine over the nodes of `config`, which wants to connect to all of them.
+    ///
+    /// Every random choice, the tokens among them, comes from `seed`: it has to be secret and
+    /// unique outside of tests. `start` is the present time.
+    #[must_use]
+    pub fn new(config: &Config, seed: [u8; 32], start: Instant) -> Self {
+        let mut random = StdRng::from_seed(seed);
+        let mut engine = Self {
+            id: random.next_u64(),
+            settings: Settings::of(config),
+            random,
+            nodes: config
+                .nodes()
+                .iter()
+                .map(|node| Node::new(config, node))
+                .collect(),
+            wheel: Wheel::new(start),
+            claims: Slab::new(),
+            rounds: Slab::new(),
+            due: VecDeque::new(),
+            to_connect: NodeSet::EMPTY,
+            to_disconnect: NodeSet::EMPTY,
+            to_write: NodeSet::EMPTY,
+            buffers: Pool::new(),
+            ballots: Pool::new(),
+            encoded: Encoded::default(),
+        };
+        for node in 0..engine.nodes.len() {
+            engine.connect(start, node);
+        }
+        engine
+    }
+
+    // ----- what it is -----------------------------------------------------------------------
+
+    /// How many nodes are configured.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// How many of them are a majority.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        quorum_of(self.nodes.len())
+    }
+
+    /// How `node` stands.
+    #[must_use]
+    pub fn node_state(&self, node: NodeId) -> NodeState {
+        let Some(node) = self.nodes.get(node.index()) else {
+            return NodeState::Down(crate::error::LinkError::NotYet);
+        };
+        node.state()
+    }
+
+    /// What is open.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let mut load = Load {
+            rounds: self.rounds.len(),
+            claims: self.claims.len(),
+            ..Load::default()
+        };
+        for node in &self.nodes {
+            load.in_flight += node.in_flight();
+            load.unsent += node.unsent();
+            load.owed += node.debts.len();
+        }
+        load
+    }
+
+    // ----- shared by the operations ---------------------------------------------------------
+
+    /// Why `ttl` cannot be asked for, or what the servers make of it: whole milliseconds.
+    fn check_ttl(&self, ttl: Duration) -> Result<Duration, InvalidRequest> {
+        let maximum = self.settings.ttl_limit;
+        if ttl > maximum {
+            return Err(InvalidRequest::TtlTooLong { ttl, maximum });
+        }
+        let whole = Duration::from_millis(ttl.as_millis() as u64);
+        let drift = self.settings.drift.of(whole);
+        if whole <= drift {
+            return Err(InvalidRequest::TtlTooShort { ttl, drift });
+        }
+        Ok(whole)
+    }
+
+    /// How long `node` may take for an answer that concerns a lock of `ttl`.
+    ///
+    /// The paper takes 5 to 50 ms for 10 s; a node that is farther away gets four of its round
+    /// trips.
+    fn node_timeout(&mut self, node: usize, ttl: Duration) -> Duration {
+        const SHORTEST: Duration = Duration::from_millis(5);
+        const LONGEST: Duration = Duration::from_millis(50);
+        let node = &mut self.nodes[node];
+        let timeout = self.settings.node_timeout.unwrap_or_else(|| {
+            let round_trips = node.round_trip().unwrap_or_default().saturating_mul(4);
+            (ttl / 200).clamp(SHORTEST, LONGEST).max(round_trips)
+        });
+        node.timeout = timeout;
+        timeout
+    }
+
+    /// The same for a question that is worth nothing when half of the lock's life is over.
+    fn vote_timeout(&mut self, node: usize, ttl: Duration) -> Duration {
+        let half = ttl.saturating_sub(self.settings.drift.of(ttl)) / 2;
+        self.node_timeout(node, ttl).min(half.max(NODE_TIMEOUT_MIN))
+    }
+
+    /// A round for `kind`, with nobody asked yet.
+    fn open_round(&mut self, now: Instant, kind: round::Kind) -> Key {
+        let ballots = self.ballots.take();
+        self.rounds
+            .insert(Round::new(kind, self.nodes.len(), ballots, now))
+    }
+
+    /// Ends a round that was told or cancelled, and takes its memory back.
+    fn close_round(&mut self, key: Key) {
+        let Some(round) = self.rounds.remove(key) else {
+            return;
+        };
+        if let Some(timer) = round.timer {
+            self.wheel.cancel(timer);
+        }
+        self.ballots.give(round.ballots);
+        match round.kind {
+            round::Kind::Acquire { resource, .. } => self.buffers.give(resource),
+            round::Kind::Extend { entry, .. } => self.buffers.give(entry.into_buffer()),
+            round::Kind::Release { .. } => {}
+        }
+    }
+
+    /// The outcome of a round is certain.
+    fn decide(&mut self, key: Key, decision: round::Decision) {
+        let Some(round) = self.rounds.get_mut(key) else {
+            return;
+        };
+        round.state = round::State::Decided(decision);
+        if let Some(timer) = round.timer.take() {
+            self.wheel.cancel(timer);
+        }
+        self.due.push_back(Due::Round(key));
+    }
+
+    /// Whether another operation would be one too many.
+    fn is_saturated(&self) -> bool {
+        self.rounds.len() >= ROUNDS_MAX || self.claims.len() >= CLAIMS_MAX
+    }
+
+    /// The claim that `lock` names, if it is one of this engine and still held.
+    fn claim_of(&self, lock: &Lock) -> Option<Key> {
+        let id = lock.id();
+        let key = Key::from_bits(id.claim).filter(|_| id.engine == self.id)?;
+        let held = matches!(self.claims.get(key)?.stage, claim::Stage::Held { .. });
+        held.then_some(key)
+    }
+
+    fn lock_id(&self, claim: Key) -> LockId {
+        LockId {
+            engine: self.id,
+            claim: claim.to_bits(),
+        }
+    }
+
+    /// All configured nodes.
+    fn all_nodes(&self) -> NodeSet {
+        NodeSet::first(self.nodes.len())
+    }
+}
+
+impl Settings {
+    fn of(config: &Config) -> Self {
+        Self {
+            labels: config
+                .nodes()
+                .iter()
+                .map(|node| Arc::clone(node.label()))
+                .collect(),
+            owner: config.owner().into(),
+            drift: config.drift(),
+            node_timeout: config.node_timeout(),
+            connect_timeout: config.connect_timeout(),
+            dead_after: config.dead_after(),
+            ttl_limit: config.ttl_limit(),
+            retry: *config.retry(),
+        }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("nodes", &self.settings.labels)
+            .field("load", &self.load())
+            .finish_non_exhaustive()
+    }
+}

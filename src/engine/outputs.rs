@@ -1,0 +1,173 @@
+//! What is to be done next.
+
+use crate::error::{ExtendError, LockError, Released, UnlockError};
+use crate::quorum::{Lock, Majority};
+use crate::slab::Key;
+use crate::time::Instant;
+
+use super::claim::Stage;
+use super::contract::{Event, Extension, NodeId, Output, RoundId};
+use super::round::{Decision, Kind, Refusal, Round, State};
+use super::{Due, Engine};
+
+impl Engine {
+    /// What is to be done next; to be asked until `None`. `now` is read anew: a lock whose
+    /// validity has run out since it was granted is given back here, and not handed out.
+    #[must_use]
+    pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
+        if let Some(node) = self.to_disconnect.iter().next() {
+            self.to_disconnect.remove(node);
+            return Some(Output::Disconnect { node: id(node) });
+        }
+        if let Some(node) = self.to_connect.iter().next() {
+            self.to_connect.remove(node);
+            return Some(Output::Connect { node: id(node) });
+        }
+        if self.next_to_write().is_none()
+            && let Some(event) = self.next_event(now)
+        {
+            return Some(Output::Event(event));
+        }
+        // Looking for an event may have caused something to be written: a lock that has run out
+        // is released.
+        let node = self.next_to_write()?;
+        self.to_write.remove(node);
+        let bytes = self.nodes[node].offer()?;
+        Some(Output::Transmit {
+            node: id(node),
+            bytes,
+        })
+    }
+
+    fn next_to_write(&mut self) -> Option<usize> {
+        for node in self.to_write.iter() {
+            if self.nodes[node].offer().is_some() {
+                return Some(node);
+            }
+            self.to_write.remove(node);
+        }
+        None
+    }
+
+    /// The next event. Entries of rounds that were cancelled, or that try again after all, are
+    /// passed over.
+    fn next_event(&mut self, now: Instant) -> Option<Event> {
+        while let Some(due) = self.due.pop_front() {
+            let event = match due {
+                Due::Expired(lock) => Some(Event::Expired { lock }),
+                Due::Round(key) => self.tell(now, key),
+            };
+            if event.is_some() {
+                return event;
+            }
+        }
+        None
+    }
+
+    fn tell(&mut self, now: Instant, key: Key) -> Option<Event> {
+        let round = self.rounds.get_mut(key)?;
+        if let State::Decided(Decision::Granted(_, valid_until)) = round.state
+            && valid_until <= now
+        {
+            self.fail(now, key, Refusal::TooSlow);
+            return None;
+        }
+        let decision = round.take_decision()?;
+        let event = self.event(now, key, decision);
+        self.close_round(key);
+        event
+    }
+
+    fn event(&mut self, now: Instant, key: Key, decision: Decision) -> Option<Event> {
+        let round = RoundId(key);
+        let report = |engine: &Self| {
+            let round = engine.rounds.get(key)?;
+            Some(round.report(now, &engine.settings.labels))
+        };
+        Some(match decision {
+            Decision::Granted(majority, valid_until) => Event::Acquired {
+                round,
+                result: Ok(self.hand_out(key, &majority, valid_until)?),
+            },
+            Decision::Refused(refusal) => Event::Acquired {
+                round,
+                result: Err(match refusal {
+                    Refusal::Held => LockError::Held(report(self)?),
+                    Refusal::NoQuorum => LockError::NoQuorum(report(self)?),
+                    Refusal::TooSlow => LockError::TooSlow(report(self)?),
+                    Refusal::Saturated => LockError::Saturated,
+                }),
+            },
+            Decision::Extended(majority, valid_until) => Event::Extended {
+                round,
+                result: Ok(Extension {
+                    lock: self.extended_lock(key)?,
+                    majority,
+                    valid_until,
+                }),
+            },
+            Decision::ExtensionLost => Event::Extended {
+                round,
+                result: Err(ExtendError::Lost(report(self)?)),
+            },
+            Decision::ExtensionUnconfirmed => Event::Extended {
+                round,
+                result: Err(ExtendError::Unconfirmed(report(self)?)),
+            },
+            Decision::ExtensionClosed => Event::Extended {
+                round,
+                result: Err(ExtendError::Closed),
+            },
+            Decision::Released => Event::Released {
+                round,
+                result: Ok(Released {
+                    deleted: self
+                        .rounds
+                        .get(key)
+                        .map_or(0, |round| round.tally.yes().len())
+                        as u8,
+                }),
+            },
+            Decision::NotHeld => Event::Released {
+                round,
+                result: Err(UnlockError::NotHeld(report(self)?)),
+            },
+            Decision::ReleaseUnconfirmed => Event::Released {
+                round,
+                result: Err(UnlockError::Unconfirmed(report(self)?)),
+            },
+        })
+    }
+
+    /// The lock that a round has won goes out; its claim stays and is watched.
+    fn hand_out(&mut self, key: Key, majority: &Majority, valid_until: Instant) -> Option<Lock> {
+        let Kind::Acquire {
+            claim, extensions, ..
+        } = &self.rounds.get(key)?.kind
+        else {
+            return None;
+        };
+        let (claim_key, extensions) = ((*claim)?, *extensions);
+        let id = self.lock_id(claim_key);
+        let claim = self.claims.get_mut(claim_key)?;
+        let entry = claim.entry.take()?;
+        claim.stage = Stage::Held { told: false };
+        claim.valid_until = valid_until;
+        self.watch(claim_key);
+        Some(Lock::granted(majority, entry, id, valid_until, extensions))
+    }
+
+    fn extended_lock(&self, key: Key) -> Option<crate::quorum::LockId> {
+        match self.rounds.get(key) {
+            Some(Round {
+                kind: Kind::Extend { lock, .. },
+                ..
+            }) => Some(*lock),
+            _ => None,
+        }
+    }
+}
+
+fn id(node: usize) -> NodeId {
+    NodeId(node as u8)
+}

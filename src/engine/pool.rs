@@ -1,0 +1,30 @@
+//! Buffers that are used again, so that steady locking allocates nothing.
+
+use alloc::vec::Vec;
+
+use crate::limits::POOL_MAX;
+
+/// A stack of emptied vectors, [`POOL_MAX`] at most.
+#[derive(Debug)]
+pub(crate) struct Pool<T> {
+    spare: Vec<Vec<T>>,
+}
+
+impl<T> Pool<T> {
+    pub(crate) const fn new() -> Self {
+        Self { spare: Vec::new() }
+    }
+
+    /// An empty vector, one that was used before if there is one.
+    pub(crate) fn take(&mut self) -> Vec<T> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Keeps `buffer` for the next [`Pool::take`].
+    pub(crate) fn give(&mut self, mut buffer: Vec<T>) {
+        if self.spare.len() < POOL_MAX && buffer.capacity() > 0 {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+}

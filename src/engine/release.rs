@@ -1,0 +1,410 @@
+//! Giving a lock back: releases, debts, and the repair of forgotten scripts.
+//!
+//! A release goes to every node that may hold the token, over the connection that carried its
+//! `SET`, behind it. Where there is no connection or no room it is a debt: it goes out first thing
+//! when there is. It is over when the node has answered it; time alone ends it only where it is
+//! known when the key expires.
+
+use core::time::Duration;
+
+use crate::error::{LinkError, NodeOutcome, ServerError};
+use crate::node::{self, Dialect, Errand, Reply, Trouble, is_wrong_type, wants_the_text};
+use crate::quorum::{Lock, LockId, NodeSet, Releasing, Vote};
+use crate::resource::Entry;
+use crate::slab::Key;
+use crate::time::Instant;
+
+use super::Engine;
+use super::claim::{Claim, Stage};
+use super::contract::RoundId;
+use super::round::{Decision, Kind};
+use super::timers::Alarm;
+
+/// How long a release that a node has refused waits for its next try.
+const TRY_AGAIN: Duration = Duration::from_millis(250);
+
+impl Engine {
+    /// Releases `lock`. The outcome comes as [`Event::Released`](super::Event::Released); what is
+    /// owed to nodes that do not answer stays owed beyond it.
+    pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
+        let kind = Kind::Release {
+            valid: lock.is_valid_at(now),
+        };
+        let key = self.open_round(now, kind);
+        let claim = self.claim_to_release(now, lock);
+        self.ask_releases(now, key, claim);
+        RoundId(key)
+    }
+
+    /// Releases `lock` with nobody waiting for the outcome.
+    pub fn give_back(&mut self, now: Instant, lock: Lock) {
+        let claim = self.claim_to_release(now, lock);
+        self.let_go(now, claim, None);
+    }
+
+    /// Hands `lock` out of this engine's care: the end of its validity is not told any more, and
+    /// it stands on the nodes that answered. Behind each of its `SET`s that is unanswered goes a
+    /// release, because one on another connection would have no order against it.
+    pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
+        let Some(key) = self.claim_of(&lock) else {
+            return lock;
+        };
+        self.close_extension(key);
+        let copy = lock.entry().copy_into(self.buffers.take());
+        if let Some(claim) = self.claims.get_mut(key) {
+            claim.may_hold = claim.may_hold.without(claim.granted);
+            claim.entry = Some(copy);
+        }
+        self.let_go(now, key, None);
+        lock.set_id(LockId::NONE);
+        lock
+    }
+
+    /// Takes a lock of another engine or process into this one's care: the end of its validity is
+    /// told, and its release goes to all nodes. Its validity stays what it was.
+    pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
+        if self.claim_of(&lock).is_none() {
+            let claim = self.adopted(now, lock.valid_until());
+            lock.set_id(self.lock_id(claim));
+            self.watch(claim);
+        }
+        lock
+    }
+
+    /// A claim for a lock that was granted elsewhere. How long its keys live is known only by the
+    /// longest ttl there is.
+    fn adopted(&mut self, now: Instant, until: Instant) -> Key {
+        let ttl = self.settings.ttl_limit;
+        let gone_by = self.settings.drift.gone_by(now.max(until), ttl);
+        let all = self.all_nodes();
+        self.claims.insert(Claim::adopted(all, ttl, until, gone_by))
+    }
+
+    /// The claim behind `lock`, with its entry.
+    fn claim_to_release(&mut self, now: Instant, lock: Lock) -> Key {
+        let key = match self.claim_of(&lock) {
+            Some(key) => key,
+            None => self.adopted(now, lock.valid_until()),
+        };
+        self.close_extension(key);
+        if let Some(claim) = self.claims.get_mut(key) {
+            claim.entry = Some(lock.into_entry());
+        }
+        key
+    }
+
+    /// The lock is given away: an extension of it that is open comes to nothing.
+    fn close_extension(&mut self, claim: Key) {
+        let open = self
+            .claims
+            .get_mut(claim)
+            .and_then(|claim| claim.extension.take());
+        let voting = open.filter(|open| self.rounds.get(*open).is_some_and(|r| r.is_voting()));
+        if let Some(open) = voting {
+            self.decide(open, Decision::ExtensionClosed);
+        }
+    }
+
+    /// Sends the releases of `claim` on behalf of round `key`, and counts what is known already.
+    fn ask_releases(&mut self, now: Instant, key: Key, claim: Key) {
+        let Some((held, ttl)) = self
+            .claims
+            .get(claim)
+            .map(|claim| (claim.may_hold, claim.ttl))
+        else {
+            return;
+        };
+        for node in 0..self.nodes.len() {
+            let deadline = now.saturating_add(self.node_timeout(node, ttl));
+            if let Some(round) = self.rounds.get_mut(key) {
+                round.ballots[node].deadline = deadline;
+                round.ballots[node].asked = held.contains(node);
+            }
+        }
+        self.let_go(now, claim, Some(key));
+        let owed = self
+            .claims
+            .get(claim)
+            .map_or(NodeSet::EMPTY, |claim| claim.owed);
+        for node in 0..self.nodes.len() {
+            if !held.contains(node) {
+                self.vote(now, key, node, Vote::Mute, NodeOutcome::Missing);
+            } else if owed.contains(node) && !self.nodes[node].is_ready() {
+                let outcome = self.nodes[node].trouble().outcome();
+                self.vote(now, key, node, Vote::Mute, outcome);
+            }
+        }
+        self.arm_round(key);
+    }
+
+    /// The token of `claim` is to go from every node that may hold it.
+    pub(super) fn let_go(&mut self, now: Instant, key: Key, round: Option<Key>) {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        claim.stage = Stage::Releasing { round };
+        let (held, timer) = (claim.may_hold, claim.timer.take());
+        if let Some(timer) = timer {
+            self.wheel.cancel(timer);
+        }
+        self.encoded.clear();
+        for node in held.iter() {
+            self.release_on(now, key, node);
+        }
+        self.settle(key);
+    }
+
+    fn release_on(&mut self, now: Instant, key: Key, node: usize) {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        let set = Errand::Set { claim: key };
+        if claim.unanswered.contains(node) && self.nodes[node].withdraw(set) {
+            claim.set_withdrawn(node);
+        } else if !self.nodes[node].is_ready() || !self.pay(now, key, node, false) {
+            self.owe(key, node);
+        }
+    }
+
+    /// Puts the release of `claim` into the connection to `node`; `false` if there is no room.
+    /// `encoded` holds nothing, or the release of this claim.
+    fn pay(&mut self, now: Instant, key: Key, node: usize, repair: bool) -> bool {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return true;
+        };
+        let Some(entry) = &claim.entry else {
+            return true;
+        };
+        let there = &mut self.nodes[node];
+        let dialect = match repair {
+            true => Dialect::Text,
+            false => there.release_dialect(),
+        };
+        let command = self
+            .encoded
+            .get(dialect, |out| node::release(out, entry, dialect));
+        if !there.has_room_for_release(command.len()) {
+            return false;
+        }
+        let errand = Errand::Release {
+            claim: key,
+            repair: dialect == Dialect::Text,
+        };
+        there.send(now, errand, command);
+        self.to_write.insert(node);
+        claim.releasing.insert(node);
+        claim.owed.remove(node);
+        true
+    }
+
+    /// The release of `claim` cannot be on its way to `node` yet: it goes out when it can.
+    pub(super) fn owe(&mut self, key: Key, node: usize) {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        claim.releasing.remove(node);
+        if claim.owed.insert(node) {
+            self.nodes[node].debts.owe(key);
+        }
+        self.limit_debt(key);
+    }
+
+    /// Arms the end of a debt, where time can end it.
+    fn limit_debt(&mut self, key: Key) {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        if claim.timer.is_none() && !claim.ends_by_time().is_empty() {
+            claim.timer = Some(self.wheel.insert(claim.gone_by, Alarm::Claim(key)));
+        }
+    }
+
+    /// Its keys have expired where that is known: nothing is owed there any more.
+    pub(super) fn expire_debts(&mut self, now: Instant, key: Key) {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        if claim.gone_by <= now {
+            for node in claim.ends_by_time().iter() {
+                claim.owed.remove(node);
+                claim.may_hold.remove(node);
+            }
+        }
+        self.limit_debt(key);
+        self.settle(key);
+    }
+
+    /// Pays what is owed to `node`, oldest first, while there is room.
+    ///
+    /// Only for a node that has let us in: its greeting is the instant from which an unanswered
+    /// `SET` of an earlier connection can live no longer than its ttl.
+    pub(super) fn pay_debts(&mut self, now: Instant, node: usize) {
+        while let Some(key) = self.nodes[node].debts.pop() {
+            let drift = self.settings.drift;
+            let Some(claim) = self.claims.get_mut(key) else {
+                continue;
+            };
+            if !claim.owed.contains(node) {
+                continue;
+            }
+            if claim.unknown.contains(node) {
+                claim.expires(node, drift.gone_by(now, claim.ttl));
+            }
+            self.encoded.clear();
+            if !self.pay(now, key, node, true) {
+                self.nodes[node].debts.put_back(key);
+                return;
+            }
+        }
+    }
+
+    /// `node` has answered the release of a claim.
+    pub(super) fn release_answered(
+        &mut self,
+        now: Instant,
+        node: usize,
+        key: Key,
+        repair: bool,
+        reply: Reply,
+    ) -> Result<(), Trouble> {
+        let (vote, outcome) = match reply {
+            Reply::Integer(1) => (Vote::Yes, NodeOutcome::Granted),
+            Reply::Integer(0) => (Vote::No, NodeOutcome::Missing),
+            Reply::Integer(-1) => (Vote::No, NodeOutcome::Held),
+            Reply::Error(error) if is_wrong_type(error) => (Vote::No, NodeOutcome::Held),
+            Reply::Error(error) => {
+                self.release_refused(now, node, key, repair, error);
+                return Ok(());
+            }
+            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
+                self.owe(key, node);
+                return Err(Trouble::Link(LinkError::Protocol));
+            }
+        };
+        let Some(claim) = self.claims.get_mut(key) else {
+            return Ok(());
+        };
+        claim.releasing.remove(node);
+        claim.may_hold.remove(node);
+        if let Stage::Releasing { round: Some(round) } = claim.stage {
+            self.vote(now, round, node, vote, outcome);
+        }
+        self.settle(key);
+        Ok(())
+    }
+
+    /// The release was not done. It is tried another way, or again after a while; it stays owed.
+    fn release_refused(
+        &mut self,
+        now: Instant,
+        node: usize,
+        key: Key,
+        repair: bool,
+        error: ServerError,
+    ) {
+        let forgotten = wants_the_text(error);
+        if forgotten {
+            self.nodes[node].forgot_scripts(now);
+            self.to_write.insert(node);
+        }
+        if !repair && (forgotten || self.nodes[node].refused_native_release()) {
+            self.encoded.clear();
+            if !self.pay(now, key, node, true) {
+                self.owe(key, node);
+            }
+            return;
+        }
+        self.defer(now, node, key);
+        if let Some(Stage::Releasing { round: Some(round) }) =
+            self.claims.get(key).map(|claim| claim.stage)
+        {
+            self.vote(now, round, node, Vote::Mute, NodeOutcome::Refused(error));
+        }
+    }
+
+    fn defer(&mut self, now: Instant, node: usize, key: Key) {
+        let drift = self.settings.drift;
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        claim.releasing.remove(node);
+        if claim.unknown.contains(node) {
+            claim.expires(node, drift.gone_by(now, claim.ttl));
+        }
+        let there = &mut self.nodes[node];
+        if claim.owed.insert(node) {
+            there.debts.defer(key);
+        }
+        if there.debt_timer.is_none() {
+            let at = now.saturating_add(TRY_AGAIN);
+            there.debt_timer = Some(self.wheel.insert(at, Alarm::Debts(node)));
+        }
+        self.limit_debt(key);
+    }
+
+    /// Tries again what `node` has refused to release.
+    pub(super) fn try_debts_again(&mut self, now: Instant, node: usize) {
+        if let Some(timer) = self.nodes[node].debt_timer.take() {
+            self.wheel.cancel(timer);
+        }
+        if self.nodes[node].debts.try_again() && self.nodes[node].is_ready() {
+            self.pay_debts(now, node);
+        }
+    }
+
+    /// Ends `claim` if no node can hold its token any more.
+    pub(super) fn settle(&mut self, key: Key) {
+        if !self.claims.get(key).is_some_and(Claim::is_over) {
+            return;
+        }
+        let Some(claim) = self.claims.remove(key) else {
+            return;
+        };
+        if let Some(timer) = claim.timer {
+            self.wheel.cancel(timer);
+        }
+        self.recycle(claim.entry);
+    }
+
+    pub(super) fn recycle(&mut self, entry: Option<Entry>) {
+        if let Some(entry) = entry {
+            self.buffers.give(entry.into_buffer());
+        }
+    }
+
+    /// Looks whether the outcome of the release is certain.
+    pub(super) fn judge_release(&mut self, key: Key, valid: bool) {
+        let verdict = self
+            .rounds
+            .get(key)
+            .and_then(|round| round.tally.release(valid));
+        match verdict {
+            None => {}
+            Some(Releasing::Released) => self.decide(key, Decision::Released),
+            Some(Releasing::NotHeld) => self.decide(key, Decision::NotHeld),
+            Some(Releasing::Unconfirmed) => self.decide(key, Decision::ReleaseUnconfirmed),
+        }
+    }
+
+    /// Ends a round without telling its outcome, and gives back what it may have won.
+    pub fn cancel(&mut self, now: Instant, round: RoundId) {
+        let RoundId(key) = round;
+        let Some(round) = self.rounds.get_mut(key) else {
+            return;
+        };
+        let (claim, extension) = match &mut round.kind {
+            Kind::Acquire { claim, .. } => (claim.take(), None),
+            Kind::Extend { claim, .. } => (None, *claim),
+            Kind::Release { .. } => (None, None),
+        };
+        if let Some(claim) = extension.and_then(|claim| self.claims.get_mut(claim))
+            && claim.extension == Some(key)
+        {
+            claim.extension = None;
+        }
+        self.close_round(key);
+        if let Some(claim) = claim {
+            self.let_go(now, claim, None);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A round: an operation that a caller waits for.
+//!
+//! One round is one call of `acquire`, `extend` or `release`, with all its attempts. It counts
+//! votes until its outcome is certain, and then waits to be told. It owns no key: what its
+//! attempts leave on the nodes is a [claim](super::claim).
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::error::{NodeOutcome, NodeReport, Report};
+use crate::quorum::{Majority, Tally, Vote};
+use crate::resource::Entry;
+use crate::slab::Key;
+use crate::time::Instant;
+use crate::timer::TimerKey;
+
+use crate::quorum::LockId;
+
+use super::contract::Wake;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) kind: Kind,
+    pub(crate) state: State,
+    pub(crate) tally: Tally,
+    pub(crate) ballots: Vec<Ballot>,
+    /// When the call was made.
+    pub(crate) started: Instant,
+    /// When the present attempt began, before its first byte: the t1 of the paper.
+    pub(crate) sent: Instant,
+    /// When the caller wants an answer, whatever it is.
+    pub(crate) deadline: Option<Instant>,
+    /// Attempts made, the present one included.
+    pub(crate) tries: u32,
+    pub(crate) ttl: Duration,
+    pub(crate) timer: Option<TimerKey>,
+    /// Why the timer is armed.
+    pub(crate) wake: Wake,
+}
+
+/// What is wanted.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Acquire {
+        /// The claim of the present attempt.
+        claim: Option<Key>,
+        /// The resource, while there is no claim that has it.
+        resource: Vec<u8>,
+        /// `None`: as many as there is time for.
+        tries_allowed: Option<u32>,
+        extensions: u32,
+    },
+    Extend {
+        lock: LockId,
+        claim: Option<Key>,
+        entry: Entry,
+        /// The validity that the extension must be confirmed within.
+        valid_until: Instant,
+    },
+    Release {
+        /// Whether the lock was valid when its release was called.
+        valid: bool,
+    },
+}
+
+/// How far a round is.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// Votes are counted.
+    Voting,
+    /// The random delay before the next attempt.
+    Resting { until: Instant, after: Refusal },
+    /// The outcome is certain, and is told at the next poll.
+    Decided(Decision),
+    /// The outcome was told; the round is about to end.
+    Told,
+}
+
+/// Why an attempt to take a lock came to nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Refusal {
+    Held,
+    NoQuorum,
+    TooSlow,
+    Saturated,
+}
+
+/// A certain outcome.
+#[derive(Debug)]
+pub(crate) enum Decision {
+    Granted(Majority, Instant),
+    Refused(Refusal),
+    Extended(Majority, Instant),
+    ExtensionLost,
+    ExtensionUnconfirmed,
+    ExtensionClosed,
+    Released,
+    NotHeld,
+    ReleaseUnconfirmed,
+}
+
+/// What is known of one node in the present attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ballot {
+    pub(crate) outcome: NodeOutcome,
+    pub(crate) latency: Option<Duration>,
+    /// Until when its answer is waited for.
+    pub(crate) deadline: Instant,
+    /// The question was put to it; otherwise it waits for the greeting.
+    pub(crate) asked: bool,
+}
+
+impl Ballot {
+    pub(crate) const OPEN: Self = Self {
+        outcome: NodeOutcome::Pending,
+        latency: None,
+        deadline: Instant::MAX,
+        asked: false,
+    };
+}
+
+impl Round {
+    pub(crate) fn new(kind: Kind, nodes: usize, mut ballots: Vec<Ballot>, now: Instant) -> Self {
+        ballots.clear();
+        ballots.resize(nodes, Ballot::OPEN);
+        Self {
+            kind,
+            state: State::Voting,
+            tally: Tally::new(nodes),
+            ballots,
+            started: now,
+            sent: now,
+            deadline: None,
+            tries: 1,
+            ttl: Duration::ZERO,
+            timer: None,
+            wake: Wake::NodeTimeout,
+        }
+    }
+
+    /// Begins the count anew, at `now`.
+    pub(crate) fn reset(&mut self, now: Instant) {
+        self.state = State::Voting;
+        self.tally = Tally::new(self.ballots.len());
+        self.ballots.fill(Ballot::OPEN);
+        self.sent = now;
+    }
+
+    pub(crate) fn is_voting(&self) -> bool {
+        matches!(self.state, State::Voting)
+    }
+
+    /// Whether an answer of `node` would still count.
+    pub(crate) fn awaits(&self, node: usize) -> bool {
+        self.is_voting() && self.tally.open().contains(node)
+    }
+
+    /// Records what became of the question at `node`; whether it counts.
+    pub(crate) fn record(&mut self, node: usize, vote: Vote, outcome: NodeOutcome) -> bool {
+        let counts = self.is_voting() && self.tally.record(node, vote);
+        if counts {
+            self.ballots[node].outcome = outcome;
+        }
+        counts
+    }
+
+    /// The connection to `node` is lost: a yes of it is taken back, or its answer is not awaited
+    /// any more. Whether that changed anything.
+    pub(crate) fn lose(&mut self, node: usize, outcome: NodeOutcome) -> bool {
+        let changed =
+            self.is_voting() && (self.tally.withdraw(node) || self.tally.record(node, Vote::Mute));
+        if changed {
+            self.ballots[node].outcome = outcome;
+        }
+        changed
+    }
+
+    /// The outcome, once it is certain, to be told once.
+    pub(crate) fn take_decision(&mut self) -> Option<Decision> {
+        if !matches!(self.state, State::Decided(_)) {
+            return None;
+        }
+        match core::mem::replace(&mut self.state, State::Told) {
+            State::Decided(decision) => Some(decision),
+            State::Voting | State::Resting { .. } | State::Told => None,
+        }
+    }
+
+    /// Ends the wait for every node whose time is up at `now`.
+    pub(crate) fn time_out(&mut self, now: Instant, mut outcome: impl FnMut(usize) -> NodeOutcome) {
+        for node in self.tally.open().iter() {
+            if self.ballots[node].deadline <= now {
+                let said = if self.ballots[node].asked {
+                    NodeOutcome::TimedOut
+                } else {
+                    outcome(node)
+                };
+                self.record(node, Vote::Mute, said);
+            }
+        }
+    }
+
+    /// Ends the wait for every node: the caller's time is up.
+    pub(crate) fn close(&mut self) {
+        for node in self.tally.open().iter() {
+            self.record(node, Vote::Mute, NodeOutcome::Pending);
+        }
+    }
+
+    /// When the round has to be looked at next, and why.
+    pub(crate) fn next_wake(&self) -> Option<(Instant, Wake)> {
+        let own = match &self.state {
+            State::Voting => self
+                .tally
+                .open()
+                .iter()
+                .map(|node| (self.ballots[node].deadline, Wake::NodeTimeout))
+                .min(),
+            State::Resting { until, .. } => Some((*until, Wake::Retry)),
+            State::Decided(_) | State::Told => return None,
+        };
+        let deadline = self.deadline.map(|deadline| (deadline, Wake::Deadline));
+        own.into_iter().chain(deadline).min()
+    }
+
+    /// What each node said, for an error.
+    pub(crate) fn report(&self, now: Instant, labels: &[Arc<str>]) -> Report {
+        let nodes: Box<[NodeReport]> = labels
+            .iter()
+            .zip(&self.ballots)
+            .map(|(label, ballot)| {
+                NodeReport::new(Arc::clone(label), ballot.outcome, ballot.latency)
+            })
+            .collect();
+        let elapsed = now.saturating_since(self.started);
+        Report::new(nodes, self.tally.quorum() as u8, self.tries, elapsed)
+    }
+}

@@ -1,0 +1,236 @@
+//! What is due when: the one place that arms and fires timers.
+
+use core::time::Duration;
+
+use crate::error::LinkError;
+use crate::node::Trouble;
+use crate::slab::Key;
+use crate::time::{Instant, NANOS_PER_TICK};
+
+use super::claim::Stage;
+use super::contract::Wake;
+use super::round::{Kind, State};
+use super::{Due, Engine};
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Alarm {
+    /// A connection is to be tried, or takes too long.
+    Connection(usize),
+    /// A node may have been silent for too long.
+    Silence(usize),
+    /// What a node refused to release is tried again.
+    Debts(usize),
+    /// A round has to be looked at.
+    Round(Key),
+    /// A lock's validity ends, or a claim's keys are gone.
+    Claim(Key),
+}
+
+impl Engine {
+    /// When the engine wants to be woken next, and why; `None` when only new input can make
+    /// progress. Pure: it can be asked at any time. [`Instant::ZERO`] means at once.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
+        if self.is_anything_due() {
+            return Some((Instant::ZERO, Wake::Output));
+        }
+        let (at, alarm) = self.wheel.next()?;
+        Some((at, self.reason(*alarm)))
+    }
+
+    fn reason(&self, alarm: Alarm) -> Wake {
+        match alarm {
+            Alarm::Connection(_) => Wake::Connection,
+            Alarm::Silence(_) => Wake::Silence,
+            Alarm::Debts(_) => Wake::Debt,
+            Alarm::Round(key) => self.rounds.get(key).map_or(Wake::Retry, |round| round.wake),
+            Alarm::Claim(key) => match self.claims.get(key).map(|claim| claim.stage) {
+                Some(Stage::Held { told: false }) => Wake::Expiry,
+                _ => Wake::Debt,
+            },
+        }
+    }
+
+    /// All that one turn brought has been fed in: notes who was silent in it, and fires what is
+    /// due.
+    pub(super) fn tick(&mut self, now: Instant) {
+        for node in 0..self.nodes.len() {
+            self.listen(now, node);
+        }
+        while let Some(alarm) = self.wheel.expire(now) {
+            match alarm {
+                Alarm::Connection(node) => self.connection_due(now, node),
+                Alarm::Silence(node) => self.silence_due(now, node),
+                Alarm::Debts(node) => {
+                    self.nodes[node].debt_timer = None;
+                    self.try_debts_again(now, node);
+                }
+                Alarm::Round(key) => self.round_due(now, key),
+                Alarm::Claim(key) => self.claim_due(now, key),
+            }
+        }
+    }
+
+    fn connection_due(&mut self, now: Instant, node: usize) {
+        self.nodes[node].connection_timer = None;
+        if self.nodes[node].has_link() {
+            self.give_up(now, node, Trouble::Link(LinkError::ConnectTimeout));
+        } else {
+            self.connect(now, node);
+        }
+    }
+
+    /// Arms the end of patience with a node that owes answers. The timer is not cancelled by an
+    /// answer but looks again when it fires, so that steady traffic leaves the wheel alone.
+    fn listen(&mut self, now: Instant, node: usize) {
+        let there = &mut self.nodes[node];
+        if let Some(since) = there.listen(now)
+            && there.silence_timer.is_none()
+        {
+            let at = since.saturating_add(there.patience());
+            there.silence_timer = Some(self.wheel.insert(at, Alarm::Silence(node)));
+        }
+    }
+
+    fn silence_due(&mut self, now: Instant, node: usize) {
+        let dead_after = self.settings.dead_after;
+        let there = &mut self.nodes[node];
+        there.silence_timer = None;
+        let Some(since) = there.silent_since() else {
+            return;
+        };
+        let suspect_at = since.saturating_add(there.patience());
+        let dead_at = since.saturating_add(dead_after.max(there.patience()));
+        if dead_at <= now {
+            self.give_up(now, node, Trouble::Link(LinkError::Silent));
+            return;
+        }
+        let next = if suspect_at <= now {
+            there.suspect();
+            dead_at
+        } else {
+            suspect_at
+        };
+        there.silence_timer = Some(self.wheel.insert(next, Alarm::Silence(node)));
+    }
+
+    /// Arms the timer of a round that is not decided.
+    pub(super) fn arm_round(&mut self, key: Key) {
+        let Some(round) = self.rounds.get_mut(key) else {
+            return;
+        };
+        if let Some(before) = round.timer.take() {
+            self.wheel.cancel(before);
+        }
+        if let Some((at, wake)) = round.next_wake() {
+            round.wake = wake;
+            round.timer = Some(self.wheel.insert(at, Alarm::Round(key)));
+        }
+    }
+
+    fn round_due(&mut self, now: Instant, key: Key) {
+        let Some(round) = self.rounds.get_mut(key) else {
+            return;
+        };
+        round.timer = None;
+        match round.state {
+            State::Resting { .. } => self.rested(now, key),
+            State::Voting => {
+                self.time_out(now, key);
+                self.judge(now, key);
+                if self.rounds.get(key).is_some_and(|round| round.is_voting()) {
+                    self.arm_round(key);
+                }
+            }
+            State::Decided(_) | State::Told => {}
+        }
+    }
+
+    /// Ends the wait for nodes that took too long, and for all of them at the caller's deadline.
+    /// A `SET` of which no byte has left is taken back: it is never sent late.
+    fn time_out(&mut self, now: Instant, key: Key) {
+        let Some(round) = self.rounds.get_mut(key) else {
+            return;
+        };
+        let nodes = &self.nodes;
+        round.time_out(now, |node| nodes[node].trouble().outcome());
+        if round.deadline.is_some_and(|deadline| deadline <= now) {
+            round.close();
+            if let Kind::Acquire { tries_allowed, .. } = &mut round.kind {
+                *tries_allowed = Some(round.tries); // There is no time for another.
+            }
+        }
+    }
+
+    /// Watches over a lock that is held from now on.
+    ///
+    /// The end of its validity is told a tick early rather than late: the one timer that rounds
+    /// down.
+    pub(super) fn watch(&mut self, key: Key) {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        let tick = Duration::from_nanos(NANOS_PER_TICK);
+        let at = Instant::from_tick(claim.valid_until.saturating_sub(tick).tick_floor());
+        if let Some(before) = claim
+            .timer
+            .replace(self.wheel.insert(at, Alarm::Claim(key)))
+        {
+            self.wheel.cancel(before);
+        }
+    }
+
+    fn claim_due(&mut self, now: Instant, key: Key) {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        claim.timer = None;
+        let tick = Duration::from_nanos(NANOS_PER_TICK);
+        match claim.stage {
+            Stage::Held { told: false } if now.saturating_add(tick) < claim.valid_until => {
+                self.watch(key); // It was extended meanwhile.
+            }
+            Stage::Held { told: false } => {
+                self.tell_lost(key);
+                self.forget_later(now, key);
+            }
+            Stage::Held { told: true } => self.forget(now, key),
+            Stage::Releasing { .. } => self.expire_debts(now, key),
+            Stage::Attempt { .. } => {}
+        }
+    }
+
+    /// Tells the holder, once, that its lock is over.
+    pub(super) fn tell_lost(&mut self, key: Key) {
+        let id = self.lock_id(key);
+        if let Some(claim) = self.claims.get_mut(key)
+            && claim.stage == (Stage::Held { told: false })
+        {
+            claim.stage = Stage::Held { told: true };
+            self.due.push_back(Due::Expired(id));
+        }
+    }
+
+    /// A lock that is over and was never released is remembered until its keys are gone, so that
+    /// a late release still goes to the right nodes.
+    fn forget_later(&mut self, now: Instant, key: Key) {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        let at = claim.gone_by.max(now.saturating_add(claim.ttl));
+        claim.timer = Some(self.wheel.insert(at, Alarm::Claim(key)));
+    }
+
+    fn forget(&mut self, now: Instant, key: Key) {
+        let unanswered = self
+            .claims
+            .get(key)
+            .is_some_and(|claim| !claim.unanswered.is_empty());
+        if unanswered {
+            self.forget_later(now, key);
+        } else {
+            self.claims.remove(key);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! How long to wait before a connection is tried again: at once, then longer and longer.
+//!
+//! 50 ms, doubled each time up to 2 s, each less a random part of up to half of it, so that many
+//! clients do not come back in step.
+
+use core::time::Duration;
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+const FIRST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// A connection failed, or did not last: the delay before the next.
+    pub(crate) fn failed(&mut self, random: &mut StdRng) -> Duration {
+        let doubled = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
+        self.failures = self.failures.saturating_add(1);
+        let half = doubled / 2;
+        half + Duration::from_nanos(random.random_range(0..=half.as_nanos() as u64))
+    }
+
+    /// A connection lasted: the next failure is the first again.
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    #[test]
+    fn the_delay_doubles_up_to_two_seconds() {
+        let mut random = StdRng::from_seed([7; 32]);
+        let mut backoff = Backoff::default();
+        for most in [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000] {
+            let most = Duration::from_millis(most);
+            let delay = backoff.failed(&mut random);
+            assert!(most / 2 <= delay && delay <= most, "{delay:?} of {most:?}");
+        }
+        backoff.reset();
+        assert!(backoff.failed(&mut random) <= FIRST);
+    }
+}

@@ -1,0 +1,82 @@
+//! The releases that are owed to one node and cannot be on their way yet.
+//!
+//! Two queues: what goes out as soon as there is a connection and room, and what the node has
+//! refused and is asked again after a while. A debt is a claim's key; the claim knows what is owed.
+//! Each claim stands here once at most, so that its number is bounded by that of the claims.
+
+use alloc::collections::VecDeque;
+
+use crate::slab::Key;
+
+#[derive(Debug, Default)]
+pub(crate) struct Debts {
+    due: VecDeque<Key>,
+    deferred: VecDeque<Key>,
+}
+
+impl Debts {
+    /// Owes the release of `claim`; it goes out as soon as it can.
+    pub(crate) fn owe(&mut self, claim: Key) {
+        self.due.push_back(claim);
+    }
+
+    /// Owes the release of `claim`, which the node refused: not before [`Debts::try_again`].
+    pub(crate) fn defer(&mut self, claim: Key) {
+        self.deferred.push_back(claim);
+    }
+
+    /// What was deferred is due now, before everything else; whether there was any.
+    pub(crate) fn try_again(&mut self) -> bool {
+        let any = !self.deferred.is_empty();
+        while let Some(claim) = self.deferred.pop_back() {
+            self.due.push_front(claim);
+        }
+        any
+    }
+
+    /// The next release to send.
+    pub(crate) fn pop(&mut self) -> Option<Key> {
+        self.due.pop_front()
+    }
+
+    /// The release that [`Debts::pop`] gave found no room.
+    pub(crate) fn put_back(&mut self, claim: Key) {
+        self.due.push_front(claim);
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Whether a refused release of a claim for which `same` holds waits for another try.
+    pub(crate) fn is_deferred(&self, mut same: impl FnMut(Key) -> bool) -> bool {
+        self.deferred.iter().any(|claim| same(*claim))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.due.len() + self.deferred.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slab::Slab;
+
+    #[test]
+    fn what_was_refused_goes_first_when_it_is_tried_again() {
+        let mut slab = Slab::new();
+        let [a, b, c] = [0, 1, 2].map(|value| slab.insert(value));
+        let mut debts = Debts::default();
+        debts.defer(a);
+        debts.defer(b);
+        debts.owe(c);
+        assert!(debts.is_deferred(|claim| claim == b) && debts.is_due());
+        assert!(debts.try_again() && !debts.try_again());
+        assert_eq!(
+            [debts.pop(), debts.pop(), debts.pop()],
+            [Some(a), Some(b), Some(c)]
+        );
+        assert_eq!(debts.len(), 0);
+    }
+}

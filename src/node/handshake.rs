@@ -1,0 +1,458 @@
+//! The greeting of one connection: who is there, and may it vote.
+//!
+//! `HELLO 3` with credentials and client name comes first and alone, because its answer tells
+//! whether anything else makes sense. Then, in one write: the database, what is owed from the
+//! connection before, the questions that identify the server, and the scripts. A server that does
+//! not know `HELLO` is asked the same in RESP2.
+//!
+//! # Not here
+//!
+//! The decision what an identity means (whether a node restarted, or is one with another): that is
+//! the engine's, which sees all nodes.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::config::{Config, NodeConfig};
+use crate::error::{ServerError, Unusable};
+use crate::resp::{self, Value};
+
+use super::command::{Dialect, EXTEND, RELEASE};
+
+/// One question of the greeting.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Step {
+    /// `HELLO 3 [AUTH user password] [SETNAME name]`.
+    Hello,
+    /// `AUTH`, where `HELLO` is unknown.
+    Auth,
+    /// `CLIENT SETNAME`, where `HELLO` is unknown.
+    SetName,
+    /// `SELECT`.
+    Select,
+    /// `INFO server`: run id, mode.
+    Server,
+    /// `INFO replication`: role, replication id.
+    Replication,
+    /// `INFO memory`: whether keys may be evicted.
+    Memory,
+    /// `SCRIPT LOAD` of the release.
+    LoadRelease,
+    /// `SCRIPT LOAD` of the extension.
+    LoadExtend,
+}
+
+/// What to do after an answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Next {
+    /// Wait for the other answers.
+    Wait,
+    /// Ask again in RESP2, then go on as after [`Next::Survey`].
+    Fallback,
+    /// The server lets us in: pay what is owed, then ask the rest.
+    Survey,
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Identity {
+    /// Made anew at each start of the server. `None` if `INFO` is forbidden.
+    pub(crate) run_id: Option<String>,
+    /// The replication history it belongs to.
+    pub(crate) replid: Option<String>,
+    /// Its policy evicts keys that expire, so locks too.
+    pub(crate) evicts_locks: bool,
+    valkey: bool,
+    version: (u32, u32),
+}
+
+impl Identity {
+    /// The shortest way to release on this server.
+    pub(crate) fn native_release(&self) -> Option<Dialect> {
+        match self.valkey {
+            true if self.version >= (9, 0) => Some(Dialect::DelIfEq),
+            false if self.version >= (8, 4) => Some(Dialect::DelEx),
+            _ => None,
+        }
+    }
+}
+
+/// Who we say that we are: the bytes of the greeting that depend on the configuration.
+pub(crate) struct Credentials {
+    user: Option<String>,
+    password: Option<String>,
+    client_name: Option<String>,
+    database: u32,
+}
+
+impl core::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Credentials")
+            .field("database", &self.database)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Credentials {
+    pub(crate) fn new(config: &Config, node: &NodeConfig) -> Self {
+        Self {
+            user: node.user().map(String::from),
+            password: node.password().map(String::from),
+            client_name: config.client_name().map(String::from),
+            database: node.database(),
+        }
+    }
+
+    /// Writes the command of `step`; whether there is anything to ask.
+    pub(crate) fn ask(&self, out: &mut Vec<u8>, step: Step) -> bool {
+        match step {
+            Step::Hello => self.hello(out),
+            Step::Auth => return self.auth(out),
+            Step::SetName => {
+                let Some(name) = &self.client_name else {
+                    return false;
+                };
+                resp::command(out, &[b"CLIENT", b"SETNAME", name.as_bytes()]);
+            }
+            Step::Select if self.database == 0 => return false,
+            Step::Select => {
+                let database = resp::Decimal::new(u64::from(self.database));
+                resp::command(out, &[b"SELECT", database.as_bytes()]);
+            }
+            Step::Server => resp::command(out, &[b"INFO", b"server"]),
+            Step::Replication => resp::command(out, &[b"INFO", b"replication"]),
+            Step::Memory => resp::command(out, &[b"INFO", b"memory"]),
+            Step::LoadRelease => {
+                resp::command(out, &[b"SCRIPT", b"LOAD", RELEASE.text.as_bytes()]);
+            }
+            Step::LoadExtend => resp::command(out, &[b"SCRIPT", b"LOAD", EXTEND.text.as_bytes()]),
+        }
+        true
+    }
+
+    fn hello(&self, out: &mut Vec<u8>) {
+        let mut words: Vec<&[u8]> = alloc::vec![b"HELLO", b"3"];
+        if let Some(password) = &self.password {
+            let user = self.user.as_deref().unwrap_or("default");
+            words.extend([b"AUTH", user.as_bytes(), password.as_bytes()]);
+        }
+        if let Some(name) = &self.client_name {
+            words.extend([&b"SETNAME"[..], name.as_bytes()]);
+        }
+        resp::command(out, &words);
+    }
+
+    fn auth(&self, out: &mut Vec<u8>) -> bool {
+        match (&self.user, &self.password) {
+            (_, None) => return false,
+            (None, Some(password)) => resp::command(out, &[b"AUTH", password.as_bytes()]),
+            (Some(user), Some(password)) => {
+                resp::command(out, &[b"AUTH", user.as_bytes(), password.as_bytes()]);
+            }
+        }
+        true
+    }
+}
+
+/// A greeting under way.
+#[derive(Debug, Default)]
+pub(crate) struct Greeting {
+    pub(crate) identity: Identity,
+    /// The scripts that the server has confirmed.
+    pub(crate) scripts: Scripts,
+    /// How many questions are not answered.
+    open: usize,
+    /// The last questions have been asked.
+    surveyed: bool,
+}
+
+/// Which scripts a server holds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Scripts {
+    pub(crate) release: bool,
+    pub(crate) extend: bool,
+}
+
+impl Scripts {
+    /// Takes the answer to a `SCRIPT LOAD`: the digest, if all is well.
+    pub(crate) fn loaded(&mut self, step: Step, value: Value<'_>) {
+        let digest = value.as_bytes();
+        if step == Step::LoadRelease {
+            self.release = digest == Some(RELEASE.sha1.as_bytes());
+        } else {
+            self.extend = digest == Some(EXTEND.sha1.as_bytes());
+        }
+    }
+}
+
+impl Greeting {
+    pub(crate) fn asked(&mut self) {
+        self.open += 1;
+    }
+
+    pub(crate) fn surveyed(&mut self) {
+        self.surveyed = true;
+    }
+
+    /// Whether everything was asked and answered.
+    pub(crate) fn is_done(&self) -> bool {
+        self.surveyed && self.open == 0
+    }
+
+    /// Takes an answer.
+    ///
+    /// # Errors
+    ///
+    /// Why the server cannot serve.
+    pub(crate) fn answer(&mut self, step: Step, value: Value<'_>) -> Result<Next, Unusable> {
+        self.open = self.open.saturating_sub(1);
+        match step {
+            Step::Hello => self.hello(value),
+            Step::Auth => accepted(value).map(|()| Next::Wait),
+            Step::Select => selected(value).map(|()| Next::Wait),
+            Step::Server => self.server(value),
+            Step::Replication => self.replication(value),
+            Step::Memory => self.memory(value),
+            Step::LoadRelease | Step::LoadExtend => {
+                self.scripts.loaded(step, value);
+                Ok(Next::Wait)
+            }
+            // A name is a courtesy to the operator; a server that refuses it is as good.
+            Step::SetName => Ok(Next::Wait),
+        }
+    }
+
+    fn hello(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
+        if let Some(line) = value.as_error() {
+            return hello_refused(line);
+        }
+        let map = value.as_pairs().ok_or(Unusable::NotRedis)?;
+        let text = |key: &[u8]| map.get(key).and_then(|value| value.as_bytes());
+        master(text(b"role").unwrap_or(b"master"))?;
+        standalone(text(b"mode").unwrap_or(b"standalone"))?;
+        self.identity.valkey = text(b"server") == Some(b"valkey");
+        self.identity.version = version(text(b"version").unwrap_or_default());
+        Ok(Next::Survey)
+    }
+
+    fn server(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
+        let Some(info) = info(value)? else {
+            return Ok(Next::Wait);
+        };
+        standalone(field(info, b"redis_mode").unwrap_or(b"standalone"))?;
+        self.identity.run_id = field(info, b"run_id").and_then(name);
+        Ok(Next::Wait)
+    }
+
+    fn replication(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
+        let Some(info) = info(value)? else {
+            return Ok(Next::Wait);
+        };
+        master(field(info, b"role").unwrap_or(b"master"))?;
+        self.identity.replid = field(info, b"master_replid").and_then(name);
+        Ok(Next::Wait)
+    }
+
+    fn memory(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
+        let Some(info) = info(value)? else {
+            return Ok(Next::Wait);
+        };
+        let limited = field(info, b"maxmemory").is_some_and(|limit| limit != b"0");
+        let keeps = field(info, b"maxmemory_policy").is_none_or(|policy| policy == b"noeviction");
+        self.identity.evicts_locks = limited && !keeps;
+        Ok(Next::Wait)
+    }
+}
+
+fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
+    let error = ServerError::from_line(line);
+    let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
+    match error.code() {
+        "NOPROTO" | "NOPERM" => Ok(Next::Fallback),
+        "ERR" if says(b"unknown command") => Ok(Next::Fallback),
+        "ERR" if says(b"max number of clients") => Err(Unusable::TooManyClients),
+        _ => Err(refused(error)),
+    }
+}
+
+fn refused(error: ServerError) -> Unusable {
+    match error.code() {
+        "NOAUTH" => Unusable::NoCredentials,
+        "WRONGPASS" => Unusable::WrongCredentials,
+        "NOPERM" => Unusable::NoPermission,
+        "DENIED" => Unusable::Protected,
+        _ => Unusable::Refused(error),
+    }
+}
+
+/// The answer to `AUTH`. An error without a code of its own is a server that wants no password,
+/// or an old one that refuses it: either way not what was configured.
+fn accepted(value: Value<'_>) -> Result<(), Unusable> {
+    let Some(line) = value.as_error() else {
+        return Ok(());
+    };
+    let error = ServerError::from_line(line);
+    Err(match error.code() {
+        "NOAUTH" | "NOPERM" | "DENIED" => refused(error),
+        _ => Unusable::WrongCredentials,
+    })
+}
+
+fn selected(value: Value<'_>) -> Result<(), Unusable> {
+    let Some(line) = value.as_error() else {
+        return Ok(());
+    };
+    let error = ServerError::from_line(line);
+    Err(match error.code() {
+        "ERR" => Unusable::NoDatabase,
+        _ => refused(error),
+    })
+}
+
+/// The text of an `INFO`. `None` if it is forbidden or not at hand: that costs what it would have
+/// told, not the node.
+fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
+    let wants_credentials = |line: &[u8]| ServerError::from_line(line).code() == "NOAUTH";
+    if value.as_error().is_some_and(wants_credentials) {
+        return Err(Unusable::NoCredentials);
+    }
+    Ok(value.as_bytes())
+}
+
+/// The value of `key` in the lines `key:value` of an `INFO`.
+fn field<'a>(info: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+    info.split(|byte| *byte == b'\n').find_map(|line| {
+        let value = line.strip_prefix(key)?.strip_prefix(b":")?;
+        Some(value.strip_suffix(b"\r").unwrap_or(value))
+    })
+}
+
+fn master(role: &[u8]) -> Result<(), Unusable> {
+    if role == b"master" {
+        Ok(())
+    } else {
+        Err(Unusable::Replica)
+    }
+}
+
+fn standalone(mode: &[u8]) -> Result<(), Unusable> {
+    if mode == b"standalone" {
+        Ok(())
+    } else {
+        Err(Unusable::Mode)
+    }
+}
+
+/// An identifier, if it is one: printable, and not longer than any server's.
+fn name(text: &[u8]) -> Option<String> {
+    let fits = (1..=64).contains(&text.len()) && text.iter().all(u8::is_ascii_alphanumeric);
+    let text = fits.then(|| core::str::from_utf8(text).ok())??;
+    Some(text.into())
+}
+
+/// The first two numbers of a version such as `9.1.2`.
+fn version(text: &[u8]) -> (u32, u32) {
+    let mut numbers = text.split(|byte| *byte == b'.').map(|part| {
+        core::str::from_utf8(part)
+            .ok()
+            .and_then(|part| part.parse().ok())
+            .unwrap_or_default()
+    });
+    (
+        numbers.next().unwrap_or_default(),
+        numbers.next().unwrap_or_default(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::{Decoder, Limits};
+
+    fn answer(greeting: &mut Greeting, step: Step, reply: &[u8]) -> Result<Next, Unusable> {
+        let mut decoder = Decoder::new(Limits::default());
+        let frame = decoder.decode(reply).expect("valid").expect("whole");
+        greeting.answer(step, frame.value)
+    }
+
+    #[test]
+    fn what_hello_says_decides() {
+        let hello = |role: &str, mode: &str| {
+            alloc::format!(
+                "%5\r\n+server\r\n+valkey\r\n$7\r\nversion\r\n$5\r\n9.1.2\r\n+proto\r\n:3\r\n\
+                 +mode\r\n+{mode}\r\n+role\r\n+{role}\r\n"
+            )
+        };
+        let mut greeting = Greeting::default();
+        let reply = hello("master", "standalone");
+        assert_eq!(
+            answer(&mut greeting, Step::Hello, reply.as_bytes()),
+            Ok(Next::Survey)
+        );
+        assert_eq!(greeting.identity.native_release(), Some(Dialect::DelIfEq));
+        for (reply, verdict) in [
+            (
+                hello("slave", "standalone").as_bytes(),
+                Err(Unusable::Replica),
+            ),
+            (hello("master", "cluster").as_bytes(), Err(Unusable::Mode)),
+            (
+                b"-ERR unknown command `HELLO`, with args beginning with: `3`\r\n",
+                Ok(Next::Fallback),
+            ),
+            (
+                b"-NOPROTO unsupported protocol version\r\n",
+                Ok(Next::Fallback),
+            ),
+            (
+                b"-NOAUTH HELLO must be called\r\n",
+                Err(Unusable::NoCredentials),
+            ),
+            (
+                b"-WRONGPASS invalid username\r\n",
+                Err(Unusable::WrongCredentials),
+            ),
+            (
+                b"-DENIED Redis is running in protected mode\r\n",
+                Err(Unusable::Protected),
+            ),
+            (
+                b"-ERR max number of clients reached\r\n",
+                Err(Unusable::TooManyClients),
+            ),
+            (b"+OK\r\n", Err(Unusable::NotRedis)),
+        ] {
+            assert_eq!(
+                answer(&mut Greeting::default(), Step::Hello, reply),
+                verdict
+            );
+        }
+    }
+
+    #[test]
+    fn info_is_read_and_a_forbidden_one_costs_only_what_it_would_tell() {
+        let bulk = |text: &str| alloc::format!("${}\r\n{text}\r\n", text.len());
+        let mut greeting = Greeting::default();
+        let server = bulk("# Server\r\nredis_mode:standalone\r\nrun_id:0a1b\r\nuptime:3\r\n");
+        assert_eq!(
+            answer(&mut greeting, Step::Server, server.as_bytes()),
+            Ok(Next::Wait)
+        );
+        assert_eq!(greeting.identity.run_id.as_deref(), Some("0a1b"));
+        let memory = bulk("maxmemory:100\r\nmaxmemory_policy:volatile-lru\r\n");
+        assert_eq!(
+            answer(&mut greeting, Step::Memory, memory.as_bytes()),
+            Ok(Next::Wait)
+        );
+        assert!(greeting.identity.evicts_locks);
+        let replica = bulk("role:slave\r\n");
+        assert_eq!(
+            answer(&mut greeting, Step::Replication, replica.as_bytes()),
+            Err(Unusable::Replica)
+        );
+        let mut blind = Greeting::default();
+        let forbidden = b"-NOPERM this user has no permissions to run the 'info' command\r\n";
+        assert_eq!(answer(&mut blind, Step::Server, forbidden), Ok(Next::Wait));
+        assert_eq!(blind.identity, Identity::default());
+    }
+}

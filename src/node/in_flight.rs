@@ -1,0 +1,164 @@
+//! The commands that one node has not answered, in the order in which it will.
+//!
+//! Replies match commands by count alone: the next reply answers the front.
+
+use alloc::collections::VecDeque;
+
+use crate::slab::Key;
+use crate::time::Instant;
+
+use super::handshake::Step;
+
+/// What a command is for. Its round or claim may be gone by the time the reply comes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Errand {
+    /// Part of the greeting, or of teaching the scripts again.
+    Greet(Step),
+    /// `SET` of a claim's token.
+    Set {
+        /// Whose token.
+        claim: Key,
+    },
+    /// The release of a claim's token.
+    Release {
+        /// Whose token.
+        claim: Key,
+        /// It goes by the text of the script, because an earlier one came to nothing or its
+        /// connection was lost: what was `SET` before it may stand until it is answered.
+        repair: bool,
+    },
+    /// The extension of a round.
+    Extend {
+        /// For which round.
+        round: Key,
+        /// Of whose token, if that is in the engine's care.
+        claim: Option<Key>,
+    },
+}
+
+/// A command on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) errand: Errand,
+    /// When it was put into the out buffer.
+    pub(crate) at: Instant,
+    /// Where it starts in the stream, and its length.
+    start: u64,
+    len: u32,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    queue: VecDeque<Sent>,
+    /// How many of them are `SET`s: each may be followed by its release.
+    sets: usize,
+}
+
+impl InFlight {
+    pub(crate) fn push(&mut self, errand: Errand, at: Instant, start: u64, len: usize) {
+        self.sets += usize::from(is_set(errand));
+        self.queue.push_back(Sent {
+            errand,
+            at,
+            start,
+            len: len as u32,
+        });
+    }
+
+    /// The command that the next reply answers. `None`: nothing was asked.
+    pub(crate) fn pop(&mut self) -> Option<Sent> {
+        let sent = self.queue.pop_front()?;
+        self.sets -= usize::from(is_set(sent.errand));
+        Some(sent)
+    }
+
+    /// How many places are taken: by the commands, and by the releases of their `SET`s to come.
+    pub(crate) fn reserved(&self) -> usize {
+        self.queue.len() + self.sets
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether a release by text of a claim for which `same` holds is on its way.
+    pub(crate) fn is_repairing(&self, mut same: impl FnMut(Key) -> bool) -> bool {
+        self.queue.iter().any(
+            |sent| matches!(sent.errand, Errand::Release { claim, repair: true } if same(claim)),
+        )
+    }
+
+    /// Takes the command for `errand` out again if `unsent(its start)`: the place and length of
+    /// its bytes, which the caller withdraws too.
+    pub(crate) fn withdraw(
+        &mut self,
+        errand: Errand,
+        unsent: impl Fn(u64) -> bool,
+    ) -> Option<(u64, usize)> {
+        let index = self
+            .queue
+            .iter()
+            .enumerate()
+            .rev()
+            .take_while(|(_, sent)| unsent(sent.start))
+            .find(|(_, sent)| sent.errand == errand)?
+            .0;
+        let sent = self.queue.remove(index)?;
+        self.sets -= usize::from(is_set(sent.errand));
+        for later in self.queue.range_mut(index..) {
+            later.start -= u64::from(sent.len);
+        }
+        Some((sent.start, sent.len as usize))
+    }
+
+    /// Takes everything: the connection is gone. Each with whether its bytes may have left.
+    pub(crate) fn drain(
+        &mut self,
+        unsent: impl Fn(u64) -> bool,
+    ) -> impl Iterator<Item = (Errand, bool)> {
+        self.sets = 0;
+        self.queue
+            .drain(..)
+            .map(move |sent| (sent.errand, !unsent(sent.start)))
+    }
+}
+
+const fn is_set(errand: Errand) -> bool {
+    matches!(errand, Errand::Set { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slab::Slab;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn a_withdrawn_command_leaves_no_gap() {
+        let mut slab = Slab::new();
+        let [a, b, c] = [0, 1, 2].map(|value| slab.insert(value));
+        let mut in_flight = InFlight::default();
+        for (index, claim) in [a, b, c].into_iter().enumerate() {
+            in_flight.push(Errand::Set { claim }, Instant::ZERO, index as u64 * 10, 10);
+        }
+        assert_eq!(in_flight.reserved(), 6);
+        let begun = |start| start >= 10;
+        assert_eq!(in_flight.withdraw(Errand::Set { claim: a }, begun), None);
+        assert_eq!(
+            in_flight.withdraw(Errand::Set { claim: b }, begun),
+            Some((10, 10))
+        );
+        assert_eq!(
+            in_flight.withdraw(Errand::Set { claim: c }, begun),
+            Some((10, 10))
+        );
+        assert_eq!(in_flight.reserved(), 2);
+        let left: Vec<_> = in_flight.drain(begun).collect();
+        assert_eq!(left, [(Errand::Set { claim: a }, true)]);
+        assert_eq!(in_flight.reserved(), 0);
+    }
+}

@@ -1,0 +1,581 @@
+//! One node: its connection, what it was asked, and what it is owed.
+//!
+//! A node knows bytes and the order of commands. It does not know what a round is: an
+//! [`Errand`] names the claim or round that a command serves, and is handed back with the reply.
+//!
+//! # Guarantees
+//!
+//! * **Order.** All that concerns one key goes over one connection, in the order in which it was
+//!   asked for. Replies are matched by count; a push takes no place; an answer to nothing ends the
+//!   connection.
+//! * **Greeting first.** No lock command is queued before the greeting is done, and what is owed
+//!   from an earlier connection goes before any `SET`.
+//! * **Room for the release.** A `SET` is accepted only while there is room for its release too.
+//!
+//! # Not here
+//!
+//! Time-outs of rounds, the choice of what to send, and sockets. The restart guard will stand
+//! beside the [`handshake`], which reads the identity that it needs.
+
+mod backoff;
+mod command;
+mod debt;
+mod handshake;
+mod in_flight;
+mod outbox;
+mod reply;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use rand::rngs::StdRng;
+
+use crate::config::{Config, NodeConfig};
+use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
+use crate::limits::{
+    IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
+};
+use crate::resp::{Inbox, Limits, Value};
+use crate::slab::Key;
+use crate::time::Instant;
+use crate::timer::TimerKey;
+
+use backoff::Backoff;
+use debt::Debts;
+use handshake::{Credentials, Greeting, Next, Scripts};
+use in_flight::InFlight;
+use outbox::Outbox;
+
+pub(crate) use command::{Dialect, extend, release, set};
+#[cfg(any(test, feature = "embedded"))]
+pub(crate) use command::{EXTEND, RELEASE};
+pub(crate) use handshake::{Identity, Step};
+pub(crate) use in_flight::Errand;
+pub(crate) use reply::{Reply, is_wrong_type, refuses_for_certain, wants_the_text};
+
+/// A connection that was of use for this long is tried again at once when it ends: it was closed
+/// for idleness, or its server was restarted.
+const LASTED: Duration = Duration::from_secs(1);
+
+/// One node of the quorum.
+#[derive(Debug)]
+pub(crate) struct Node {
+    credentials: Credentials,
+    phase: Phase,
+    /// Why it is not ready, as long as it is not.
+    trouble: Trouble,
+    inbox: Inbox,
+    outbox: Outbox,
+    in_flight: InFlight,
+    pub(crate) debts: Debts,
+    /// Rounds whose question waits for the greeting to be done.
+    pub(crate) waiting: VecDeque<Key>,
+    backoff: Backoff,
+    tried_at: Instant,
+    /// Smoothed round trip; `None` before the first answer.
+    round_trip: Option<Duration>,
+    /// Since when answers have been open without a byte.
+    silent_since: Option<Instant>,
+    suspect: bool,
+    /// The node timeout of the latest question.
+    pub(crate) timeout: Duration,
+    /// The timer of the connection: a back-off, or the deadline of connecting and greeting.
+    pub(crate) connection_timer: Option<TimerKey>,
+    pub(crate) silence_timer: Option<TimerKey>,
+    pub(crate) debt_timer: Option<TimerKey>,
+}
+
+/// How one node stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum NodeState {
+    /// It has never been reached; the first connection is under way.
+    New,
+    /// The connection is being opened again, or the greeting is under way.
+    Connecting,
+    /// It votes.
+    Ready,
+    /// It has a connection, and has been silent for so long that it is not asked.
+    Suspect,
+    /// There is no connection; it is tried again after a while.
+    Down(LinkError),
+    /// It can be reached and cannot serve; it is tried again after a while.
+    Unusable(Unusable),
+}
+
+/// Where the connection stands. Each phase owns what is meaningful in it.
+#[derive(Debug)]
+enum Phase {
+    /// No connection; one is tried when the timer fires.
+    Down,
+    /// One was asked for.
+    Connecting,
+    /// It is up, and the server has yet to say who it is.
+    Greeting(Greeting),
+    /// Questions can be asked.
+    Ready(Ready),
+}
+
+#[derive(Debug)]
+struct Ready {
+    identity: Identity,
+    scripts: Scripts,
+    native_release: Option<Dialect>,
+    since: Instant,
+}
+
+/// Why a node cannot be asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Trouble {
+    Link(LinkError),
+    Unusable(Unusable),
+}
+
+impl Trouble {
+    pub(crate) fn outcome(self) -> NodeOutcome {
+        match self {
+            Self::Link(reason) => NodeOutcome::Unreachable(reason),
+            Self::Unusable(reason) => NodeOutcome::Unusable(reason),
+        }
+    }
+}
+
+/// Whether a node can be asked now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Access {
+    /// Yes.
+    Open,
+    /// When its greeting is done.
+    Greeting {
+        /// It has never been reached before.
+        first: bool,
+    },
+    /// No, and this is what becomes of the question.
+    Shut(NodeOutcome),
+}
+
+/// What a node has said.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Heard {
+    /// An answer to a lock command, and how long it took.
+    Answer(Errand, Reply),
+    /// The server lets us in: what is owed goes first, then [`Node::survey`].
+    Greeted,
+    /// The greeting is done.
+    Ready,
+}
+
+impl Node {
+    pub(crate) fn new(config: &Config, node: &NodeConfig) -> Self {
+        Self {
+            credentials: Credentials::new(config, node),
+            phase: Phase::Down,
+            trouble: Trouble::Link(LinkError::NotYet),
+            inbox: Inbox::new(Limits {
+                line_bytes: REPLY_BYTES_MAX,
+                bulk_bytes: REPLY_BYTES_MAX,
+                reply_bytes: REPLY_BYTES_MAX,
+                elements: REPLY_ELEMENTS_MAX,
+                depth: REPLY_DEPTH_MAX,
+            }),
+            outbox: Outbox::default(),
+            in_flight: InFlight::default(),
+            debts: Debts::default(),
+            waiting: VecDeque::new(),
+            backoff: Backoff::default(),
+            tried_at: Instant::ZERO,
+            round_trip: None,
+            silent_since: None,
+            suspect: false,
+            timeout: Duration::ZERO,
+            connection_timer: None,
+            silence_timer: None,
+            debt_timer: None,
+        }
+    }
+
+    // ----- the connection -------------------------------------------------------------------
+
+    /// A connection is being opened.
+    pub(crate) fn connecting(&mut self, now: Instant) {
+        self.tried_at = now;
+        self.phase = Phase::Connecting;
+    }
+
+    /// The connection is up: the first question goes out. `false` if none was being opened.
+    pub(crate) fn connected(&mut self, now: Instant) -> bool {
+        if !matches!(self.phase, Phase::Connecting) {
+            return false;
+        }
+        self.phase = Phase::Greeting(Greeting::default());
+        self.ask(now, Step::Hello);
+        true
+    }
+
+    /// The connection is gone, or could not be opened: forgets what belongs to it, and gives back
+    /// every errand that was not answered, with whether its command may have left.
+    pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Errand, bool)> {
+        let Self {
+            in_flight, outbox, ..
+        } = self;
+        let lost = in_flight.drain(|start| outbox.is_unsent(start)).collect();
+        self.outbox.clear();
+        self.inbox.clear();
+        self.phase = Phase::Down;
+        self.trouble = trouble;
+        self.silent_since = None;
+        self.suspect = false;
+        lost
+    }
+
+    /// How long to wait before the next connection, judged by how the last one did. To be asked
+    /// before [`Node::disconnected`].
+    pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
+        let lasted = matches!(&self.phase, Phase::Ready(ready)
+            if ready.since.saturating_add(LASTED) <= now);
+        if lasted {
+            self.backoff.reset();
+            return Duration::ZERO;
+        }
+        self.backoff.failed(random)
+    }
+
+    /// Whether it is down and was not tried since `before`.
+    pub(crate) fn is_down_since(&self, before: Instant) -> bool {
+        matches!(self.phase, Phase::Down) && self.tried_at <= before
+    }
+
+    /// Whether a connection is open or being opened.
+    pub(crate) fn has_link(&self) -> bool {
+        !matches!(self.phase, Phase::Down)
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready(_))
+    }
+
+    /// Whether bytes of it mean anything: its connection is up.
+    pub(crate) fn hears(&self) -> bool {
+        matches!(self.phase, Phase::Greeting(_) | Phase::Ready(_))
+    }
+
+    /// How it stands, for whoever looks at it from outside.
+    pub(crate) fn state(&self) -> NodeState {
+        match (&self.phase, self.trouble) {
+            (Phase::Ready(_), _) if self.is_suspect() => NodeState::Suspect,
+            (Phase::Ready(_), _) => NodeState::Ready,
+            (_, Trouble::Unusable(reason)) => NodeState::Unusable(reason),
+            (Phase::Down, Trouble::Link(reason)) => NodeState::Down(reason),
+            (_, Trouble::Link(LinkError::NotYet)) => NodeState::New,
+            (_, Trouble::Link(_)) => NodeState::Connecting,
+        }
+    }
+
+    pub(crate) fn trouble(&self) -> Trouble {
+        self.trouble
+    }
+
+    /// What it said of itself, while it is ready.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        match &self.phase {
+            Phase::Ready(ready) => Some(&ready.identity),
+            Phase::Greeting(greeting) => Some(&greeting.identity),
+            Phase::Down | Phase::Connecting => None,
+        }
+    }
+
+    // ----- asking ---------------------------------------------------------------------------
+
+    /// Whether a question of `len` bytes can be asked now, and its release later.
+    pub(crate) fn access(&self, len: usize) -> Access {
+        match (&self.phase, self.trouble) {
+            (Phase::Ready(_), _) if self.is_suspect() || !self.has_room_for_set(len) => {
+                Access::Shut(NodeOutcome::TimedOut)
+            }
+            (Phase::Ready(_), _) => Access::Open,
+            (Phase::Connecting | Phase::Greeting(_), Trouble::Link(reason)) => Access::Greeting {
+                first: reason == LinkError::NotYet,
+            },
+            (Phase::Down | Phase::Connecting | Phase::Greeting(_), trouble) => {
+                Access::Shut(trouble.outcome())
+            }
+        }
+    }
+
+    /// It has been silent for too long, or half of its room is taken by what it has not answered:
+    /// it is not asked, so that the other half is there for the releases of what it may hold.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspect
+            || self.debts.is_due()
+            || self.in_flight.len() >= IN_FLIGHT_MAX / 2
+            || self.outbox.len() >= OUT_BYTES_MAX / 2
+    }
+
+    fn has_room_for_set(&self, len: usize) -> bool {
+        self.in_flight.reserved() + 2 <= IN_FLIGHT_MAX / 2
+            && self.outbox.len() + len <= OUT_BYTES_MAX / 2
+    }
+
+    /// Whether a release of `len` bytes can be sent: the scripts' state is known, and there is
+    /// room.
+    pub(crate) fn has_room_for_release(&self, len: usize) -> bool {
+        self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
+    }
+
+    /// Puts `command` into the out buffer.
+    pub(crate) fn send(&mut self, now: Instant, errand: Errand, command: &[u8]) {
+        let start = self.outbox.push(command);
+        self.in_flight.push(errand, now, start, command.len());
+    }
+
+    /// Takes the command for `errand` out of the out buffer if none of its bytes has left.
+    pub(crate) fn withdraw(&mut self, errand: Errand) -> bool {
+        let Self {
+            in_flight, outbox, ..
+        } = self;
+        if outbox.is_empty() {
+            return false;
+        }
+        let place = in_flight.withdraw(errand, |start| outbox.is_unsent(start));
+        if let Some((start, len)) = place {
+            outbox.withdraw(start, len);
+        }
+        place.is_some()
+    }
+
+    /// How a release is written for this node.
+    pub(crate) fn release_dialect(&self) -> Dialect {
+        match &self.phase {
+            Phase::Ready(ready) => match ready.native_release {
+                Some(native) => native,
+                None if ready.scripts.release => Dialect::Sha1,
+                None => Dialect::Text,
+            },
+            Phase::Down | Phase::Connecting | Phase::Greeting(_) => Dialect::Text,
+        }
+    }
+
+    /// How an extension is written for this node.
+    pub(crate) fn extend_dialect(&self) -> Dialect {
+        match &self.phase {
+            Phase::Ready(ready) if ready.scripts.extend => Dialect::Sha1,
+            Phase::Down | Phase::Connecting | Phase::Greeting(_) | Phase::Ready(_) => Dialect::Text,
+        }
+    }
+
+    /// The node has forgotten the scripts: it is taught them again, and until it has confirmed
+    /// them it gets their text.
+    pub(crate) fn forgot_scripts(&mut self, now: Instant) {
+        let Phase::Ready(ready) = &mut self.phase else {
+            return;
+        };
+        if core::mem::take(&mut ready.scripts) != Scripts::default() {
+            self.ask(now, Step::LoadRelease);
+            self.ask(now, Step::LoadExtend);
+        }
+    }
+
+    /// The node refuses its native way to release: the script is used from now on. `false` if
+    /// that was not what it refused.
+    pub(crate) fn refused_native_release(&mut self) -> bool {
+        match &mut self.phase {
+            Phase::Ready(ready) => ready.native_release.take().is_some(),
+            Phase::Down | Phase::Connecting | Phase::Greeting(_) => false,
+        }
+    }
+
+    /// Whether a nil to a `SET` may be due to a key of our own that is about to go: a release by
+    /// text of the same key is on its way, or waits for another try. `same` tells by the claim.
+    pub(crate) fn is_repairing(&self, same: impl Fn(Key) -> bool) -> bool {
+        self.in_flight.is_repairing(&same) || self.debts.is_deferred(&same)
+    }
+
+    /// Asks one question of the greeting.
+    fn ask(&mut self, now: Instant, step: Step) {
+        let mut command = Vec::new();
+        if self.credentials.ask(&mut command, step) {
+            self.send(now, Errand::Greet(step), &command);
+            if let Phase::Greeting(greeting) = &mut self.phase {
+                greeting.asked();
+            }
+        }
+    }
+
+    /// Asks the last questions of the greeting, behind what is owed.
+    pub(crate) fn survey(&mut self, now: Instant) {
+        const LAST: [Step; 5] = [
+            Step::Server,
+            Step::Replication,
+            Step::Memory,
+            Step::LoadRelease,
+            Step::LoadExtend,
+        ];
+        for step in LAST {
+            self.ask(now, step);
+        }
+        if let Phase::Greeting(greeting) = &mut self.phase {
+            greeting.surveyed();
+        }
+    }
+
+    // ----- listening ------------------------------------------------------------------------
+
+    /// The next thing that the node has said, out of `piece` and what was left over before.
+    /// `None` when all of `piece` was taken.
+    ///
+    /// # Errors
+    ///
+    /// Why the connection has to be given up.
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        piece: &mut &[u8],
+    ) -> Result<Option<Heard>, Trouble> {
+        self.silent_since = None;
+        self.suspect = false;
+        loop {
+            let greeting = matches!(self.phase, Phase::Greeting(_));
+            let value = match self.inbox.next(piece) {
+                Ok(Some(frame)) => frame.value,
+                Ok(None) => return Ok(None),
+                Err(_) if greeting => return Err(Trouble::Unusable(Unusable::NotRedis)),
+                Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
+            };
+            if matches!(value, Value::Push(_)) {
+                continue; // Nothing that we ask for is pushed yet, and a push takes no place.
+            }
+            let Some(sent) = self.in_flight.pop() else {
+                return Err(unasked(value));
+            };
+            smooth(&mut self.round_trip, now.saturating_since(sent.at));
+            let next = match (sent.errand, &mut self.phase) {
+                (Errand::Greet(step), Phase::Greeting(greeting)) => {
+                    greeting.answer(step, value).map_err(Trouble::Unusable)?
+                }
+                (Errand::Greet(step), Phase::Ready(ready)) => {
+                    ready.scripts.loaded(step, value);
+                    Next::Wait
+                }
+                (errand, _) => return Ok(Some(Heard::Answer(errand, Reply::of(value)))),
+            };
+            if let Some(heard) = self.greeted(now, next) {
+                return Ok(Some(heard));
+            }
+        }
+    }
+
+    /// Goes on with the greeting after one of its answers.
+    fn greeted(&mut self, now: Instant, next: Next) -> Option<Heard> {
+        match next {
+            Next::Wait => self.finish_greeting(now),
+            Next::Fallback => {
+                self.ask(now, Step::Auth);
+                self.ask(now, Step::SetName);
+                self.ask(now, Step::Select);
+                Some(Heard::Greeted)
+            }
+            Next::Survey => {
+                self.ask(now, Step::Select);
+                Some(Heard::Greeted)
+            }
+        }
+    }
+
+    fn finish_greeting(&mut self, now: Instant) -> Option<Heard> {
+        let Phase::Greeting(greeting) = &mut self.phase else {
+            return None;
+        };
+        if !greeting.is_done() {
+            return None;
+        }
+        let identity = core::mem::take(&mut greeting.identity);
+        self.phase = Phase::Ready(Ready {
+            scripts: greeting.scripts,
+            native_release: identity.native_release(),
+            identity,
+            since: now,
+        });
+        Some(Heard::Ready)
+    }
+
+    // ----- silence --------------------------------------------------------------------------
+
+    /// One turn has read all that there was: if answers are still open, the silence begins here.
+    /// The instant since which it lasts, if it does.
+    pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
+        if self.in_flight.is_empty() {
+            self.silent_since = None;
+        } else if self.silent_since.is_none() {
+            self.silent_since = Some(now);
+        }
+        self.silent_since
+    }
+
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
+        self.silent_since
+    }
+
+    /// How long a node may be silent before it is suspect.
+    pub(crate) fn patience(&self) -> Duration {
+        self.timeout
+            .saturating_mul(4)
+            .max(Duration::from_millis(100))
+    }
+
+    pub(crate) fn suspect(&mut self) {
+        self.suspect = true;
+    }
+
+    /// Smoothed round trip, if it has ever answered.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
+    }
+
+    // ----- writing --------------------------------------------------------------------------
+
+    pub(crate) fn offer(&self) -> Option<&[u8]> {
+        match self.phase {
+            Phase::Greeting(_) | Phase::Ready(_) => self.outbox.offer(),
+            Phase::Down | Phase::Connecting => None,
+        }
+    }
+
+    pub(crate) fn transmitted(&mut self, len: usize) {
+        self.outbox.transmitted(len);
+    }
+
+    pub(crate) fn unblock(&mut self) {
+        self.outbox.unblock();
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    pub(crate) fn unsent(&self) -> usize {
+        self.outbox.len()
+    }
+}
+
+/// An answer to nothing. Some servers say why they hang up before they were asked anything.
+fn unasked(value: Value<'_>) -> Trouble {
+    let Some(line) = value.as_error() else {
+        return Trouble::Link(LinkError::Protocol);
+    };
+    match ServerError::from_line(line).code() {
+        "DENIED" => Trouble::Unusable(Unusable::Protected),
+        "ERR" if line.starts_with(b"ERR max number of clients") => {
+            Trouble::Unusable(Unusable::TooManyClients)
+        }
+        _ => Trouble::Link(LinkError::Protocol),
+    }
+}
+
+/// Takes a round trip into the average, an eighth each, as TCP does (RFC 6298).
+fn smooth(average: &mut Option<Duration>, sample: Duration) {
+    *average = Some(match *average {
+        None => sample,
+        Some(average) => (average.saturating_mul(7).saturating_add(sample)) / 8,
+    });
+}

@@ -1,0 +1,140 @@
+//! The bytes that wait to be written to one node.
+//!
+//! A position is counted from the first byte of the connection, so it stays true while bytes
+//! leave at the front. What the operating system took can not be called back; what it has not
+//! begun to take can be withdrawn.
+
+use alloc::vec::Vec;
+
+/// How many bytes may have left before the rest is moved to the front.
+const COMPACT_BYTES: usize = 64 << 10;
+
+/// An emptied buffer larger than this is given back to the allocator.
+const KEPT_BYTES: usize = 256 << 10;
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    bytes: Vec<u8>,
+    /// How many of `bytes` have left.
+    sent: usize,
+    /// The position of the first byte of `bytes`.
+    base: u64,
+    /// The last write was cut short; nothing is offered until the socket is writable.
+    blocked: bool,
+}
+
+impl Outbox {
+    /// Queues `command`; the position at which it starts.
+    pub(crate) fn push(&mut self, command: &[u8]) -> u64 {
+        let start = self.end();
+        self.bytes.extend_from_slice(command);
+        start
+    }
+
+    /// What to write now, if anything may be written.
+    pub(crate) fn offer(&self) -> Option<&[u8]> {
+        (!self.blocked && !self.is_empty()).then(|| &self.bytes[self.sent..])
+    }
+
+    /// The first `len` of the bytes offered were taken.
+    pub(crate) fn transmitted(&mut self, len: usize) {
+        let offered = self.len();
+        assert!(len <= offered, "no more can be sent than was offered");
+        self.blocked = len < offered;
+        self.sent += len;
+        if self.is_empty() {
+            self.base += self.bytes.len() as u64;
+            self.sent = 0;
+            self.bytes.clear();
+            if self.bytes.capacity() > KEPT_BYTES {
+                self.bytes = Vec::new();
+            }
+        } else if self.sent >= COMPACT_BYTES {
+            self.base += self.sent as u64;
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+
+    /// The socket can be written to again.
+    pub(crate) fn unblock(&mut self) {
+        self.blocked = false;
+    }
+
+    /// Whether none of the bytes from `start` on has left.
+    pub(crate) fn is_unsent(&self, start: u64) -> bool {
+        self.base + self.sent as u64 <= start
+    }
+
+    /// Takes the `len` bytes at `start` out again, of which none has left.
+    pub(crate) fn withdraw(&mut self, start: u64, len: usize) {
+        assert!(self.is_unsent(start), "what has left cannot be withdrawn");
+        let from = (start - self.base) as usize;
+        self.bytes.drain(from..from + len);
+    }
+
+    /// How many bytes wait.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets everything: the connection is gone. Its memory is kept.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        (self.sent, self.base, self.blocked) = (0, 0, false);
+    }
+
+    /// The position behind the last byte.
+    fn end(&self) -> u64 {
+        self.base + self.bytes.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_write_blocks_until_the_socket_is_writable() {
+        let mut outbox = Outbox::default();
+        assert_eq!(outbox.push(b"first"), 0);
+        assert_eq!(outbox.push(b"second"), 5);
+        outbox.transmitted(3);
+        assert_eq!(outbox.offer(), None);
+        outbox.unblock();
+        assert_eq!(outbox.offer(), Some(&b"stsecond"[..]));
+        outbox.transmitted(8);
+        assert_eq!(outbox.offer(), None);
+        assert_eq!(outbox.push(b"x"), 11);
+    }
+
+    #[test]
+    fn only_what_has_not_begun_to_leave_is_withdrawn() {
+        let mut outbox = Outbox::default();
+        let starts = [&b"aaaa"[..], b"bb", b"cc"].map(|command| outbox.push(command));
+        outbox.transmitted(5);
+        assert_eq!(
+            starts.map(|start| outbox.is_unsent(start)),
+            [false, false, true]
+        );
+        outbox.withdraw(starts[2], 2);
+        outbox.unblock();
+        assert_eq!(outbox.offer(), Some(&b"b"[..]));
+    }
+
+    #[test]
+    fn positions_stay_true_while_the_front_is_given_back() {
+        let mut outbox = Outbox::default();
+        outbox.push(&[b'a'; COMPACT_BYTES + 10]);
+        let start = outbox.push(b"tail");
+        outbox.transmitted(COMPACT_BYTES + 1);
+        assert!(outbox.is_unsent(start));
+        outbox.withdraw(start, 4);
+        outbox.unblock();
+        assert_eq!(outbox.offer(), Some(&b"aaaaaaaaa"[..]));
+    }
+}

@@ -1,0 +1,149 @@
+//! A lock that is held, as a value.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::Majority;
+use crate::resource::{Entry, Token};
+use crate::time::Instant;
+
+/// Names a held lock towards the engine that granted or adopted it.
+///
+/// Unique in the process's lifetime of that engine; compared, never computed with.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LockId {
+    pub(crate) engine: u64,
+    pub(crate) claim: u64,
+}
+
+/// A lock: its resource, its token, and until when it may be trusted.
+///
+/// It is a plain value: dropping it releases nothing, and the keys end with their ttl. Give it to
+/// `unlock` to release it, or let a `LockGuard` do so.
+///
+/// A lock comes into being by a proof of majority, and its validity only ever grows by another
+/// one. It owns its name and token in one buffer, which releasing gives back to the engine's pool.
+#[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
+pub struct Lock {
+    entry: Entry,
+    id: LockId,
+    valid_until: Instant,
+    extensions_left: u32,
+}
+
+impl LockId {
+    /// Of a lock that is in no engine's care.
+    pub(crate) const NONE: Self = Self {
+        engine: 0,
+        claim: 0,
+    };
+}
+
+impl Lock {
+    /// The lock that `majority` granted.
+    pub(crate) fn granted(
+        _majority: &Majority,
+        entry: Entry,
+        id: LockId,
+        valid_until: Instant,
+        extensions_left: u32,
+    ) -> Self {
+        Self {
+            entry,
+            id,
+            valid_until,
+            extensions_left,
+        }
+    }
+
+    /// A lock that was granted elsewhere, until then at most. It is given an id when adopted.
+    pub(crate) fn transferred(entry: Entry, valid_until: Instant) -> Self {
+        Self {
+            entry,
+            id: LockId::NONE,
+            valid_until,
+            extensions_left: u32::MAX,
+        }
+    }
+
+    /// Its resource, the Redis key: 1 to 1024 bytes of any value.
+    #[must_use]
+    pub fn resource(&self) -> &[u8] {
+        self.entry.resource()
+    }
+
+    /// Its token, what the key holds on the nodes.
+    #[must_use]
+    pub fn token(&self) -> Token<'_> {
+        self.entry.token()
+    }
+
+    /// The name by which its engine knows it, and by which it is told when it is lost.
+    #[must_use]
+    pub fn id(&self) -> LockId {
+        self.id
+    }
+
+    /// From this instant on, by the clock of the engine, the lock must not be trusted.
+    #[must_use]
+    pub fn valid_until(&self) -> Instant {
+        self.valid_until
+    }
+
+    /// Whether it may be trusted at `now`. To the nanosecond: at [`Lock::valid_until`] it may not.
+    #[must_use]
+    pub fn is_valid_at(&self, now: Instant) -> bool {
+        now < self.valid_until
+    }
+
+    /// How long it may be trusted from `now` on.
+    #[must_use]
+    pub fn validity_at(&self, now: Instant) -> Duration {
+        self.valid_until.saturating_since(now)
+    }
+
+    /// How many more extensions it was granted.
+    #[must_use]
+    pub fn extensions_left(&self) -> u32 {
+        self.extensions_left
+    }
+
+    /// A majority extended it: its validity ends at the later of the two ends.
+    pub(crate) fn extended(&mut self, _majority: &Majority, valid_until: Instant) {
+        self.valid_until = self.valid_until.max(valid_until);
+        self.extensions_left = match self.extensions_left {
+            u32::MAX => u32::MAX,
+            limited => limited.saturating_sub(1),
+        };
+    }
+
+    /// A majority said it is gone.
+    pub(crate) fn lost(&mut self, now: Instant) {
+        self.valid_until = self.valid_until.min(now);
+    }
+
+    pub(crate) fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    pub(crate) fn into_entry(self) -> Entry {
+        self.entry
+    }
+
+    pub(crate) fn set_id(&mut self, id: LockId) {
+        self.id = id;
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock")
+            .field(
+                "resource",
+                &format_args!("\"{}\"", self.resource().escape_ascii()),
+            )
+            .field("token", &self.token())
+            .field("valid_until", &self.valid_until)
+            .finish_non_exhaustive()
+    }
+}

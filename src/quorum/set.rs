@@ -1,0 +1,94 @@
+//! A set of nodes: one bit each.
+
+use crate::limits::NODES_MAX;
+
+/// A set of nodes, by their place in the configuration. Four bytes, no allocation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct NodeSet(u32);
+
+impl NodeSet {
+    /// No node.
+    pub const EMPTY: Self = Self(0);
+
+    /// The first `nodes` nodes; at most [`NODES_MAX`].
+    #[must_use]
+    pub const fn first(nodes: usize) -> Self {
+        assert!(nodes <= NODES_MAX);
+        Self((1 << nodes) - 1)
+    }
+
+    /// How many nodes are in the set.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Whether no node is in the set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `node` is in the set.
+    #[must_use]
+    pub const fn contains(self, node: usize) -> bool {
+        node < NODES_MAX && self.0 & (1 << node) != 0
+    }
+
+    /// Puts `node` in; whether it was new.
+    pub fn insert(&mut self, node: usize) -> bool {
+        assert!(node < NODES_MAX);
+        let new = !self.contains(node);
+        self.0 |= 1 << node;
+        new
+    }
+
+    /// Takes `node` out; whether it was in.
+    pub fn remove(&mut self, node: usize) -> bool {
+        assert!(node < NODES_MAX);
+        let old = self.contains(node);
+        self.0 &= !(1 << node);
+        old
+    }
+
+    /// The nodes in either set.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The nodes in this set and not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The nodes of the set in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        let mut rest = self.0;
+        core::iter::from_fn(move || {
+            let next = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(next)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn it_is_a_set() {
+        let mut set = NodeSet::EMPTY;
+        assert!(set.insert(30) && set.insert(0) && !set.insert(0));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 30]);
+        assert!(set.remove(30) && !set.remove(30) && !set.contains(30) && !set.contains(99));
+        assert_eq!(
+            NodeSet::first(3).without(set).iter().collect::<Vec<_>>(),
+            [1, 2]
+        );
+        assert_eq!(NodeSet::first(31).len(), 31);
+    }
+}

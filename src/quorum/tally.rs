@@ -1,0 +1,510 @@
+//! Counts the answers of one round and tells when its outcome is certain.
+//!
+//! # Guarantees
+//!
+//! * **One vote a node.** The first answer of a node stands; only its loss can take it back, and
+//!   only before the verdict.
+//! * **Early certainty.** A verdict is given with the answer that makes it inevitable, and never
+//!   before: no answer that is still open could change it.
+//! * **Of the configured.** The quorum is `N / 2 + 1` of all configured nodes, however many are
+//!   connected.
+
+use super::NodeSet;
+use crate::limits::NODES_MAX;
+
+/// How many of `nodes` masters are a majority: `nodes / 2 + 1`, more than half also when `nodes`
+/// is even.
+#[must_use]
+pub const fn quorum_of(nodes: usize) -> usize {
+    nodes / 2 + 1
+}
+
+/// What one node's answer means for the count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "a vote is yes, no, or none; there is no fourth"
+)]
+pub enum Vote {
+    /// Yes: locked, extended, deleted.
+    Yes,
+    /// No: held by another, or not there.
+    No,
+    /// No vote: an error, a lost connection, silence.
+    Mute,
+}
+
+mod proof {
+    use super::NodeSet;
+
+    /// Proof that a majority of the configured nodes said yes.
+    ///
+    /// Its one constructor is private to the tally, and a [`Lock`](crate::Lock) cannot be granted
+    /// without one.
+    #[derive(Debug, Eq, PartialEq)]
+    pub struct Majority {
+        nodes: NodeSet,
+    }
+
+    impl Majority {
+        pub(super) fn counted(nodes: NodeSet, quorum: usize) -> Self {
+            assert!(
+                quorum <= nodes.len(),
+                "a majority has at least a quorum of votes"
+            );
+            Self { nodes }
+        }
+
+        /// The nodes that said yes.
+        #[must_use]
+        pub const fn nodes(&self) -> NodeSet {
+            self.nodes
+        }
+    }
+}
+
+pub use proof::Majority;
+
+/// The certain outcome of an attempt to take a lock.
+#[derive(Debug, Eq, PartialEq)]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "every caller has to meet each outcome"
+)]
+pub enum Acquisition {
+    /// A majority granted it.
+    Granted(Majority),
+    /// A majority is out of reach because of nodes on which another holds it.
+    Held,
+    /// A majority is out of reach because too few nodes can vote.
+    NoQuorum,
+}
+
+/// The certain outcome of an extension.
+#[derive(Debug, Eq, PartialEq)]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "every caller has to meet each outcome"
+)]
+pub enum Extending {
+    /// A majority extended it.
+    Extended(Majority),
+    /// A majority says that the key is missing or another's.
+    Lost,
+    /// Neither can be reached any more: too few nodes answered.
+    Unconfirmed,
+}
+
+/// The certain outcome of a release.
+#[derive(Debug, Eq, PartialEq)]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "every caller has to meet each outcome"
+)]
+pub enum Releasing {
+    /// The lock was held until now, and is given back.
+    Released,
+    /// A majority no longer had it.
+    NotHeld,
+    /// Too few nodes answered.
+    Unconfirmed,
+}
+
+/// The count of one round.
+///
+/// ```
+/// use shearline::quorum::{Acquisition, Tally, Vote};
+///
+/// let mut tally = Tally::new(5);
+/// tally.record(0, Vote::Yes);
+/// tally.record(3, Vote::Mute);
+/// tally.record(4, Vote::Yes);
+/// assert_eq!(tally.acquisition(), None);
+/// tally.record(1, Vote::Yes);
+/// assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_)))); // node 2 is not awaited
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Tally {
+    nodes: u8,
+    yes: NodeSet,
+    no: NodeSet,
+    mute: NodeSet,
+}
+
+impl Tally {
+    /// A count over `nodes` configured nodes, 1 to [`NODES_MAX`]; none has answered.
+    ///
+    /// # Panics
+    ///
+    /// If `nodes` is out of that range, which a `Config` rules out.
+    #[must_use]
+    pub fn new(nodes: usize) -> Self {
+        assert!(
+            (1..=NODES_MAX).contains(&nodes),
+            "a quorum has 1 to {NODES_MAX} nodes"
+        );
+        Self {
+            nodes: nodes as u8,
+            yes: NodeSet::EMPTY,
+            no: NodeSet::EMPTY,
+            mute: NodeSet::EMPTY,
+        }
+    }
+
+    /// Records the answer of one node. The first one stands: whether this was it.
+    pub fn record(&mut self, node: usize, vote: Vote) -> bool {
+        assert!(
+            node < usize::from(self.nodes),
+            "node {node} is not of this quorum"
+        );
+        if !self.open().contains(node) {
+            return false;
+        }
+        match vote {
+            Vote::Yes => self.yes.insert(node),
+            Vote::No => self.no.insert(node),
+            Vote::Mute => self.mute.insert(node),
+        }
+    }
+
+    /// Takes back the yes of a node whose connection was lost before the verdict.
+    pub fn withdraw(&mut self, node: usize) -> bool {
+        self.yes.remove(node) && self.mute.insert(node)
+    }
+
+    /// Counts `node` as open again: its answer was none (a refusal that our own key caused).
+    pub fn reopen(&mut self, node: usize) {
+        let _ = self.yes.remove(node) || self.no.remove(node) || self.mute.remove(node);
+    }
+
+    /// The nodes that have not answered.
+    #[must_use]
+    pub fn open(&self) -> NodeSet {
+        let answered = self.yes.union(self.no).union(self.mute);
+        NodeSet::first(usize::from(self.nodes)).without(answered)
+    }
+
+    /// The nodes that said yes.
+    #[must_use]
+    pub fn yes(&self) -> NodeSet {
+        self.yes
+    }
+
+    /// How many votes are a majority.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        quorum_of(usize::from(self.nodes))
+    }
+
+    /// The outcome of an attempt to take the lock, as soon as it is certain.
+    ///
+    /// It is [`Acquisition::NoQuorum`] if the nodes without a vote alone put a majority out of
+    /// reach, and [`Acquisition::Held`] if it took a no.
+    #[must_use]
+    pub fn acquisition(&self) -> Option<Acquisition> {
+        let quorum = self.quorum();
+        if quorum <= self.yes.len() {
+            Some(Acquisition::Granted(Majority::counted(self.yes, quorum)))
+        } else if quorum <= self.reachable(self.yes) {
+            None
+        } else if self.can_vote() < quorum {
+            Some(Acquisition::NoQuorum)
+        } else {
+            Some(Acquisition::Held)
+        }
+    }
+
+    /// The outcome of an extension, as soon as it is certain.
+    #[must_use]
+    pub fn extension(&self) -> Option<Extending> {
+        let quorum = self.quorum();
+        if quorum <= self.yes.len() {
+            Some(Extending::Extended(Majority::counted(self.yes, quorum)))
+        } else if quorum <= self.no.len() {
+            Some(Extending::Lost)
+        } else if self.reachable(self.yes).max(self.reachable(self.no)) < quorum {
+            Some(Extending::Unconfirmed)
+        } else {
+            None
+        }
+    }
+
+    /// The outcome of a release, as soon as it is certain; `valid` is whether the lock's validity
+    /// had not run out when the release was called.
+    ///
+    /// A majority of yes or no decides. Between them, a majority that answered at all stands for
+    /// what the clock says: a lock still valid was held until now, one that was not cannot be
+    /// shown to have been.
+    #[must_use]
+    pub fn release(&self, valid: bool) -> Option<Releasing> {
+        let quorum = self.quorum();
+        let answered = self.yes.len() + self.no.len();
+        if quorum <= self.yes.len() {
+            Some(Releasing::Released)
+        } else if quorum <= self.no.len() {
+            Some(Releasing::NotHeld)
+        } else if self.can_vote() < quorum {
+            Some(Releasing::Unconfirmed)
+        } else if answered < quorum {
+            None
+        } else if valid {
+            (self.reachable(self.no) < quorum).then_some(Releasing::Released)
+        } else {
+            (self.reachable(self.yes) < quorum).then_some(Releasing::NotHeld)
+        }
+    }
+
+    /// How many would say the same as `side` if every open answer did.
+    fn reachable(&self, side: NodeSet) -> usize {
+        side.len() + self.open().len()
+    }
+
+    /// How many nodes voted or still may.
+    fn can_vote(&self) -> usize {
+        usize::from(self.nodes) - self.mute.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// `+` yes, `-` no, `?` mute, one per node in order; the nodes after them are open.
+    fn tally(nodes: usize, answers: &str) -> Tally {
+        let mut tally = Tally::new(nodes);
+        for (node, answer) in answers.chars().enumerate() {
+            let vote = match answer {
+                '+' => Vote::Yes,
+                '-' => Vote::No,
+                _ => Vote::Mute,
+            };
+            assert!(tally.record(node, vote));
+        }
+        tally
+    }
+
+    fn name<T: core::fmt::Debug>(verdict: Option<T>) -> alloc::string::String {
+        let text = verdict.map_or_else(|| "open".into(), |verdict| alloc::format!("{verdict:?}"));
+        text.split('(').next().unwrap_or_default().into()
+    }
+
+    #[test]
+    fn the_majority_decides_an_acquisition() {
+        for (nodes, answers, verdict) in [
+            (1, "", "open"),
+            (1, "+", "Granted"),
+            (1, "-", "Held"),
+            (1, "?", "NoQuorum"),
+            (2, "+", "open"),
+            (2, "+-", "Held"), // half against half settles at once
+            (2, "+?", "NoQuorum"),
+            (4, "++--", "Held"),
+            (5, "++", "open"),
+            (5, "+++", "Granted"),
+            (5, "-+?+", "open"),
+            (5, "-+?++", "Granted"),
+            (5, "---", "Held"),
+            (5, "-?-", "Held"),
+            (5, "??-", "Held"),
+            (5, "???", "NoQuorum"),
+            (5, "-???", "NoQuorum"),
+        ] {
+            assert_eq!(
+                name(tally(nodes, answers).acquisition()),
+                verdict,
+                "{nodes} {answers}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_majority_of_no_loses_an_extension_and_silence_does_not() {
+        for (nodes, answers, verdict) in [
+            (3, "++", "Extended"),
+            (3, "--", "Lost"),
+            (3, "+-", "open"),
+            (3, "+-?", "Unconfirmed"),
+            (3, "??", "Unconfirmed"),
+            (3, "?-", "open"), // the third decides between lost and unconfirmed
+            (3, "?--", "Lost"),
+            (2, "+-", "Unconfirmed"),
+            (5, "--?+", "open"),
+        ] {
+            assert_eq!(
+                name(tally(nodes, answers).extension()),
+                verdict,
+                "{nodes} {answers}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_release_between_the_majorities_follows_the_clock() {
+        for (nodes, answers, valid, expired) in [
+            (3, "++", "Released", "Released"),
+            (3, "--", "NotHeld", "NotHeld"),
+            (3, "??", "Unconfirmed", "Unconfirmed"),
+            (3, "+-", "open", "open"),
+            (3, "+-?", "Released", "NotHeld"),
+            (3, "?+", "open", "open"),
+            (5, "++-", "open", "open"),
+            (5, "++-?", "Released", "open"),
+            (5, "--+?", "open", "NotHeld"),
+            (5, "++-??", "Released", "NotHeld"),
+        ] {
+            let tally = tally(nodes, answers);
+            assert_eq!(name(tally.release(true)), valid, "{nodes} {answers} valid");
+            assert_eq!(
+                name(tally.release(false)),
+                expired,
+                "{nodes} {answers} expired"
+            );
+        }
+    }
+
+    #[test]
+    fn the_first_answer_stands_and_a_lost_grant_is_withdrawn() {
+        let mut tally = tally(3, "+");
+        assert!(!tally.record(0, Vote::No));
+        assert_eq!(tally.yes().len(), 1);
+        assert!(tally.withdraw(0) && !tally.withdraw(0) && !tally.record(0, Vote::Yes));
+        assert!(tally.record(1, Vote::Yes) && tally.record(2, Vote::Yes));
+        assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_))));
+    }
+
+    /// The verdicts of every final count of `nodes`, by their definition.
+    fn definition(yes: usize, no: usize, mute: usize) -> [&'static str; 4] {
+        let quorum = quorum_of(yes + no + mute);
+        let answered = yes + no;
+        let pick = |yes_name, no_name, between| match (yes >= quorum, no >= quorum) {
+            (true, _) => yes_name,
+            (_, true) => no_name,
+            _ => between,
+        };
+        let unknown = answered < quorum;
+        let held = if unknown { "NoQuorum" } else { "Held" };
+        [
+            if yes >= quorum { "Granted" } else { held },
+            pick("Extended", "Lost", "Unconfirmed"),
+            pick(
+                "Released",
+                "NotHeld",
+                if unknown { "Unconfirmed" } else { "Released" },
+            ),
+            pick(
+                "Released",
+                "NotHeld",
+                if unknown { "Unconfirmed" } else { "NotHeld" },
+            ),
+        ]
+    }
+
+    /// All 3^N answers of 1 to 7 nodes, in every order that can matter (a verdict depends on the
+    /// counts alone, so every order of a multiset is walked by its prefixes): a verdict, once
+    /// given, is that of every possible continuation, and it is given as soon as that is so.
+    #[test]
+    fn every_pattern_of_up_to_seven_nodes() {
+        for nodes in 1..=7_usize {
+            for (yes, no, mute) in counts(nodes) {
+                let tally = counted(nodes, yes, no, mute);
+                let open = nodes - yes - no - mute;
+                let finals: Vec<_> = counts(open)
+                    .filter(|(y, n, m)| y + n + m == open)
+                    .map(|(y, n, m)| definition(yes + y, no + n, mute + m))
+                    .collect();
+                let verdicts = [
+                    name(tally.acquisition()),
+                    name(tally.extension()),
+                    name(tally.release(true)),
+                    name(tally.release(false)),
+                ];
+                for (which, verdict) in verdicts.iter().enumerate() {
+                    let mut ends: Vec<_> = finals.iter().map(|names| names[which]).collect();
+                    if which == 0 {
+                        check_acquisition(verdict, &mut ends, (nodes, yes, mute));
+                        continue;
+                    }
+                    ends.dedup();
+                    ends.sort_unstable();
+                    ends.dedup();
+                    let certain = if let [only] = ends[..] { only } else { "open" };
+                    assert_eq!(verdict, certain, "{nodes}: {yes} yes, {no} no, {mute} mute");
+                }
+            }
+        }
+    }
+
+    /// An acquisition is refused as soon as it cannot be granted, before it is known which of the
+    /// two refusals the open answers would have made of it.
+    fn check_acquisition(
+        verdict: &str,
+        ends: &mut Vec<&'static str>,
+        (nodes, _, mute): (usize, usize, usize),
+    ) {
+        ends.sort_unstable();
+        ends.dedup();
+        let certain = match ends[..] {
+            ["Granted"] => "Granted",
+            _ if ends.contains(&"Granted") => "open",
+            _ if nodes - mute < quorum_of(nodes) => "NoQuorum",
+            _ => "Held",
+        };
+        assert_eq!(verdict, certain);
+    }
+
+    fn counts(nodes: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+        (0..=nodes).flat_map(move |yes| {
+            (0..=nodes - yes)
+                .flat_map(move |no| (0..=nodes - yes - no).map(move |mute| (yes, no, mute)))
+        })
+    }
+
+    fn counted(nodes: usize, yes: usize, no: usize, mute: usize) -> Tally {
+        let answers: alloc::string::String =
+            ["+".repeat(yes), "-".repeat(no), "?".repeat(mute)].concat();
+        tally(nodes, &answers)
+    }
+
+    /// The counts above stand for every order: the verdict sequence of each permutation of the
+    /// answers of up to five nodes has one verdict at most, and it never changes.
+    #[test]
+    fn no_order_changes_a_verdict() {
+        for nodes in 1..=5_usize {
+            for pattern in 0..3_usize.pow(nodes as u32) {
+                let votes: Vec<_> = (0..nodes as u32)
+                    .map(|node| pattern / 3_usize.pow(node) % 3)
+                    .map(|digit| [Vote::Yes, Vote::No, Vote::Mute][digit])
+                    .collect();
+                permute(&mut (0..nodes).collect(), 0, &mut |order| {
+                    follow(&votes, order)
+                });
+            }
+        }
+    }
+
+    fn follow(votes: &[Vote], order: &[usize]) {
+        let mut tally = Tally::new(votes.len());
+        let mut verdict = "open".into();
+        for &node in order {
+            assert!(tally.record(node, votes[node]));
+            let next = name(tally.acquisition());
+            // Held may turn out to have been NoQuorum as well; granted and refused never swap.
+            assert!(verdict == "open" || (verdict == "Granted") == (next == "Granted"));
+            verdict = next;
+        }
+        let yes = votes.iter().filter(|vote| **vote == Vote::Yes).count();
+        assert_eq!(verdict == "Granted", quorum_of(votes.len()) <= yes);
+    }
+
+    fn permute(order: &mut Vec<usize>, at: usize, visit: &mut impl FnMut(&[usize])) {
+        if at == order.len() {
+            return visit(order);
+        }
+        for other in at..order.len() {
+            order.swap(at, other);
+            permute(order, at + 1, visit);
+            order.swap(at, other);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Where a timer waits: the arithmetic of levels and slots, and the bitmaps over them.
+//!
+//! A tick is read as a number in base sixty-four, least digit first, one digit per level. A timer
+//! waits on the level of the highest digit in which its tick and the tick that the wheel stands at
+//! differ, in the slot that this digit of its tick names. Nothing else enters: **the place of a
+//! timer follows from the two ticks alone**, which is what keeps timers of one tick in order (see
+//! [`super::wheel`]).
+//!
+//! Six digits reach 2^36 ticks. Beyond, timers wait on the top level too, in the slot that their
+//! sixth digit names; that slot comes round every 2^36 ticks, and timers of a later round stay.
+//!
+//! # Not here
+//!
+//! The timers. This file knows numbers only.
+
+#![warn(clippy::arithmetic_side_effects)]
+
+use crate::time::Instant;
+
+/// Levels of the wheel.
+pub(super) const LEVELS: usize = 6;
+
+/// Slots of a level: as many as a bitmap in one register has bits.
+pub(super) const SLOTS: usize = 64;
+
+/// Bits of a tick that one level reads.
+const DIGIT_BITS: u32 = SLOTS.trailing_zeros();
+
+const DIGIT_MASK: u64 = SLOTS as u64 - 1;
+
+const TOP: usize = LEVELS - 1;
+
+// The start of a slot, at most one round of the top level after any tick, must be a number.
+const _: () = assert!(
+    Instant::MAX
+        .tick_ceil()
+        .checked_add(1 << (DIGIT_BITS * 6))
+        .is_some()
+);
+const _: () = assert!(SLOTS == u64::BITS as usize && LEVELS == 6);
+
+/// One slot of one level.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Place {
+    pub(super) level: usize,
+    pub(super) slot: usize,
+}
+
+impl Place {
+    /// Where a timer for `tick` waits while the wheel stands at `now`, which is not later.
+    pub(super) const fn of(tick: u64, now: u64) -> Self {
+        debug_assert!(now <= tick);
+        // The mask makes the difference at least one digit long; level 0 takes equal ticks too.
+        let highest = ((tick ^ now) | DIGIT_MASK).ilog2();
+        let level = (highest / DIGIT_BITS) as usize;
+        let level = if level > TOP { TOP } else { level };
+        Self {
+            level,
+            slot: digit(tick, level) as usize,
+        }
+    }
+}
+
+/// The digit of `tick` that `level` reads.
+const fn digit(tick: u64, level: usize) -> u32 {
+    (tick >> shift(level) & DIGIT_MASK) as u32
+}
+
+/// A slot of `level` is two to this many ticks wide.
+const fn shift(level: usize) -> u32 {
+    DIGIT_BITS.saturating_mul(level as u32)
+}
+
+/// Which slots hold a timer: one bit each, one word per level, together one cache line.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Occupancy([u64; LEVELS]);
+
+impl Occupancy {
+    /// Marks `place` as holding a timer.
+    pub(super) const fn set(&mut self, place: Place) {
+        self.0[place.level] |= 1 << place.slot;
+    }
+
+    /// Marks `place` as empty.
+    pub(super) const fn clear(&mut self, place: Place) {
+        self.0[place.level] &= !(1 << place.slot);
+    }
+
+    /// The occupied slot that comes first after `now`, and the tick at which it begins.
+    ///
+    /// A timer on a level is sooner than all on the levels above, so the lowest level that holds
+    /// any decides: a step per level, and none per slot.
+    pub(super) fn first(&self, now: u64) -> Option<(Place, u64)> {
+        let level = self.0.iter().position(|slots| *slots != 0)?;
+        let (slot, start) = first_on(level, self.0[level], now);
+        Some((Place { level, slot }, start))
+    }
+}
+
+/// The first of the `occupied` slots of `level` after `now`, and the tick at which it begins.
+const fn first_on(level: usize, occupied: u64, now: u64) -> (usize, u64) {
+    // On level 0 the slot of `now` is what is due at this tick. On the levels above, the slot that
+    // `now` is in was emptied when it was entered: what it holds is for the next round.
+    let nearest = if level == 0 { 0 } else { 1 };
+    let from = digit(now, level).wrapping_add(nearest);
+    let ahead = occupied.rotate_right(from).trailing_zeros();
+    let slot = from.wrapping_add(ahead) as u64 & DIGIT_MASK;
+    let steps = ahead.wrapping_add(nearest) as u64;
+    let start = (now >> shift(level)).wrapping_add(steps) << shift(level);
+    (slot as usize, start)
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "an overflow fails the test, as it should"
+)]
+mod tests {
+    use super::*;
+
+    /// Width of a slot of `level`, in ticks.
+    fn width(level: usize) -> u64 {
+        1 << (6 * level)
+    }
+
+    fn place(level: usize, slot: usize) -> Place {
+        Place { level, slot }
+    }
+
+    #[test]
+    fn each_level_begins_where_the_one_below_ends() {
+        // From tick 0: the last tick inside a level, and the first one outside.
+        for level in 0..LEVELS - 1 {
+            assert_eq!(
+                Place::of(width(level + 1) - 1, 0),
+                place(level, 63),
+                "level {level}"
+            );
+            assert_eq!(
+                Place::of(width(level + 1), 0),
+                place(level + 1, 1),
+                "level {level}"
+            );
+        }
+        for (tick, level, slot) in [
+            (0, 0, 0),
+            (1, 0, 1),
+            (63, 0, 63),
+            (64, 1, 1),
+            (65, 1, 1),
+            (127, 1, 1),
+            (128, 1, 2),
+            (4_095, 1, 63),
+            (4_096, 2, 1),
+            (262_143, 2, 63),
+            (262_144, 3, 1),
+            (68_719_476_735, 5, 63),
+            (68_719_476_736, 5, 0),
+            (68_719_476_736 + width(5), 5, 1),
+        ] {
+            assert_eq!(Place::of(tick, 0), place(level, slot), "tick {tick}");
+        }
+    }
+
+    #[test]
+    fn a_digit_that_is_shared_does_not_count() {
+        for (tick, now, level, slot) in [
+            (63, 63, 0, 63),
+            (64, 63, 1, 1),
+            (127, 64, 0, 63),
+            (128, 127, 1, 2),
+            (4_096 + 70, 4_096 + 64, 0, 6),
+            (4_096, 4_095, 2, 1),
+            (width(5) * 64, width(5) * 64 - 1, 5, 0),
+        ] {
+            assert_eq!(
+                Place::of(tick, now),
+                place(level, slot),
+                "{tick} seen from {now}"
+            );
+        }
+    }
+
+    /// Just before, at and just after every boundary of every level, from every kind of `now`.
+    #[test]
+    fn a_slot_begins_at_or_before_what_waits_in_it_and_after_now() {
+        let last = Instant::MAX.tick_ceil();
+        let boundaries: std::vec::Vec<u64> = (0..LEVELS)
+            .flat_map(|level| [1, 2, 31, 63, 64, 65].map(|slots| slots * width(level)))
+            .flat_map(|tick| [tick - 1, tick, tick + 1])
+            .chain([0, last / 2, last - 1, last])
+            .collect();
+        for &now in &boundaries {
+            for &tick in boundaries.iter().filter(|tick| now <= **tick) {
+                let place = Place::of(tick, now);
+                let mut occupied = Occupancy::default();
+                occupied.set(place);
+                let (found, start) = occupied.first(now).expect("a bit is set");
+                assert_eq!(found, place, "{tick} seen from {now}");
+                assert!(start <= tick, "{tick} seen from {now} begins at {start}");
+                if place.level == 0 {
+                    assert_eq!(start, tick, "seen from {now}");
+                } else {
+                    assert!(now < start, "{tick} seen from {now} begins at {start}");
+                    assert_eq!(start % width(place.level), 0);
+                }
+                if tick - now < width(LEVELS) {
+                    assert!(tick - start < width(place.level), "{tick} seen from {now}");
+                }
+                occupied.clear(place);
+                assert_eq!(occupied, Occupancy::default());
+                assert_eq!(occupied.first(now), None);
+            }
+        }
+    }
+
+    #[test]
+    fn the_sooner_slot_comes_first_also_across_the_turn_of_the_top_level() {
+        let now = 60 * width(5) + 5;
+        let sooner_to_later = [
+            now,
+            now + 1,
+            now + 64,
+            now + 4_096,
+            61 * width(5),
+            63 * width(5),
+            64 * width(5),
+            123 * width(5),
+            124 * width(5),
+        ];
+        let mut occupied = Occupancy::default();
+        for tick in sooner_to_later.into_iter().rev() {
+            let place = Place::of(tick, now);
+            occupied.set(place);
+            let (found, start) = occupied.first(now).expect("a bit is set");
+            assert_eq!(found, place, "tick {tick}");
+            assert!(
+                start <= tick && (start <= now) == (tick == now),
+                "tick {tick}"
+            );
+        }
+    }
+}

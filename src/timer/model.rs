@@ -1,0 +1,302 @@
+//! The wheel beside a model of it: a sorted map, which is slow and cannot be wrong.
+//!
+//! [`fuzz_wheel`] drives both with the operations that it reads from bytes and panics where they
+//! differ; the tests below drive them with operations that can be shrunk.
+//!
+//! # Not here
+//!
+//! Whatever needs no surprise: the boundaries of the levels are tables in [`super::wheel`].
+
+#![warn(clippy::arithmetic_side_effects)]
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::{TimerKey, Wheel};
+use crate::time::{Instant, NANOS_PER_TICK};
+
+/// What can be done to a wheel.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    /// Arm a timer so long after the latest `now`.
+    ArmAfter(u64),
+    /// Arm a timer so long before the latest `now`.
+    ArmBefore(u64),
+    /// Arm a timer for the very instant of an earlier one, whatever level that one is on by now.
+    ArmAgain(usize),
+    /// Cancel a timer, armed or not.
+    Cancel(usize),
+    /// Let so much time pass and fire one timer, if one is due.
+    Pass(u64),
+    /// Claim that it is so much earlier than it was, and fire one timer, if one is due.
+    GoBack(u64),
+    /// Fire all that is due.
+    Drain,
+}
+
+/// A timer that was armed at some time. Its place in the list of all is its value in the wheel.
+#[derive(Clone, Copy, Debug)]
+struct Armed {
+    key: TimerKey,
+    at: u64,
+    tick: u64,
+}
+
+/// A wheel and what it should be.
+#[derive(Debug)]
+struct World {
+    wheel: Wheel<usize>,
+    /// What is armed: tick, then order of arming.
+    model: BTreeMap<(u64, usize), TimerKey>,
+    /// Every timer that ever was.
+    history: Vec<Armed>,
+    /// The latest `now`, in nanoseconds.
+    latest: u64,
+    /// The tick of the timer that fired last, or the last one reached when no more was due.
+    stands: u64,
+    /// Whether nothing that was armed before the last `expire` is due.
+    drained: bool,
+}
+
+impl World {
+    fn new(start: u64) -> Self {
+        Self {
+            wheel: Wheel::new(Instant::from_nanos(start)),
+            model: BTreeMap::new(),
+            history: Vec::new(),
+            latest: start,
+            stands: reached(start),
+            drained: true,
+        }
+    }
+
+    fn run(&mut self, operation: Operation) {
+        match operation {
+            Operation::ArmAfter(span) => self.arm(self.latest.saturating_add(span)),
+            Operation::ArmBefore(span) => self.arm(self.latest.saturating_sub(span)),
+            Operation::ArmAgain(nth) => {
+                if let Some(earlier) = self.nth(nth).map(|nth| self.history[nth]) {
+                    self.arm(earlier.at);
+                }
+            }
+            Operation::Cancel(nth) => {
+                if let Some(nth) = self.nth(nth) {
+                    self.cancel(nth);
+                }
+            }
+            Operation::Pass(span) => {
+                self.expire(self.latest.saturating_add(span));
+            }
+            Operation::GoBack(span) => {
+                self.expire(self.latest.saturating_sub(span));
+            }
+            Operation::Drain => while self.expire(self.latest) {},
+        }
+        self.check();
+    }
+
+    /// All that is still armed fires by the end of time.
+    fn finish(mut self) {
+        while self.expire(u64::MAX) {
+            self.check();
+        }
+        assert!(self.model.is_empty() && self.wheel.is_empty());
+        self.check();
+    }
+
+    fn nth(&self, nth: usize) -> Option<usize> {
+        nth.checked_rem(self.history.len())
+    }
+
+    fn arm(&mut self, at: u64) {
+        let mut tick = at.div_ceil(NANOS_PER_TICK);
+        if at <= self.latest {
+            tick = tick.min(reached(self.latest));
+        }
+        let tick = tick.max(self.stands);
+        let value = self.history.len();
+        let key = self.wheel.insert(Instant::from_nanos(at), value);
+        self.model.insert((tick, value), key);
+        self.history.push(Armed { key, at, tick });
+    }
+
+    fn cancel(&mut self, nth: usize) {
+        let timer = self.history[nth];
+        let expected = self.model.remove(&(timer.tick, nth)).map(|_| nth);
+        assert_eq!(
+            self.wheel.cancel(timer.key),
+            expected,
+            "cancelling timer {nth}"
+        );
+    }
+
+    /// Fires one timer and tells whether one was due.
+    fn expire(&mut self, now: u64) -> bool {
+        self.latest = self.latest.max(now);
+        let due = self.model.first_key_value().map(|(timer, _)| *timer);
+        let due = due.filter(|(tick, _)| *tick <= reached(self.latest));
+        let fired = self.wheel.expire(Instant::from_nanos(now));
+        assert_eq!(
+            fired,
+            due.map(|(_, value)| value),
+            "at {now}, due is {due:?}"
+        );
+        self.drained = due.is_none();
+        match due {
+            Some((tick, value)) => {
+                let at = self.history[value].at;
+                assert!(at <= self.latest, "timer {value} for {at} fired early");
+                self.model.remove(&(tick, value));
+                self.stands = tick;
+            }
+            None => self.stands = reached(self.latest),
+        }
+        due.is_some()
+    }
+
+    fn check(&self) {
+        assert_eq!(self.wheel.len(), self.model.len());
+        assert_eq!(self.wheel.is_empty(), self.model.is_empty());
+        match (self.model.first_key_value(), self.wheel.next()) {
+            (None, None) => (),
+            (Some((&(tick, value), _)), Some((at, &named))) => {
+                self.check_next(tick, value, at, named);
+            }
+            (first, next) => panic!("armed is {first:?}, next is {next:?}"),
+        }
+    }
+
+    /// The first timer is `value` at `tick`; `next` said `at` and named `named`.
+    fn check_next(&self, tick: u64, value: usize, at: Instant, named: usize) {
+        let first = Instant::from_tick(tick);
+        assert!(
+            at <= first,
+            "told to wake at {at:?}, timer {value} fires at {first:?}"
+        );
+        assert!(
+            Instant::from_tick(self.stands) <= at,
+            "told to wake in the past"
+        );
+        if self.drained && reached(self.latest) < tick {
+            assert!(
+                Instant::from_nanos(self.latest) < at,
+                "told to wake, but nothing is due"
+            );
+        }
+        // The wheel and the timer differ in the lowest digit only: the timer is on level 0.
+        if tick / 64 == self.stands / 64 {
+            assert_eq!((at, named), (first, value), "the lowest level is exact");
+        }
+        let named_at = self.history[named].tick;
+        assert!(
+            self.model.contains_key(&(named_at, named)),
+            "timer {named} is not armed"
+        );
+        assert!(at <= Instant::from_tick(named_at));
+    }
+}
+
+/// The last tick that has begun at `now`. At the end of time that is one that never ends.
+fn reached(now: u64) -> u64 {
+    if now == u64::MAX {
+        now.div_ceil(NANOS_PER_TICK)
+    } else {
+        now / NANOS_PER_TICK
+    }
+}
+
+/// A span with few digits, so that spans meet: up to 255 x 2^47 ticks, and not always whole ones.
+fn span(factor: u8, power: u8, rest: u8) -> u64 {
+    let ticks = u64::from(factor).wrapping_shl(u32::from(power) % 48);
+    let rest = [0, 1, NANOS_PER_TICK / 2, NANOS_PER_TICK.saturating_sub(1)][usize::from(rest) % 4];
+    ticks.saturating_mul(NANOS_PER_TICK).saturating_add(rest)
+}
+
+/// Fuzz entry: four bytes say when the wheel starts, and each four that follow are an operation.
+/// Panics when the wheel does anything else than a sorted map would.
+#[doc(hidden)]
+pub fn fuzz_wheel(bytes: &[u8]) {
+    let mut words = bytes
+        .chunks_exact(4)
+        .map(|word| [word[0], word[1], word[2], word[3]]);
+    let Some([_, factor, power, rest]) = words.next() else {
+        return;
+    };
+    let mut world = World::new(span(factor, power, rest));
+    for [kind, factor, power, rest] in words {
+        let span = span(factor, power, rest);
+        let nth = usize::from(u16::from_le_bytes([factor, power]));
+        world.run(match kind % 8 {
+            0 | 1 => Operation::ArmAfter(span),
+            2 => Operation::ArmBefore(span),
+            3 => Operation::ArmAgain(nth),
+            4 => Operation::Cancel(nth),
+            5 => Operation::Pass(span),
+            6 => Operation::GoBack(span),
+            _ => Operation::Drain,
+        });
+    }
+    world.finish();
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Mostly within a few levels, now and then as far as the numbers go.
+    fn any_span() -> impl Strategy<Value = u64> {
+        let power = prop_oneof![6 => 0_u8..8, 3 => 8_u8..24, 2 => 24_u8..38, 1 => 38_u8..48];
+        prop_oneof![
+            20 => (any::<u8>(), power, any::<u8>())
+                .prop_map(|(factor, power, rest)| span(factor, power, rest)),
+            1 => (0_u64..3).prop_map(|less| u64::MAX.saturating_sub(less)),
+        ]
+    }
+
+    fn near_span() -> impl Strategy<Value = u64> {
+        (any::<u8>(), 0_u8..8, any::<u8>())
+            .prop_map(|(factor, power, rest)| span(factor, power, rest))
+    }
+
+    fn any_operation() -> impl Strategy<Value = Operation> {
+        prop_oneof![
+            6 => any_span().prop_map(Operation::ArmAfter),
+            1 => any_span().prop_map(Operation::ArmBefore),
+            6 => any::<usize>().prop_map(Operation::ArmAgain),
+            4 => any::<usize>().prop_map(Operation::Cancel),
+            4 => near_span().prop_map(Operation::Pass),
+            1 => any_span().prop_map(Operation::Pass),
+            1 => any_span().prop_map(Operation::GoBack),
+            2 => Just(Operation::Drain),
+        ]
+    }
+
+    fn start() -> impl Strategy<Value = u64> {
+        prop_oneof![2 => any_span(), 1 => any::<u64>()]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+        #[test]
+        fn the_wheel_is_a_sorted_map(
+            start in start(),
+            operations in prop::collection::vec(any_operation(), 0..200),
+        ) {
+            let mut world = World::new(start);
+            for operation in operations {
+                world.run(operation);
+            }
+            world.finish();
+        }
+
+        #[test]
+        fn the_wheel_is_a_sorted_map_for_any_bytes(
+            bytes in prop::collection::vec(any::<u8>(), 0..800),
+        ) {
+            fuzz_wheel(&bytes);
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! The wheel itself: what is armed, and how time moves it.
+//!
+//! # Why the order holds
+//!
+//! While the wheel stands at a tick, every timer stands in [`Place::of`] its own tick and that
+//! one: it is put there, and whenever the wheel enters a slot of a level above the lowest, all that
+//! wait in it are put where they belong now, *before* anything can be armed. So the timers of
+//! one tick are always in one list. They enter it at its end, and they leave a slot together, from
+//! its front: their order in the list is that in which they were armed, on whatever level they
+//! began. No sequence number is kept.
+
+#![warn(clippy::arithmetic_side_effects)]
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use super::level::{LEVELS, Occupancy, Place, SLOTS};
+use super::list::{List, Timer};
+use crate::slab::{Key, Slab};
+use crate::time::Instant;
+
+/// Names one timer of one [`Wheel`].
+///
+/// A key stays harmless after its timer has fired or was cancelled: it then names nothing, and
+/// never a later timer. In another wheel than its own it means nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TimerKey(Key);
+
+/// Timers with a value each, fired in order. See the [module](super) for what holds.
+///
+/// ```
+/// use shearline::Instant;
+/// use shearline::timer::Wheel;
+///
+/// let mut wheel = Wheel::new(Instant::ZERO);
+/// wheel.insert(Instant::from_millis(20), "node timeout");
+/// let retry = wheel.insert(Instant::from_millis(5), "retry");
+/// assert_eq!(wheel.next(), Some((Instant::from_millis(5), &"retry")));
+///
+/// assert_eq!(wheel.cancel(retry), Some("retry"));
+/// assert_eq!(wheel.expire(Instant::from_millis(19)), None);
+/// assert_eq!(wheel.expire(Instant::from_millis(20)), Some("node timeout"));
+/// assert_eq!(wheel.next(), None);
+/// ```
+pub struct Wheel<T> {
+    /// Where the wheel stands. Nothing is armed for an earlier tick.
+    tick: u64,
+    /// The latest `now` that was seen.
+    latest: Instant,
+    occupied: Occupancy,
+    slots: Box<[[List; SLOTS]; LEVELS]>,
+    timers: Slab<Timer<T>>,
+}
+
+// What `list::Tick` is about: two timers to a cache line.
+const _: () = assert!(Slab::<Timer<u64>>::PLACE_BYTES <= 32);
+
+impl<T> Wheel<T> {
+    /// A wheel without timers that stands at `start`.
+    ///
+    /// It takes three kilobytes, and for each timer that is armed at the same time the size of `T`
+    /// and twenty-four bytes.
+    #[must_use]
+    pub fn new(start: Instant) -> Self {
+        Self {
+            tick: reached(start),
+            latest: start,
+            occupied: Occupancy::default(),
+            slots: Box::new([[List::EMPTY; SLOTS]; LEVELS]),
+            timers: Slab::new(),
+        }
+    }
+
+    /// Arms a timer that fires at the first [`expire`](Self::expire) whose `now` is not before
+    /// `at`, rounded up to a tick. Constant time.
+    ///
+    /// An `at` that has gone by is due at the next `expire`; it counts as the tick at which the
+    /// wheel stands, behind what was armed for that tick before. [`Instant::MAX`] is an instant
+    /// like any other: the timer fires when `now` gets there.
+    ///
+    /// # Panics
+    ///
+    /// With 2^32 - 1 timers armed.
+    pub fn insert(&mut self, at: Instant, value: T) -> TimerKey {
+        let tick = self.tick_for(at);
+        let key = self.timers.insert(Timer::new(tick, value));
+        self.place(key.index(), tick);
+        TimerKey(key)
+    }
+
+    /// Disarms the timer and gives its value back, `None` if it has fired or was cancelled.
+    /// Constant time.
+    pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
+        let timer = self.timers.remove(key.0)?;
+        let place = Place::of(timer.tick.get(), self.tick);
+        Some(self.leave(place, timer))
+    }
+
+    /// Fires the next timer that is due at `now`: by tick, and within a tick in the order of
+    /// arming. `None` when no more is due.
+    ///
+    /// Call it until `None`; timers may be armed and cancelled in between, also for the tick that
+    /// is being fired. A `now` before the latest one counts as that one.
+    ///
+    /// Over its life a timer is moved at most once per level, and once in 2^36 ticks while it is
+    /// beyond the wheel's reach; a stretch of time in which nothing waits costs nothing. One call
+    /// may have to move all that wait in one slot.
+    pub fn expire(&mut self, now: Instant) -> Option<T> {
+        self.latest = self.latest.max(now);
+        let reached = reached(self.latest);
+        while let Some((place, start)) = self.occupied.first(self.tick) {
+            if reached < start {
+                break;
+            }
+            self.tick = start;
+            if place.level == 0 {
+                return Some(self.fire(place));
+            }
+            self.cascade(place);
+        }
+        self.tick = reached;
+        None
+    }
+
+    /// When to call [`expire`](Self::expire) next, and the value of a timer that waits for it:
+    /// it names the reason for the wake-up. `None` when nothing is armed.
+    ///
+    /// Never later than the first timer. For a timer on the lowest level (at most 63 ms away, in
+    /// the same run of 64 ticks as the wheel) it is the exact tick, and the value is that of the
+    /// timer that fires first. For one on a level above it is the start of its slot: an `expire`
+    /// then fires nothing, but moves the timer down, so that each timer costs at most five
+    /// such wake-ups, and one more in 2^36 ticks.
+    ///
+    /// After an `expire` that returned `None` the answer is later than its `now`, unless something
+    /// was armed since that is due already. Costs a step per level, whatever is armed.
+    #[must_use]
+    pub fn next(&self) -> Option<(Instant, &T)> {
+        let (place, start) = self.occupied.first(self.tick)?;
+        Some((
+            Instant::from_tick(start),
+            &self.timers.at(self.first_in(place)).value,
+        ))
+    }
+
+    /// How many timers are armed.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// Whether no timer is armed.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.timers.is_empty()
+    }
+
+    /// The tick that a timer for `at` fires at.
+    fn tick_for(&self, at: Instant) -> u64 {
+        let tick = at.tick_ceil();
+        // What is due already does not wait for the end of the tick that `now` is in.
+        let tick = if at <= self.latest {
+            tick.min(reached(self.latest))
+        } else {
+            tick
+        };
+        tick.max(self.tick)
+    }
+
+    /// Puts the timer at `index` where a timer for `tick` belongs now.
+    fn place(&mut self, index: u32, tick: u64) {
+        let place = Place::of(tick, self.tick);
+        self.slots[place.level][place.slot].push(&mut self.timers, index);
+        self.occupied.set(place);
+    }
+
+    /// Takes what is left of `timer` out of its slot, `place`.
+    fn leave(&mut self, place: Place, timer: Timer<T>) -> T {
+        if self.slots[place.level][place.slot].close(&mut self.timers, &timer) {
+            self.occupied.clear(place);
+        }
+        timer.value
+    }
+
+    /// Takes the first timer of `place` out of the wheel.
+    fn fire(&mut self, place: Place) -> T {
+        let timer = self.timers.remove_at(self.first_in(place));
+        self.leave(place, timer)
+    }
+
+    /// The timer that came first to `place`, which is occupied.
+    fn first_in(&self, place: Place) -> u32 {
+        let first = self.slots[place.level][place.slot].first();
+        first.expect("a slot whose bit is set holds a timer")
+    }
+
+    /// Puts all timers of `place`, which the wheel has just entered, where they belong now.
+    fn cascade(&mut self, place: Place) {
+        let mut rest = Some(self.first_in(place));
+        self.slots[place.level][place.slot] = List::EMPTY;
+        self.occupied.clear(place);
+        while let Some(index) = rest {
+            let timer = self.timers.at(index);
+            let tick = timer.tick.get();
+            rest = List::after(&self.timers, index);
+            self.place(index, tick);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Wheel<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wheel")
+            .field("tick", &self.tick)
+            .field("armed", &self.len())
+            .field("next", &self.next().map(|(at, _)| at))
+            .finish_non_exhaustive()
+    }
+}
+
+/// The last tick whose beginning is not after `now`.
+fn reached(now: Instant) -> u64 {
+    // The end of time is no whole tick. A timer beyond the last whole one is told to wait for
+    // `Instant::MAX`, so there it must be let go.
+    if now == Instant::MAX {
+        now.tick_ceil()
+    } else {
+        now.tick_floor()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::vec::Vec;
+
+    use super::*;
+
+    const NANO: Duration = Duration::from_nanos(1);
+
+    fn ms(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    fn drain<T>(wheel: &mut Wheel<T>, now: Instant) -> Vec<T> {
+        core::iter::from_fn(|| wheel.expire(now)).collect()
+    }
+
+    /// Just inside and just outside of every level, and of the reach of the wheel.
+    const DISTANCES: [u64; 26] = [
+        0,
+        1,
+        2,
+        62,
+        63,
+        64,
+        65,
+        127,
+        128,
+        4_095,
+        4_096,
+        4_097,
+        262_143,
+        262_144,
+        262_145,
+        16_777_215,
+        16_777_216,
+        16_777_217,
+        1_073_741_823,
+        1_073_741_824,
+        1_073_741_825,
+        68_719_476_735,
+        68_719_476_736,
+        68_719_476_737,
+        137_438_953_472,
+        3_153_600_000_000, // A hundred years.
+    ];
+
+    #[test]
+    fn a_timer_fires_at_its_tick_and_not_a_nanosecond_before() {
+        for start in [0, 1, 63, 64, 4_095, 68_719_476_735] {
+            for distance in DISTANCES {
+                let at = ms(start + distance);
+                let mut wheel = Wheel::new(ms(start));
+                wheel.insert(at, distance);
+                if distance != 0 {
+                    assert_eq!(
+                        wheel.expire(at.saturating_sub(NANO)),
+                        None,
+                        "{start}+{distance}"
+                    );
+                }
+                assert_eq!(wheel.len(), 1);
+                assert_eq!(wheel.expire(at), Some(distance), "{start}+{distance}");
+                assert_eq!((wheel.expire(Instant::MAX), wheel.len()), (None, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_tick_rounds_up() {
+        for (nanos, fires) in [
+            (1_000_000, 1_000_000),
+            (1_000_001, 2_000_000),
+            (1_999_999, 2_000_000),
+            (2_000_000, 2_000_000),
+        ] {
+            let mut wheel = Wheel::new(Instant::ZERO);
+            wheel.insert(Instant::from_nanos(nanos), ());
+            let fires = Instant::from_nanos(fires);
+            assert_eq!(wheel.next(), Some((fires, &())));
+            assert_eq!(wheel.expire(fires.saturating_sub(NANO)), None, "{nanos}");
+            assert_eq!(wheel.expire(fires), Some(()), "{nanos}");
+        }
+    }
+
+    /// Whoever sleeps until `next` and then expires, gets each timer at its very tick, after at
+    /// most one empty wake-up per level above the lowest and one per turn of the top level.
+    #[test]
+    fn sleeping_until_next_fires_each_timer_on_time() {
+        for distance in DISTANCES {
+            let (start, at) = (ms(37), ms(37 + distance));
+            let mut wheel = Wheel::new(start);
+            wheel.insert(at, distance);
+            let mut empty = 0;
+            let (woken, fired) = loop {
+                let (next, named) = wheel.next().expect("a timer is armed");
+                assert_eq!(*named, distance);
+                assert!(next <= at, "woken at {next:?} for {at:?}");
+                if let Some(fired) = wheel.expire(next) {
+                    break (next, fired);
+                }
+                empty += 1;
+                assert!(
+                    wheel.next().is_some_and(|(after, _)| next < after),
+                    "a busy loop"
+                );
+            };
+            assert_eq!((woken, fired), (at, distance));
+            assert!(
+                empty <= 5 + (distance >> 36),
+                "{empty} empty wake-ups for {distance}"
+            );
+        }
+    }
+
+    #[test]
+    fn next_is_exact_on_the_lowest_level_and_the_start_of_the_slot_above() {
+        for (stands, at, told) in [
+            (0, 1, 1),
+            (0, 63, 63),
+            (0, 64, 64),
+            (0, 65, 64),
+            (0, 127, 64),
+            (0, 128, 128),
+            (60, 70, 64),
+            (64, 70, 70),
+            (0, 4_095, 4_032),
+            (0, 4_096, 4_096),
+            (0, 5_000, 4_096),
+            (1 << 30, (1 << 30) + 1, (1 << 30) + 1),
+            (0, 68_719_476_736, 68_719_476_736),
+            (0, 2 * 68_719_476_736, 68_719_476_736),
+            (0, 68_719_476_736 + (5 << 30), 5 << 30),
+        ] {
+            let mut wheel = Wheel::new(ms(stands));
+            wheel.insert(ms(at), at);
+            assert_eq!(
+                wheel.next(),
+                Some((ms(told), &at)),
+                "{at} seen from {stands}"
+            );
+        }
+    }
+
+    /// The same tick from every distance: the first came in at the top and has cascaded down, the
+    /// last was put on the lowest level directly.
+    #[test]
+    fn timers_of_one_tick_fire_in_the_order_of_arming_whatever_way_they_came() {
+        let tick = 2 * 68_719_476_736 + 12_345_678;
+        let mut wheel = Wheel::new(Instant::ZERO);
+        let distances = [
+            1 << 37,
+            1 << 36,
+            1 << 30,
+            1 << 25,
+            1 << 19,
+            5_000,
+            4_096,
+            65,
+            64,
+            1,
+            0,
+        ];
+        for (order, before) in distances.into_iter().enumerate() {
+            assert_eq!(wheel.expire(ms(tick - before)).is_some(), before == 0);
+            wheel.insert(ms(tick), 2 * order);
+            wheel.insert(ms(tick).saturating_sub(NANO), 2 * order + 1);
+        }
+        // Arrival at the tick itself has fired the very first; the rest follows in order.
+        assert_eq!(drain(&mut wheel, ms(tick)), (1..22).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn sooner_ticks_fire_first_however_late_they_were_armed() {
+        let mut wheel = Wheel::new(ms(5));
+        let ticks: Vec<u64> = DISTANCES.iter().map(|distance| 5 + distance).collect();
+        for tick in ticks.iter().rev() {
+            wheel.insert(ms(*tick), *tick);
+        }
+        assert_eq!(drain(&mut wheel, ms(5_000)), ticks[..12]);
+        assert_eq!(drain(&mut wheel, Instant::MAX), ticks[12..]);
+    }
+
+    #[test]
+    fn the_slot_that_is_being_drained_may_change() {
+        let mut wheel = Wheel::new(Instant::ZERO);
+        let keys: Vec<TimerKey> = (0..5).map(|value| wheel.insert(ms(100), value)).collect();
+        wheel.insert(ms(101), 5);
+        let now = ms(102);
+        assert_eq!(wheel.expire(now), Some(0));
+        assert_eq!(wheel.cancel(keys[0]), None, "it has fired");
+        assert_eq!(wheel.cancel(keys[1]), Some(1), "the next to fire");
+        assert_eq!(wheel.cancel(keys[4]), Some(4), "the last of the slot");
+        wheel.insert(ms(100), 6);
+        wheel.insert(ms(3), 7);
+        wheel.insert(ms(102), 8);
+        wheel.insert(ms(103), 9);
+        assert_eq!(drain(&mut wheel, now), [2, 3, 6, 7, 5, 8]);
+        assert_eq!(drain(&mut wheel, ms(103)), [9]);
+    }
+
+    #[test]
+    fn what_is_due_already_fires_at_once() {
+        let now = Instant::from_nanos(7_500_000);
+        let mut wheel = Wheel::new(Instant::ZERO);
+        assert_eq!(wheel.expire(now), None);
+        for at in [0, 7_000_000, 7_200_000, 7_500_000, 7_500_001] {
+            wheel.insert(Instant::from_nanos(at), at);
+        }
+        assert_eq!(wheel.next(), Some((ms(7), &0)));
+        assert_eq!(drain(&mut wheel, now), [0, 7_000_000, 7_200_000, 7_500_000]);
+        assert_eq!(wheel.next(), Some((ms(8), &7_500_001)));
+        assert_eq!(drain(&mut wheel, ms(8)), [7_500_001]);
+    }
+
+    #[test]
+    fn a_now_that_went_back_counts_as_the_latest() {
+        let mut wheel = Wheel::new(ms(50));
+        wheel.insert(ms(40), 'a');
+        assert_eq!(wheel.expire(Instant::ZERO), Some('a'));
+        assert_eq!(wheel.expire(ms(60)), None);
+        wheel.insert(ms(60), 'b');
+        wheel.insert(ms(61), 'c');
+        assert_eq!(drain(&mut wheel, ms(10)), ['b']);
+    }
+
+    #[test]
+    fn the_end_of_time_can_be_waited_for_and_reached() {
+        let last_whole = Instant::from_tick(Instant::MAX.tick_floor());
+        let before_max = Instant::MAX.saturating_sub(NANO);
+        let mut wheel = Wheel::new(Instant::ZERO);
+        for (at, value) in [
+            (Instant::MAX, 'c'),
+            (before_max, 'd'),
+            (last_whole, 'b'),
+            (ms(1), 'a'),
+        ] {
+            wheel.insert(at, value);
+        }
+        assert_eq!(drain(&mut wheel, before_max), ['a', 'b']);
+        assert_eq!(wheel.next(), Some((Instant::MAX, &'c')));
+        assert_eq!(drain(&mut wheel, Instant::MAX), ['c', 'd']);
+        wheel.insert(Instant::MAX, 'e');
+        wheel.insert(Instant::ZERO, 'f');
+        assert_eq!(drain(&mut wheel, Instant::ZERO), ['e', 'f']);
+        let mut wheel = Wheel::new(Instant::MAX);
+        wheel.insert(Instant::MAX, ());
+        assert_eq!(wheel.next(), Some((Instant::MAX, &())));
+        assert_eq!(wheel.expire(Instant::MAX), Some(()));
+    }
+
+    #[test]
+    fn a_key_never_reaches_a_later_timer() {
+        let mut wheel = Wheel::new(Instant::ZERO);
+        let first = wheel.insert(ms(1), 1);
+        assert_eq!(wheel.expire(ms(1)), Some(1));
+        let second = wheel.insert(ms(2), 2);
+        assert_eq!(wheel.cancel(first), None);
+        assert_eq!(wheel.cancel(second), Some(2));
+        assert_eq!((wheel.cancel(second), wheel.len()), (None, 0));
+        assert_eq!(
+            wheel.next(),
+            None,
+            "cancelling the last of a slot empties it"
+        );
+    }
+
+    #[test]
+    fn nothing_is_allocated_below_the_high_water_mark() {
+        let mut wheel = Wheel::new(Instant::ZERO);
+        let mut keys: Vec<TimerKey> = (0..1_000).map(|n| wheel.insert(ms(n * n), n)).collect();
+        let capacity = wheel.timers.capacity();
+        let mut now = 0;
+        for round in 0..20_000 {
+            now += round % 97;
+            while wheel.expire(ms(now)).is_some() {}
+            let oldest = keys.swap_remove(round as usize * 31 % keys.len());
+            wheel.cancel(oldest);
+            while wheel.len() < 1_000 {
+                keys.push(wheel.insert(ms(now + round * round % 300_000), round));
+            }
+        }
+        assert_eq!(wheel.timers.capacity(), capacity);
+    }
+}
