@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 use super::error::{DecodeError, Reason};
 use super::limits::Limits;
 use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, direct, token};
-use super::value::{Element, Entry, Pairs, Value, View};
+use super::value::{Element, Pairs, Value};
+use super::view::{Entry, View};
 
 /// A resumable decoder of replies, RESP2 and RESP3 alike.
 ///

@@ -58,6 +58,7 @@ mod owned;
 mod text;
 mod token;
 mod value;
+mod view;
 
 pub use decimal::{Decimal, decimal_len};
 pub use decode::{Decoder, Frame};
