@@ -77,7 +77,9 @@ use round::{Ballot, Round};
 use timers::Alarm;
 
 pub use crate::node::NodeState;
-pub use contract::{Event, Extension, Input, Load, NodeId, Output, Request, RoundId, Wake};
+pub use contract::{
+    Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
+};
 #[doc(hidden)]
 pub use fuzz::fuzz_engine;
 
@@ -220,6 +222,21 @@ impl Engine {
         node.state()
     }
 
+    /// How every node stands, in the order of the configuration.
+    pub fn node_statuses(&self) -> impl Iterator<Item = NodeStatus> {
+        let nodes = self.settings.labels.iter().zip(&self.nodes);
+        nodes.map(|(label, node)| NodeStatus {
+            address: Arc::clone(label),
+            state: node.state(),
+            round_trip: node.round_trip(),
+            in_flight: node.in_flight(),
+            owed: node.debts.len(),
+            evicts_locks: node
+                .identity()
+                .is_some_and(|identity| identity.evicts_locks),
+        })
+    }
+
     /// What is open.
     #[must_use]
     pub fn load(&self) -> Load {
@@ -268,10 +285,15 @@ impl Engine {
         timeout
     }
 
-    /// The same for a question that is worth nothing when half of the lock's life is over.
+    /// The same for a question that is worth nothing when half of the lock's life is over. A
+    /// timeout that the user has fixed stands: who waits longer learns that it was too slow.
     fn vote_timeout(&mut self, node: usize, ttl: Duration) -> Duration {
+        let timeout = self.node_timeout(node, ttl);
+        if self.settings.node_timeout.is_some() {
+            return timeout;
+        }
         let half = ttl.saturating_sub(self.settings.drift.of(ttl)) / 2;
-        self.node_timeout(node, ttl).min(half.max(NODE_TIMEOUT_MIN))
+        timeout.min(half.max(NODE_TIMEOUT_MIN))
     }
 
     /// A round for `kind`, with nobody asked yet.
