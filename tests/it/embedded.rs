@@ -8,6 +8,7 @@
 //! with short ones are waited for until they are gone.
 
 mod commands;
+mod locks;
 mod peers;
 
 use std::thread;
@@ -43,7 +44,7 @@ fn the_store_wants_its_password_as_a_server_does() {
 #[test]
 fn the_node_answers_as_a_server_does() {
     let server = Server::start();
-    let node = EmbeddedNode::spawn().unwrap();
+    let node = EmbeddedNode::spawn().expect("a node");
     compare(3, &server, Model::Node(node), None);
 }
 
@@ -65,7 +66,7 @@ fn the_fields_of_info_are_the_servers() {
         let command = vec![vec![b"INFO".to_vec(), section.as_bytes().to_vec()]];
         let mut replies = [&mut real, &mut modelled].map(|connection| {
             let reply = connection.exchange(&mut model, &command).remove(0);
-            String::from_utf8(reply).unwrap()
+            String::from_utf8(reply).expect("a text")
         });
         // The length in front is another.
         for reply in &mut replies {

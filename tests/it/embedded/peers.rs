@@ -44,8 +44,7 @@ impl Connection {
         match (self, model) {
             (Self::Remote(remote), _) => remote.exchange(batch),
             (Self::Local(session), Model::Store(store, start)) => {
-                let nanos = start.elapsed().as_nanos().try_into().unwrap();
-                let now = Instant::from_nanos(nanos);
+                let now = Instant::ZERO.saturating_add(start.elapsed());
                 let mut run = |words: &Vec<Vec<u8>>| {
                     let mut out = Vec::new();
                     store.execute(session, now, &slices(words), &mut out);
@@ -60,10 +59,10 @@ impl Connection {
 
 impl Remote {
     pub(super) fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_nodelay(true).expect("a TCP socket");
         let patience = Some(Duration::from_secs(30));
-        stream.set_read_timeout(patience).unwrap();
+        stream.set_read_timeout(patience).expect("not zero");
         Self(stream)
     }
 
@@ -72,13 +71,13 @@ impl Remote {
         for words in batch {
             command(&mut bytes, &slices(words));
         }
-        self.0.write_all(&bytes).unwrap();
+        self.0.write_all(&bytes).expect("it reads");
         let mut decoder = Decoder::new(Limits::default());
         let mut replies = Vec::new();
         let mut received = Vec::new();
         let mut piece = [0; 64 << 10];
         loop {
-            while let Some(frame) = decoder.decode(&received).unwrap() {
+            while let Some(frame) = decoder.decode(&received).expect("a reply") {
                 let len = frame.len;
                 replies.push(received.drain(..len).collect());
             }
@@ -90,7 +89,7 @@ impl Remote {
                 );
                 return replies;
             }
-            match self.0.read(&mut piece).unwrap() {
+            match self.0.read(&mut piece).expect("it answers") {
                 0 => panic!("closed, and {} of {} replies", replies.len(), batch.len()),
                 len => received.extend_from_slice(&piece[..len]),
             }
