@@ -19,7 +19,7 @@ pub enum BuildError {
 
 /// Why a driver does nothing any more.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     Forked,
     Closed,
 }
