@@ -28,6 +28,8 @@ pub mod timer;
 mod driver;
 #[cfg(feature = "std")]
 mod local;
+#[cfg(feature = "std")]
+mod shared;
 
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
@@ -40,4 +42,6 @@ pub use error::{
 pub use local::LocalRedlock;
 pub use quorum::{Lock, LockId};
 pub use resource::Token;
+#[cfg(feature = "std")]
+pub use shared::{Acquiring, Building, LockGuard, Lost, Redlock};
 pub use time::Instant;
