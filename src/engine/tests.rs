@@ -1153,3 +1153,23 @@ fn steady_locking_uses_its_memory_again() {
     }
     world.is_clean();
 }
+
+#[test]
+fn a_delay_of_nothing_does_not_try_for_ever_within_one_turn() {
+    let mut world = World::with(Config::builder().nodes(["a", "b", "c"]).retry(
+        crate::config::Retry::new(5, Duration::ZERO..=Duration::ZERO),
+    ));
+    (0..3).for_each(|node| world.lose(node));
+    let wait = Duration::from_millis(100);
+    world.acquire(&LockOptions::new(TTL).wait(wait));
+    while world.events.is_empty() {
+        let (at, _) = world.engine.poll_timeout().expect("it always wakes up");
+        world.now = world.now.max(at);
+        world.pass(Duration::ZERO);
+    }
+    let LockError::NoQuorum(report) = world.refusal() else {
+        panic!("no quorum")
+    };
+    assert!(report.elapsed() <= wait + Duration::from_millis(1));
+    assert!(report.tries() <= 101, "{}", report.tries());
+}
