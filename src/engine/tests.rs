@@ -1173,3 +1173,19 @@ fn a_delay_of_nothing_does_not_try_for_ever_within_one_turn() {
     assert!(report.elapsed() <= wait + Duration::from_millis(1));
     assert!(report.tries() <= 101, "{}", report.tries());
 }
+
+#[test]
+fn a_clock_that_steps_back_stops_nothing() {
+    let mut world = World::ready(3);
+    world.try_once();
+    world.say(0, "+OK|");
+    world.say(1, "+OK|");
+    let lock = world.lock();
+    world.pass(Duration::from_secs(5));
+    world.now = Instant::from_millis(1_000);
+    world.try_once(); // Times out before the wheel's time, and is silent since before it.
+    world.pass(Duration::from_millis(60));
+    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+    world.pass(Duration::from_secs(10));
+    assert!(matches!(world.event(), Event::Expired { lock: lost } if lost == lock.id()));
+}

@@ -55,6 +55,9 @@ impl Engine {
     /// All that one turn brought has been fed in: notes who was silent in it, and fires what is
     /// due.
     pub(super) fn tick(&mut self, now: Instant) {
+        // The wheel does not go back. Whoever it wakes must not find that its time is still to
+        // come, and arm the same timer again for ever.
+        let now = now.max(self.wheel.latest());
         for node in 0..self.nodes.len() {
             self.listen(now, node);
         }
