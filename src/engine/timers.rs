@@ -9,7 +9,7 @@ use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::claim::Stage;
 use super::contract::Wake;
-use super::round::{Kind, State};
+use super::round::{Decision, Kind, State};
 use super::{Due, Engine};
 
 /// What a timer is for.
@@ -194,6 +194,8 @@ impl Engine {
             }
             Stage::Held { told: false } => {
                 self.tell_lost(key);
+                // What was told to be over is not revived by an answer in its last tick.
+                self.end_extension(key, Decision::ExtensionUnconfirmed);
                 self.forget_later(now, key);
             }
             Stage::Held { told: true } => self.forget(now, key),
