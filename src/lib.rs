@@ -31,6 +31,9 @@ mod local;
 #[cfg(feature = "std")]
 mod shared;
 
+#[cfg(feature = "embedded")]
+pub mod embedded;
+
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};

@@ -26,6 +26,8 @@ mod addresses;
 mod auth;
 mod deadlines;
 mod drops;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod extend;
 mod frozen;
 mod invalid;
