@@ -26,8 +26,10 @@ compile_error!("the feature `std` of shearline needs a unix; without it the core
 
 pub(crate) mod clock;
 mod error;
+pub(crate) mod face;
 mod handover;
 mod link;
+mod ready;
 mod resolve;
 mod socket;
 mod turn;
@@ -42,12 +44,12 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use rustix::process::{Pid, getpid};
 
+use self::error::Refusal;
 use self::turn::Net;
-use crate::config::{Builder, Config, LockOptions};
-use crate::engine::{Engine, Event, Input, NodeId, NodeState, Request, RoundId};
+use crate::config::{Config, LockOptions};
+use crate::engine::{Engine, Event, Input, Request, RoundId};
 use crate::error::{ExtendError, LockError, UnlockError};
 use crate::quorum::Lock;
-use crate::time::Instant;
 
 pub use error::BuildError;
 pub use handover::FromBytesError;
@@ -56,9 +58,6 @@ pub use waker::DriverWaker;
 /// Longest sleep while a lock is held or a round is open. The timeout of a sleep stops while the
 /// machine is suspended; the clock of the locks does not.
 const NAP_MAX: Duration = Duration::from_millis(100);
-
-/// How long the nodes that have not answered are waited for when a majority is ready.
-const LAGGARDS: Duration = Duration::from_millis(50);
 
 /// Room for events before the queue first grows.
 const EVENTS: usize = 64;
@@ -96,7 +95,7 @@ const EVENTS: usize = 64;
 /// ```
 ///
 /// Dropping it writes what is owed to the nodes, waits at most
-/// [`Builder::farewell`] for the answers, and closes the connections.
+/// [`Builder::farewell`](crate::Builder::farewell) for the answers, and closes the connections.
 #[derive(Debug)]
 pub struct Driver {
     engine: Engine,
@@ -114,13 +113,6 @@ enum Standing {
     Open,
     /// Inside a call. Who finds it so from outside meets a driver whose engine has panicked.
     Working,
-    Closed,
-}
-
-/// Why a driver does nothing any more.
-#[derive(Clone, Copy, Debug)]
-enum Refusal {
-    Forked,
     Closed,
 }
 
@@ -152,7 +144,7 @@ impl Driver {
     /// passed or a [`DriverWaker`] wakes it; then reads, lets timers fire, and writes.
     ///
     /// The work of a turn is bounded: at most 256 KiB are read from a node. A turn may find
-    /// nothing to do, after a signal for instance. With [`Builder::spin`] it does not sleep while
+    /// nothing to do, after a signal for instance. With [`Builder::spin`](crate::Builder::spin) it does not sleep while
     /// a round is open.
     ///
     /// # Errors
@@ -301,25 +293,6 @@ impl Driver {
         })
     }
 
-    /// Takes turns until a majority of the nodes is ready, and the others have answered or 50 ms
-    /// more have passed. Returns when the connect timeout has passed in any case; that nodes are
-    /// down is no error. Events stay where they are.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::turn`].
-    pub fn wait_until_ready(&mut self) -> io::Result<()> {
-        let mut readiness = Readiness::new(clock::now(), self.connect_timeout);
-        loop {
-            let now = clock::now();
-            let until = readiness.wait_until(now, &self.engine);
-            if until <= now {
-                return Ok(());
-            }
-            self.turn(Some(until.saturating_since(now)))?;
-        }
-    }
-
     /// Ends the driver: locks in events that nobody has taken are given back, what is owed to the
     /// nodes is written, and their answers are waited for, at most `limit`. Then the connections
     /// are closed. A driver that has ended does nothing any more.
@@ -396,7 +369,7 @@ impl Driver {
 }
 
 /// Takes leave of the nodes as [`Driver::farewell`] does, within the time of
-/// [`Builder::farewell`]. In a forked child, and after a panic of the engine, it closes descriptors
+/// [`Builder::farewell`](crate::Builder::farewell). In a forked child, and after a panic of the engine, it closes descriptors
 /// only.
 impl Drop for Driver {
     fn drop(&mut self) {
@@ -416,97 +389,6 @@ impl AsFd for Driver {
 impl AsRawFd for Driver {
     fn as_raw_fd(&self) -> RawFd {
         self.as_fd().as_raw_fd()
-    }
-}
-
-impl Builder {
-    /// A [`Driver`], as soon as a majority of the nodes is ready and the others have answered or
-    /// 50 ms more have passed; after the connect timeout in any case, also with nodes down.
-    /// [`Driver::new`] does not wait.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
-    /// [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
-    pub fn build_driver(&self) -> Result<Driver, BuildError> {
-        let mut driver = Driver::new(&self.config()?)?;
-        driver.wait_until_ready()?;
-        Ok(driver)
-    }
-}
-
-/// How long a new driver waits for its nodes.
-struct Readiness {
-    /// The nodes that have answered, by their places.
-    answered: u32,
-    end: Instant,
-    majority_seen: bool,
-}
-
-impl Readiness {
-    fn new(now: Instant, connect_timeout: Duration) -> Self {
-        Self {
-            answered: 0,
-            end: now.saturating_add(connect_timeout),
-            majority_seen: false,
-        }
-    }
-
-    /// Until when to wait, by how the nodes stand `now`.
-    fn wait_until(&mut self, now: Instant, engine: &Engine) -> Instant {
-        let nodes = engine.nodes();
-        let mut ready = 0;
-        for node in (0..).take(nodes) {
-            match engine.node_state(NodeId(node)) {
-                NodeState::New | NodeState::Connecting => continue,
-                NodeState::Ready => ready += 1,
-                NodeState::Suspect | NodeState::Down(_) | NodeState::Unusable(_) => {}
-            }
-            self.answered |= 1 << node;
-        }
-        if engine.quorum() <= ready {
-            if self.answered.count_ones() as usize == nodes {
-                return now;
-            }
-            if !self.majority_seen {
-                self.majority_seen = true;
-                self.end = self.end.min(now.saturating_add(LAGGARDS));
-            }
-        }
-        self.end
-    }
-}
-
-impl From<Refusal> for LockError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
-
-impl From<Refusal> for ExtendError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
-
-impl From<Refusal> for UnlockError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
-
-impl From<Refusal> for io::Error {
-    fn from(refusal: Refusal) -> Self {
-        Self::other(LockError::from(refusal))
     }
 }
 

@@ -20,6 +20,7 @@ use std::time::Duration;
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
+use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use crate::error::LinkError;
@@ -206,7 +207,7 @@ fn finish_tcp(stream: &TcpStream) -> io::Result<bool> {
     // A connection to a port of this machine on which nobody listens can, by the port it is given,
     // end up connected to itself. It would keep the server from ever having that port again.
     if stream.local_addr()? == peer {
-        return Err(io::ErrorKind::ConnectionRefused.into());
+        return Err(Errno::CONNREFUSED.into());
     }
     set_options(stream)?;
     Ok(true)
@@ -230,35 +231,30 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// What an error means while a connection is being opened.
-pub(super) fn opening_error(error: &io::Error) -> LinkError {
-    match error.kind() {
+fn opening_error(error: &io::Error) -> LinkError {
+    match Errno::from_io_error(error) {
         // No socket file, so nobody listens on it.
-        io::ErrorKind::NotFound => LinkError::Refused,
-        io::ErrorKind::TimedOut => LinkError::ConnectTimeout,
-        _ => link_error(error),
+        Some(Errno::NOENT) => LinkError::Refused,
+        Some(Errno::TIMEDOUT) => LinkError::ConnectTimeout,
+        Some(_) | None => link_error(error),
     }
 }
 
 /// What an error means on a connection that was up.
-pub(super) fn link_error(error: &io::Error) -> LinkError {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => LinkError::Refused,
-        io::ErrorKind::ConnectionReset
-        | io::ErrorKind::ConnectionAborted
-        | io::ErrorKind::BrokenPipe => LinkError::Reset,
+fn link_error(error: &io::Error) -> LinkError {
+    match Errno::from_io_error(error) {
+        Some(Errno::CONNREFUSED) => LinkError::Refused,
+        Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => LinkError::Reset,
         // `TCP_USER_TIMEOUT` and keepalive end a connection so.
-        io::ErrorKind::TimedOut => LinkError::Silent,
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::NotConnected => LinkError::Closed,
-        _ => error
-            .raw_os_error()
-            .map_or(LinkError::Closed, LinkError::Os),
+        Some(Errno::TIMEDOUT) => LinkError::Silent,
+        Some(Errno::NOTCONN) | None => LinkError::Closed,
+        Some(other) => LinkError::Os(other.raw_os_error()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::io::Errno;
 
     // The numbers are those of Linux.
     #[cfg(target_os = "linux")]

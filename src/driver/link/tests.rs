@@ -36,13 +36,18 @@ fn received(bytes: &[u8]) -> Said {
     Said::Received(bytes.into())
 }
 
+fn of(node: NodeId, said: Said) -> Said {
+    assert_eq!(node, NODE);
+    said
+}
+
 fn keep(input: Input<'_>) -> Said {
     match input {
-        Input::Connected { node: NODE } => Connected,
-        Input::Writable { node: NODE } => Writable,
-        Input::Received { node: NODE, bytes } => received(bytes),
-        Input::Disconnected { node: NODE, reason } => Disconnected(reason),
-        other => panic!("a link does not say {other:?}"),
+        Input::Connected { node } => of(node, Connected),
+        Input::Writable { node } => of(node, Writable),
+        Input::Received { node, bytes } => of(node, received(bytes)),
+        Input::Disconnected { node, reason } => of(node, Disconnected(reason)),
+        Input::Transmitted { .. } | Input::Tick => panic!("a link does not say {input:?}"),
     }
 }
 
@@ -161,10 +166,10 @@ impl World {
     }
 
     fn socket(&self) -> &Socket {
-        match &self.link.state {
-            State::Up(up) => &up.socket,
-            other => panic!("not up but {other:?}"),
-        }
+        let State::Up(up) = &self.link.state else {
+            panic!("not up but {:?}", self.link.state)
+        };
+        &up.socket
     }
 }
 
@@ -342,14 +347,14 @@ fn what_was_sent_in_front_of_a_failed_write_is_delivered() {
     let said = world.take();
     let (last, data) = said.split_last().unwrap();
     assert_eq!(*last, Disconnected(LinkError::Reset));
-    let data: Vec<u8> = data
-        .iter()
-        .flat_map(|said| match said {
-            Said::Received(bytes) => bytes.clone(),
-            other => panic!("{other:?}"),
-        })
-        .collect();
-    assert_eq!(data, reply);
+    let mut bytes: Vec<u8> = vec![];
+    for said in data {
+        let Said::Received(some) = said else {
+            panic!("{said:?}")
+        };
+        bytes.extend(some);
+    }
+    assert_eq!(bytes, reply);
     assert!(world.is_idle());
     assert_eq!(world.write(b"more"), Err(LinkError::Closed));
 }

@@ -1,0 +1,142 @@
+//! Credentials: right, wrong, missing; never shown.
+
+use shearline::{LockError, NodeOutcome, Redlock, Unusable};
+
+use crate::face::{Which, no_quorum};
+use crate::servers::{Cluster, LONG, Options, Raw, Reply, Server};
+
+const PASSWORD: &str = "open-sesame";
+
+#[test]
+fn the_right_password_opens() {
+    let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
+    let urls = urls(&cluster, &format!(":{PASSWORD}"));
+    works(&cluster, &urls);
+}
+
+#[test]
+fn a_password_with_every_odd_character_opens_when_escaped() {
+    let cluster = Cluster::with(3, &Options::redis().password("p@ss:w/o?r#d%&+"));
+    let urls = urls(&cluster, ":p%40ss%3Aw%2Fo%3Fr%23d%25%26%2B");
+    works(&cluster, &urls);
+}
+
+#[test]
+fn a_user_with_a_password_opens() {
+    let cluster = Cluster::start(3);
+    for raw in &mut cluster.raws() {
+        raw.run(&format!("ACL SETUSER locker on >{PASSWORD} ~* &* +@all"));
+    }
+    let urls = urls(&cluster, &format!("locker:{PASSWORD}"));
+    works(&cluster, &urls);
+}
+
+#[test]
+fn wrong_or_missing_credentials_are_named_and_not_shown() {
+    let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
+    for (credentials, unusable) in [
+        (":shibboleth", Unusable::WrongCredentials),
+        ("nobody:shibboleth", Unusable::WrongCredentials),
+        ("", Unusable::NoCredentials),
+    ] {
+        let urls = match credentials {
+            "" => cluster.urls(),
+            some => urls(&cluster, some),
+        };
+        for which in Which::BOTH {
+            let builder = Redlock::builder().nodes(&urls);
+            assert_not_shown(&format!("{builder:?}"));
+            let mut face = which.build(builder);
+            assert_not_shown(&format!("{face:?}"));
+            let result = face.try_lock("secret", LONG);
+            if let Err(error) = &result {
+                assert_not_shown(&format!("{error} {error:?}"));
+            }
+            let report = no_quorum(result);
+            for node in report.nodes() {
+                assert_eq!(node.outcome, NodeOutcome::Unusable(unusable), "{report}");
+            }
+        }
+    }
+    cluster.assert_empty();
+}
+
+/// One node with another password is out; the two others are a majority.
+#[test]
+fn one_node_with_a_wrong_password_is_out() {
+    let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
+    let mut urls = urls(&cluster, &format!(":{PASSWORD}"));
+    urls[1] = cluster[1].url_with(":shibboleth");
+    for which in Which::BOTH {
+        let mut face = which.build(Redlock::builder().nodes(&urls));
+        let lock = face.try_lock("two", LONG).expect("two of three");
+        assert_eq!(face.unlock(lock).expect("two of three").deleted, 2);
+        face.assert_gone(&cluster, "two");
+    }
+}
+
+/// A user who may not write gets no lock, and the reason names the permission.
+#[test]
+fn a_user_without_permission_is_told_so() {
+    let server = Server::start();
+    server.raw().run(&format!(
+        "ACL SETUSER reader on >{PASSWORD} ~* &* +@all -set"
+    ));
+    for which in Which::BOTH {
+        let url = server.url_with(&format!("reader:{PASSWORD}"));
+        let mut face = which.build(Redlock::builder().node(url));
+        let error = face.try_lock("k", LONG).expect_err("SET is forbidden");
+        let LockError::NoQuorum(report) = &error else {
+            panic!("nobody holds it: {error:?}");
+        };
+        let named = match report.nodes()[0].outcome {
+            NodeOutcome::Unusable(unusable) => unusable == Unusable::NoPermission,
+            NodeOutcome::Refused(error) => error.code() == "NOPERM",
+            _ => false,
+        };
+        assert!(named, "{report}");
+    }
+}
+
+#[test]
+fn the_database_of_the_url_holds_the_key() {
+    let server = Server::start();
+    for which in Which::BOTH {
+        let key = which.key("database");
+        let mut face = which.build(Redlock::builder().node(format!("{}/3", server.url())));
+        let lock = face.try_lock(&key, LONG).expect("free");
+        let mut raw: Raw = server.raw();
+        assert!(!raw.exists(key.as_bytes()), "not in database 0");
+        assert_eq!(raw.run("SELECT 3"), Reply::Simple("OK".into()));
+        assert_eq!(raw.get(key.as_bytes()), Some(lock.token()));
+        face.unlock(lock).expect("held");
+        assert!(!raw.exists(key.as_bytes()));
+    }
+}
+
+fn urls(cluster: &Cluster, credentials: &str) -> Vec<String> {
+    cluster
+        .iter()
+        .map(|server| server.url_with(credentials))
+        .collect()
+}
+
+#[track_caller]
+fn works(cluster: &Cluster, urls: &[String]) {
+    for which in Which::BOTH {
+        let mut face = which.build(Redlock::builder().nodes(urls));
+        let mut lock = face
+            .try_lock("auth", LONG)
+            .expect("the credentials are right");
+        face.extend(&mut lock, LONG).expect("held");
+        face.unlock(lock).expect("held");
+        face.assert_gone(cluster, "auth");
+    }
+}
+
+#[track_caller]
+fn assert_not_shown(text: &str) {
+    for secret in [PASSWORD, "shibboleth"] {
+        assert!(!text.contains(secret), "a secret is shown: {text}");
+    }
+}

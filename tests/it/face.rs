@@ -1,0 +1,167 @@
+//! The two faces that a story is told with: [`Redlock`] and [`LocalRedlock`], behind one type.
+
+use std::time::Duration;
+
+use shearline::{
+    Builder, ExtendError, LocalRedlock, Lock, LockError, LockGuard, LockOptions, Redlock, Released,
+    Report, UnlockError,
+};
+
+use crate::servers::Cluster;
+
+/// Which face.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Which {
+    Shared,
+    Local,
+}
+
+impl Which {
+    pub(crate) const BOTH: [Self; 2] = [Self::Shared, Self::Local];
+
+    #[track_caller]
+    pub(crate) fn build(self, builder: Builder) -> Face {
+        match self {
+            Self::Shared => Face::Shared(builder.build().expect("a good configuration")),
+            Self::Local => Face::Local(builder.build_local().expect("a good configuration")),
+        }
+    }
+
+    /// A key of this story that the other face's telling does not touch.
+    pub(crate) fn key(self, story: &str) -> String {
+        format!("{story}:{self:?}")
+    }
+}
+
+/// A builder over all nodes of the cluster.
+pub(crate) fn over(cluster: &Cluster) -> Builder {
+    Redlock::builder().nodes(cluster.urls())
+}
+
+/// A shared handle over all nodes of the cluster.
+#[track_caller]
+pub(crate) fn shared(cluster: &Cluster) -> Redlock {
+    over(cluster).build().expect("a good configuration")
+}
+
+#[derive(Debug)]
+pub(crate) enum Face {
+    Shared(Redlock),
+    Local(LocalRedlock),
+}
+
+/// What a face hands out.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Held {
+    Guard(LockGuard),
+    Lock(Lock),
+}
+
+impl Face {
+    pub(crate) fn try_lock(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<Held, LockError> {
+        match self {
+            Self::Shared(redlock) => redlock.try_lock(resource, ttl).map(Held::Guard),
+            Self::Local(local) => local.try_lock(resource, ttl).map(Held::Lock),
+        }
+    }
+
+    pub(crate) fn lock(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<Held, LockError> {
+        match self {
+            Self::Shared(redlock) => redlock.lock(resource, ttl).map(Held::Guard),
+            Self::Local(local) => local.lock(resource, ttl).map(Held::Lock),
+        }
+    }
+
+    pub(crate) fn lock_with(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Result<Held, LockError> {
+        match self {
+            Self::Shared(redlock) => redlock.lock_with(resource, options).map(Held::Guard),
+            Self::Local(local) => local.lock_with(resource, options).map(Held::Lock),
+        }
+    }
+
+    pub(crate) fn extend(&mut self, held: &mut Held, ttl: Duration) -> Result<(), ExtendError> {
+        match (self, held) {
+            (Self::Shared(_), Held::Guard(guard)) => guard.extend(ttl).map(drop),
+            (Self::Local(local), Held::Lock(lock)) => local.extend(lock, ttl).map(drop),
+            _ => panic!("a lock of the other face"),
+        }
+    }
+
+    pub(crate) fn unlock(&mut self, held: Held) -> Result<Released, UnlockError> {
+        match (self, held) {
+            (Self::Shared(_), Held::Guard(guard)) => guard.unlock(),
+            (Self::Local(local), Held::Lock(lock)) => local.unlock(lock),
+            _ => panic!("a lock of the other face"),
+        }
+    }
+
+    /// Lets stragglers, reconnections and what is owed make progress: the shared handle has a
+    /// thread for it, the local one is driven here.
+    pub(crate) fn settle(&mut self) {
+        if let Self::Local(local) = self {
+            local
+                .poll(Some(Duration::from_millis(1)))
+                .expect("the loop turns");
+        }
+    }
+
+    /// Waits until no node has `key`, driving the local face meanwhile. The ttl of what is awaited
+    /// to go has to be much longer than the wait.
+    #[track_caller]
+    pub(crate) fn assert_gone(&mut self, cluster: &Cluster, key: impl AsRef<[u8]>) {
+        let key = key.as_ref();
+        let mut raws = cluster.raws();
+        let name = String::from_utf8_lossy(key);
+        crate::servers::eventually(&format!("no node has {name:?}"), || {
+            self.settle();
+            raws.iter_mut().all(|raw| !raw.exists(key)).then_some(())
+        });
+    }
+}
+
+impl Held {
+    pub(crate) fn token(&self) -> Vec<u8> {
+        match self {
+            Self::Guard(guard) => guard.token().to_vec(),
+            Self::Lock(lock) => lock.token().to_vec(),
+        }
+    }
+
+    pub(crate) fn resource(&self) -> Vec<u8> {
+        match self {
+            Self::Guard(guard) => guard.resource().to_vec(),
+            Self::Lock(lock) => lock.resource().to_vec(),
+        }
+    }
+}
+
+/// The report of an attempt that found the lock held.
+#[track_caller]
+pub(crate) fn held<T: std::fmt::Debug>(result: Result<T, LockError>) -> Report {
+    match result {
+        Err(LockError::Held(report)) => report,
+        other => panic!("`Held` was expected, not {other:?}"),
+    }
+}
+
+/// The report of an attempt that too few nodes answered.
+#[track_caller]
+pub(crate) fn no_quorum<T: std::fmt::Debug>(result: Result<T, LockError>) -> Report {
+    match result {
+        Err(LockError::NoQuorum(report)) => report,
+        other => panic!("`NoQuorum` was expected, not {other:?}"),
+    }
+}

@@ -1,0 +1,146 @@
+//! That the harness itself does what the stories rely on.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::time::{Duration, Instant};
+
+use crate::servers::{
+    self, ClosedPort, Cluster, LONG, Manner, Options, Proxy, Raw, Reply, Server, Stranger,
+};
+
+#[test]
+fn servers_are_independent_and_answer() {
+    let cluster = servers::three();
+    cluster[0].raw().set_px(b"k", b"v", LONG);
+    assert_eq!(cluster.values("k"), [Some(b"v".to_vec()), None, None]);
+    assert_eq!(cluster.copies("k"), 1);
+    let pttl = cluster[0].raw().pttl(b"k");
+    assert!((1..=120_000).contains(&pttl), "{pttl}");
+    assert!(cluster[0].raw().del(b"k"));
+    cluster.assert_gone("k");
+    cluster.assert_empty();
+}
+
+#[test]
+fn the_raw_client_knows_every_kind_of_reply() {
+    let server = Server::start();
+    let mut raw = server.raw();
+    assert_eq!(raw.run("PING"), Reply::Simple("PONG".into()));
+    assert_eq!(raw.get(b"none"), None);
+    let binary = b"\r\n\0 $-1\r\n";
+    raw.set_px(binary, binary, LONG);
+    assert_eq!(raw.get(binary), Some(binary.to_vec()));
+    assert_eq!(
+        raw.command(&[b"MGET", b"none", binary]),
+        Reply::Array(vec![Reply::Nil, Reply::Bulk(binary.to_vec())])
+    );
+    let Reply::Error(error) = raw.command(&[b"INCR", binary]) else {
+        panic!("no number, no increment");
+    };
+    assert_eq!(error.split(' ').next(), Some("ERR"));
+}
+
+#[test]
+fn a_killed_server_has_forgotten_everything_when_it_is_back() {
+    let mut server = Server::start();
+    server.raw().set_px(b"k", b"v", LONG);
+    let address = server.address();
+    server.kill();
+    assert!(Raw::connect(address).is_err(), "nobody listens any more");
+    server.restart();
+    assert_eq!(server.address(), address);
+    assert_eq!(server.raw().get(b"k"), None);
+}
+
+#[test]
+fn a_frozen_server_answers_only_when_thawed() {
+    let server = Server::start();
+    server.raw().set_px(b"k", b"0", LONG);
+    server.freeze();
+    let address = server.address();
+    let asked = std::thread::spawn(move || {
+        Raw::connect(address)
+            .expect("the kernel accepts")
+            .integer(&[b"INCR", b"k"])
+    });
+    // It is not waited for here that nothing comes; that it comes after the thaw is what counts.
+    server.thaw();
+    assert_eq!(asked.join().expect("answered"), 1);
+}
+
+#[test]
+fn a_server_ends_with_its_value_in_a_panic_too() {
+    let mut address = None;
+    let result = panic::catch_unwind(AssertUnwindSafe(|| {
+        let server = Server::start();
+        server.freeze();
+        address = Some(server.address());
+        panic!("expected: the story of this test");
+    }));
+    assert!(result.is_err());
+    assert!(
+        Raw::connect(address.expect("it started")).is_err(),
+        "the process is gone"
+    );
+}
+
+#[test]
+fn credentials_and_unix_sockets() {
+    let server = Server::with(&Options::redis().password("secret").unix_socket());
+    assert_eq!(server.raw().run("PING"), Reply::Simple("PONG".into()));
+    let mut stranger = Raw::connect(server.address()).expect("it listens");
+    let Reply::Error(error) = stranger.command(&[b"PING"]) else {
+        panic!("the password is wanted");
+    };
+    assert!(error.starts_with("NOAUTH"), "{error}");
+    let path = server.unix_url();
+    assert!(std::os::unix::net::UnixStream::connect(&path["unix://".len()..]).is_ok());
+}
+
+#[test]
+fn valkey_answers_too() {
+    let cluster = Cluster::with(2, &Options::valkey());
+    let name = cluster[0].raw().info("server", "server_name");
+    assert_eq!(name.as_deref(), Some("valkey"));
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_closed_port_refuses() {
+    let closed = ClosedPort::new();
+    let address = closed.url()["redis://".len()..]
+        .parse()
+        .expect("an address");
+    let error = Raw::connect(address).expect_err("nobody listens");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn the_proxy_holds_answers_back_and_keeps_their_order() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let address = proxy.url()["redis://".len()..].parse().expect("an address");
+    let mut raw = Raw::connect(address).expect("the proxy listens");
+    assert_eq!(raw.integer(&[b"INCR", b"k"]), 1);
+    proxy.delay(Duration::from_millis(50));
+    let start = Instant::now();
+    assert_eq!(raw.integer(&[b"INCR", b"k"]), 2);
+    assert!(
+        start.elapsed() >= Duration::from_millis(50),
+        "at least the delay"
+    );
+    proxy.delay(Duration::ZERO);
+    assert_eq!(raw.integer(&[b"INCR", b"k"]), 3);
+}
+
+#[test]
+fn strangers_do_not_speak_redis() {
+    for manner in [Manner::Http, Manner::Closes, Manner::Garbage] {
+        let stranger = Stranger::new(manner);
+        let address = stranger.url()["redis://".len()..]
+            .parse()
+            .expect("an address");
+        let mut raw = Raw::connect(address).expect("it listens");
+        assert!(raw.try_command(&[b"PING"]).is_err(), "{manner:?}");
+        assert_eq!(stranger.visits(), 1, "{manner:?}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Stories with a second process: exclusion, ending without a farewell, and handing a lock over.
+//!
+//! The second process is this test binary again, told by its environment to play a part in
+//! [`second_process`]; without a part that test has nothing to do.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::{self, Child, Command, Stdio};
+use std::time::Duration;
+
+use shearline::{Lock, LockOptions, Redlock, Retry};
+
+use crate::face::shared;
+use crate::servers::{self, Cluster, LONG};
+
+const PART: &str = "SHEARLINE_TEST_PART";
+const NODES: &str = "SHEARLINE_TEST_NODES";
+const INPUT: &str = "SHEARLINE_TEST_INPUT";
+
+/// How many times each of two processes counts.
+const COUNTS: u64 = 100;
+
+#[test]
+fn second_process() {
+    let Ok(part) = env::var(PART) else {
+        return;
+    };
+    let nodes = env::var(NODES).expect("the nodes are told");
+    let redlock = Redlock::builder()
+        .nodes(nodes.split(','))
+        .retry(Retry::new(
+            1000,
+            Duration::from_millis(1)..=Duration::from_millis(10),
+        ))
+        .build()
+        .expect("a good configuration");
+    match part.as_str() {
+        "is-held" => assert!(
+            redlock.try_lock("excluded", LONG).is_err(),
+            "the parent holds it"
+        ),
+        "is-free" => redlock
+            .try_lock("excluded", LONG)
+            .expect("free")
+            .unlock()
+            .map(drop)
+            .expect("held"),
+        "count" => count(&redlock, Path::new(&env::var_os(INPUT).expect("a path"))),
+        "lock-and-return" => {
+            drop(redlock.try_lock("returned", LONG).expect("free"));
+            drop(redlock);
+            // As `main` does when it returns: no further thread gets a chance to run.
+            process::exit(0);
+        }
+        "take-over" => take_over(&redlock, &env::var(INPUT).expect("the lock")),
+        other => panic!("no such part: {other}"),
+    }
+}
+
+#[test]
+fn two_processes_exclude_each_other() {
+    let cluster = servers::five();
+    let redlock = shared(&cluster);
+    let guard = redlock.try_lock("excluded", LONG).expect("free");
+    finish(start("is-held", &cluster, ""));
+    guard.unlock().expect("held");
+    finish(start("is-free", &cluster, ""));
+    cluster.assert_gone("excluded");
+}
+
+/// A counter in a file, read and written by two processes in turns that only the lock keeps apart.
+#[test]
+fn two_processes_count_without_losing_a_count() {
+    let cluster = servers::three();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("counter");
+    fs::write(&file, "0").expect("the file can be written");
+    let path = file.to_str().expect("a plain path");
+    let children = [
+        start("count", &cluster, path),
+        start("count", &cluster, path),
+    ];
+    for child in children {
+        finish(child);
+    }
+    let counted = fs::read_to_string(&file).expect("the counter");
+    assert_eq!(counted, (2 * COUNTS).to_string());
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_process_that_locks_drops_and_returns_leaves_no_key() {
+    let cluster = servers::five();
+    for _ in 0..10 {
+        finish(start("lock-and-return", &cluster, ""));
+        cluster.assert_gone("returned");
+    }
+}
+
+#[test]
+fn a_lock_is_handed_over_to_another_process() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let lock = redlock.try_lock("handed", LONG).expect("free").into_lock();
+    finish(start("take-over", &cluster, &hex(&lock.to_bytes())));
+    cluster.assert_gone("handed");
+}
+
+/// What is no lock is refused, whatever it is; a lock that was cut short too.
+#[test]
+fn bytes_that_are_no_lock_are_refused() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let lock = redlock.try_lock("bytes", LONG).expect("free").into_lock();
+    let bytes = lock.to_bytes();
+    for len in 0..bytes.len() {
+        assert!(decoded(&bytes[..len]).is_none(), "cut to {len} bytes");
+    }
+    let again = decoded(&bytes).expect("whole");
+    assert_eq!(
+        (again.resource(), again.token()),
+        (lock.resource(), lock.token())
+    );
+    assert!(
+        again.valid_until() <= lock.valid_until(),
+        "validity is never invented"
+    );
+    redlock.adopt(again).unlock().expect("held");
+    cluster.assert_gone("bytes");
+}
+
+fn count(redlock: &Redlock, file: &Path) {
+    let options = LockOptions::new(LONG).wait(Duration::from_secs(60));
+    for _ in 0..COUNTS {
+        let guard = redlock
+            .lock_with("counter", &options)
+            .expect("in a minute at most");
+        let counted: u64 = fs::read_to_string(file)
+            .expect("read")
+            .parse()
+            .expect("a number");
+        fs::write(file, (counted + 1).to_string()).expect("written");
+        guard.unlock().expect("held");
+    }
+}
+
+fn take_over(redlock: &Redlock, input: &str) {
+    let lock = decoded(&unhex(input)).expect("the parent's lock");
+    assert_eq!(lock.resource(), b"handed");
+    assert!(redlock.try_lock("handed", LONG).is_err(), "it is held");
+    let mut guard = redlock.adopt(lock);
+    assert!(guard.is_valid(), "the same boot, the same clock");
+    guard.extend(2 * LONG).expect("held");
+    guard.unlock().expect("held");
+}
+
+fn decoded(bytes: &[u8]) -> Option<Lock> {
+    Lock::from_bytes(bytes).into_iter().next()
+}
+
+/// Starts this test binary again to play `part`.
+fn start(part: &str, cluster: &Cluster, input: &str) -> Child {
+    Command::new(env::current_exe().expect("this binary"))
+        .args(["processes::second_process", "--exact", "--nocapture"])
+        .env(PART, part)
+        .env(NODES, cluster.urls().join(","))
+        .env(INPUT, input)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("this binary starts")
+}
+
+#[track_caller]
+fn finish(child: Child) {
+    let output = child.wait_with_output().expect("our own child");
+    let (said, errors) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        output.status.success(),
+        "the second process failed:\n{said}\n{errors}"
+    );
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2)
+        .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).expect("hexadecimal"))
+        .collect()
+}

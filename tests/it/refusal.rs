@@ -1,0 +1,207 @@
+//! Nodes that do not vote: refused connections, strangers, servers that must not be used. The
+//! others go on, and the report says why of each.
+
+use std::time::{Duration, Instant};
+
+use shearline::{LinkError, LockOptions, NodeOutcome, Redlock, Unusable};
+
+use crate::face::{Which, held, no_quorum, over};
+use crate::servers::{
+    self, ClosedPort, Cluster, LONG, Manner, Options, Server, Stranger, eventually,
+};
+
+#[test]
+fn one_refused_node_of_three_costs_nothing() {
+    let cluster = Cluster::start(2);
+    let closed = ClosedPort::new();
+    for which in Which::BOTH {
+        let key = which.key("refused");
+        let mut face = which.build(over(&cluster).node(closed.url()));
+        let lock = face
+            .try_lock(&key, LONG)
+            .expect("two of three are a majority");
+        assert_eq!(cluster.copies(&key), 2);
+        assert_eq!(face.unlock(lock).expect("two of three").deleted, 2);
+        face.assert_gone(&cluster, &key);
+    }
+}
+
+#[test]
+fn two_refused_nodes_of_three_are_named_and_leave_no_key() {
+    let cluster = Cluster::start(1);
+    let closed = [ClosedPort::new(), ClosedPort::new()];
+    for which in Which::BOTH {
+        let key = which.key("refused");
+        let builder = over(&cluster).nodes(closed.iter().map(ClosedPort::url));
+        let mut face = which.build(builder);
+        let report = no_quorum(face.try_lock(&key, LONG));
+        for node in &report.nodes()[1..] {
+            assert_eq!(
+                node.outcome,
+                NodeOutcome::Unreachable(LinkError::Refused),
+                "{report}"
+            );
+        }
+        face.assert_gone(&cluster, &key);
+    }
+}
+
+/// With the node timeout at a minute, only a verdict by certainty comes at once.
+#[test]
+fn a_half_to_half_vote_settles_at_once() {
+    for nodes in [2, 4] {
+        let cluster = Cluster::start(nodes);
+        for server in &cluster[..nodes / 2] {
+            server.raw().set_px(b"half:Shared", b"foreign", LONG);
+            server.raw().set_px(b"half:Local", b"foreign", LONG);
+        }
+        for which in Which::BOTH {
+            let key = which.key("half");
+            let mut face = which.build(over(&cluster).node_timeout(Duration::from_secs(60)));
+            let start = Instant::now();
+            let report = held(face.try_lock(&key, 2 * LONG));
+            assert_eq!((report.quorum(), report.tries()), (nodes / 2 + 1, 1));
+            let report = held(face.lock_with(&key, &LockOptions::new(2 * LONG).tries(3)));
+            assert_eq!(report.tries(), 3);
+            assert!(
+                start.elapsed() < Duration::from_secs(30),
+                "it waited for a timeout"
+            );
+            for (node, raw) in cluster.raws().iter_mut().enumerate() {
+                if node < nodes / 2 {
+                    assert_eq!(raw.get(key.as_bytes()).as_deref(), Some(&b"foreign"[..]));
+                } else {
+                    eventually("our half is given back", || {
+                        face.settle();
+                        (!raw.exists(key.as_bytes())).then_some(())
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn of_two_nodes_one_is_no_majority() {
+    let cluster = Cluster::start(1);
+    let closed = ClosedPort::new();
+    for which in Which::BOTH {
+        let key = which.key("alone");
+        let mut face = which.build(over(&cluster).node(closed.url()));
+        no_quorum(face.try_lock(&key, LONG));
+        face.assert_gone(&cluster, &key);
+    }
+}
+
+#[test]
+fn what_is_no_redis_is_unusable_and_the_others_go_on() {
+    for manner in [Manner::Http, Manner::Garbage] {
+        let stranger = Stranger::new(manner);
+        check(&stranger.url(), NodeOutcome::Unusable(Unusable::NotRedis));
+    }
+}
+
+#[test]
+fn what_closes_at_once_is_unreachable_and_the_others_go_on() {
+    let stranger = Stranger::new(Manner::Closes);
+    check(&stranger.url(), NodeOutcome::Unreachable(LinkError::Closed));
+}
+
+#[test]
+fn what_never_answers_is_unreachable_and_the_others_go_on() {
+    let stranger = Stranger::new(Manner::Silent);
+    check(
+        &stranger.url(),
+        NodeOutcome::Unreachable(LinkError::ConnectTimeout),
+    );
+}
+
+#[test]
+fn a_server_that_wants_a_password_is_unusable_and_the_others_go_on() {
+    let server = Server::with(&Options::redis().password("secret"));
+    check(
+        &server.url(),
+        NodeOutcome::Unusable(Unusable::NoCredentials),
+    );
+}
+
+#[test]
+fn a_replica_is_unusable_and_the_others_go_on() {
+    let master = Server::start();
+    let port = master.port().to_string();
+    let replica = Server::with(&Options::redis().arguments(["--replicaof", "127.0.0.1", &port]));
+    check(&replica.url(), NodeOutcome::Unusable(Unusable::Replica));
+}
+
+#[test]
+fn a_cluster_node_is_unusable_and_the_others_go_on() {
+    let server = Server::with(&Options::redis().arguments(["--cluster-enabled", "yes"]));
+    check(&server.url(), NodeOutcome::Unusable(Unusable::Mode));
+}
+
+#[test]
+fn a_missing_database_is_unusable_and_the_others_go_on() {
+    let server = Server::with(&Options::redis().arguments(["--databases", "2"]));
+    check(
+        &format!("{}/7", server.url()),
+        NodeOutcome::Unusable(Unusable::NoDatabase),
+    );
+}
+
+/// A full server says so unasked, and closes.
+#[test]
+fn a_full_server_is_unusable_and_the_others_go_on() {
+    let server = Server::start();
+    let mut inside = server.raw();
+    inside.run("CONFIG SET maxclients 1");
+    check(
+        &server.url(),
+        NodeOutcome::Unusable(Unusable::TooManyClients),
+    );
+}
+
+/// The node at `url` with two good ones: they give the lock, and the report of a refusal says
+/// `outcome` of it.
+fn check(url: &str, outcome: NodeOutcome) {
+    let cluster = Cluster::start(2);
+    for which in Which::BOTH {
+        let builder = Redlock::builder()
+            .node(url)
+            .nodes(cluster.urls())
+            .connect_timeout(Duration::from_millis(300));
+        let mut face = which.build(builder);
+        let key = which.key("others");
+        let lock = face.lock(&key, LONG).expect("two of three are a majority");
+        assert_eq!(cluster.copies(&key), 2);
+        face.unlock(lock).expect("two of three");
+        face.assert_gone(&cluster, &key);
+
+        // A report is made for a refusal: a stranger takes one of the two good nodes.
+        let key = which.key("reported");
+        cluster[0].raw().set_px(key.as_bytes(), b"foreign", LONG);
+        let mut last = None;
+        let seen = servers::within_patience(|| {
+            face.settle();
+            let error = face.try_lock(&key, LONG).expect_err("one vote of three");
+            let report = report_of(&error).clone();
+            last = Some(report.nodes()[0].outcome);
+            assert_eq!(report.nodes()[1].outcome, NodeOutcome::Held, "{report}");
+            (last == Some(outcome)).then_some(())
+        });
+        assert!(
+            seen.is_some(),
+            "{outcome:?} was expected, {last:?} was reported"
+        );
+        assert_eq!(
+            cluster[0].raw().get(key.as_bytes()).as_deref(),
+            Some(&b"foreign"[..])
+        );
+    }
+}
+
+fn report_of(error: &shearline::LockError) -> &shearline::Report {
+    match error {
+        shearline::LockError::Held(report) | shearline::LockError::NoQuorum(report) => report,
+        other => panic!("no report in {other:?}"),
+    }
+}

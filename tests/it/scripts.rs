@@ -1,0 +1,73 @@
+//! Servers that have forgotten the scripts.
+
+use crate::face::{Which, over};
+use crate::servers::{self, Cluster, LONG, Options, eventually};
+
+#[test]
+fn scripts_flushed_between_lock_and_unlock_are_sent_again() {
+    story(&servers::five());
+}
+
+pub(crate) fn story(cluster: &Cluster) {
+    for which in Which::BOTH {
+        let key = which.key("flushed");
+        let mut face = which.build(over(cluster));
+        let mut lock = face.try_lock(&key, LONG / 2).expect("free");
+        flush(cluster);
+        face.extend(&mut lock, LONG).expect("held");
+        flush(cluster);
+        face.unlock(lock).expect("held");
+        face.assert_gone(cluster, &key);
+        // And from then on as before.
+        let lock = face.try_lock(&key, LONG).expect("free");
+        face.unlock(lock).expect("held");
+        face.assert_gone(cluster, &key);
+    }
+}
+
+/// The release of a node that is silent at the unlock is answered by NOSCRIPT when nobody waits
+/// for it any more. It is repaired nevertheless.
+#[test]
+fn scripts_flushed_on_a_node_that_is_silent_at_the_unlock() {
+    let cluster = Cluster::with(3, &Options::redis());
+    for which in Which::BOTH {
+        let key = which.key("silent");
+        let mut face = which.build(over(&cluster));
+        let lock = face.try_lock(&key, LONG).expect("free");
+        eventually("all three have it", || {
+            face.settle();
+            (cluster.copies(&key) == 3).then_some(())
+        });
+        flush(&cluster);
+        cluster[2].freeze();
+        assert_eq!(face.unlock(lock).expect("two of three").deleted, 2);
+        cluster[2].thaw();
+        face.assert_gone(&cluster, &key);
+    }
+}
+
+/// The same for an attempt that was refused and has nobody waiting for its releases at all.
+#[test]
+fn scripts_flushed_before_a_refused_attempt_is_given_back() {
+    let cluster = servers::three();
+    for which in Which::BOTH {
+        let key = which.key("refused");
+        let mut face = which.build(over(&cluster));
+        for server in &cluster[..2] {
+            server.raw().set_px(key.as_bytes(), b"foreign", LONG);
+        }
+        flush(&cluster);
+        assert!(face.try_lock(&key, LONG).is_err());
+        let foreign = Some(b"foreign".to_vec());
+        eventually("our copy is given back", || {
+            face.settle();
+            (cluster.values(&key) == [foreign.clone(), foreign.clone(), None]).then_some(())
+        });
+    }
+}
+
+fn flush(cluster: &Cluster) {
+    for raw in &mut cluster.raws() {
+        raw.run("SCRIPT FLUSH");
+    }
+}

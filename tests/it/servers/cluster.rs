@@ -1,0 +1,107 @@
+//! N servers that know nothing of each other.
+
+use std::ops::{Deref, DerefMut};
+use std::thread;
+
+use super::{Options, Raw, Server, eventually};
+
+/// N independent servers, in the order of their nodes. Dereferences to a slice of [`Server`].
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    servers: Vec<Server>,
+}
+
+impl Cluster {
+    /// N `redis-server` processes, all answering.
+    pub(crate) fn start(count: usize) -> Self {
+        Self::with(count, &Options::redis())
+    }
+
+    /// N servers with the same options, started side by side.
+    pub(crate) fn with(count: usize, options: &Options) -> Self {
+        let servers = thread::scope(|scope| {
+            let starting: Vec<_> = (0..count)
+                .map(|_| scope.spawn(|| Server::with(options)))
+                .collect();
+            starting
+                .into_iter()
+                .map(|server| server.join().expect("it started"))
+                .collect()
+        });
+        Self { servers }
+    }
+
+    /// The URLs of all nodes.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        self.iter().map(Server::url).collect()
+    }
+
+    /// One connection from outside to each node.
+    pub(crate) fn raws(&self) -> Vec<Raw> {
+        self.iter().map(Server::raw).collect()
+    }
+
+    /// What each node holds under `key`.
+    pub(crate) fn values(&self, key: impl AsRef<[u8]>) -> Vec<Option<Vec<u8>>> {
+        self.raws()
+            .iter_mut()
+            .map(|raw| raw.get(key.as_ref()))
+            .collect()
+    }
+
+    /// On how many nodes `key` stands.
+    pub(crate) fn copies(&self, key: impl AsRef<[u8]>) -> usize {
+        self.values(key).iter().flatten().count()
+    }
+
+    /// Waits until no node has `key`. The lock's ttl has to be much longer than the wait, so that
+    /// expiry cannot do the work of a release.
+    #[track_caller]
+    pub(crate) fn assert_gone(&self, key: impl AsRef<[u8]>) {
+        let key = key.as_ref();
+        for (node, raw) in self.raws().iter_mut().enumerate() {
+            let name = String::from_utf8_lossy(key);
+            eventually(&format!("node {node} has lost {name:?}"), || {
+                (!raw.exists(key)).then_some(())
+            });
+        }
+    }
+
+    /// Waits until every node has run at least one `command` and none has any key left.
+    ///
+    /// For what is served late: without the first half, "no key" would be true before it began.
+    #[track_caller]
+    pub(crate) fn assert_empty_after(&self, command: &str) {
+        let field = format!("cmdstat_{command}");
+        for (node, raw) in self.raws().iter_mut().enumerate() {
+            eventually(&format!("node {node} has run a {command}"), || {
+                raw.info("commandstats", &field).map(drop)
+            });
+        }
+        self.assert_empty();
+    }
+
+    /// Waits until no node has any key at all.
+    #[track_caller]
+    pub(crate) fn assert_empty(&self) {
+        for (node, raw) in self.raws().iter_mut().enumerate() {
+            eventually(&format!("node {node} has no key"), || {
+                (raw.keys() == 0).then_some(())
+            });
+        }
+    }
+}
+
+impl Deref for Cluster {
+    type Target = [Server];
+
+    fn deref(&self) -> &[Server] {
+        &self.servers
+    }
+}
+
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut [Server] {
+        &mut self.servers
+    }
+}

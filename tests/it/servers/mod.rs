@@ -1,0 +1,65 @@
+//! Real servers for tests: started, stopped, killed and looked at from outside.
+//!
+//! * A [`Server`] is one process with a port and a directory of its own. Dropping it kills that
+//!   process and waits for its end, in a panic too.
+//! * A [`Cluster`] is N of them, independent of each other, as Redlock wants them.
+//! * [`Raw`] is a blocking connection with a reply parser that shares no line with the library.
+//! * [`Proxy`] delays answers; [`Stranger`] is what answers at an address where no server should
+//!   have been; [`ClosedPort`] is an address at which nobody listens.
+//!
+//! Nothing here sleeps for a result. Where a state has to be awaited, it is polled for, and the
+//! wait has an end at which the test fails with what was seen last.
+
+mod cluster;
+mod ports;
+mod process;
+mod proxy;
+mod raw;
+mod stranger;
+
+pub(crate) use cluster::Cluster;
+pub(crate) use ports::ClosedPort;
+pub(crate) use process::{Options, Server};
+pub(crate) use proxy::Proxy;
+pub(crate) use raw::{Raw, Reply};
+pub(crate) use stranger::{Manner, Stranger};
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for something that must happen soon. Far more than any machine needs,
+/// far less than the ttl of the locks whose keys are awaited to go.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
+
+/// A ttl that no test outlives: a key that has gone was released, it did not expire.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+
+/// Five servers.
+pub(crate) fn five() -> Cluster {
+    Cluster::start(5)
+}
+
+/// Three servers.
+pub(crate) fn three() -> Cluster {
+    Cluster::start(3)
+}
+
+/// Polls `probe` until it gives a value, at most [`PATIENCE`] long; then fails with `what`.
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
+    within_patience(probe).unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}"))
+}
+
+/// Polls `probe` until it gives a value, at most [`PATIENCE`] long.
+pub(crate) fn within_patience<T>(mut probe: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = probe() {
+            return Some(value);
+        }
+        if PATIENCE < start.elapsed() {
+            return None;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,60 @@
+//! Loopback ports that are free, and one that stays closed.
+
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::os::fd::OwnedFd;
+use std::process;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use rustix::net::{AddressFamily, SocketType};
+
+/// Below the range from which systems take the ports of outgoing connections, so that no client
+/// sits on the port of a server that is killed and restarted.
+const FIRST: u16 = 10_000;
+const COUNT: u16 = 20_000;
+
+/// A loopback port that nobody listens on at this moment, not given out before in this process.
+///
+/// Another process may take it in the meantime; whoever binds it has to be ready to ask again.
+pub(crate) fn free() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Test processes that run side by side begin at different places.
+    let offset = process::id().wrapping_mul(211) % u32::from(COUNT);
+    for _ in 0..COUNT {
+        let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        let place = (offset + step) % u32::from(COUNT);
+        let port = FIRST + u16::try_from(place).expect("below COUNT");
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port from {FIRST} on");
+}
+
+/// A port that is taken but not listened on: every connect is refused, and no other test's server
+/// can turn up there.
+#[derive(Debug)]
+pub(crate) struct ClosedPort {
+    port: u16,
+    _bound: OwnedFd,
+}
+
+impl ClosedPort {
+    pub(crate) fn new() -> Self {
+        for _ in 0..100 {
+            let port = free();
+            let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)
+                .expect("a socket");
+            if rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).is_ok() {
+                return Self {
+                    port,
+                    _bound: socket,
+                };
+            }
+        }
+        panic!("no port could be bound");
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}

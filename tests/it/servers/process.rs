@@ -1,0 +1,278 @@
+//! One server process: where its binary is, how it starts, and the ways to mistreat it.
+
+use std::env;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::raw::{Raw, Reply};
+use super::{PATIENCE, eventually, ports};
+
+/// Which server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    Redis,
+    Valkey,
+}
+
+impl Kind {
+    /// The binary: from the environment, from where `tests/run.sh` puts it, or from the `PATH`.
+    fn binary(self) -> PathBuf {
+        let (variable, name) = match self {
+            Self::Redis => ("SHEARLINE_REDIS_SERVER", "redis-server"),
+            Self::Valkey => ("SHEARLINE_VALKEY_SERVER", "valkey-server"),
+        };
+        if let Some(path) = env::var_os(variable) {
+            return path.into();
+        }
+        let tool = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("target/tools")
+            .join(name);
+        if tool.is_file() { tool } else { name.into() }
+    }
+}
+
+/// How a server is to be started.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    kind: Kind,
+    unix_socket: bool,
+    password: Option<String>,
+    arguments: Vec<String>,
+}
+
+impl Options {
+    pub(crate) fn redis() -> Self {
+        Self {
+            kind: Kind::Redis,
+            unix_socket: false,
+            password: None,
+            arguments: Vec::new(),
+        }
+    }
+
+    pub(crate) fn valkey() -> Self {
+        Self {
+            kind: Kind::Valkey,
+            ..Self::redis()
+        }
+    }
+
+    /// Listens on a unix socket too.
+    pub(crate) fn unix_socket(mut self) -> Self {
+        self.unix_socket = true;
+        self
+    }
+
+    /// Wants this password of the default user.
+    pub(crate) fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Further arguments, behind and so above the usual ones.
+    pub(crate) fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
+        self.arguments.extend(arguments.map(str::to_owned));
+        self
+    }
+}
+
+/// A running (or stopped, or killed) server on a loopback port, without persistence unless its
+/// options say otherwise. Dropping it kills exactly its process.
+#[derive(Debug)]
+pub(crate) struct Server {
+    options: Options,
+    port: u16,
+    directory: TempDir,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// A `redis-server` with the usual options.
+    pub(crate) fn start() -> Self {
+        Self::with(&Options::redis())
+    }
+
+    /// A server with these options, answering.
+    pub(crate) fn with(options: &Options) -> Self {
+        let mut server = Self {
+            options: options.clone(),
+            port: ports::free(),
+            directory: tempfile::Builder::new()
+                .prefix("shearline-")
+                .tempdir()
+                .expect("a temporary directory"),
+            child: None,
+        };
+        for _ in 0..50 {
+            if server.launch() {
+                return server;
+            }
+            server.port = ports::free();
+        }
+        panic!("the port was taken, fifty times");
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// `redis://127.0.0.1:port`, without credentials.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    /// `redis://credentials@127.0.0.1:port`, with `user:password` or `:password`.
+    pub(crate) fn url_with(&self, credentials: &str) -> String {
+        format!("redis://{credentials}@{}", self.address())
+    }
+
+    /// `unix:///path`, of a server that was asked for a unix socket.
+    pub(crate) fn unix_url(&self) -> String {
+        assert!(self.options.unix_socket, "started without a unix socket");
+        format!("unix://{}", self.socket_path().display())
+    }
+
+    /// A new connection from outside, authenticated as the default user.
+    #[track_caller]
+    pub(crate) fn raw(&self) -> Raw {
+        let mut raw = Raw::connect(self.address()).expect("the server listens");
+        if let Some(password) = &self.options.password {
+            let reply = raw.command(&[b"AUTH", password.as_bytes()]);
+            assert_eq!(reply, Reply::Simple("OK".into()));
+        }
+        raw
+    }
+
+    /// SIGSTOP: the kernel goes on accepting and buffering for the process, which does nothing.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+        // The signal is sent, not yet obeyed; a command right behind it could still be served.
+        eventually("the process stops", || (self.state()? == 'T').then_some(()));
+    }
+
+    /// SIGCONT: what was buffered is served.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// SIGKILL, and waits for the end of the process. What it held in memory is gone.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("our own child");
+            child.wait().expect("our own child");
+        }
+    }
+
+    /// Starts again on the same port, with the same directory; kills first what still runs.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        eventually("the port is free again", || self.launch().then_some(()));
+    }
+
+    /// Starts the process and waits until it answers. `false` if somebody has the port.
+    fn launch(&mut self) -> bool {
+        let log = self.directory.path().join("log");
+        self.child = Some(self.spawn(&log));
+        let start = Instant::now();
+        loop {
+            if self.answers() {
+                return true;
+            }
+            let child = self.child.as_mut().expect("just started");
+            if let Some(status) = child.try_wait().expect("our own child") {
+                self.child = None;
+                let log = fs::read_to_string(&log).unwrap_or_default();
+                assert!(
+                    log.contains("already in use"),
+                    "the server ended with {status}:\n{log}"
+                );
+                return false;
+            }
+            if start.elapsed() > PATIENCE {
+                let log = fs::read_to_string(&log).unwrap_or_default();
+                panic!("the server does not answer after {PATIENCE:?}:\n{log}");
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn spawn(&self, log: &PathBuf) -> Child {
+        let binary = self.options.kind.binary();
+        let log = File::create(log).expect("the log can be made");
+        let errors = log.try_clone().expect("one more descriptor");
+        let mut command = Command::new(&binary);
+        command
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
+            .arg("--dir")
+            .arg(self.directory.path());
+        if self.options.unix_socket {
+            command.arg("--unixsocket").arg(self.socket_path());
+        }
+        if let Some(password) = &self.options.password {
+            command.args(["--requirepass", password]);
+        }
+        command
+            .args(&self.options.arguments)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .spawn()
+            .unwrap_or_else(|error| {
+                let binary = binary.display();
+                panic!("{binary} cannot be started ({error}); `bash tests/run.sh` installs it")
+            })
+    }
+
+    /// Whether this very process answers: with the port taken, another would.
+    fn answers(&self) -> bool {
+        let Ok(mut raw) = Raw::connect(self.address()) else {
+            return false;
+        };
+        if let Some(password) = &self.options.password {
+            let _ = raw.try_command(&[b"AUTH", password.as_bytes()]);
+        }
+        let own = self.child.as_ref().map(|child| child.id().to_string());
+        raw.info("server", "process_id") == own
+    }
+
+    fn socket_path(&self) -> PathBuf {
+        self.directory.path().join("socket")
+    }
+
+    fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().expect("the server runs");
+        kill_process(Pid::from_child(child), signal).expect("our own child");
+    }
+
+    /// The state letter of the process in `/proc`, behind its name in parentheses.
+    fn state(&self) -> Option<char> {
+        let child = self.child.as_ref()?;
+        let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", child.id())) else {
+            // No `/proc` here: take the signal as obeyed.
+            return Some('T');
+        };
+        stat.rsplit(')').next()?.trim_start().chars().next()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // No `expect` in here: a panic in a drop during a panic would hide the first one.
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Answers that come too late: a lock without validity is no lock, and leaves no key.
+
+use std::time::Duration;
+
+use shearline::{LockError, Redlock};
+
+use crate::face::Which;
+use crate::servers::{self, Cluster, LONG, Proxy};
+
+const TTL: Duration = Duration::from_millis(200);
+const LATE: Duration = Duration::from_millis(300);
+
+/// Three servers, each behind a relay that answers late.
+fn late() -> (Cluster, Vec<Proxy>) {
+    let cluster = servers::three();
+    let proxies = cluster
+        .iter()
+        .map(|server| Proxy::to(server.address()))
+        .collect();
+    (cluster, proxies)
+}
+
+fn delay(proxies: &[Proxy], delay: Duration) {
+    for proxy in proxies {
+        proxy.delay(delay);
+    }
+}
+
+#[test]
+fn a_ttl_of_200_ms_with_answers_after_300_ms_is_too_slow() {
+    for which in Which::BOTH {
+        let (cluster, proxies) = late();
+        let builder = Redlock::builder()
+            .nodes(proxies.iter().map(Proxy::url))
+            .node_timeout(Duration::from_secs(5));
+        let mut face = which.build(builder);
+        delay(&proxies, LATE);
+        let result = face.try_lock("late", TTL);
+        let Err(LockError::TooSlow(report)) = result else {
+            panic!("no validity was left, but: {result:?}");
+        };
+        assert_eq!(
+            report.granted(),
+            report.quorum(),
+            "decided by the second grant: {report}"
+        );
+        assert!(LATE <= report.elapsed(), "{report}");
+        face.assert_gone(&cluster, "late");
+    }
+}
+
+/// The node timeout that is derived from the ttl ends before: either way there is no lock.
+#[test]
+fn with_the_default_node_timeout_there_is_no_lock_either() {
+    for which in Which::BOTH {
+        let (cluster, proxies) = late();
+        let mut face = which.build(Redlock::builder().nodes(proxies.iter().map(Proxy::url)));
+        delay(&proxies, LATE);
+        let result = face.try_lock("late", TTL);
+        assert!(
+            matches!(result, Err(LockError::TooSlow(_) | LockError::NoQuorum(_))),
+            "{result:?}"
+        );
+        face.assert_gone(&cluster, "late");
+    }
+}
+
+/// As the first story, with keys that would stay for two minutes: nearly all of the ttl is allowed
+/// for drift, so the validity is 120 ms, and only a release can have taken the keys away.
+#[test]
+fn a_lock_that_came_too_slow_is_released_and_does_not_just_expire() {
+    for which in Which::BOTH {
+        let (cluster, proxies) = late();
+        let builder = Redlock::builder()
+            .nodes(proxies.iter().map(Proxy::url))
+            .drift(0.999, Duration::ZERO)
+            .node_timeout(Duration::from_secs(5));
+        let mut face = which.build(builder);
+        delay(&proxies, LATE);
+        let result = face.try_lock("late", LONG);
+        assert!(matches!(result, Err(LockError::TooSlow(_))), "{result:?}");
+        face.assert_gone(&cluster, "late");
+    }
+}
+
+/// One slow node of three decides nothing.
+#[test]
+fn one_slow_node_of_three_does_not_matter() {
+    for which in Which::BOTH {
+        let (cluster, proxies) = late();
+        let builder = Redlock::builder()
+            .nodes(proxies.iter().map(Proxy::url))
+            .node_timeout(Duration::from_secs(5));
+        let mut face = which.build(builder);
+        proxies[0].delay(Duration::from_millis(500));
+        let lock = face
+            .try_lock("late", LONG)
+            .expect("two of three answer in time");
+        face.unlock(lock).expect("two of three answer in time");
+        face.assert_gone(&cluster, "late");
+    }
+}

@@ -1,0 +1,84 @@
+//! Many threads on one handle.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use shearline::{LockOptions, Retry};
+
+use crate::face::over;
+use crate::servers::{self, LONG};
+
+const THREADS: u64 = 64;
+
+/// A counter that only the lock protects: read, let others run, write what was read plus one.
+#[test]
+fn sixty_four_threads_on_one_key_lose_no_count() {
+    let cluster = servers::five();
+    let redlock = over(&cluster)
+        .retry(Retry::new(
+            1,
+            Duration::from_millis(1)..=Duration::from_millis(20),
+        ))
+        .build()
+        .expect("valid");
+    let options = LockOptions::new(LONG).wait(Duration::from_secs(100));
+    let (counter, inside) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let redlock = redlock.clone();
+            scope.spawn(|| {
+                let redlock = redlock;
+                for _ in 0..5 {
+                    let guard = redlock.lock_with("one", &options).expect("in its turn");
+                    assert!(!inside.swap(true, Ordering::SeqCst), "two holders at once");
+                    let counted = counter.load(Ordering::SeqCst);
+                    thread::yield_now();
+                    counter.store(counted + 1, Ordering::SeqCst);
+                    inside.store(false, Ordering::SeqCst);
+                    guard.unlock().expect("held");
+                }
+            });
+        }
+    });
+    assert_eq!(counter.into_inner(), 5 * THREADS);
+    cluster.assert_gone("one");
+}
+
+#[test]
+fn sixty_four_threads_on_keys_of_their_own_do_not_meet() {
+    let cluster = servers::five();
+    let redlock = over(&cluster)
+        .node_timeout(Duration::from_secs(10))
+        .build()
+        .expect("valid");
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let redlock = redlock.clone();
+            scope.spawn(move || {
+                let key = format!("own:{thread}");
+                for _ in 0..20 {
+                    let guard = redlock.try_lock(&key, LONG).expect("nobody else wants it");
+                    guard.unlock().expect("held");
+                }
+            });
+        }
+    });
+    cluster.assert_empty();
+}
+
+/// Dropped instead of unlocked: the next attempt of the same thread meets its own release, never
+/// its own key.
+#[test]
+fn a_thread_never_meets_the_key_that_it_has_just_dropped() {
+    let cluster = servers::five();
+    let redlock = over(&cluster)
+        .node_timeout(Duration::from_secs(10))
+        .build()
+        .expect("valid");
+    for turn in 0..200 {
+        let guard = redlock.try_lock("again", LONG);
+        drop(guard.unwrap_or_else(|error| panic!("in turn {turn}: {error}")));
+    }
+    cluster.assert_empty();
+}

