@@ -190,13 +190,13 @@ impl Chance {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        high * bound >> 32
+        let number = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d);
+        ((u128::from(number) * u128::from(bound)) >> 64) as u64
     }
 
-    /// To the nanosecond, as real deadlines are.
+    /// To the nanosecond, as real deadlines are, and never at once.
     fn deadline(&mut self) -> Instant {
-        Instant::from_nanos(1 + self.below(SPAN) * 1_000_000 + self.below(1_000_000))
+        Instant::from_nanos(1 + self.below(SPAN * 1_000_000))
     }
 }
 

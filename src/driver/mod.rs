@@ -32,10 +32,13 @@ mod link;
 mod ready;
 mod resolve;
 mod socket;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod waker;
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -44,7 +47,6 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use rustix::process::{Pid, getpid};
 
-use self::error::Refusal;
 use self::turn::Net;
 use crate::config::{Config, LockOptions};
 use crate::engine::{Engine, Event, Input, Request, RoundId};
@@ -52,6 +54,7 @@ use crate::error::{ExtendError, LockError, UnlockError};
 use crate::quorum::Lock;
 
 pub use error::BuildError;
+pub(crate) use error::Refusal;
 pub use handover::FromBytesError;
 pub use waker::DriverWaker;
 
@@ -101,8 +104,12 @@ pub struct Driver {
     engine: Engine,
     net: Net,
     events: VecDeque<Event>,
+    /// The last acquisition at each index that rounds have: whatever is still open is among them.
+    acquiring: Vec<Option<RoundId>>,
     standing: Standing,
     process: Pid,
+    /// The process id was compared in the call that is under way.
+    vouched: bool,
     connect_timeout: Duration,
     farewell: Duration,
     spin: bool,
@@ -130,8 +137,10 @@ impl Driver {
             engine: Engine::new(config, seed, clock::now()),
             net: Net::new(config)?,
             events: VecDeque::with_capacity(EVENTS),
+            acquiring: Vec::with_capacity(EVENTS),
             standing: Standing::Open,
             process: getpid(),
+            vouched: false,
             connect_timeout: config.connect_timeout(),
             farewell: config.farewell(),
             spin: config.spin(),
@@ -207,7 +216,11 @@ impl Driver {
     ) -> Result<RoundId, LockError> {
         self.usable()?;
         let request = Request::new(resource, options);
-        self.work(|driver| driver.engine.acquire(clock::now(), &request))
+        self.work(|driver| {
+            let round = driver.engine.acquire(clock::now(), &request)?;
+            driver.remember(round);
+            Ok(round)
+        })
     }
 
     /// Asks for `lock` to last `ttl` from now. [`Event::Extended`] tells the outcome, and holds
@@ -293,15 +306,27 @@ impl Driver {
         })
     }
 
-    /// Ends the driver: locks in events that nobody has taken are given back, what is owed to the
-    /// nodes is written, and their answers are waited for, at most `limit`. Then the connections
-    /// are closed. A driver that has ended does nothing any more.
+    /// Ends the driver: acquisitions that are open are cancelled, locks in events that nobody has
+    /// taken are given back, what is owed to the nodes is written, and their answers are waited
+    /// for, at most `limit`. Then the connections are closed. A driver that has ended does nothing
+    /// any more. Locks that were taken out of it stand until their ttl has passed.
     pub fn farewell(&mut self, limit: Duration) {
         if self.usable().is_err() {
             return;
         }
         self.work(|driver| driver.take_leave(limit));
         self.standing = Standing::Closed;
+    }
+
+    /// Runs `act`, one call of a face that makes several of the driver, with one look at the
+    /// process id instead of one for each.
+    #[allow(dead_code, reason = "for the faces on top of the driver")]
+    pub(crate) fn vouched<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> Result<T, Refusal> {
+        self.usable()?;
+        self.vouched = true;
+        let result = act(self);
+        self.vouched = false;
+        Ok(result)
     }
 
     fn take_turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
@@ -317,12 +342,23 @@ impl Driver {
         Ok(())
     }
 
+    fn remember(&mut self, round: RoundId) {
+        let index = round.index();
+        if self.acquiring.len() <= index {
+            self.acquiring.resize(index + 1, None);
+        }
+        self.acquiring[index] = Some(round);
+    }
+
     fn drain(&mut self) {
         self.net.drain(&mut self.engine, &mut self.events);
     }
 
     fn take_leave(&mut self, limit: Duration) {
         let end = clock::now().saturating_add(limit);
+        for round in self.acquiring.drain(..).flatten() {
+            self.engine.cancel(clock::now(), round);
+        }
         loop {
             self.give_back_untaken();
             self.drain();
@@ -351,7 +387,7 @@ impl Driver {
     }
 
     fn usable(&self) -> Result<(), Refusal> {
-        if getpid() != self.process {
+        if !self.vouched && getpid() != self.process {
             return Err(Refusal::Forked);
         }
         match self.standing {
@@ -373,6 +409,8 @@ impl Driver {
 /// only.
 impl Drop for Driver {
     fn drop(&mut self) {
+        // A panic may have left it set, and a fork may have followed.
+        self.vouched = false;
         self.farewell(self.farewell);
     }
 }

@@ -129,6 +129,12 @@ impl Net {
         }
     }
 
+    /// Reads in pieces of `bytes`, as if a node had sent a great deal.
+    #[cfg(test)]
+    pub(super) fn read_in_pieces_of(&mut self, bytes: usize) {
+        self.buffer = vec![0; bytes].into();
+    }
+
     fn parts(&mut self) -> (&mut [Link], Tools<'_>) {
         let registry = self.poll.registry();
         let tools = Tools {

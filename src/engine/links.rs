@@ -8,7 +8,7 @@ use crate::time::Instant;
 
 use super::Engine;
 use super::contract::{Input, NodeId};
-use super::round::Kind;
+use super::round::{Kind, Round};
 use super::timers::Alarm;
 
 impl Engine {
@@ -67,7 +67,6 @@ impl Engine {
             }
         }
         if self.nodes[node].is_ready() && self.nodes[node].debts.is_due() {
-            self.encoded.clear();
             self.pay_debts(now, node);
         }
     }
@@ -106,6 +105,7 @@ impl Engine {
         if let Some(timer) = self.nodes[node].connection_timer.take() {
             self.wheel.cancel(timer);
         }
+        self.pay_debts(now, node); // Those that came up during the greeting.
         for _ in 0..self.nodes[node].waiting.len() {
             if let Some(round) = self.nodes[node].waiting.pop_front() {
                 self.ask_late(now, round, node);
@@ -116,7 +116,9 @@ impl Engine {
 
     /// A question that waited for the greeting goes out now, if it still counts.
     fn ask_late(&mut self, now: Instant, key: Key, node: usize) {
-        let Some(round) = self.rounds.get(key).filter(|round| round.awaits(node)) else {
+        // A round that has begun anew while it waited stands in the queue once for each attempt.
+        let waits = |round: &&Round| round.awaits(node) && !round.ballots[node].asked;
+        let Some(round) = self.rounds.get(key).filter(waits) else {
             return;
         };
         match round.kind {

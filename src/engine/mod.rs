@@ -36,6 +36,8 @@
 //! Top-up of lost copies, the restart guard and `confirm`, and the wake-up of waiters by pushes.
 
 mod acquire;
+#[cfg(test)]
+mod chaos;
 mod claim;
 mod contract;
 mod count;
@@ -350,7 +352,7 @@ impl Settings {
             connect_timeout: config.connect_timeout(),
             dead_after: config.dead_after(),
             ttl_limit: config.ttl_limit(),
-            retry: config.retry().clone(),
+            retry: *config.retry(),
         }
     }
 }

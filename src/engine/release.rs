@@ -62,7 +62,6 @@ impl Engine {
 
     /// Takes a lock of another engine or process into this one's care: the end of its validity is
     /// told, and its release goes to all nodes. Its validity stays what it was.
-    #[must_use]
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         if self.claim_of(&lock).is_none() {
             let claim = self.adopted(now, lock.valid_until());

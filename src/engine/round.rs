@@ -180,12 +180,12 @@ impl Round {
 
     /// The outcome, once it is certain, to be told once.
     pub(crate) fn take_decision(&mut self) -> Option<Decision> {
+        if !matches!(self.state, State::Decided(_)) {
+            return None;
+        }
         match core::mem::replace(&mut self.state, State::Told) {
             State::Decided(decision) => Some(decision),
-            other => {
-                self.state = other;
-                None
-            }
+            State::Voting | State::Resting { .. } | State::Told => None,
         }
     }
 

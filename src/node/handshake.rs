@@ -223,11 +223,10 @@ impl Greeting {
     }
 
     fn hello(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
-        let map = match value {
-            Value::Map(map) => map,
-            Value::Error(line) | Value::BulkError(line) => return hello_refused(line),
-            _ => return Err(Unusable::NotRedis),
-        };
+        if let Some(line) = value.as_error() {
+            return hello_refused(line);
+        }
+        let map = value.as_pairs().ok_or(Unusable::NotRedis)?;
         let text = |key: &[u8]| map.get(key).and_then(|value| value.as_bytes());
         master(text(b"role").unwrap_or(b"master"))?;
         standalone(text(b"mode").unwrap_or(b"standalone"))?;
@@ -289,34 +288,35 @@ fn refused(error: ServerError) -> Unusable {
 /// The answer to `AUTH`. An error without a code of its own is a server that wants no password,
 /// or an old one that refuses it: either way not what was configured.
 fn accepted(value: Value<'_>) -> Result<(), Unusable> {
-    match value {
-        Value::Error(line) => match ServerError::from_line(line).code() {
-            "NOAUTH" | "NOPERM" | "DENIED" => Err(refused(ServerError::from_line(line))),
-            _ => Err(Unusable::WrongCredentials),
-        },
-        _ => Ok(()),
-    }
+    let Some(line) = value.as_error() else {
+        return Ok(());
+    };
+    let error = ServerError::from_line(line);
+    Err(match error.code() {
+        "NOAUTH" | "NOPERM" | "DENIED" => refused(error),
+        _ => Unusable::WrongCredentials,
+    })
 }
 
 fn selected(value: Value<'_>) -> Result<(), Unusable> {
-    match value {
-        Value::Error(line) => match refused(ServerError::from_line(line)) {
-            Unusable::Refused(_) => Err(Unusable::NoDatabase),
-            reason => Err(reason),
-        },
-        _ => Ok(()),
-    }
+    let Some(line) = value.as_error() else {
+        return Ok(());
+    };
+    let error = ServerError::from_line(line);
+    Err(match error.code() {
+        "ERR" => Unusable::NoDatabase,
+        _ => refused(error),
+    })
 }
 
 /// The text of an `INFO`. `None` if it is forbidden or not at hand: that costs what it would have
 /// told, not the node.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
-    match value {
-        Value::Error(line) if ServerError::from_line(line).code() == "NOAUTH" => {
-            Err(Unusable::NoCredentials)
-        }
-        other => Ok(other.as_bytes()),
+    let wants_credentials = |line: &[u8]| ServerError::from_line(line).code() == "NOAUTH";
+    if value.as_error().is_some_and(wants_credentials) {
+        return Err(Unusable::NoCredentials);
     }
+    Ok(value.as_bytes())
 }
 
 /// The value of `key` in the lines `key:value` of an `INFO`.

@@ -360,7 +360,7 @@ impl Node {
     pub(crate) fn extend_dialect(&self) -> Dialect {
         match &self.phase {
             Phase::Ready(ready) if ready.scripts.extend => Dialect::Sha1,
-            _ => Dialect::Text,
+            Phase::Down | Phase::Connecting | Phase::Greeting(_) | Phase::Ready(_) => Dialect::Text,
         }
     }
 
@@ -560,9 +560,8 @@ impl Node {
 
 /// An answer to nothing. Some servers say why they hang up before they were asked anything.
 fn unasked(value: Value<'_>) -> Trouble {
-    let line = match value {
-        Value::Error(line) => line,
-        _ => return Trouble::Link(LinkError::Protocol),
+    let Some(line) = value.as_error() else {
+        return Trouble::Link(LinkError::Protocol);
     };
     match ServerError::from_line(line).code() {
         "DENIED" => Trouble::Unusable(Unusable::Protected),

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-const BILLION: u64 = 1_000_000_000;
+const BILLION: u128 = 1_000_000_000;
 
 /// What is taken off every validity for clocks that do not run alike: a share of the ttl and a
 /// fixed part for the millisecond grain of the server's expiry.
@@ -57,14 +57,13 @@ impl Drift {
     /// The drift of a lock with this `ttl`, rounded up to the nanosecond.
     #[must_use]
     pub fn of(self, ttl: Duration) -> Duration {
-        let billion = u128::from(BILLION);
         // The longest ttl has 94 bits of nanoseconds and the factor 30: the product fits.
         let share = ttl
             .as_nanos()
             .saturating_mul(u128::from(self.parts_per_billion))
-            .div_ceil(billion);
-        let whole = u64::try_from(share / billion).unwrap_or(u64::MAX);
-        Duration::new(whole, (share % billion) as u32).saturating_add(self.fixed)
+            .div_ceil(BILLION);
+        let whole = u64::try_from(share / BILLION).unwrap_or(u64::MAX);
+        Duration::new(whole, (share % BILLION) as u32).saturating_add(self.fixed)
     }
 
     /// Until when a lock of `ttl` may be trusted whose first byte was sent at or after `sent`.

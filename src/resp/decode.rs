@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::error::{DecodeError, Reason};
 use super::limits::Limits;
 use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, token};
-use super::value::{Cursor, Element, Entry, Pairs, Value, View};
+use super::value::{Element, Entry, Pairs, Value, View};
 
 /// A resumable decoder of replies, RESP2 and RESP3 alike.
 ///
@@ -104,6 +104,9 @@ enum Scanned<'b> {
     Other(usize),
 }
 
+// Offsets in a reply and places on the tape are kept in 32 bits: a reply has no more bytes than
+// that (`Limits::clamped`), hence no more aggregates.
+
 /// Levels and entries that are kept from one reply to the next; more are given back.
 const KEPT: usize = 1024;
 
@@ -132,7 +135,7 @@ impl Decoder {
     ///
     /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
     /// gives the same error until [`reset`](Self::reset).
-    #[inline]
+    #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
         if self.phase == Phase::Fresh
             && let Some((value, len)) = usual(bytes)
@@ -174,7 +177,7 @@ impl Decoder {
         len: usize,
     ) -> Result<Frame<'a>, DecodeError> {
         let bytes = bytes.get(..len).unwrap_or(bytes);
-        let element = View::new(bytes, &self.tape).element(&mut Cursor::default());
+        let element = View::new(bytes, &self.tape).element();
         match element {
             Some(Element { attributes, value }) => Ok(Frame {
                 value,
@@ -316,7 +319,12 @@ impl Decoder {
             attribute,
             kind_due,
         });
-        self.tape.push(Entry { end: 0, next: 0 });
+        // Where they begin, until it is known how many they are.
+        let start = Entry {
+            bytes: behind as u32,
+            entries: self.tape.len() as u32,
+        };
+        self.tape.push(start);
         false
     }
 
@@ -335,11 +343,10 @@ impl Decoder {
                 entry, attribute, ..
             } = *level;
             self.stack.pop();
-            // Both fit: the reply is not longer than `u32::MAX`, nor has it more aggregates.
-            self.tape[entry] = Entry {
-                end: behind as u32,
-                next: self.tape.len() as u32,
-            };
+            let length = self.tape.len() as u32;
+            let entry = &mut self.tape[entry];
+            entry.bytes = behind as u32 - entry.bytes;
+            entry.entries = length - entry.entries;
             if attribute {
                 return false;
             }
@@ -349,7 +356,7 @@ impl Decoder {
 }
 
 /// The replies that a lock client meets all day, by direct comparison.
-#[inline]
+#[inline(always)]
 fn usual(bytes: &[u8]) -> Option<(Value<'_>, usize)> {
     match *bytes {
         [b'+', b'O', b'K', b'\r', b'\n', ..] => Some((Value::Simple(&bytes[1..3]), 5)),

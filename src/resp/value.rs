@@ -150,8 +150,8 @@ pub struct Element<'a> {
 /// The elements of an array, a set or a push. A cheap copy of a place in the reply.
 #[derive(Clone, Copy)]
 pub struct Items<'a> {
+    /// Begins with the first element.
     view: View<'a>,
-    cursor: Cursor,
     len: u32,
 }
 
@@ -179,7 +179,6 @@ impl<'a> Items<'a> {
     pub const fn elements(&self) -> Elements<'a> {
         Elements {
             view: self.view,
-            cursor: self.cursor,
             left: self.len,
         }
     }
@@ -223,7 +222,6 @@ impl ExactSizeIterator for Values<'_> {}
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
     view: View<'a>,
-    cursor: Cursor,
     left: u32,
 }
 
@@ -233,7 +231,7 @@ impl<'a> Iterator for Elements<'a> {
     #[inline]
     fn next(&mut self) -> Option<Element<'a>> {
         self.left = self.left.checked_sub(1)?;
-        self.view.element(&mut self.cursor)
+        self.view.element()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -246,11 +244,9 @@ impl ExactSizeIterator for Elements<'_> {}
 /// The pairs of a map or of attributes. A cheap copy of a place in the reply.
 #[derive(Clone, Copy)]
 pub struct Pairs<'a> {
+    /// Begins with the first key; or, if these are attributes, with their header.
     view: View<'a>,
-    cursor: Cursor,
     len: u32,
-    /// The cursor stands before the header of the first of one or several attributes, and not
-    /// behind the header of a map.
     attributes: bool,
 }
 
@@ -279,7 +275,6 @@ impl<'a> Pairs<'a> {
         let block = if self.attributes { 0 } else { self.len };
         PairElements {
             view: self.view,
-            cursor: self.cursor,
             block,
             left: self.len,
         }
@@ -331,7 +326,6 @@ impl ExactSizeIterator for PairValues<'_> {}
 #[derive(Clone, Debug)]
 pub struct PairElements<'a> {
     view: View<'a>,
-    cursor: Cursor,
     /// Pairs left until the next header of an attribute, or the end of the map.
     block: u32,
     /// Pairs left in all.
@@ -344,7 +338,7 @@ impl<'a> Iterator for PairElements<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         while self.block == 0 {
-            let (token, end) = self.view.token(self.cursor.at)?;
+            let (token, end) = self.view.token()?;
             let Token::Open {
                 kind: Kind::Attribute,
                 elements,
@@ -353,13 +347,10 @@ impl<'a> Iterator for PairElements<'a> {
                 return None;
             };
             self.block = elements / 2;
-            self.cursor = self.cursor.inside(end, elements);
+            self.view = self.view.inside(end, elements);
         }
         self.block -= 1;
-        Some((
-            self.view.element(&mut self.cursor)?,
-            self.view.element(&mut self.cursor)?,
-        ))
+        Some((self.view.element()?, self.view.element()?))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -372,13 +363,15 @@ impl ExactSizeIterator for PairElements<'_> {}
 /// What the tape holds of one aggregate that is not empty, in the order of their headers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Offset of the first byte behind the aggregate.
-    pub(super) end: u32,
-    /// Index of the first entry that belongs to nothing inside the aggregate.
-    pub(super) next: u32,
+    /// Bytes between its header and its end.
+    pub(super) bytes: u32,
+    /// How many entries belong to it: its own, and those of all aggregates inside it.
+    pub(super) entries: u32,
 }
 
-/// A reply that was found valid: its bytes, and the structure of its aggregates.
+/// The rest of a reply that was found valid: its bytes, and the structure of its aggregates.
+///
+/// Both slices begin at the same place, so that a part of a reply is a view like the whole.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     bytes: &'a [u8],
@@ -397,94 +390,102 @@ impl fmt::Debug for View<'_> {
     }
 }
 
-/// A place in a reply: an offset, and the index of the next entry of the tape.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cursor {
-    at: usize,
-    entry: usize,
-}
-
-impl Cursor {
-    /// The place of the first element, given the end of the header. An empty aggregate has no
-    /// entry on the tape.
-    const fn inside(self, end: usize, elements: u32) -> Self {
-        Self {
-            at: end,
-            entry: self.entry + (elements > 0) as usize,
-        }
-    }
-}
-
 impl<'a> View<'a> {
     pub(super) const fn new(bytes: &'a [u8], tape: &'a [Entry]) -> Self {
         Self { bytes, tape }
     }
 
-    /// The element at `cursor` with its attributes; the cursor moves behind it.
+    /// The first element with its attributes; the view moves behind it.
     ///
     /// The bytes were found valid, so `None` means that the caller of the decoder changed them
     /// between two calls; a wrong answer is then as good as any, a panic is not.
     #[inline]
-    pub(super) fn element(&self, cursor: &mut Cursor) -> Option<Element<'a>> {
-        let before = *cursor;
-        let mut attributes = None;
-        loop {
-            let (token, end) = self.token(cursor.at)?;
-            let (kind, elements) = match token {
-                Token::Scalar(value) => {
-                    cursor.at = end;
-                    return Some(Element { attributes, value });
-                }
-                Token::Open { kind, elements } => (kind, elements),
-            };
-            let inside = cursor.inside(end, elements);
-            self.skip(cursor, end, elements)?;
-            let items = Items {
-                view: *self,
-                cursor: inside,
-                len: elements,
-            };
-            let value = match kind {
-                Kind::Array => Value::Array(items),
-                Kind::Set => Value::Set(items),
-                Kind::Push => Value::Push(items),
-                Kind::Map => Value::Map(self.pairs(inside, elements / 2, false)),
-                Kind::Attribute => {
-                    // Several in a row are handed out as one.
-                    let sum = attributes.map_or(0, |pairs: Pairs<'_>| pairs.len) + elements / 2;
-                    attributes = Some(self.pairs(before, sum, true));
-                    continue;
-                }
-            };
-            return Some(Element { attributes, value });
+    pub(super) fn element(&mut self) -> Option<Element<'a>> {
+        match self.token()? {
+            (Token::Scalar(value), end) => {
+                self.bytes = &self.bytes[end..];
+                Some(Element {
+                    attributes: None,
+                    value,
+                })
+            }
+            (Token::Open { kind, elements }, end) => self.aggregate(kind, elements, end),
         }
     }
 
-    const fn pairs(&self, cursor: Cursor, len: u32, attributes: bool) -> Pairs<'a> {
-        Pairs {
-            view: *self,
-            cursor,
-            len,
-            attributes,
+    /// The same when it begins with a header, which ends at `end`.
+    fn aggregate(
+        &mut self,
+        mut kind: Kind,
+        mut elements: u32,
+        mut end: usize,
+    ) -> Option<Element<'a>> {
+        let attributed = *self;
+        let mut attributes = None;
+        while kind == Kind::Attribute {
+            // Several in a row are handed out as one.
+            let sum = attributes.map_or(0, |pairs: Pairs<'_>| pairs.len) + elements / 2;
+            attributes = Some(Pairs {
+                view: attributed,
+                len: sum,
+                attributes: true,
+            });
+            self.skip(end, elements)?;
+            let (token, behind) = self.token()?;
+            (kind, elements) = match token {
+                Token::Open { kind, elements } => (kind, elements),
+                Token::Scalar(value) => {
+                    self.bytes = &self.bytes[behind..];
+                    return Some(Element { attributes, value });
+                }
+            };
+            end = behind;
         }
+        let view = self.inside(end, elements);
+        self.skip(end, elements)?;
+        let items = Items {
+            view,
+            len: elements,
+        };
+        let value = match kind {
+            Kind::Array => Value::Array(items),
+            Kind::Set => Value::Set(items),
+            Kind::Push => Value::Push(items),
+            Kind::Map | Kind::Attribute => Value::Map(Pairs {
+                view,
+                len: elements / 2,
+                attributes: false,
+            }),
+        };
+        Some(Element { attributes, value })
     }
 
     #[inline]
-    fn token(&self, at: usize) -> Option<(Token<'a>, usize)> {
-        token(self.bytes, at, &Bounds::NONE, &mut { Progress::NEW })
+    fn token(&self) -> Option<(Token<'a>, usize)> {
+        token(self.bytes, 0, &Bounds::NONE, &mut { Progress::NEW })
             .ok()
             .flatten()
     }
 
-    /// Moves behind the aggregate whose header ends at `end`.
-    fn skip(&self, cursor: &mut Cursor, end: usize, elements: u32) -> Option<()> {
-        if elements == 0 {
-            cursor.at = end;
-            return Some(());
+    /// The elements of the aggregate whose header ends at `end`. An empty one has no entry.
+    fn inside(&self, end: usize, elements: u32) -> Self {
+        let own = usize::from(elements > 0);
+        Self {
+            bytes: &self.bytes[end..],
+            tape: self.tape.get(own..).unwrap_or_default(),
         }
-        let entry = self.tape.get(cursor.entry)?;
-        cursor.at = entry.end as usize;
-        cursor.entry = entry.next as usize;
+    }
+
+    /// Moves behind the aggregate whose header ends at `end`.
+    fn skip(&mut self, end: usize, elements: u32) -> Option<()> {
+        let (mut behind, mut entries) = (end, 0);
+        if elements > 0 {
+            let entry = self.tape.first()?;
+            behind += entry.bytes as usize;
+            entries = entry.entries as usize;
+        }
+        self.bytes = self.bytes.get(behind..)?;
+        self.tape = self.tape.get(entries..)?;
         Some(())
     }
 }

@@ -202,8 +202,8 @@ enum Json {
     False,
     Number(String),
     Text(String),
-    Items(Vec<Json>),
-    Fields(Vec<(String, Json)>),
+    Items(Vec<Self>),
+    Fields(Vec<(String, Self)>),
 }
 
 impl Json {
@@ -291,10 +291,13 @@ impl Json {
     }
 
     fn only(&self) -> (&str, &Self) {
-        match self {
-            Self::Fields(fields) if fields.len() == 1 => (&fields[0].0, &fields[0].1),
-            other => panic!("one field expected: {other:?}"),
-        }
+        let Self::Fields(fields) = self else {
+            panic!("a field expected: {self:?}")
+        };
+        let [(name, json)] = &fields[..] else {
+            panic!("one field expected: {self:?}")
+        };
+        (name, json)
     }
 
     fn items(&self) -> &[Self] {

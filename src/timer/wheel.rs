@@ -195,8 +195,8 @@ impl<T> Wheel<T> {
 
     /// Puts all timers of `place`, which the wheel has just entered, where they belong now.
     fn cascade(&mut self, place: Place) {
-        let slot = &mut self.slots[place.level][place.slot];
-        let mut rest = core::mem::replace(slot, List::EMPTY).first();
+        let mut rest = Some(self.first_in(place));
+        self.slots[place.level][place.slot] = List::EMPTY;
         self.occupied.clear(place);
         while let Some(index) = rest {
             let timer = self.timers.at(index);

@@ -53,9 +53,19 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
                 assert_not_shown(&format!("{error} {error:?}"));
             }
             let report = no_quorum(result);
-            for node in report.nodes() {
-                assert_eq!(node.outcome, NodeOutcome::Unusable(unusable), "{report}");
-            }
+            // Two such nodes decide; the third may not have been heard by then.
+            let named = |expected| {
+                report
+                    .nodes()
+                    .iter()
+                    .filter(|n| n.outcome == expected)
+                    .count()
+            };
+            let named = (
+                named(NodeOutcome::Unusable(unusable)),
+                named(NodeOutcome::Pending),
+            );
+            assert!(matches!(named, (3, 0) | (2, 1)), "{report}");
         }
     }
     cluster.assert_empty();

@@ -33,9 +33,12 @@ impl Which {
     }
 }
 
-/// A builder over all nodes of the cluster.
+/// A builder over all nodes of the cluster, with a node timeout that no healthy server misses on a
+/// busy machine. Stories about silent nodes set their own.
 pub(crate) fn over(cluster: &Cluster) -> Builder {
-    Redlock::builder().nodes(cluster.urls())
+    Redlock::builder()
+        .nodes(cluster.urls())
+        .node_timeout(Duration::from_secs(2))
 }
 
 /// A shared handle over all nodes of the cluster.

@@ -244,7 +244,9 @@ impl Server {
             let _ = raw.try_command(&[b"AUTH", password.as_bytes()]);
         }
         let own = self.child.as_ref().map(|child| child.id().to_string());
+        // `INFO` answers while the data is still being loaded; nothing else does.
         raw.info("server", "process_id") == own
+            && raw.info("persistence", "loading").as_deref() == Some("0")
     }
 
     fn socket_path(&self) -> PathBuf {

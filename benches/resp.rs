@@ -1,0 +1,167 @@
+//! The speed of the RESP codec: streams of one kind of reply, whole and torn, and commands.
+//!
+//! `floor` is a tokenizer by hand that knows the three lock replies and nothing else: what any
+//! decoder has to be compared with. Run with `cargo bench --bench resp`.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use shearline::resp::{Decoder, Inbox, Limits, OwnedValue, Value, command, encode, encode_resp2};
+
+/// Bytes in one stream.
+const STREAM_BYTES: usize = 1 << 20;
+
+/// What a socket gives at a time when the network does the cutting.
+const PIECE_BYTES: usize = 1460;
+
+/// A stream that repeats `unit`.
+fn stream(unit: &[u8]) -> Vec<u8> {
+    unit.repeat((STREAM_BYTES / unit.len()).max(1))
+}
+
+fn streams() -> [(&'static str, Vec<u8>); 6] {
+    let bulk = b"$20\r\n0123456789abcdefghij\r\n";
+    let array = [&b"*5\r\n"[..], &bulk.repeat(5)].concat();
+    let large = [&b"$65536\r\n"[..], &vec![b'x'; 65536], b"\r\n"].concat();
+    [
+        ("lock_replies", stream(b"+OK\r\n$-1\r\n:1\r\n_\r\n")),
+        ("bulk_20", stream(bulk)),
+        ("array_of_five", stream(&array)),
+        ("bulk_64k", stream(&large)),
+        ("deep_map", stream(&deep_map())),
+        (
+            "error_line",
+            stream(b"-NOSCRIPT No matching script. Please use EVAL.\r\n"),
+        ),
+    ]
+}
+
+/// Sixteen maps inside each other, each with a text beside the next.
+fn deep_map() -> Vec<u8> {
+    let mut value = OwnedValue::Integer(1);
+    for _ in 0..16 {
+        let text = (OwnedValue::bulk(b"name"), OwnedValue::bulk(b"shearline"));
+        value = OwnedValue::Map(vec![text, (OwnedValue::bulk(b"next"), value)]);
+    }
+    let mut out = Vec::new();
+    encode(&mut out, &value);
+    out
+}
+
+/// Looks at all of a value, as its reader would.
+#[inline]
+fn weigh(value: &Value<'_>) -> usize {
+    match *value {
+        Value::Simple(text) | Value::Error(text) | Value::Bulk(text) => text.len(),
+        Value::Integer(integer) => integer as usize,
+        Value::Null => 1,
+        _ => weigh_aggregate(value),
+    }
+}
+
+fn weigh_aggregate(value: &Value<'_>) -> usize {
+    match *value {
+        Value::Array(items) => items.iter().map(|item| weigh(&item)).sum(),
+        Value::Map(pairs) => pairs
+            .iter()
+            .map(|(key, value)| weigh(&key) + weigh(&value))
+            .sum(),
+        _ => 1,
+    }
+}
+
+fn decode_whole(decoder: &mut Decoder, mut bytes: &[u8]) -> usize {
+    let mut sum = 0;
+    while let Some(frame) = decoder.decode(bytes).expect("valid") {
+        sum += weigh(&frame.value);
+        bytes = &bytes[frame.len..];
+    }
+    sum
+}
+
+fn decode_torn(inbox: &mut Inbox, bytes: &[u8]) -> usize {
+    let mut sum = 0;
+    for mut piece in bytes.chunks(PIECE_BYTES) {
+        while let Some(frame) = inbox.next(&mut piece).expect("valid") {
+            sum += weigh(&frame.value);
+        }
+    }
+    sum
+}
+
+fn floor(mut bytes: &[u8]) -> usize {
+    let mut sum = 0;
+    loop {
+        (sum, bytes) = match *bytes {
+            [b'+', b'O', b'K', b'\r', b'\n', ref rest @ ..] => (sum + 2, rest),
+            [b'$', b'-', b'1', b'\r', b'\n', ref rest @ ..] => (sum + 1, rest),
+            [b':', digit, b'\r', b'\n', ref rest @ ..] => (sum + usize::from(digit - b'0'), rest),
+            [b'_', b'\r', b'\n', ref rest @ ..] => (sum + 1, rest),
+            _ => return sum,
+        };
+    }
+}
+
+fn decode(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("decode");
+    for (name, bytes) in streams() {
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        if name == "lock_replies" {
+            assert_eq!(
+                floor(&bytes),
+                decode_whole(&mut Decoder::new(Limits::DEFAULT), &bytes)
+            );
+            group.bench_function(BenchmarkId::new("floor", name), |bencher| {
+                bencher.iter(|| floor(black_box(&bytes)));
+            });
+        }
+        group.bench_function(BenchmarkId::new("whole", name), |bencher| {
+            let mut decoder = Decoder::new(Limits::DEFAULT);
+            bencher.iter(|| decode_whole(&mut decoder, black_box(&bytes)));
+        });
+        group.bench_function(BenchmarkId::new("torn", name), |bencher| {
+            let mut inbox = Inbox::new(Limits::DEFAULT);
+            bencher.iter(|| decode_torn(&mut inbox, black_box(&bytes)));
+        });
+    }
+    group.finish();
+}
+
+fn encode_commands(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("encode");
+    let token = [0x5a; 20];
+    let digest = [b'a'; 40];
+    let acquire: [&[u8]; 6] = [b"SET", b"invoice:42", &token, b"NX", b"PX", b"30000"];
+    let release: [&[u8]; 5] = [b"EVALSHA", &digest, b"1", b"invoice:42", &token];
+    for (name, arguments) in [("acquire", &acquire[..]), ("release", &release)] {
+        let mut out = Vec::new();
+        command(&mut out, arguments);
+        group.throughput(Throughput::Bytes(out.len() as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                out.clear();
+                command(&mut out, black_box(arguments));
+                out.len()
+            });
+        });
+    }
+    let granted = OwnedValue::simple("OK");
+    for (name, spell) in [
+        ("reply", encode as fn(&mut Vec<u8>, &OwnedValue)),
+        ("reply_2", encode_resp2),
+    ] {
+        let mut out = Vec::new();
+        group.throughput(Throughput::Bytes(5));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                out.clear();
+                spell(&mut out, black_box(&granted));
+                out.len()
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decode, encode_commands);
+criterion_main!(benches);

@@ -1,0 +1,445 @@
+//! A driver with its real engine, against nodes that answer from a script on a thread of theirs.
+
+use super::*;
+use crate::Token;
+use crate::config::Builder;
+use crate::error::ConfigError;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll};
+use rustix::process::{Signal, kill_process};
+use std::env;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::string::ToString;
+use std::sync::Mutex;
+use std::thread::{self, JoinHandle};
+use std::vec;
+
+/// Long, and with it the time that a node has for its answer, so that no test fails because the
+/// machine is busy.
+const TTL: Duration = Duration::from_secs(100);
+/// Never reached unless something is broken.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A node that serves one connection: it greets properly, grants every lock and confirms every
+/// release.
+struct Node {
+    url: String,
+    /// The first words of what it was asked behind the greeting.
+    asked: Arc<Mutex<Vec<String>>>,
+    /// It ends with how the connection did.
+    end: JoinHandle<io::Result<()>>,
+}
+
+impl Node {
+    fn start() -> Self {
+        Self::answering(|word| match word {
+            "SET" => Some("+OK\r\n"),
+            _ => Some(":1\r\n"),
+        })
+    }
+
+    /// A node that answers lock commands as `answer` says, or not at all.
+    fn answering(answer: fn(&str) -> Option<&'static str>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = listener.local_addr().unwrap().to_string();
+        let asked = Arc::new(Mutex::new(vec![]));
+        let log = Arc::clone(&asked);
+        let end = thread::spawn(move || {
+            let peer = listener.accept()?.0;
+            serve(peer, answer, &log)
+        });
+        Self { url, asked, end }
+    }
+
+    /// Everything it was asked, when the connection has ended, and that it ended politely.
+    fn whole(self) -> Vec<String> {
+        self.end.join().unwrap().unwrap();
+        Arc::into_inner(self.asked).unwrap().into_inner().unwrap()
+    }
+}
+
+fn serve(
+    mut peer: TcpStream,
+    answer: fn(&str) -> Option<&'static str>,
+    log: &Mutex<Vec<String>>,
+) -> io::Result<()> {
+    let mut reader = BufReader::new(peer.try_clone()?);
+    let identity = peer.local_addr()?.port();
+    while let Some(words) = read_command(&mut reader)? {
+        let text = format!("run_id:{identity}\r\n");
+        let reply = match words[0].as_str() {
+            "HELLO" => Some("%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n".into()),
+            "INFO" => Some(format!("${}\r\n{text}\r\n", text.len())),
+            "SCRIPT" => Some("+OK\r\n".into()),
+            word => {
+                log.lock().unwrap().push(word.into());
+                answer(word).map(String::from)
+            }
+        };
+        if let Some(reply) = reply {
+            peer.write_all(reply.as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+fn read_command(reader: &mut impl BufRead) -> io::Result<Option<Vec<String>>> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let mut words = vec![];
+    for _ in 0..line[1..].trim_end().parse::<usize>().unwrap() {
+        line.clear();
+        reader.read_line(&mut line)?;
+        let mut word = vec![0; line[1..].trim_end().parse::<usize>().unwrap() + 2];
+        reader.read_exact(&mut word)?;
+        word.truncate(word.len() - 2);
+        words.push(String::from_utf8_lossy(&word).into_owned());
+    }
+    Ok(Some(words))
+}
+
+fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+fn driver_of(nodes: &[Node]) -> Driver {
+    patient(nodes.iter().map(|node| node.url.clone()))
+        .build_driver()
+        .unwrap()
+}
+
+fn patient(urls: impl IntoIterator<Item = String>) -> Builder {
+    let builder = Builder::default().nodes(urls).farewell(PATIENCE);
+    builder.connect_timeout(PATIENCE).node_timeout(PATIENCE)
+}
+
+/// Takes turns until there is an event.
+fn next_event(driver: &mut Driver) -> Event {
+    loop {
+        if let Some(event) = driver.poll_event() {
+            return event;
+        }
+        driver.turn(Some(PATIENCE)).unwrap();
+    }
+}
+
+fn take_lock(driver: &mut Driver) -> Lock {
+    let round = driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
+    let Event::Acquired { round: of, result } = next_event(driver) else {
+        panic!("another event");
+    };
+    assert_eq!(of, round);
+    result.unwrap()
+}
+
+fn kinds(asked: &[String]) -> Vec<&str> {
+    asked
+        .iter()
+        .map(|word| if word == "SET" { "SET" } else { "release" })
+        .collect()
+}
+
+#[test]
+fn a_lock_is_taken_extended_and_released() {
+    let nodes = [Node::start(), Node::start(), Node::start()];
+    let mut driver = driver_of(&nodes);
+    // Timers of the greeting look once more before they leave.
+    while driver.until_deadline().is_some() {
+        driver.turn(Some(PATIENCE)).unwrap();
+    }
+    let mut lock = take_lock(&mut driver);
+    assert!(lock.is_valid() && lock.validity() < TTL);
+    assert!(
+        driver.until_deadline().unwrap() <= NAP_MAX,
+        "a lock is held"
+    );
+
+    let before = lock.valid_until();
+    let round = driver.extend(&lock, TTL).unwrap();
+    let Event::Extended { round: of, result } = next_event(&mut driver) else {
+        panic!("another event");
+    };
+    assert_eq!(of, round);
+    assert!(result.unwrap().apply(&mut lock));
+    assert!(before < lock.valid_until());
+
+    let round = driver.release(lock).unwrap();
+    let Event::Released { round: of, result } = next_event(&mut driver) else {
+        panic!("another event");
+    };
+    assert_eq!(of, round);
+    assert!(2 <= result.unwrap().deleted);
+    drop(driver);
+    for node in nodes {
+        assert_eq!(node.whole().len(), 3);
+    }
+}
+
+#[test]
+fn a_driver_is_built_and_locks_with_a_node_down() {
+    let nodes = [Node::start(), Node::start()];
+    let urls = [nodes[0].url.clone(), nodes[1].url.clone(), nobody()];
+    let start = clock::now();
+    let mut driver = patient(urls).build_driver().unwrap();
+    assert!(
+        clock::now() < start.saturating_add(PATIENCE),
+        "it waited for the node that is down"
+    );
+    let lock = take_lock(&mut driver);
+    driver.give_back(lock);
+}
+
+#[test]
+fn with_every_node_down_building_ends_with_the_connect_timeout() {
+    let limit = Duration::from_millis(60);
+    let start = clock::now();
+    let builder = Builder::default()
+        .nodes([nobody(), nobody(), nobody()])
+        .connect_timeout(limit);
+    let driver = builder.build_driver().unwrap();
+    assert!(start.saturating_add(limit) <= clock::now());
+    for node in 0..3 {
+        let state = driver.engine().node_state(crate::engine::NodeId(node));
+        assert!(
+            !matches!(state, crate::engine::NodeState::Ready),
+            "{state:?}"
+        );
+    }
+}
+
+#[test]
+fn a_mistake_in_the_configuration_is_found_before_any_io() {
+    let error = Builder::default().build_driver().unwrap_err();
+    assert!(matches!(error, BuildError::Config(ConfigError::NoNodes)));
+    assert_eq!(error.to_string(), ConfigError::NoNodes.to_string());
+}
+
+#[test]
+fn a_host_waits_for_the_descriptor_in_a_loop_of_its_own() {
+    let nodes = [Node::start(), Node::start(), Node::start()];
+    let mut driver = driver_of(&nodes);
+    let mut host = Poll::new().unwrap();
+    let source = driver.as_raw_fd();
+    host.registry()
+        .register(&mut SourceFd(&source), mio::Token(0), Interest::READABLE)
+        .unwrap();
+    let mut events = Events::with_capacity(4);
+    for _ in 0..20 {
+        driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
+        driver.flush();
+        let lock = loop {
+            if let Some(Event::Acquired { result, .. }) = driver.poll_event() {
+                break result.unwrap();
+            }
+            host.poll(&mut events, Some(PATIENCE)).unwrap();
+            assert!(
+                !events.is_empty(),
+                "the answers did not make the descriptor readable"
+            );
+            driver.turn(Some(Duration::ZERO)).unwrap();
+        };
+        driver.give_back(lock);
+        driver.flush();
+    }
+}
+
+#[test]
+fn a_waker_ends_a_turn_that_sleeps_or_the_next_one() {
+    let nodes = [Node::start()];
+    let mut driver = driver_of(&nodes);
+    let start = clock::now();
+    let waker = driver.waker();
+    waker.wake();
+    driver.turn(Some(PATIENCE)).unwrap();
+    let waking = thread::spawn(move || waker.wake());
+    driver.turn(Some(PATIENCE)).unwrap();
+    waking.join().unwrap();
+    assert!(clock::now() < start.saturating_add(PATIENCE));
+    let waker = driver.waker();
+    drop(driver);
+    waker.wake();
+}
+
+#[test]
+fn a_socket_with_more_to_read_asks_for_another_turn() {
+    let nodes = [Node::start()];
+    let mut driver = driver_of(&nodes);
+    driver.net.read_in_pieces_of(1);
+    driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
+    driver.flush();
+    // The answer has five bytes, of which a turn reads four, and no event tells of the last.
+    while driver.until_deadline() != Some(Duration::ZERO) {
+        assert!(driver.events.is_empty());
+        driver.turn(Some(PATIENCE)).unwrap();
+    }
+    driver.turn(None).unwrap();
+    let Some(Event::Acquired { result, .. }) = driver.poll_event() else {
+        panic!("the rest was not read");
+    };
+    driver.give_back(result.unwrap());
+}
+
+/// A process that is stopped and continued has its waiting ended, like one that handles a signal.
+/// That would disturb the other tests, so this one runs in a process of its own.
+#[test]
+fn an_interrupted_turn_is_an_empty_one() {
+    const NAME: &str = "driver::tests::an_interrupted_turn_is_an_empty_one";
+    const ALONE: &str = "SHEARLINE_TEST_ALONE";
+    if env::var_os(ALONE).is_some() {
+        return interrupted_turn();
+    }
+    let mut alone = Command::new(env::current_exe().unwrap())
+        .args(["--exact", NAME])
+        .env(ALONE, "1")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let process = Pid::from_child(&alone);
+    let status = loop {
+        if let Some(status) = alone.try_wait().unwrap() {
+            break status;
+        }
+        for signal in [Signal::STOP, Signal::CONT] {
+            kill_process(process, signal).unwrap();
+        }
+        thread::sleep(Duration::from_millis(2));
+    };
+    assert!(status.success());
+}
+
+fn interrupted_turn() {
+    let nodes = [Node::start()];
+    let mut driver = driver_of(&nodes);
+    while driver.until_deadline().is_some() {
+        driver.turn(Some(PATIENCE)).unwrap();
+    }
+    let start = clock::now();
+    driver.turn(Some(PATIENCE)).unwrap();
+    assert!(
+        clock::now() < start.saturating_add(PATIENCE),
+        "it was not interrupted"
+    );
+    let lock = take_lock(&mut driver);
+    driver.give_back(lock);
+}
+
+#[test]
+fn a_dropped_driver_writes_the_release_and_closes_politely() {
+    let nodes = [Node::start(), Node::start(), Node::start()];
+    let mut driver = driver_of(&nodes);
+    let lock = take_lock(&mut driver);
+    driver.release(lock).unwrap();
+    drop(driver);
+    for node in nodes {
+        assert_eq!(kinds(&node.whole()), ["SET", "release"]);
+    }
+}
+
+#[test]
+fn a_dropped_driver_gives_back_what_nobody_took() {
+    let nodes = [Node::start()];
+    let mut driver = driver_of(&nodes);
+    driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
+    while driver.events.is_empty() {
+        driver.turn(Some(PATIENCE)).unwrap();
+    }
+    drop(driver);
+    let [node] = nodes;
+    assert_eq!(kinds(&node.whole()), ["SET", "release"]);
+}
+
+#[test]
+fn a_dropped_driver_cancels_what_is_open() {
+    let nodes = [Node::answering(|_| None)];
+    let mut driver = driver_of(&nodes);
+    driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
+    driver.flush();
+    driver.farewell(Duration::from_millis(1));
+    let [node] = nodes;
+    assert_eq!(kinds(&node.whole()), ["SET", "release"]);
+}
+
+#[test]
+fn a_driver_that_took_its_leave_does_nothing_any_more() {
+    let nodes = [Node::start()];
+    let mut driver = driver_of(&nodes);
+    let lock = take_lock(&mut driver);
+    driver.farewell(Duration::ZERO);
+    let error = driver.acquire(b"name", &LockOptions::new(TTL)).unwrap_err();
+    assert!(matches!(error, LockError::Closed));
+    assert!(matches!(
+        driver.extend(&lock, TTL),
+        Err(ExtendError::Closed)
+    ));
+    assert!(matches!(driver.release(lock), Err(UnlockError::Closed)));
+    assert!(is_typed(driver.turn(None), |error| matches!(
+        error,
+        LockError::Closed
+    )));
+    drop(driver);
+    let [node] = nodes;
+    assert_eq!(kinds(&node.whole()), ["SET"]);
+}
+
+fn is_typed(result: io::Result<()>, is: fn(&LockError) -> bool) -> bool {
+    let error = result.unwrap_err();
+    error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref())
+        .is_some_and(is)
+}
+
+/// The child of a fork has another process id, and everything else the same.
+#[test]
+fn a_forked_child_can_use_nothing_and_writes_nothing() {
+    let nodes = [Node::start()];
+    let mut driver = driver_of(&nodes);
+    let lock = take_lock(&mut driver);
+    let round = driver.acquire(b"other", &LockOptions::new(TTL)).unwrap();
+    driver.process = Pid::INIT;
+    let error = driver.acquire(b"name", &LockOptions::new(TTL)).unwrap_err();
+    assert!(matches!(error, LockError::Forked));
+    assert!(matches!(
+        driver.extend(&lock, TTL),
+        Err(ExtendError::Forked)
+    ));
+    assert!(is_typed(driver.turn(None), |error| matches!(
+        error,
+        LockError::Forked
+    )));
+    assert!(is_typed(driver.harvest(), |error| matches!(
+        error,
+        LockError::Forked
+    )));
+    driver.cancel(round);
+    driver.flush();
+    driver.farewell(PATIENCE);
+    let lock = driver.detach(lock);
+    let lock = driver.adopt(lock);
+    assert!(matches!(driver.release(lock), Err(UnlockError::Forked)));
+    drop(driver);
+    let [node] = nodes;
+    assert_eq!(kinds(&node.whole()), ["SET"]);
+}
+
+#[test]
+fn tokens_come_from_the_operating_system() {
+    let nodes = [Node::start(), Node::start()];
+    let [one, other] = nodes.each_ref().map(|node| {
+        let config = patient([node.url.clone()]).config().unwrap();
+        let mut driver = Driver::new(&config).unwrap();
+        driver.wait_until_ready().unwrap();
+        let lock = take_lock(&mut driver);
+        lock.token().as_bytes().to_vec()
+    });
+    assert_ne!(one, other);
+    assert_eq!(Token::new(&one).owner(), b"");
+}
