@@ -42,6 +42,7 @@ mod claim;
 mod contract;
 mod count;
 mod extend;
+mod fuzz;
 mod links;
 mod outputs;
 mod pool;
@@ -77,6 +78,8 @@ use timers::Alarm;
 
 pub use crate::node::NodeState;
 pub use contract::{Event, Extension, Input, Load, NodeId, Output, Request, RoundId, Wake};
+#[doc(hidden)]
+pub use fuzz::fuzz_engine;
 
 /// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
 ///

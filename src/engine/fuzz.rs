@@ -1,0 +1,247 @@
+//! The body of the fuzz target of the engine: any inputs, in any order, at any time.
+//!
+//! Nothing that a server, a driver or a user may do makes the engine panic, lets a lock be valid
+//! for longer than was asked for, or leaves a caller waiting for ever.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{Engine, Event, Input, NodeId, Output, Request, RoundId};
+use crate::config::{Config, LockOptions};
+use crate::error::LinkError;
+use crate::quorum::Lock;
+use crate::time::Instant;
+
+const NODES: u8 = 3;
+
+/// What a server may say, besides bytes of the fuzzer's own.
+const REPLIES: [&[u8]; 16] = [
+    b"+OK\r\n",
+    b"$-1\r\n",
+    b"_\r\n",
+    b":1\r\n",
+    b":0\r\n",
+    b":-1\r\n",
+    b"%2\r\n+role\r\n+master\r\n+mode\r\n+standalone\r\n",
+    b"%2\r\n+server\r\n+valkey\r\n+version\r\n+9.1.2\r\n",
+    b"$-1\r\n$-1\r\n$-1\r\n",
+    b"$40\r\n4453c08d4b7260dfec522c1d9be6140ee00157cb\r\n",
+    b"$40\r\n20e6e4505b7e6e25b7c6801967c3885864dca680\r\n",
+    b"-NOSCRIPT No matching script.\r\n",
+    b"-LOADING Redis is loading\r\n",
+    b"-MISCONF no disk\r\n",
+    b"-ERR unknown command\r\n",
+    b">2\r\n+invalidate\r\n*1\r\n+k\r\n",
+];
+
+/// Choices that can run out.
+struct Entropy<'a>(&'a [u8]);
+
+impl<'a> Entropy<'a> {
+    fn below(&mut self, bound: u8) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first % bound)
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = usize::from(self.below(16)?).min(self.0.len());
+        let (bytes, rest) = self.0.split_at(len);
+        self.0 = rest;
+        Some(bytes)
+    }
+}
+
+/// An engine and everything that its user holds.
+struct Bench {
+    engine: Engine,
+    now: Instant,
+    rounds: Vec<RoundId>,
+    locks: Vec<Lock>,
+    /// How many bytes a socket takes at a time.
+    window: usize,
+}
+
+/// Runs an engine over the inputs that `bytes` stand for.
+#[doc(hidden)]
+pub fn fuzz_engine(bytes: &[u8]) {
+    let names = ["a", "b", "c"];
+    let Ok(config) = Config::builder().nodes(names).config() else {
+        unreachable!("three names are a configuration")
+    };
+    let now = Instant::from_millis(1);
+    let mut bench = Bench {
+        engine: Engine::new(&config, [1; 32], now),
+        now,
+        rounds: Vec::new(),
+        locks: Vec::new(),
+        window: usize::MAX,
+    };
+    let mut entropy = Entropy(bytes);
+    while bench.step(&mut entropy).is_some() {}
+    bench.settle();
+}
+
+impl Bench {
+    fn step(&mut self, entropy: &mut Entropy<'_>) -> Option<()> {
+        let node = NodeId(entropy.below(NODES)?);
+        match entropy.below(14)? {
+            0 => self.acquire(entropy)?,
+            1..4 => self.use_lock(entropy)?,
+            4 => {
+                if let Some(round) = self.rounds.pop() {
+                    self.engine.cancel(self.now, round);
+                }
+            }
+            5..8 => {
+                let reply = REPLIES[usize::from(entropy.below(16)?)];
+                self.input(Input::Received { node, bytes: reply });
+            }
+            8 => {
+                let bytes = entropy.bytes()?;
+                self.input(Input::Received { node, bytes });
+            }
+            9 => self.input(Input::Connected { node }),
+            10 => self.input(Input::Disconnected {
+                node,
+                reason: LinkError::Reset,
+            }),
+            11 => {
+                self.window = usize::from(entropy.below(80)?);
+                self.input(Input::Writable { node });
+            }
+            12 => self.pass(Duration::from_millis(u64::from(entropy.below(255)?))),
+            _ => {
+                self.window = usize::MAX;
+                self.drain();
+            }
+        }
+        Some(())
+    }
+
+    fn acquire(&mut self, entropy: &mut Entropy<'_>) -> Option<()> {
+        let ttl = Duration::from_millis(1 << entropy.below(20)?);
+        let mut options = LockOptions::new(ttl);
+        match entropy.below(4)? {
+            0 => options = options.tries(2),
+            1 => options = options.wait(Duration::from_millis(300)),
+            2 => options = options.extensions(1),
+            _ => {}
+        }
+        let resource = [b'k', entropy.below(2)?];
+        let request = Request::new(&resource, &options);
+        self.rounds
+            .extend(self.engine.acquire(self.now, &request).ok());
+        Some(())
+    }
+
+    fn use_lock(&mut self, entropy: &mut Entropy<'_>) -> Option<()> {
+        let choice = entropy.below(6)?;
+        let Some(mut lock) = self.locks.pop() else {
+            return Some(());
+        };
+        let now = self.now;
+        match choice {
+            0 => self.rounds.push(self.engine.release(now, lock)),
+            1 => self.engine.give_back(now, lock),
+            2 => {
+                lock = self.engine.detach(now, lock);
+                self.locks.push(lock);
+            }
+            3 => {
+                lock = self.engine.adopt(now, lock);
+                self.locks.push(lock);
+            }
+            _ => {
+                let ttl = Duration::from_millis(1 << entropy.below(20)?);
+                self.rounds.extend(self.engine.extend(now, &lock, ttl).ok());
+                self.locks.push(lock);
+            }
+        }
+        Some(())
+    }
+
+    fn input(&mut self, input: Input<'_>) {
+        self.engine.handle(self.now, input);
+    }
+
+    fn pass(&mut self, span: Duration) {
+        self.now = self.now.saturating_add(span);
+        self.input(Input::Tick);
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        let now = self.now;
+        let mut steps = 0;
+        while let Some(output) = self.engine.poll(now) {
+            steps += 1;
+            assert!(steps < 100_000, "it never comes to rest");
+            match output {
+                Output::Transmit { node, bytes } => {
+                    let len = bytes.len().min(self.window);
+                    self.engine.handle(now, Input::Transmitted { node, len });
+                }
+                Output::Event(event) => self.event(event),
+                Output::Connect { .. } | Output::Disconnect { .. } => {}
+            }
+        }
+        let open = self.engine.load().rounds > 0;
+        assert!(
+            !open || self.engine.poll_timeout().is_some(),
+            "asleep with a round open"
+        );
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Acquired { round, result } => {
+                self.rounds.retain(|open| *open != round);
+                if let Ok(lock) = result {
+                    assert!(lock.is_valid_at(self.now), "a dead lock was handed out");
+                    let longest = self.now.saturating_add(Duration::from_millis(1 << 19));
+                    assert!(lock.valid_until() < longest, "valid for longer than asked");
+                    self.locks.push(lock);
+                }
+            }
+            Event::Extended { round, result } => {
+                self.rounds.retain(|open| *open != round);
+                if let Ok(extension) = result {
+                    self.locks.iter_mut().for_each(|lock| {
+                        extension.apply(lock);
+                    });
+                }
+            }
+            Event::Released { round, .. } => self.rounds.retain(|open| *open != round),
+            Event::Expired { .. } => {}
+        }
+    }
+
+    /// With time alone, every caller gets an answer.
+    fn settle(&mut self) {
+        self.window = usize::MAX;
+        for _ in 0..200 {
+            self.drain();
+            self.pass(Duration::from_secs(1));
+        }
+        assert!(self.rounds.is_empty(), "a caller waits for ever");
+        assert_eq!(self.engine.load().rounds, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    #[test]
+    fn random_inputs_find_nothing() {
+        let mut random = StdRng::from_seed([3; 32]);
+        let mut bytes = [0; 1500];
+        for _ in 0..300 {
+            random.fill_bytes(&mut bytes);
+            fuzz_engine(&bytes);
+        }
+    }
+}
