@@ -20,6 +20,7 @@
 // faces: mod executor;
 // faces: mod face;
 mod harness;
+mod readme;
 mod servers;
 
 // faces: mod addresses;
