@@ -6,7 +6,9 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use shearline::resp::{Decoder, Inbox, Limits, OwnedValue, Value, command, encode, encode_resp2};
+use shearline::resp::{
+    Decoder, Inbox, Limits, OwnedValue, Pairs, Value, command, encode, encode_resp2,
+};
 
 /// Bytes in one stream.
 const STREAM_BYTES: usize = 1 << 20;
@@ -51,23 +53,30 @@ fn deep_map() -> Vec<u8> {
 /// Looks at all of a value, as its reader would.
 #[inline]
 fn weigh(value: &Value<'_>) -> usize {
-    match *value {
-        Value::Simple(text) | Value::Error(text) | Value::Bulk(text) => text.len(),
-        Value::Integer(integer) => integer as usize,
-        Value::Null => 1,
-        _ => weigh_aggregate(value),
+    if let Some(text) = value.as_bytes() {
+        text.len()
+    } else if let Some(integer) = value.as_integer() {
+        integer as usize
+    } else if let Value::Null = value {
+        1
+    } else {
+        weigh_rest(value)
     }
 }
 
-fn weigh_aggregate(value: &Value<'_>) -> usize {
-    match *value {
-        Value::Array(items) => items.iter().map(|item| weigh(&item)).sum(),
-        Value::Map(pairs) => pairs
+fn weigh_rest(value: &Value<'_>) -> usize {
+    let items = value
+        .as_items()
+        .map(|items| items.iter().map(|item| weigh(&item)).sum());
+    let pairs = |pairs: Pairs<'_>| {
+        pairs
             .iter()
-            .map(|(key, value)| weigh(&key) + weigh(&value))
-            .sum(),
-        _ => 1,
-    }
+            .map(|pair| weigh(&pair.0) + weigh(&pair.1))
+            .sum()
+    };
+    let rest = items.or_else(|| value.as_pairs().map(pairs));
+    rest.or_else(|| value.as_error().map(<[u8]>::len))
+        .unwrap_or(1)
 }
 
 fn decode_whole(decoder: &mut Decoder, mut bytes: &[u8]) -> usize {

@@ -16,6 +16,7 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=${RUST_BACKTRACE:-1}
 tools=$root/target/tools
 logs=$root/target/run
+rm -rf "$logs"
 mkdir -p "$tools" "$logs"
 
 passed=0
@@ -84,8 +85,8 @@ apt() {
         echo "no apt-get here: install $* by hand and run this again"
         return 1
     fi
-    if [[ ! -e $tools/.apt-updated ]]; then
-        as_root apt-get update && touch "$tools/.apt-updated"
+    if [[ ! -e $logs/apt-updated ]]; then
+        as_root apt-get update && touch "$logs/apt-updated"
     fi
     as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
         apt-get install -y --no-install-recommends "$@"
@@ -250,58 +251,67 @@ demo() {
 
 # --- the run ----------------------------------------------------------------------------------------------
 
-step 'rustfmt and clippy are here' components
-step 'redis-server is here' redis_server
-step 'valkey-server is here' valkey_server
-export SHEARLINE_VALKEY_SERVER=${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server}
+# In a function, so that all of it is read before the first step begins: an edit of this file does
+# not change a run that is under way.
+main() {
+    local file name names manifest
+    step 'rustfmt and clippy are here' components
+    step 'redis-server is here' redis_server
+    step 'valkey-server is here' valkey_server
+    export SHEARLINE_VALKEY_SERVER=${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server}
 
-step 'format' formatting
-step 'clippy, all features' \
-    cargo clippy --all-targets --all-features -- -D warnings
-step 'clippy, default features' \
-    cargo clippy --all-targets -- -D warnings
-step 'clippy, core alone' \
-    cargo clippy --lib --no-default-features -- -D warnings
-step 'core without std' \
-    cargo check --manifest-path tests/no_std/Cargo.toml
-step 'core without std, counter-proof' no_std_objects
-step 'dependencies counted' dependencies
+    step 'format' formatting
+    step 'clippy with all features' \
+        cargo clippy --all-targets --all-features -- -D warnings
+    step 'clippy with default features' \
+        cargo clippy --all-targets -- -D warnings
+    step 'clippy of the core alone' \
+        cargo clippy --lib --no-default-features -- -D warnings
+    step 'core without std' \
+        cargo check --manifest-path tests/no_std/Cargo.toml
+    step 'core without std (counter-proof)' no_std_objects
+    step 'dependencies counted' dependencies
 
-step 'unit tests, all features' \
-    cargo test --all-features --lib --bins
-for file in tests/*/main.rs; do
-    name=$(basename "$(dirname "$file")")
-    step "tests/$name" cargo test --all-features --test "$name"
-done
-# The other features only add modules; what differs without them is the library itself.
-step 'unit tests, default features' cargo test --lib
+    step 'unit tests with all features' \
+        cargo test --all-features --lib --bins
+    for file in tests/*/main.rs; do
+        name=$(basename "$(dirname "$file")")
+        step "tests/$name" cargo test --all-features --test "$name"
+    done
+    # The other features only add modules; what differs without them is the library itself.
+    step 'unit tests with default features' cargo test --lib
 
-step 'doc tests' cargo test --doc --all-features
-step 'docs without warnings' docs
+    step 'doc tests' cargo test --doc --all-features
+    step 'docs without warnings' docs
 
-for file in examples/*.rs examples/*/main.rs; do
-    [[ -e $file ]] || continue
-    name=${file#examples/} name=${name%/main.rs} name=${name%.rs}
-    step "example $name" example "$name"
-done
-if ls benches/*.rs >/dev/null 2>&1; then
-    step 'benches as tests' benches_as_tests
-fi
-if grep -rqw demo src/bin/shearline; then
-    step 'demo' demo
-fi
-if [[ -e fuzz/Cargo.toml ]]; then
-    step 'a C++ compiler is here' cxx
-fi
-for manifest in $(other_packages); do
-    [[ $manifest == tests/no_std/* ]] && continue
-    step "check of ${manifest%/Cargo.toml}" cargo check --all-targets --manifest-path "$manifest"
-done
+    for file in examples/*.rs examples/*/main.rs; do
+        [[ -e $file ]] || continue
+        name=${file#examples/} name=${name%/main.rs} name=${name%.rs}
+        step "example $name" example "$name"
+    done
+    if ls benches/*.rs >/dev/null 2>&1; then
+        step 'benches as tests' benches_as_tests
+    fi
+    if grep -rqw demo src/bin/shearline; then
+        step 'demo' demo
+    fi
+    if [[ -e fuzz/Cargo.toml ]]; then
+        step 'a C++ compiler is here' cxx
+    fi
+    for manifest in $(other_packages); do
+        [[ $manifest == tests/no_std/* ]] && continue
+        step "check of ${manifest%/Cargo.toml}" cargo check --all-targets --manifest-path "$manifest"
+    done
 
-if ((failed == 0)); then
-    echo "verdict: good, in $SECONDS s"
-else
-    (IFS=,; echo "verdict: FAILED in ${failures[*]}, after $SECONDS s")
-fi
-echo "$passed passed, $failed failed"
-((failed == 0))
+    if ((failed == 0)); then
+        echo "verdict: good, in $SECONDS s"
+    else
+        printf -v names '%s; ' "${failures[@]}"
+        echo "verdict: FAILED in ${names%; }, after $SECONDS s"
+    fi
+    echo "$passed passed, $failed failed"
+    ((failed == 0))
+}
+
+main
+exit

@@ -236,6 +236,19 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     #[test]
+    fn the_fuzz_corpus_is_replayed() {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/engine");
+        let files: Vec<_> = std::fs::read_dir(corpus)
+            .expect("it is committed")
+            .collect();
+        assert!(files.len() > 50);
+        for file in files {
+            let path = file.expect("readable").path();
+            fuzz_engine(&std::fs::read(path).expect("readable"));
+        }
+    }
+
+    #[test]
     fn random_inputs_find_nothing() {
         let mut random = StdRng::from_seed([3; 32]);
         let mut bytes = [0; 1500];

@@ -274,10 +274,15 @@ impl Engine {
         timeout
     }
 
-    /// The same for a question that is worth nothing when half of the lock's life is over.
+    /// The same for a question that is worth nothing when half of the lock's life is over. A
+    /// timeout that the user has fixed stands: who waits longer learns that it was too slow.
     fn vote_timeout(&mut self, node: usize, ttl: Duration) -> Duration {
+        let timeout = self.node_timeout(node, ttl);
+        if self.settings.node_timeout.is_some() {
+            return timeout;
+        }
         let half = ttl.saturating_sub(self.settings.drift.of(ttl)) / 2;
-        self.node_timeout(node, ttl).min(half.max(NODE_TIMEOUT_MIN))
+        timeout.min(half.max(NODE_TIMEOUT_MIN))
     }
 
     /// A round for `kind`, with nobody asked yet.

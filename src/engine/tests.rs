@@ -425,6 +425,29 @@ fn a_grant_without_validity_left_is_too_slow_and_given_back() {
     world.is_clean();
 }
 
+/// A node timeout of the user's is not cut to what the ttl leaves: the answers are waited for, and
+/// the outcome says what was wrong with them.
+#[test]
+fn answers_after_the_ttl_are_too_slow_if_the_node_timeout_is_longer() {
+    let mut world = World::with(
+        Config::builder()
+            .nodes(["a", "b", "c"])
+            .node_timeout(Duration::from_secs(1)),
+    );
+    (0..3).for_each(|node| world.greet(node));
+    world.acquire(&LockOptions::new(Duration::from_millis(200)).tries(1));
+    world.take_all();
+    world.pass(Duration::from_millis(300));
+    assert!(world.events.is_empty());
+    world.say(0, "+OK|");
+    world.say(1, "+OK|");
+    assert!(matches!(world.refusal(), LockError::TooSlow(_)));
+    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+    (0..2).for_each(|node| world.say(node, ":0|"));
+    world.say(2, "+OK|:1|");
+    world.is_clean();
+}
+
 #[test]
 fn a_forgotten_script_is_repaired_by_its_text_also_when_nobody_waits() {
     let (mut world, lock) = World::held(3);
@@ -868,6 +891,29 @@ fn the_loss_is_told_by_a_timer_a_tick_before_the_end() {
     );
     (0..2).for_each(|node| world.say(node, ":0|"));
     assert!(matches!(world.unlocked(), Err(UnlockError::NotHeld(_))));
+}
+
+/// The timer is of whole ticks, the end of a validity is not: between the two the timer fires
+/// and must not be armed again for the same tick.
+#[test]
+fn the_loss_is_told_once_wherever_in_a_tick_the_validity_ends() {
+    for nanos in [1, 300_000, 999_999] {
+        let mut world = World::ready(1);
+        world.now = world.now.saturating_add(Duration::from_nanos(nanos));
+        world.try_once();
+        world.say(0, "+OK|");
+        let lock = world.lock();
+        world.now = lock.valid_until().saturating_sub(Duration::from_millis(3));
+        for _ in 0..30 {
+            world.pass(Duration::from_micros(100));
+        }
+        assert_eq!(world.now, lock.valid_until());
+        let told = core::mem::take(&mut world.events);
+        assert!(
+            matches!(told[..], [Event::Expired { lock: lost }] if lost == lock.id()),
+            "{told:?}"
+        );
+    }
 }
 
 #[test]

@@ -171,8 +171,7 @@ impl Engine {
         let Some(claim) = self.claims.get_mut(key) else {
             return;
         };
-        let tick = Duration::from_nanos(NANOS_PER_TICK);
-        let at = Instant::from_tick(claim.valid_until.saturating_sub(tick).tick_floor());
+        let at = told_at(claim.valid_until);
         if let Some(before) = claim
             .timer
             .replace(self.wheel.insert(at, Alarm::Claim(key)))
@@ -186,9 +185,8 @@ impl Engine {
             return;
         };
         claim.timer = None;
-        let tick = Duration::from_nanos(NANOS_PER_TICK);
         match claim.stage {
-            Stage::Held { told: false } if now.saturating_add(tick) < claim.valid_until => {
+            Stage::Held { told: false } if now < told_at(claim.valid_until) => {
                 self.watch(key); // It was extended meanwhile.
             }
             Stage::Held { told: false } => {
@@ -233,4 +231,10 @@ impl Engine {
             self.claims.remove(key);
         }
     }
+}
+
+/// When the end of a validity is told: a tick before it, rounded down.
+fn told_at(valid_until: Instant) -> Instant {
+    let tick = Duration::from_nanos(NANOS_PER_TICK);
+    Instant::from_tick(valid_until.saturating_sub(tick).tick_floor())
 }

@@ -8,8 +8,9 @@ use alloc::vec::Vec;
 
 use super::error::{DecodeError, Reason};
 use super::limits::Limits;
-use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, token};
-use super::value::{Element, Entry, Pairs, Value, View};
+use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, direct, token};
+use super::value::{Element, Pairs, Value};
+use super::view::{Entry, View};
 
 /// A resumable decoder of replies, RESP2 and RESP3 alike.
 ///
@@ -36,12 +37,16 @@ use super::value::{Element, Entry, Pairs, Value, View};
 #[derive(Debug)]
 pub struct Decoder {
     limits: Limits,
+    /// Longest string that is decoded directly.
+    direct_bytes: usize,
     phase: Phase,
     /// Offset of the element that is being read; everything before it was found valid.
     at: usize,
     progress: Progress,
     /// Elements that open aggregates still lack, the one that is being read included.
     owed: usize,
+    /// The token of the value itself, behind the attributes of the reply.
+    top: Top,
     stack: Vec<Level>,
     tape: Vec<Entry>,
 }
@@ -54,6 +59,16 @@ enum Phase {
     Torn,
     /// No reply can follow any more.
     Failed(DecodeError),
+}
+
+/// Where the value of a reply begins.
+#[derive(Clone, Copy, Debug)]
+struct Top {
+    /// Offset of the first byte.
+    at: usize,
+    /// Length of the tape before it: the entries of the attributes.
+    entry: usize,
+    token: Token,
 }
 
 /// An aggregate whose elements are still arriving.
@@ -76,32 +91,26 @@ pub struct Frame<'a> {
     pub value: Value<'a>,
     /// Its length in bytes, attributes before it included. The next reply begins behind it.
     pub len: usize,
-    attributes: Option<Pairs<'a>>,
+    /// The whole reply, if there are attributes in front of the value.
+    attributed: Option<View<'a>>,
 }
 
 impl<'a> Frame<'a> {
     /// The attributes that were sent before the value, of several the pairs of all.
     #[must_use]
-    pub const fn attributes(&self) -> Option<Pairs<'a>> {
-        self.attributes
+    pub fn attributes(&self) -> Option<Pairs<'a>> {
+        self.element().attributes
     }
 
     /// The value together with its attributes.
     #[must_use]
-    pub const fn element(&self) -> Element<'a> {
-        Element {
-            attributes: self.attributes,
+    pub fn element(&self) -> Element<'a> {
+        let attributed = self.attributed.and_then(|mut reply| reply.element());
+        attributed.unwrap_or(Element {
+            attributes: None,
             value: self.value,
-        }
+        })
     }
-}
-
-/// What a run over the bytes found.
-enum Scanned<'b> {
-    /// A scalar without attributes, and its length.
-    Scalar(Value<'b>, usize),
-    /// Something else, and its length. The tape has its structure.
-    Other(usize),
 }
 
 // Offsets in a reply and places on the tape are kept in 32 bits: a reply has no more bytes than
@@ -114,12 +123,19 @@ impl Decoder {
     /// A decoder at the beginning of a reply. Allocates nothing.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
+        let limits = limits.clamped();
         Self {
-            limits: limits.clamped(),
+            limits,
+            direct_bytes: limits.direct_bytes(),
             phase: Phase::Fresh,
             at: 0,
             progress: Progress::NEW,
             owed: 0,
+            top: Top {
+                at: 0,
+                entry: 0,
+                token: Token::NONE,
+            },
             stack: Vec::new(),
             tape: Vec::new(),
         }
@@ -135,25 +151,22 @@ impl Decoder {
     ///
     /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
     /// gives the same error until [`reset`](Self::reset).
+    // Inlined, with only plain numbers coming back from what is not: a frame that goes through
+    // memory costs more than the short replies themselves.
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
         if self.phase == Phase::Fresh
-            && let Some((value, len)) = usual(bytes)
+            && let Some((value, len)) = direct(bytes, self.direct_bytes)
         {
             return Ok(Some(Frame {
                 value,
                 len,
-                attributes: None,
+                attributed: None,
             }));
         }
-        match self.run(bytes)? {
+        match self.measure(bytes)? {
             None => Ok(None),
-            Some(Scanned::Scalar(value, len)) => Ok(Some(Frame {
-                value,
-                len,
-                attributes: None,
-            })),
-            Some(Scanned::Other(len)) => self.frame(bytes, len).map(Some),
+            Some(len) => self.frame(bytes, len).map(Some),
         }
     }
 
@@ -162,28 +175,23 @@ impl Decoder {
         self.phase = Phase::Fresh;
     }
 
-    /// Like [`decode`](Self::decode), but only says how long the reply is. [`frame`](Self::frame)
-    /// gives the rest, as long as nothing else was decoded.
-    pub(super) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
-        Ok(self.run(bytes)?.map(|scanned| match scanned {
-            Scanned::Scalar(_, len) | Scanned::Other(len) => len,
-        }))
-    }
-
     /// The reply that was measured last: the first `len` of `bytes`.
+    #[inline]
     pub(super) fn frame<'a>(
         &'a self,
         bytes: &'a [u8],
         len: usize,
     ) -> Result<Frame<'a>, DecodeError> {
-        let bytes = bytes.get(..len).unwrap_or(bytes);
-        let element = View::new(bytes, &self.tape).element();
-        match element {
-            Some(Element { attributes, value }) => Ok(Frame {
-                value,
-                len,
-                attributes,
-            }),
+        let reply = View::new(bytes, &self.tape);
+        match reply.after(self.top.entry).read(self.top.token) {
+            Some(value) => {
+                let attributed = (self.top.at > 0).then_some(reply);
+                Ok(Frame {
+                    value,
+                    len,
+                    attributed,
+                })
+            }
             None => Err(DecodeError::new(0, Reason::Changed)),
         }
     }
@@ -203,7 +211,9 @@ impl Decoder {
         self.progress.looked
     }
 
-    fn run<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<Scanned<'b>>, DecodeError> {
+    /// Like [`decode`](Self::decode), but only says how long the reply is. [`frame`](Self::frame)
+    /// gives the rest, as long as nothing else was decoded.
+    pub(super) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.phase {
             Phase::Failed(error) => return Err(error),
             Phase::Fresh => self.begin(),
@@ -231,8 +241,8 @@ impl Decoder {
         }
     }
 
-    /// Reads elements until the reply is complete or the bytes end.
-    fn scan<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<Scanned<'b>>, DecodeError> {
+    /// Reads elements until the reply is complete or the bytes end. The length of the reply.
+    fn scan(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         loop {
             let Some(&kind) = bytes.get(self.at) else {
                 return Ok(None);
@@ -245,23 +255,52 @@ impl Decoder {
                 elements: self.limits.elements,
                 end,
             };
-            let Some((token, behind)) = token(bytes, self.at, &bounds, &mut self.progress)? else {
+            let Some(token) = token(bytes, self.at, &bounds, &mut self.progress)? else {
                 return Ok(None);
             };
-            if behind > end {
+            if token.end > end {
                 return Err(DecodeError::new(self.at, Reason::ReplyTooLong));
             }
             self.progress.reset();
-            let complete = match token {
-                Token::Scalar(value) if self.at == 0 => {
-                    return Ok(Some(Scanned::Scalar(value, behind)));
-                }
-                Token::Scalar(_) => self.close(behind),
-                Token::Open { kind, elements } => self.open(kind, elements, behind),
+            if self.stack.is_empty() {
+                self.top = Top {
+                    at: self.at,
+                    entry: self.tape.len(),
+                    token,
+                };
+            }
+            let complete = if token.kind.is_scalar() {
+                self.close(token.end)
+            } else {
+                self.open(token.kind, token.elements(), token.end)
             };
             if complete {
-                return Ok(Some(Scanned::Other(self.at)));
+                return Ok(Some(self.at));
             }
+            self.scan_direct(bytes);
+        }
+    }
+
+    /// Reads the elements of the innermost aggregate as long as they are of the usual kinds, but
+    /// for the last: to end an aggregate is another's matter.
+    #[inline]
+    fn scan_direct(&mut self, bytes: &[u8]) {
+        let Some(level) = self.stack.last_mut().filter(|level| !level.kind_due) else {
+            return;
+        };
+        while level.left > 1 {
+            let rest = bytes.get(self.at..).unwrap_or_default();
+            let Some((_, len)) = direct(rest, self.direct_bytes) else {
+                return;
+            };
+            // What is owed after it must still find room: `room`, for an element.
+            let owed = (self.owed - 1).saturating_mul(ELEMENT_BYTES_MIN);
+            if self.at + len + owed > self.limits.reply_bytes {
+                return;
+            }
+            self.at += len;
+            self.owed -= 1;
+            level.left -= 1;
         }
     }
 
@@ -352,19 +391,5 @@ impl Decoder {
             }
         }
         true
-    }
-}
-
-/// The replies that a lock client meets all day, by direct comparison.
-#[inline(always)]
-fn usual(bytes: &[u8]) -> Option<(Value<'_>, usize)> {
-    match *bytes {
-        [b'+', b'O', b'K', b'\r', b'\n', ..] => Some((Value::Simple(&bytes[1..3]), 5)),
-        [b':', digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
-            Some((Value::Integer(i64::from(digit - b'0')), 4))
-        }
-        [b'$', b'-', b'1', b'\r', b'\n', ..] => Some((Value::Null, 5)),
-        [b'_', b'\r', b'\n', ..] => Some((Value::Null, 3)),
-        _ => None,
     }
 }

@@ -25,9 +25,18 @@ use super::owned::OwnedValue;
 /// ```
 pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
     header(out, b'*', arguments.len());
-    for argument in arguments {
-        string(out, b'$', argument);
+    let Some((first, others)) = arguments.split_first() else {
+        return;
+    };
+    header(out, b'$', first.len());
+    out.put_slice(first);
+    for argument in others {
+        // The end of one and the header of the next in one piece.
+        let piece = Header::new(b'$', argument.len());
+        out.put_slice(piece.behind_line());
+        out.put_slice(argument);
     }
+    out.put_slice(b"\r\n");
 }
 
 /// How many bytes [`command`] appends for these arguments.
@@ -132,16 +141,47 @@ fn elements<B: BufMut + ?Sized>(out: &mut B, kind: u8, items: &[OwnedValue]) {
     }
 }
 
-/// `$20\r\n` and its like, in one piece.
-#[inline]
 fn header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
-    let digits = Decimal::new(count as u64);
-    let digits = digits.as_bytes();
-    let mut piece = [0; Decimal::BYTES_MAX + 3];
-    piece[0] = kind;
-    piece[1..=digits.len()].copy_from_slice(digits);
-    piece[digits.len() + 1..digits.len() + 3].copy_from_slice(b"\r\n");
-    out.put_slice(&piece[..digits.len() + 3]);
+    out.put_slice(Header::new(kind, count).as_bytes());
+}
+
+/// `$20\r\n` and its like, with the end of a line before it for those who want it.
+struct Header {
+    /// The text stands at the end.
+    bytes: [u8; Self::BYTES_MAX],
+    start: usize,
+}
+
+impl Header {
+    const BYTES_MAX: usize = 2 + 1 + Decimal::BYTES_MAX + 2;
+
+    #[inline]
+    fn new(kind: u8, count: usize) -> Self {
+        let mut bytes = [0; Self::BYTES_MAX];
+        let mut start = Self::BYTES_MAX - 2;
+        bytes[start..].copy_from_slice(b"\r\n");
+        let mut rest = count;
+        loop {
+            start -= 1;
+            bytes[start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        start -= 1;
+        bytes[start] = kind;
+        bytes[start - 2..start].copy_from_slice(b"\r\n");
+        Self { bytes, start }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn behind_line(&self) -> &[u8] {
+        &self.bytes[self.start - 2..]
+    }
 }
 
 fn string<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {

@@ -59,21 +59,25 @@ impl Inbox {
     ///
     /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
     /// gives the same error until [`clear`](Self::clear).
-    #[inline]
+    // Inlined so that a short reply never takes its way through memory: see `Decoder::decode`.
+    #[inline(always)]
     pub fn next<'a, 'p: 'a>(
         &'a mut self,
         piece: &mut &'p [u8],
     ) -> Result<Option<Frame<'a>>, DecodeError> {
         if !self.torn.is_empty() {
             if !self.spent {
-                return self.next_torn(piece);
+                let Some(len) = self.complete(piece)? else {
+                    return Ok(None);
+                };
+                return self.decoder.frame(&self.torn, len).map(Some);
             }
             self.forget();
         }
         let bytes = *piece;
         match self.decoder.decode(bytes)? {
             Some(frame) => {
-                *piece = &bytes[frame.len..];
+                *piece = bytes.get(frame.len..).unwrap_or_default();
                 Ok(Some(frame))
             }
             None => {
@@ -105,37 +109,28 @@ impl Inbox {
         }
     }
 
-    fn next_torn<'a, 'p: 'a>(
-        &'a mut self,
-        piece: &mut &'p [u8],
-    ) -> Result<Option<Frame<'a>>, DecodeError> {
-        let before = self.torn.len();
-        let Some(len) = self.complete(piece)? else {
-            *piece = &[];
-            return Ok(None);
-        };
-        // The bytes behind the reply belong to the piece still.
-        *piece = piece.get(len - before..).unwrap_or_default();
-        self.spent = true;
-        self.decoder.frame(&self.torn, len).map(Some)
-    }
-
-    /// Adds bytes of `piece` to the torn reply until it is complete; its length.
+    /// Adds bytes of `piece` to the torn reply until it is complete; its length. What is behind
+    /// the reply stays in the piece.
     ///
     /// More and more is added at a time, so that neither the number of attempts nor the bytes
     /// copied in vain grow beyond the reply's own length.
-    fn complete(&mut self, mut piece: &[u8]) -> Result<Option<usize>, DecodeError> {
+    fn complete(&mut self, piece: &mut &[u8]) -> Result<Option<usize>, DecodeError> {
+        let before = self.torn.len();
         let mut step = STEP;
-        while !piece.is_empty() {
+        let mut rest = *piece;
+        while !rest.is_empty() {
             let known = self.decoder.need().saturating_sub(self.torn.len());
-            let (now, later) = piece.split_at(known.max(step).min(piece.len()));
+            let (now, later) = rest.split_at(known.max(step).min(rest.len()));
             self.torn.extend_from_slice(now);
-            piece = later;
+            rest = later;
             step = step.saturating_mul(2);
             if let Some(len) = self.decoder.measure(&self.torn)? {
+                *piece = piece.get(len - before..).unwrap_or_default();
+                self.spent = true;
                 return Ok(Some(len));
             }
         }
+        *piece = &[];
         Ok(None)
     }
 }

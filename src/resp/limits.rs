@@ -25,7 +25,7 @@ pub struct Limits {
     /// too. 32 by default (the deepest reply of a server, `HELLO`, has four), 128 at most.
     pub depth: usize,
     /// Longest reply as a whole, its attributes included. 16 MiB by default, 4 GiB - 1 at most
-    /// and five at least.
+    /// and seven at least.
     /// The other bounds multiply with each other; this one bounds the memory for a torn reply.
     pub reply_bytes: usize,
 }
@@ -47,16 +47,30 @@ impl Limits {
     /// Longest reply that can be asked for: the tape keeps offsets in 32 bits.
     const REPLY_BYTES_MAX: usize = u32::MAX as usize;
 
+    /// Longest string that is within the limits as a reply of its own, with a header of at most
+    /// five bytes and two behind it.
+    pub(super) const fn direct_bytes(&self) -> usize {
+        let room = self.reply_bytes.saturating_sub(7);
+        if self.bulk_bytes < room {
+            self.bulk_bytes
+        } else {
+            room
+        }
+    }
+
     /// These limits, cut to what the decoder can keep.
     pub(super) const fn clamped(mut self) -> Self {
         if self.line_bytes < 2 {
             self.line_bytes = 2;
         }
-        if self.reply_bytes < 5 {
-            self.reply_bytes = 5;
+        if self.reply_bytes < 7 {
+            self.reply_bytes = 7;
         }
         if self.depth > Self::DEPTH_MAX {
             self.depth = Self::DEPTH_MAX;
+        }
+        if self.elements > Self::REPLY_BYTES_MAX {
+            self.elements = Self::REPLY_BYTES_MAX;
         }
         if self.reply_bytes > Self::REPLY_BYTES_MAX {
             self.reply_bytes = Self::REPLY_BYTES_MAX;

@@ -53,9 +53,12 @@ mod error;
 mod fuzz;
 mod inbox;
 mod limits;
+mod number;
 mod owned;
+mod text;
 mod token;
 mod value;
+mod view;
 
 pub use decimal::{Decimal, decimal_len};
 pub use decode::{Decoder, Frame};

@@ -625,3 +625,83 @@ fn lines_of_all_lengths() {
         }
     }
 }
+
+/// The outcome when bytes are added one by one.
+fn decode_growing(limits: Limits, bytes: &[u8]) -> Result<usize, DecodeError> {
+    let mut decoder = Decoder::new(limits);
+    for end in 0..bytes.len() {
+        assert_eq!(decoder.measure(&bytes[..end])?, None, "at {end}");
+    }
+    Ok(decoder.measure(bytes)?.expect("complete"))
+}
+
+/// A reply of exactly the longest length passes, one that is longer by a byte does not, and it
+/// makes no difference whether it is torn.
+#[test]
+fn a_reply_may_be_as_long_as_its_limit() {
+    for reply in [
+        "+123456789\r\n",
+        "$5\r\nhello\r\n",
+        "$12\r\nhello, world\r\n",
+        "=9\r\ntxt:hello\r\n",
+        ":1234567890\r\n",
+        ",1.5e100\r\n",
+        "(1234567890\r\n",
+        "*2\r\n$5\r\nhello\r\n_\r\n",
+        "*3\r\n_\r\n_\r\n$5\r\nhello\r\n",
+        "*3\r\n$5\r\nhello\r\n$2\r\nhi\r\n:1\r\n",
+        "*2\r\n*2\r\n+OK\r\n+abcdefg\r\n#t\r\n",
+        "*3\r\n:1\r\n*-1\r\n%1\r\n+a\r\n:22\r\n",
+        "|1\r\n+a\r\n:1\r\n+v\r\n",
+        "|1\r\n+a\r\n$3\r\nabc\r\n*1\r\n|0\r\n$3\r\nabc\r\n",
+        ">2\r\n$4\r\nkind\r\n_\r\n",
+    ] {
+        let bytes = reply.as_bytes();
+        let limits = |reply_bytes| Limits {
+            reply_bytes,
+            ..Limits::default()
+        };
+        let exact = limits(bytes.len());
+        assert!(
+            decode_with(exact, bytes).is_ok_and(|reply| reply.is_some()),
+            "{reply}"
+        );
+        assert_eq!(decode_growing(exact, bytes), Ok(bytes.len()), "{reply}");
+        let short = limits(bytes.len() - 1);
+        let error = decode_with(short, bytes).expect_err(reply);
+        assert_eq!(error.reason, Reason::ReplyTooLong, "{reply}");
+        assert_eq!(decode_growing(short, bytes), Err(error), "{reply}");
+    }
+}
+
+/// An attribute leaves room for its value, and says so with its header.
+#[test]
+fn attributes_leave_room_for_their_value() {
+    for (reply_bytes, passes) in [(13, true), (12, false)] {
+        let limits = Limits {
+            reply_bytes,
+            ..Limits::default()
+        };
+        assert_eq!(decode_with(limits, b"|1\r\n").is_ok(), passes);
+    }
+}
+
+/// The direct path for short replies keeps the limits too.
+#[test]
+fn short_strings_are_bounded_as_well() {
+    for (length, reply) in [(4, "$4\r\nabcd\r\n"), (12, "$12\r\nhello, world\r\n")] {
+        for (bulk_bytes, passes) in [(length, true), (length - 1, false)] {
+            let limits = Limits {
+                bulk_bytes,
+                ..Limits::default()
+            };
+            let array = ["*2\r\n", reply, reply].concat();
+            for bytes in [reply.as_bytes(), array.as_bytes()] {
+                let outcome = decode_with(limits, bytes);
+                let too_long = |error: DecodeError| error.reason == Reason::BulkTooLong;
+                assert_eq!(outcome.is_ok(), passes);
+                assert!(passes || outcome.is_err_and(too_long));
+            }
+        }
+    }
+}

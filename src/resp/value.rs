@@ -7,7 +7,8 @@
 
 use core::fmt;
 
-use super::token::{Bounds, Kind, Progress, Token, token};
+use super::token::Kind;
+use super::view::View;
 
 /// One value of a reply. It borrows from the bytes that were decoded.
 #[derive(Clone, Copy)]
@@ -151,8 +152,8 @@ pub struct Element<'a> {
 #[derive(Clone, Copy)]
 pub struct Items<'a> {
     /// Begins with the first element.
-    view: View<'a>,
-    len: u32,
+    pub(super) view: View<'a>,
+    pub(super) len: u32,
 }
 
 impl<'a> Items<'a> {
@@ -171,7 +172,10 @@ impl<'a> Items<'a> {
     /// The values in order. Attributes before one of them are passed over.
     #[must_use]
     pub fn iter(&self) -> Values<'a> {
-        Values(self.elements())
+        Values {
+            view: self.view,
+            left: self.len,
+        }
     }
 
     /// The values in order, each with its attributes.
@@ -201,18 +205,22 @@ impl fmt::Debug for Items<'_> {
 
 /// The values of an [`Items`].
 #[derive(Clone, Debug)]
-pub struct Values<'a>(Elements<'a>);
+pub struct Values<'a> {
+    view: View<'a>,
+    left: u32,
+}
 
 impl<'a> Iterator for Values<'a> {
     type Item = Value<'a>;
 
     #[inline]
     fn next(&mut self) -> Option<Value<'a>> {
-        self.0.next().map(|element| element.value)
+        self.left = self.left.checked_sub(1)?;
+        self.view.value()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        (self.left as usize, Some(self.left as usize))
     }
 }
 
@@ -245,9 +253,9 @@ impl ExactSizeIterator for Elements<'_> {}
 #[derive(Clone, Copy)]
 pub struct Pairs<'a> {
     /// Begins with the first key; or, if these are attributes, with their header.
-    view: View<'a>,
-    len: u32,
-    attributes: bool,
+    pub(super) view: View<'a>,
+    pub(super) len: u32,
+    pub(super) attributes: bool,
 }
 
 impl<'a> Pairs<'a> {
@@ -311,8 +319,11 @@ pub struct PairValues<'a>(PairElements<'a>);
 impl<'a> Iterator for PairValues<'a> {
     type Item = (Value<'a>, Value<'a>);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(|(key, value)| (key.value, value.value))
+        self.0.begin_pair()?;
+        let view = &mut self.0.view;
+        Some((view.value()?, view.value()?))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -332,24 +343,29 @@ pub struct PairElements<'a> {
     left: u32,
 }
 
+impl PairElements<'_> {
+    /// Counts the next pair and stands before it: of attributes, behind their header.
+    #[inline]
+    fn begin_pair(&mut self) -> Option<()> {
+        self.left = self.left.checked_sub(1)?;
+        while self.block == 0 {
+            let header = self.view.token()?;
+            if header.kind != Kind::Attribute {
+                return None;
+            }
+            self.block = header.elements() / 2;
+            self.view = self.view.inside(header);
+        }
+        self.block -= 1;
+        Some(())
+    }
+}
+
 impl<'a> Iterator for PairElements<'a> {
     type Item = (Element<'a>, Element<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        while self.block == 0 {
-            let (token, end) = self.view.token()?;
-            let Token::Open {
-                kind: Kind::Attribute,
-                elements,
-            } = token
-            else {
-                return None;
-            };
-            self.block = elements / 2;
-            self.view = self.view.inside(end, elements);
-        }
-        self.block -= 1;
+        self.begin_pair()?;
         Some((self.view.element()?, self.view.element()?))
     }
 
@@ -359,133 +375,3 @@ impl<'a> Iterator for PairElements<'a> {
 }
 
 impl ExactSizeIterator for PairElements<'_> {}
-
-/// What the tape holds of one aggregate that is not empty, in the order of their headers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    /// Bytes between its header and its end.
-    pub(super) bytes: u32,
-    /// How many entries belong to it: its own, and those of all aggregates inside it.
-    pub(super) entries: u32,
-}
-
-/// The rest of a reply that was found valid: its bytes, and the structure of its aggregates.
-///
-/// Both slices begin at the same place, so that a part of a reply is a view like the whole.
-#[derive(Clone, Copy)]
-pub(super) struct View<'a> {
-    bytes: &'a [u8],
-    tape: &'a [Entry],
-}
-
-// The iterators derive their `Debug`; whole replies in it would drown everything else.
-impl fmt::Debug for View<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "View({} bytes, {} aggregates)",
-            self.bytes.len(),
-            self.tape.len()
-        )
-    }
-}
-
-impl<'a> View<'a> {
-    pub(super) const fn new(bytes: &'a [u8], tape: &'a [Entry]) -> Self {
-        Self { bytes, tape }
-    }
-
-    /// The first element with its attributes; the view moves behind it.
-    ///
-    /// The bytes were found valid, so `None` means that the caller of the decoder changed them
-    /// between two calls; a wrong answer is then as good as any, a panic is not.
-    #[inline]
-    pub(super) fn element(&mut self) -> Option<Element<'a>> {
-        match self.token()? {
-            (Token::Scalar(value), end) => {
-                self.bytes = &self.bytes[end..];
-                Some(Element {
-                    attributes: None,
-                    value,
-                })
-            }
-            (Token::Open { kind, elements }, end) => self.aggregate(kind, elements, end),
-        }
-    }
-
-    /// The same when it begins with a header, which ends at `end`.
-    fn aggregate(
-        &mut self,
-        mut kind: Kind,
-        mut elements: u32,
-        mut end: usize,
-    ) -> Option<Element<'a>> {
-        let attributed = *self;
-        let mut attributes = None;
-        while kind == Kind::Attribute {
-            // Several in a row are handed out as one.
-            let sum = attributes.map_or(0, |pairs: Pairs<'_>| pairs.len) + elements / 2;
-            attributes = Some(Pairs {
-                view: attributed,
-                len: sum,
-                attributes: true,
-            });
-            self.skip(end, elements)?;
-            let (token, behind) = self.token()?;
-            (kind, elements) = match token {
-                Token::Open { kind, elements } => (kind, elements),
-                Token::Scalar(value) => {
-                    self.bytes = &self.bytes[behind..];
-                    return Some(Element { attributes, value });
-                }
-            };
-            end = behind;
-        }
-        let view = self.inside(end, elements);
-        self.skip(end, elements)?;
-        let items = Items {
-            view,
-            len: elements,
-        };
-        let value = match kind {
-            Kind::Array => Value::Array(items),
-            Kind::Set => Value::Set(items),
-            Kind::Push => Value::Push(items),
-            Kind::Map | Kind::Attribute => Value::Map(Pairs {
-                view,
-                len: elements / 2,
-                attributes: false,
-            }),
-        };
-        Some(Element { attributes, value })
-    }
-
-    #[inline]
-    fn token(&self) -> Option<(Token<'a>, usize)> {
-        token(self.bytes, 0, &Bounds::NONE, &mut { Progress::NEW })
-            .ok()
-            .flatten()
-    }
-
-    /// The elements of the aggregate whose header ends at `end`. An empty one has no entry.
-    fn inside(&self, end: usize, elements: u32) -> Self {
-        let own = usize::from(elements > 0);
-        Self {
-            bytes: &self.bytes[end..],
-            tape: self.tape.get(own..).unwrap_or_default(),
-        }
-    }
-
-    /// Moves behind the aggregate whose header ends at `end`.
-    fn skip(&mut self, end: usize, elements: u32) -> Option<()> {
-        let (mut behind, mut entries) = (end, 0);
-        if elements > 0 {
-            let entry = self.tape.first()?;
-            behind += entry.bytes as usize;
-            entries = entry.entries as usize;
-        }
-        self.bytes = self.bytes.get(behind..)?;
-        self.tape = self.tape.get(entries..)?;
-        Some(())
-    }
-}

@@ -1,10 +1,8 @@
 //! Nodes that are killed and come back between lock and unlock.
 
-use std::time::Duration;
-
 use shearline::{RestartGuard, UnlockError};
 
-use crate::face::{Which, over};
+use crate::face::{Face, Which, over};
 use crate::servers::{self, Cluster, LONG, Options, eventually};
 
 #[test]
@@ -73,25 +71,16 @@ fn a_release_owed_to_a_dead_node_is_paid_when_it_is_back() {
 fn a_majority_that_restarted_empty_is_told_at_the_unlock() {
     let mut cluster = servers::five();
     for which in Which::BOTH {
-        let key = which.key("forgotten");
-        let mut face = which.build(
-            over(&cluster)
-                .restart_guard(RestartGuard::Off)
-                .node_timeout(Duration::from_secs(2)),
-        );
+        let (key, probe) = (which.key("forgotten"), which.key("probe"));
+        let mut face = which.build(over(&cluster).restart_guard(RestartGuard::Off));
         let lock = face.try_lock(&key, LONG).expect("free");
         for server in &mut cluster[..3] {
             server.restart();
         }
+        // Nodes that are not connected again yet would not be heard, which is another story.
+        on_all_nodes(&mut face, &cluster, &probe);
         let result = face.unlock(lock);
-        // Unconfirmed if the connections were not back in time for an answer.
-        assert!(
-            matches!(
-                result,
-                Err(UnlockError::NotHeld(_) | UnlockError::Unconfirmed(_))
-            ),
-            "{result:?}"
-        );
+        assert!(matches!(result, Err(UnlockError::NotHeld(_))), "{result:?}");
         face.assert_gone(&cluster, &key);
     }
 }
@@ -111,13 +100,18 @@ fn a_handle_finds_all_nodes_again() {
         for server in &mut *cluster {
             server.restart();
         }
-        eventually("a lock on all three", || {
-            face.settle();
-            let lock = face.try_lock(&key, LONG).ok()?;
-            let copies = cluster.copies(&key);
-            face.unlock(lock).expect("held");
-            (copies == 3).then_some(())
-        });
+        on_all_nodes(&mut face, &cluster, &key);
         face.assert_gone(&cluster, &key);
     }
+}
+
+/// Takes and releases locks until one stood on every node.
+fn on_all_nodes(face: &mut Face, cluster: &Cluster, key: &str) {
+    eventually("a lock on all nodes", || {
+        face.settle();
+        let lock = face.try_lock(key, LONG).ok()?;
+        let copies = cluster.copies(key);
+        drop(face.unlock(lock));
+        (copies == cluster.len()).then_some(())
+    });
 }

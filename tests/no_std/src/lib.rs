@@ -10,10 +10,9 @@
 #![forbid(unsafe_code)]
 
 use core::panic::PanicInfo;
-use core::time::Duration;
 
-use shearline::Instant;
-use shearline::quorum::Drift;
+use shearline::engine::{Engine, Event, Input, Output};
+use shearline::{Config, ConfigError, Instant};
 
 /// The second panic handler, if there is a first one.
 #[panic_handler]
@@ -21,8 +20,19 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// A use of the core, so that its crate and all crates below it are loaded.
-#[must_use]
-pub fn validity(now: Instant, ttl: Duration) -> Duration {
-    Drift::default().valid_until(now, ttl).saturating_since(now)
+/// An engine over `nodes`, as a firmware would make it: with a seed and a clock of its own.
+pub fn engine(nodes: &[&str], seed: [u8; 32], now: Instant) -> Result<Engine, ConfigError> {
+    let config = Config::builder().nodes(nodes).config()?;
+    Ok(Engine::new(&config, seed, now))
+}
+
+/// One turn without a network: what waits for time is served, what is to be written is not.
+pub fn turn(engine: &mut Engine, now: Instant) -> Option<Event> {
+    engine.handle(now, Input::Tick);
+    while let Some(output) = engine.poll(now) {
+        if let Output::Event(event) = output {
+            return Some(event);
+        }
+    }
+    None
 }

@@ -1,0 +1,170 @@
+//! The texts: lines that end with CR LF, and strings that say their length first.
+
+use core::ops::Range;
+
+use super::error::{DecodeError, Reason};
+use super::number::natural;
+use super::token::{Bounds, Lexed, Progress};
+
+/// CR LF at `at`: the offset behind it.
+#[inline]
+pub(super) fn line_end(bytes: &[u8], at: usize) -> Result<Option<usize>, DecodeError> {
+    match bytes.get(at) {
+        None => return Ok(None),
+        Some(b'\r') => (),
+        Some(_) => return Err(DecodeError::new(at, Reason::LineEnd)),
+    }
+    match bytes.get(at + 1) {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(at + 2)),
+        Some(_) => Err(DecodeError::new(at + 1, Reason::LineEnd)),
+    }
+}
+
+/// The text of a line: everything up to CR LF, with neither of the two in it.
+pub(super) fn line(
+    bytes: &[u8],
+    body: usize,
+    bounds: &Bounds,
+    progress: &mut Progress,
+) -> Lexed<Range<usize>> {
+    // Behind the text come two more bytes, which the reply must have room for too.
+    let room = bounds.end.saturating_sub(body + 2);
+    let (longest, reason) = if room < bounds.line {
+        (room, Reason::ReplyTooLong)
+    } else {
+        (bounds.line, Reason::LineTooLong)
+    };
+    // One byte more than the longest text tells whether the text ends there.
+    let last = body.saturating_add(longest);
+    let window = &bytes[..bytes.len().min(last.saturating_add(1))];
+    let start = body.max(progress.seen);
+    let Some(end) = line_stop(window, start, progress) else {
+        if window.len() > last {
+            return Err(DecodeError::new(last, reason));
+        }
+        progress.seen = window.len();
+        return Ok(None);
+    };
+    match line_end(bytes, end)? {
+        Some(behind) => Ok(Some((body..end, behind))),
+        None => {
+            progress.seen = end;
+            Ok(None)
+        }
+    }
+}
+
+/// Offset of the first CR or LF from `start` on.
+#[inline]
+fn line_stop(bytes: &[u8], start: usize, progress: &mut Progress) -> Option<usize> {
+    /// Up to so many bytes a loop is done before `memchr` has set out.
+    const SHORT: usize = 16;
+    let text = bytes.get(start..).unwrap_or_default();
+    let (short, long) = text.split_at(text.len().min(SHORT));
+    let found = match short
+        .iter()
+        .position(|&byte| byte == b'\r' || byte == b'\n')
+    {
+        None if long.is_empty() => None,
+        None => memchr::memchr2(b'\r', b'\n', long).map(|found| SHORT + found),
+        found => found,
+    };
+    progress.look(found.map_or(text.len(), |found| found + 1));
+    found.map(|found| start + found)
+}
+
+/// A length, not above `most`.
+#[inline]
+pub(super) fn length(
+    bytes: &[u8],
+    body: usize,
+    most: usize,
+    exceeded: Reason,
+    progress: &mut Progress,
+) -> Lexed<usize> {
+    if bytes.get(body) == Some(&b'?') {
+        return Err(DecodeError::new(body, Reason::Streamed));
+    }
+    let length = natural(bytes, body, most as u64, Reason::Length, exceeded, progress)?;
+    // Not above `most`, hence no longer than a `usize`.
+    Ok(length.map(|(length, end)| (length as usize, end)))
+}
+
+/// A length, a payload of that length, CR LF.
+#[inline]
+pub(super) fn bulk(
+    bytes: &[u8],
+    body: usize,
+    bounds: &Bounds,
+    progress: &mut Progress,
+) -> Lexed<Range<usize>> {
+    let Some((start, end)) = payload(bytes, body, bounds, progress)? else {
+        return Ok(None);
+    };
+    Ok(payload_end(bytes, end, progress)?.map(|behind| (start..end, behind)))
+}
+
+/// The header of a string: where its payload begins, and where it ends.
+#[inline]
+fn payload(bytes: &[u8], body: usize, bounds: &Bounds, progress: &mut Progress) -> Lexed<usize> {
+    let header = length(bytes, body, bounds.bulk, Reason::BulkTooLong, progress)?;
+    let Some((length, start)) = header else {
+        return Ok(None);
+    };
+    let end = start.saturating_add(length);
+    if end.saturating_add(2) > bounds.end {
+        return Err(DecodeError::new(body, Reason::ReplyTooLong));
+    }
+    Ok(Some((start, end)))
+}
+
+/// CR LF behind a payload: the offset behind it.
+#[inline]
+fn payload_end(
+    bytes: &[u8],
+    end: usize,
+    progress: &mut Progress,
+) -> Result<Option<usize>, DecodeError> {
+    let behind = line_end(bytes, end)?;
+    if behind.is_none() {
+        // Nothing is to be seen before the byte behind the payload, or the one after that.
+        progress.need = end.max(bytes.len()).saturating_add(1);
+    }
+    Ok(behind)
+}
+
+/// `=`: a string whose payload begins with three bytes of format and a colon.
+pub(super) fn verbatim(
+    bytes: &[u8],
+    body: usize,
+    bounds: &Bounds,
+    progress: &mut Progress,
+) -> Lexed<Range<usize>> {
+    let header = payload(bytes, body, bounds, progress);
+    // A length that is too short shows with the CR behind it, before the line has ended.
+    if let Some(at) = short_verbatim(bytes, body) {
+        return Err(DecodeError::new(at, Reason::Verbatim));
+    }
+    let Some((start, end)) = header? else {
+        return Ok(None);
+    };
+    let colon = start + 3;
+    match bytes.get(colon) {
+        Some(b':') => Ok(payload_end(bytes, end, progress)?.map(|behind| (start..end, behind))),
+        Some(_) => Err(DecodeError::new(colon, Reason::Verbatim)),
+        None => {
+            progress.need = colon + 1;
+            Ok(None)
+        }
+    }
+}
+
+/// Where it shows that a verbatim string is too short for its format.
+fn short_verbatim(bytes: &[u8], body: usize) -> Option<usize> {
+    match bytes.get(body)? {
+        b'0' => Some(body),
+        b'1'..=b'3' if bytes.get(body + 1) == Some(&b'\r') => Some(body + 1),
+        _ => None,
+    }
+}
