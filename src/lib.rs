@@ -29,6 +29,9 @@ mod driver;
 #[cfg(feature = "std")]
 mod local;
 
+#[cfg(feature = "embedded")]
+pub mod embedded;
+
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
