@@ -2,7 +2,7 @@
 //!
 //! # Your tests
 //!
-//! With the feature `embedded` a test starts nodes in its own process: `EmbeddedNode::spawn` gives
+//! With the feature `embedded` a test starts nodes in its own process: `embedded::EmbeddedNode` gives
 //! each a loopback address. They understand what this library sends and no more, and are no
 //! production servers. For tests of what happens when nodes restart or stall, use real servers;
 //! `tests/it/servers` in the repository shows how to start and mistreat them.
