@@ -172,7 +172,11 @@ impl Client {
             return Ok(());
         };
         self.ask(&words, |reply| {
-            println!("    {name}: {:<34} -> {reply:?}", words.join(" "));
+            let said = match reply.as_bytes() {
+                Some(text) => text.escape_ascii().to_string(),
+                None => format!("{reply:?}"),
+            };
+            println!("    {name}: {:<34} -> {said}", words.join(" "));
             attempt.reply(reply);
         })
     }
