@@ -21,7 +21,7 @@ use mio::net::UdpSocket;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use shearline::engine::{Event, RoundId};
-use shearline::{Builder, Driver, LockOptions};
+use shearline::{Driver, LockOptions, Redlock};
 
 mod nodes;
 
@@ -32,7 +32,7 @@ const JOBS_EXPECTED: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let nodes = nodes::nodes();
-    let mut driver = Builder::default().nodes(&nodes.urls).build_driver()?;
+    let mut driver = Redlock::builder().nodes(&nodes.urls).build_driver()?;
 
     let mut poll = Poll::new()?;
     let mut socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
