@@ -34,8 +34,8 @@
 //! # What it does not
 //!
 //! It cannot stop a holder that was paused between its check and its effect; it does not survive
-//! nodes that forget their keys; it is not fair and not re-entrant. The manual says more
-//! under `guarantees`, and the README names a test for each guarantee.
+//! nodes that forget their keys; it is not fair and not re-entrant. [`manual::guarantees`] says
+//! on what everything rests, and the README names a test for each guarantee.
 //!
 //! # The faces, and when to use which
 //!
@@ -62,7 +62,7 @@
 //! # Modules, in reading order
 //!
 //! For users: the faces above, [`LockOptions`] and [`Builder`] for what can be set, [`LockError`],
-//! [`ExtendError`] and [`UnlockError`] for what can happen, and the manual.
+//! [`ExtendError`] and [`UnlockError`] for what can happen, and the [`manual`].
 //!
 //! For readers of the source: `time`, [`limits`], `error` and `resource` import nothing of ours;
 //! `config` makes settings that are valid by construction; [`resp`] knows no lock, [`timer`] knows
@@ -71,8 +71,9 @@
 //!
 //! # Features
 //!
-//! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std` with
-//! `alloc`. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline` command.
+//! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std`
+//! with `alloc`. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline`
+//! command.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -20,5 +20,5 @@
 //! # Choosing a ttl
 //!
 //! Some ten times what the work usually takes, or a few seconds and an extension at half of it. Not
-//! shorter than ten node round trips. The ttl is how long others wait if the holder dies, and how long
-//! a restarted node without persistence has to stay away.
+//! shorter than ten node round trips. The ttl is how long others wait if the holder dies, and how
+//! long a restarted node without persistence has to stay away.

@@ -1,8 +1,8 @@
 //! The algorithm, from a vote to a lock.
 //!
-//! N masters, no replication between them. A lock is a key that a majority of them hold: q =
-//! N / 2 + 1 of the *configured* nodes, whether they can be reached or not. N = 1 is the plain lock
-//! on one server and takes the same path.
+//! N masters, no replication between them. A lock is a key that a majority of them hold: q = N / 2
+//! + 1 of the *configured* nodes, whether they can be reached or not. N = 1 is the plain lock on
+//! one server and takes the same path.
 //!
 //! # Acquire
 //!
@@ -24,8 +24,8 @@
 //! ttl - (now - time before the first byte was sent) - drift,    drift = ttl x 0.01 + 2 ms
 //! ```
 //!
-//! and if nothing is left of that, there is no lock ([`LockError::TooSlow`]). Counted from before the
-//! send, because the keys may have begun to age then.
+//! and if nothing is left of that, there is no lock ([`LockError::TooSlow`]). Counted from before
+//! the send, because the keys may have begun to age then.
 //!
 //! What is not a lock is released at once. The next try comes after a random delay, so that clients
 //! that have met do not meet again, and with a fresh token.
@@ -40,14 +40,14 @@
 //! # Release
 //!
 //! A script deletes the key where it holds our token. It goes to every node that *may* hold it: not
-//! only to those that granted, but to each that was sent a `SET` and has not refused it for certain.
-//! So also to a node that has not answered yet. Its connection is kept, and the release is written
-//! behind the `SET`, because two connections have no order and closing one does not undo what was
-//! sent on it. A node that cannot be reached owes the release, and gets it first of all when it is
-//! back.
+//! only to those that granted, but to each that was sent a `SET` and has not refused it for
+//! certain. So also to a node that has not answered yet. Its connection is kept, and the release is
+//! written behind the `SET`, because two connections have no order and closing one does not undo
+//! what was sent on it. A node that cannot be reached owes the release, and gets it first of all
+//! when it is back.
 //!
-//! The token is 20 random bytes, fresh for every attempt, and the label of
-//! [`Builder::owner`] behind them.
+//! The token is 20 random bytes, fresh for every attempt, and the label of [`Builder::owner`]
+//! behind them.
 //!
 //! [`LockError::TooSlow`]: crate::LockError::TooSlow
 //! [`ExtendError::Lost`]: crate::ExtendError::Lost

@@ -82,7 +82,13 @@ fn forget(admin: &mut Raw) {
 fn acl_line() -> String {
     let readme = read("README.md").expect("it is there");
     let line = readme.lines().find(|line| line.starts_with("ACL SETUSER"));
-    line.expect("the README gives it").to_owned()
+    let line = line.expect("the README gives it");
+    let manual = read("src/manual/operating.rs").expect("it is there");
+    assert!(
+        manual.contains(&format!("//! {line}\n")),
+        "the manual gives another"
+    );
+    line.to_owned()
 }
 
 /// The README and the pages of the manual.
