@@ -26,9 +26,9 @@
 //! has to travel behind it on the same connection, or on a later one. So a slow node keeps its
 //! connection, and its silence is made cheap instead.
 //!
-//! **Why a proof.** [`Lock`](crate::Lock) has no public constructor. The tally makes a
-//! [`Majority`](crate::quorum::Majority) when it has counted one, and only with that can a lock be
-//! made or its validity grow: that we have counted is checked by the compiler.
+//! **Why a proof.** The tally makes a [`Majority`](crate::quorum::Majority) when it has counted one,
+//! and only with that can a [`Lock`](crate::Lock) be made or its validity grow: that we have counted
+//! is checked by the compiler. (A lock from bytes is no exception; it has the end that it had.)
 //!
 //! **Why a wheel.** Every command in flight has a timeout, and nearly all are cancelled. Arming and
 //! cancelling costs constant time, in memory that is used again.
