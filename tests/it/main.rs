@@ -20,6 +20,7 @@
 mod executor;
 mod face;
 mod harness;
+mod readme;
 mod servers;
 
 mod addresses;
