@@ -68,6 +68,7 @@ const COMMANDS: &[Command] = &[
     Command::new("flushall", (1, MANY), Body::Run(flushall)),
     Command::new("flushdb", (1, MANY), Body::Run(flushdb)),
     Command::new("get", (2, 2), Body::Run(strings::get)),
+    Command::new("getset", (3, 3), Body::Run(strings::getset)),
     Command::new("hello", (1, MANY), Body::RunForAll(hello)),
     Command::new("info", (1, MANY), Body::Run(info::info)),
     Command::new("lpush", (3, MANY), Body::Run(strings::lpush)),
@@ -77,6 +78,7 @@ const COMMANDS: &[Command] = &[
     Command::new("script", (2, MANY), Body::Container(SCRIPT)),
     Command::new("select", (2, 2), Body::Run(select)),
     Command::new("set", (3, MANY), Body::Run(strings::set)),
+    Command::new("setnx", (3, 3), Body::Run(strings::setnx)),
 ];
 
 /// What only a Valkey knows.
