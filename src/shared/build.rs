@@ -1,5 +1,6 @@
 //! Making a handle, and its end.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
@@ -60,7 +61,7 @@ impl Builder {
 
     /// [`build`](Self::build) for any executor. Nothing happens before the first poll.
     pub fn build_async(&self) -> Building {
-        Building(Stage::Asleep(self.clone()))
+        Building(Stage::Asleep(Box::new(self.clone())))
     }
 }
 
@@ -91,7 +92,7 @@ fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
 pub struct Building(Stage);
 
 enum Stage {
-    Asleep(Builder),
+    Asleep(Box<Builder>),
     Waiting(Waiting),
     Done,
 }

@@ -220,12 +220,12 @@ impl Slot {
 
 impl Call {
     fn take(&mut self) -> Option<Outcome> {
+        if !matches!(self.phase, Phase::Done(_)) {
+            return None;
+        }
         match core::mem::replace(&mut self.phase, Phase::Taken) {
             Phase::Done(outcome) => Some(outcome),
-            other => {
-                self.phase = other;
-                None
-            }
+            Phase::Posted | Phase::Open(_) | Phase::Taken | Phase::Abandoned(_) => None,
         }
     }
 
