@@ -1336,3 +1336,36 @@ fn the_loss_of_a_lock_in_nobodys_care_is_told_to_who_asked_alone() {
         }
     ));
 }
+
+#[test]
+fn a_second_silence_is_noticed_as_soon_as_the_first() {
+    let mut world = World::ready(1);
+    for _ in 0..3 {
+        world.try_once();
+        world.pass(Duration::ZERO);
+        world.pass(Duration::from_millis(50)); // Refused, and released behind the SET.
+        world.events.clear();
+        world.pass(Duration::from_millis(451));
+        assert_eq!(world.engine.node_state(id(0)), NodeState::Suspect);
+        world.pass(Duration::from_secs(10));
+        assert_eq!(world.links[0], "up");
+        world.say(0, "+OK|:1|");
+        assert_eq!(world.engine.node_state(id(0)), NodeState::Ready);
+    }
+    world.is_clean();
+}
+
+#[test]
+fn a_node_that_was_stopped_is_not_taken_for_a_distant_one() {
+    let (mut world, lock) = World::held(1);
+    for _ in 0..100 {
+        world.engine.extend(world.now, &lock, TTL).expect("asked");
+    }
+    world.drain();
+    world.pass(Duration::from_secs(3));
+    world.say(0, &":1|".repeat(100));
+    world.events.clear();
+    world.try_once();
+    world.pass(Duration::from_millis(60));
+    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+}

@@ -85,14 +85,29 @@ impl Engine {
     }
 
     /// Arms the end of patience with a node that owes answers. The timer is not cancelled by an
-    /// answer but looks again when it fires, so that steady traffic leaves the wheel alone.
+    /// answer but looks again when it fires, so that steady traffic leaves the wheel alone. Only
+    /// one that would fire too late, because it was armed for the end of an earlier silence, is
+    /// armed anew.
     fn listen(&mut self, now: Instant, node: usize) {
         let there = &mut self.nodes[node];
-        if let Some(since) = there.listen(now)
-            && there.silence_timer.is_none()
-        {
-            let at = since.saturating_add(there.patience());
-            there.silence_timer = Some(self.wheel.insert(at, Alarm::Silence(node)));
+        let Some(since) = there.listen(now) else {
+            return;
+        };
+        let patience = there.patience().min(self.settings.dead_after);
+        let at = if there.is_silent() {
+            since.saturating_add(self.settings.dead_after)
+        } else {
+            since.saturating_add(patience)
+        };
+        if there.silence_timer.is_none_or(|(_, armed)| at < armed) {
+            self.arm_silence(node, at);
+        }
+    }
+
+    fn arm_silence(&mut self, node: usize, at: Instant) {
+        let timer = self.wheel.insert(at, Alarm::Silence(node));
+        if let Some((before, _)) = self.nodes[node].silence_timer.replace((timer, at)) {
+            self.wheel.cancel(before);
         }
     }
 
@@ -103,19 +118,16 @@ impl Engine {
         let Some(since) = there.silent_since() else {
             return;
         };
-        let suspect_at = since.saturating_add(there.patience());
-        let dead_at = since.saturating_add(dead_after.max(there.patience()));
+        let suspect_at = since.saturating_add(there.patience().min(dead_after));
+        let dead_at = since.saturating_add(dead_after);
         if dead_at <= now {
             self.give_up(now, node, Trouble::Link(LinkError::Silent));
-            return;
-        }
-        let next = if suspect_at <= now {
+        } else if suspect_at <= now {
             there.suspect();
-            dead_at
+            self.arm_silence(node, dead_at);
         } else {
-            suspect_at
-        };
-        there.silence_timer = Some(self.wheel.insert(next, Alarm::Silence(node)));
+            self.arm_silence(node, suspect_at);
+        }
     }
 
     /// Arms the timer of a round that is not decided.

@@ -58,6 +58,9 @@ pub(crate) use reply::{Reply, is_wrong_type, refuses_for_certain, wants_the_text
 /// for idleness, or its server was restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
+/// How much longer than twice the usual one round trip may count.
+const SURPRISE: Duration = Duration::from_millis(50);
+
 /// One node of the quorum.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -75,6 +78,8 @@ pub(crate) struct Node {
     tried_at: Instant,
     /// Smoothed round trip; `None` before the first answer.
     round_trip: Option<Duration>,
+    /// When the latest sample of it was taken.
+    sampled_at: Instant,
     /// Since when answers have been open without a byte.
     silent_since: Option<Instant>,
     suspect: bool,
@@ -82,7 +87,8 @@ pub(crate) struct Node {
     pub(crate) timeout: Duration,
     /// The timer of the connection: a back-off, or the deadline of connecting and greeting.
     pub(crate) connection_timer: Option<TimerKey>,
-    pub(crate) silence_timer: Option<TimerKey>,
+    /// With the time at which it fires.
+    pub(crate) silence_timer: Option<(TimerKey, Instant)>,
     pub(crate) debt_timer: Option<TimerKey>,
 }
 
@@ -186,6 +192,7 @@ impl Node {
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
             round_trip: None,
+            sampled_at: Instant::ZERO,
             silent_since: None,
             suspect: false,
             timeout: Duration::ZERO,
@@ -448,7 +455,11 @@ impl Node {
             let Some(sent) = self.in_flight.pop() else {
                 return Err(unasked(value));
             };
-            smooth(&mut self.round_trip, now.saturating_since(sent.at));
+            // One sample for all that was read at once: it tells of one journey.
+            if self.sampled_at != now {
+                self.sampled_at = now;
+                smooth(&mut self.round_trip, now.saturating_since(sent.at));
+            }
             let next = match (sent.errand, &mut self.phase) {
                 (Errand::Greet(step), Phase::Greeting(greeting)) => {
                     greeting.answer(step, value).map_err(Trouble::Unusable)?
@@ -527,6 +538,11 @@ impl Node {
         self.suspect = true;
     }
 
+    /// Whether it is suspect for its silence.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.suspect
+    }
+
     /// Smoothed round trip, if it has ever answered.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.round_trip
@@ -573,9 +589,16 @@ fn unasked(value: Value<'_>) -> Trouble {
 }
 
 /// Takes a round trip into the average, an eighth each, as TCP does (RFC 6298).
+///
+/// A sample counts as twice the average and [`SURPRISE`] at most. What a node answers after it was
+/// stopped for ten seconds says nothing about its distance, and must not make everyone wait for it
+/// for seconds from then on.
 fn smooth(average: &mut Option<Duration>, sample: Duration) {
     *average = Some(match *average {
         None => sample,
-        Some(average) => (average.saturating_mul(7).saturating_add(sample)) / 8,
+        Some(average) => {
+            let sample = sample.min(average.saturating_mul(2).saturating_add(SURPRISE));
+            average.saturating_mul(7).saturating_add(sample) / 8
+        }
     });
 }
