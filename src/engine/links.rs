@@ -78,8 +78,8 @@ impl Engine {
             Heard::Answer(Errand::Set { claim }, reply) => {
                 return self.set_answered(now, node, claim, reply);
             }
-            Heard::Answer(Errand::Release { claim, repair }, reply) => {
-                return self.release_answered(now, node, claim, repair, reply);
+            Heard::Answer(Errand::Release { claim, dialect, .. }, reply) => {
+                return self.release_answered(now, node, claim, dialect, reply);
             }
             Heard::Answer(Errand::Extend { round, claim }, reply) => {
                 return self.extension_answered(now, node, round, claim, reply);

@@ -115,13 +115,18 @@ impl World {
 
     /// Up to what is owed.
     fn welcome(&mut self, node: usize) {
+        self.welcome_as(node, "%2|+role|+master|+mode|+standalone|");
+    }
+
+    /// The same, with what the server says to `HELLO`.
+    fn welcome_as(&mut self, node: usize, hello: &str) {
         assert_eq!(self.links[node], "connecting", "node {node}");
         self.links[node] = "up";
         self.wires[node].clear();
         self.window[node] = usize::MAX;
         self.input(Input::Connected { node: id(node) });
         assert_eq!(self.take(node), ["HELLO 3 SETNAME shearline"]);
-        self.say(node, "%2|+role|+master|+mode|+standalone|");
+        self.say(node, hello);
     }
 
     fn finish(&mut self, node: usize, run_id: &str) {
@@ -240,6 +245,7 @@ fn shown(value: Value<'_>) -> String {
             format!("{verb} {}", if extend { "extend" } else { "release" })
         }
         "SCRIPT" => "SCRIPT LOAD".to_string(),
+        "DELIFEQ" => format!("DELIFEQ {}", words[1]),
         _ => words.join(" "),
     }
 }
@@ -1368,4 +1374,68 @@ fn a_node_that_was_stopped_is_not_taken_for_a_distant_one() {
     world.try_once();
     world.pass(Duration::from_millis(60));
     assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+}
+
+const VALKEY: &str = "%4|+server|+valkey|+version|+9.1.2|+role|+master|+mode|+standalone|";
+
+/// A Valkey that has greeted, and two locks on it.
+fn valkey_with_two_locks() -> (World, [Lock; 2]) {
+    let mut world = World::new(1);
+    world.welcome_as(0, VALKEY);
+    world.take(0);
+    world.finish(0, "run0");
+    let locks = [(); 2].map(|()| {
+        world.try_once();
+        world.say(0, "+OK|");
+        world.lock()
+    });
+    world.take(0);
+    (world, locks)
+}
+
+#[test]
+fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_verb() {
+    let (mut world, [one, two]) = valkey_with_two_locks();
+    world.release(one);
+    world.release(two);
+    assert_eq!(world.take(0), ["DELIFEQ k", "DELIFEQ k"]);
+    world.say(0, "-ERR unknown command|-ERR unknown command|");
+    assert_eq!(world.take(0), ["EVAL release", "EVAL release"]);
+    world.say(0, ":1|:0|");
+    assert_eq!(world.events.len(), 2);
+    world.is_clean();
+}
+
+#[test]
+fn a_native_release_that_is_refused_for_a_while_stays_native() {
+    let (mut world, [one, two]) = valkey_with_two_locks();
+    world.release(one);
+    world.take(0);
+    world.say(0, "-LOADING Redis is loading the dataset in memory|");
+    assert!(matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_))));
+    world.pass(Duration::from_millis(250));
+    assert_eq!(world.take(0), ["DELIFEQ k"], "scripts may be forbidden");
+    world.lose(0);
+    world.pass(Duration::from_millis(50));
+    world.welcome_as(0, VALKEY);
+    assert_eq!(world.take(0)[0], "DELIFEQ k", "also what is owed");
+    world.say(0, ":1|");
+    world.finish(0, "run0");
+    world.release(two);
+    world.say(0, ":0|");
+    world.is_clean();
+}
+
+#[test]
+fn a_release_waits_for_no_node_whose_set_was_taken_back() {
+    let mut world = World::ready(3);
+    world.window[2] = 0;
+    world.try_once();
+    (0..2).for_each(|node| world.say(node, "+OK|"));
+    let lock = world.lock();
+    world.release(lock);
+    world.say(0, ":1|");
+    world.say(1, ":0|");
+    assert!(world.unlocked().is_ok(), "nothing is open any more");
+    world.is_clean();
 }

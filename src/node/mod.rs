@@ -52,7 +52,9 @@ pub(crate) use command::{Dialect, extend, release, set};
 pub(crate) use command::{EXTEND, RELEASE};
 pub(crate) use handshake::{Identity, Step};
 pub(crate) use in_flight::Errand;
-pub(crate) use reply::{Reply, is_wrong_type, refuses_for_certain, wants_the_text};
+pub(crate) use reply::{
+    Reply, is_wrong_type, refuses_for_certain, refuses_the_verb, wants_the_text,
+};
 
 /// A connection that was of use for this long is tried again at once when it ends: it was closed
 /// for idleness, or its server was restarted.
@@ -351,15 +353,19 @@ impl Node {
         place.is_some()
     }
 
-    /// How a release is written for this node.
-    pub(crate) fn release_dialect(&self) -> Dialect {
-        match &self.phase {
-            Phase::Ready(ready) => match ready.native_release {
-                Some(native) => native,
-                None if ready.scripts.release => Dialect::Sha1,
-                None => Dialect::Text,
-            },
-            Phase::Down | Phase::Connecting | Phase::Greeting(_) => Dialect::Text,
+    /// How a release is written for this node; never by digest if it is to `repair`.
+    ///
+    /// The native way comes first also for what is owed: the user may not be allowed any script.
+    pub(crate) fn release_dialect(&self, repair: bool) -> Dialect {
+        let (native, known) = match &self.phase {
+            Phase::Ready(ready) => (ready.native_release, ready.scripts.release),
+            Phase::Greeting(greeting) => (greeting.identity.native_release(), false),
+            Phase::Down | Phase::Connecting => (None, false),
+        };
+        match native {
+            Some(native) => native,
+            None if known && !repair => Dialect::Sha1,
+            None => Dialect::Text,
         }
     }
 
@@ -383,17 +389,18 @@ impl Node {
         }
     }
 
-    /// The node refuses its native way to release: the script is used from now on. `false` if
-    /// that was not what it refused.
-    pub(crate) fn refused_native_release(&mut self) -> bool {
+    /// The node does not have its native way to release, or does not allow it: the script is used
+    /// from now on.
+    pub(crate) fn refused_native_release(&mut self) {
         match &mut self.phase {
-            Phase::Ready(ready) => ready.native_release.take().is_some(),
-            Phase::Down | Phase::Connecting | Phase::Greeting(_) => false,
+            Phase::Ready(ready) => ready.native_release = None,
+            Phase::Greeting(greeting) => greeting.identity.refused_native_release(),
+            Phase::Down | Phase::Connecting => {}
         }
     }
 
-    /// Whether a nil to a `SET` may be due to a key of our own that is about to go: a release by
-    /// text of the same key is on its way, or waits for another try. `same` tells by the claim.
+    /// Whether a nil to a `SET` may be due to a key of our own that is about to go: a repeated
+    /// release of the same key is on its way, or waits for another try. `same` tells by the claim.
     pub(crate) fn is_repairing(&self, same: impl Fn(Key) -> bool) -> bool {
         self.in_flight.is_repairing(&same) || self.debts.is_deferred(&same)
     }
