@@ -1439,3 +1439,42 @@ fn a_release_waits_for_no_node_whose_set_was_taken_back() {
     assert!(world.unlocked().is_ok(), "nothing is open any more");
     world.is_clean();
 }
+
+#[test]
+fn a_set_is_not_sent_behind_its_node_timeout() {
+    let mut world = World::new(5);
+    for node in [0, 1, 3, 4] {
+        world.greet(node);
+    }
+    world.links[2] = "up";
+    world.input(Input::Connected { node: id(2) });
+    world.take(2);
+    world.pass(Duration::from_millis(90)); // As long as its greeting takes.
+    world.say(2, "%2|+role|+master|+mode|+standalone|");
+    world.finish(2, "run2");
+    world.window[4] = 0;
+    world.try_once();
+    world.say(0, "+OK|");
+    world.say(1, "+OK|");
+    world.pass(Duration::from_millis(60));
+    assert!(world.events.is_empty(), "the third is far away");
+    world.say(2, "+OK|");
+    drop(world.lock());
+    world.window[4] = usize::MAX;
+    world.input(Input::Writable { node: id(4) });
+    assert_eq!(world.take(4), Vec::<String>::new());
+}
+
+#[test]
+fn a_set_that_was_not_sent_while_its_lock_was_valid_is_not_sent_at_all() {
+    let mut world = World::ready(3);
+    world.window[2] = 0;
+    world.try_once();
+    (0..2).for_each(|node| world.say(node, "+OK|"));
+    drop(world.lock());
+    world.pass(TTL);
+    assert!(matches!(world.event(), Event::Expired { .. }));
+    world.window[2] = usize::MAX;
+    world.input(Input::Writable { node: id(2) });
+    assert_eq!(world.take(2), Vec::<String>::new());
+}

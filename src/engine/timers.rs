@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use crate::error::LinkError;
-use crate::node::Trouble;
+use crate::node::{Errand, Trouble};
+use crate::quorum::NodeSet;
 use crate::slab::Key;
 use crate::time::{Instant, NANOS_PER_TICK};
 
@@ -168,12 +169,34 @@ impl Engine {
         let Some(round) = self.rounds.get_mut(key) else {
             return;
         };
+        let open = round.tally.open();
         let nodes = &self.nodes;
         round.time_out(now, |node| nodes[node].trouble().outcome());
         if round.deadline.is_some_and(|deadline| deadline <= now) {
             round.close();
             if let Kind::Acquire { tries_allowed, .. } = &mut round.kind {
                 *tries_allowed = Some(round.tries); // There is no time for another.
+            }
+        }
+        let given_up = open.without(round.tally.open());
+        if let Kind::Acquire {
+            claim: Some(claim), ..
+        } = round.kind
+        {
+            self.take_back(claim, given_up);
+        }
+    }
+
+    /// Takes the `SET`s of a claim back from `nodes`, where no byte of them has left.
+    fn take_back(&mut self, key: Key, nodes: NodeSet) {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        for node in nodes.iter() {
+            if claim.unanswered.contains(node)
+                && self.nodes[node].withdraw(Errand::Set { claim: key })
+            {
+                claim.set_withdrawn(node);
             }
         }
     }
@@ -208,6 +231,7 @@ impl Engine {
                 self.tell_lost(key);
                 // What was told to be over is not revived by an answer in its last tick.
                 self.end_extension(key, Decision::ExtensionUnconfirmed);
+                self.take_back(key, self.all_nodes());
                 self.forget_later(now, key);
             }
             Stage::Held { told: true } => self.forget(now, key),
