@@ -1478,3 +1478,63 @@ fn a_set_that_was_not_sent_while_its_lock_was_valid_is_not_sent_at_all() {
     world.input(Input::Writable { node: id(2) });
     assert_eq!(world.take(2), Vec::<String>::new());
 }
+
+#[test]
+fn an_extension_fits_its_own_lock_alone_also_where_locks_have_no_name() {
+    let (mut world, one) = World::held(1);
+    let mut one = world.engine.detach(world.now, one);
+    world.say(0, "");
+    world.try_once();
+    world.say(0, "+OK|");
+    let two = world.lock();
+    let mut two = world.engine.detach(world.now, two);
+    world.now = world.now.saturating_add(Duration::from_secs(5));
+    world.extend(&one);
+    world.say(0, ":1|");
+    let Event::Extended {
+        result: Ok(extension),
+        ..
+    } = world.event()
+    else {
+        panic!("extended")
+    };
+    assert!(!extension.apply(&mut two) && extension.apply(&mut one));
+}
+
+#[test]
+fn a_lock_that_was_taken_over_and_has_ended_is_not_remembered() {
+    let (mut world, lock) = World::held(3);
+    let lock = world.engine.detach(world.now, lock);
+    let lock = world.engine.adopt(world.now, lock);
+    assert_eq!(world.engine.load().claims, 1);
+    world.now = lock.valid_until();
+    world.pass(Duration::ZERO);
+    assert!(matches!(world.event(), Event::Expired { lock: lost } if lost == lock.id()));
+    world.is_clean();
+    world.release(lock);
+    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+}
+
+#[test]
+fn reports_that_fit_nothing_do_nothing() {
+    let mut world = World::ready(1);
+    for node in [id(0), id(1), id(31), id(255)] {
+        let (bytes, len, reason) = (&b""[..], usize::MAX, LinkError::Reset);
+        world.input(Input::Transmitted { node, len });
+        world.input(Input::Connected { node });
+        world.input(Input::Writable { node });
+        world.input(Input::Received { node, bytes });
+        if node != id(0) {
+            world.input(Input::Disconnected { node, reason });
+        }
+    }
+    world.try_once();
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    world.lose(0);
+    let late = Input::Transmitted {
+        node: id(0),
+        len: 99,
+    };
+    world.input(late);
+    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+}

@@ -257,6 +257,11 @@ impl Engine {
         let Some(claim) = self.claims.get_mut(key) else {
             return;
         };
+        if claim.adopted {
+            // The longest ttl there is may be a month, and a late release goes to all nodes anyway.
+            self.claims.remove(key);
+            return;
+        }
         let at = claim.gone_by.max(now.saturating_add(claim.ttl));
         claim.timer = Some(self.wheel.insert(at, Alarm::Claim(key)));
     }

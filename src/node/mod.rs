@@ -565,7 +565,9 @@ impl Node {
     }
 
     pub(crate) fn transmitted(&mut self, len: usize) {
-        self.outbox.transmitted(len);
+        if self.hears() {
+            self.outbox.transmitted(len);
+        }
     }
 
     pub(crate) fn unblock(&mut self) {
