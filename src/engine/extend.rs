@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use crate::error::{ExtendError, LinkError, NodeOutcome};
-use crate::limits::CLAIMS_MAX;
+use crate::limits::{CLAIMS_MAX, ROUNDS_MAX};
 use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, is_wrong_type, wants_the_text};
 use crate::quorum::{Extending, Lock, Vote};
 use crate::slab::{Key, Slab};
@@ -39,8 +39,8 @@ impl Engine {
         if lock.extensions_left() == 0 {
             return Err(ExtendError::Limit);
         }
-        if self.is_saturated() {
-            return Err(ExtendError::Saturated);
+        if self.rounds.len() >= ROUNDS_MAX {
+            return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let claim = self.claim_of(lock);
         if !is_extensible(&self.claims, claim) {

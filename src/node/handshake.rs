@@ -75,6 +75,11 @@ impl Identity {
             _ => None,
         }
     }
+
+    /// The server refused that way: it is treated as one that is too old for it.
+    pub(crate) fn refused_native_release(&mut self) {
+        self.version = (0, 0);
+    }
 }
 
 /// Who we say that we are: the bytes of the greeting that depend on the configuration.

@@ -52,11 +52,16 @@ pub(crate) use command::{Dialect, extend, release, set};
 pub(crate) use command::{EXTEND, RELEASE};
 pub(crate) use handshake::{Identity, Step};
 pub(crate) use in_flight::Errand;
-pub(crate) use reply::{Reply, is_wrong_type, refuses_for_certain, wants_the_text};
+pub(crate) use reply::{
+    Reply, is_wrong_type, refuses_for_certain, refuses_the_verb, wants_the_text,
+};
 
 /// A connection that was of use for this long is tried again at once when it ends: it was closed
 /// for idleness, or its server was restarted.
 const LASTED: Duration = Duration::from_secs(1);
+
+/// How much longer than twice the usual one round trip may count.
+const SURPRISE: Duration = Duration::from_millis(50);
 
 /// One node of the quorum.
 #[derive(Debug)]
@@ -75,6 +80,8 @@ pub(crate) struct Node {
     tried_at: Instant,
     /// Smoothed round trip; `None` before the first answer.
     round_trip: Option<Duration>,
+    /// When the latest sample of it was taken.
+    sampled_at: Instant,
     /// Since when answers have been open without a byte.
     silent_since: Option<Instant>,
     suspect: bool,
@@ -82,7 +89,8 @@ pub(crate) struct Node {
     pub(crate) timeout: Duration,
     /// The timer of the connection: a back-off, or the deadline of connecting and greeting.
     pub(crate) connection_timer: Option<TimerKey>,
-    pub(crate) silence_timer: Option<TimerKey>,
+    /// With the time at which it fires.
+    pub(crate) silence_timer: Option<(TimerKey, Instant)>,
     pub(crate) debt_timer: Option<TimerKey>,
 }
 
@@ -186,6 +194,7 @@ impl Node {
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
             round_trip: None,
+            sampled_at: Instant::ZERO,
             silent_since: None,
             suspect: false,
             timeout: Duration::ZERO,
@@ -344,15 +353,19 @@ impl Node {
         place.is_some()
     }
 
-    /// How a release is written for this node.
-    pub(crate) fn release_dialect(&self) -> Dialect {
-        match &self.phase {
-            Phase::Ready(ready) => match ready.native_release {
-                Some(native) => native,
-                None if ready.scripts.release => Dialect::Sha1,
-                None => Dialect::Text,
-            },
-            Phase::Down | Phase::Connecting | Phase::Greeting(_) => Dialect::Text,
+    /// How a release is written for this node; never by digest if it is to `repair`.
+    ///
+    /// The native way comes first also for what is owed: the user may not be allowed any script.
+    pub(crate) fn release_dialect(&self, repair: bool) -> Dialect {
+        let (native, known) = match &self.phase {
+            Phase::Ready(ready) => (ready.native_release, ready.scripts.release),
+            Phase::Greeting(greeting) => (greeting.identity.native_release(), false),
+            Phase::Down | Phase::Connecting => (None, false),
+        };
+        match native {
+            Some(native) => native,
+            None if known && !repair => Dialect::Sha1,
+            None => Dialect::Text,
         }
     }
 
@@ -376,17 +389,18 @@ impl Node {
         }
     }
 
-    /// The node refuses its native way to release: the script is used from now on. `false` if
-    /// that was not what it refused.
-    pub(crate) fn refused_native_release(&mut self) -> bool {
+    /// The node does not have its native way to release, or does not allow it: the script is used
+    /// from now on.
+    pub(crate) fn refused_native_release(&mut self) {
         match &mut self.phase {
-            Phase::Ready(ready) => ready.native_release.take().is_some(),
-            Phase::Down | Phase::Connecting | Phase::Greeting(_) => false,
+            Phase::Ready(ready) => ready.native_release = None,
+            Phase::Greeting(greeting) => greeting.identity.refused_native_release(),
+            Phase::Down | Phase::Connecting => {}
         }
     }
 
-    /// Whether a nil to a `SET` may be due to a key of our own that is about to go: a release by
-    /// text of the same key is on its way, or waits for another try. `same` tells by the claim.
+    /// Whether a nil to a `SET` may be due to a key of our own that is about to go: a repeated
+    /// release of the same key is on its way, or waits for another try. `same` tells by the claim.
     pub(crate) fn is_repairing(&self, same: impl Fn(Key) -> bool) -> bool {
         self.in_flight.is_repairing(&same) || self.debts.is_deferred(&same)
     }
@@ -448,7 +462,11 @@ impl Node {
             let Some(sent) = self.in_flight.pop() else {
                 return Err(unasked(value));
             };
-            smooth(&mut self.round_trip, now.saturating_since(sent.at));
+            // One sample for all that was read at once: it tells of one journey.
+            if self.sampled_at != now {
+                self.sampled_at = now;
+                smooth(&mut self.round_trip, now.saturating_since(sent.at));
+            }
             let next = match (sent.errand, &mut self.phase) {
                 (Errand::Greet(step), Phase::Greeting(greeting)) => {
                     greeting.answer(step, value).map_err(Trouble::Unusable)?
@@ -527,6 +545,11 @@ impl Node {
         self.suspect = true;
     }
 
+    /// Whether it is suspect for its silence.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.suspect
+    }
+
     /// Smoothed round trip, if it has ever answered.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.round_trip
@@ -542,7 +565,9 @@ impl Node {
     }
 
     pub(crate) fn transmitted(&mut self, len: usize) {
-        self.outbox.transmitted(len);
+        if self.hears() {
+            self.outbox.transmitted(len);
+        }
     }
 
     pub(crate) fn unblock(&mut self) {
@@ -573,9 +598,16 @@ fn unasked(value: Value<'_>) -> Trouble {
 }
 
 /// Takes a round trip into the average, an eighth each, as TCP does (RFC 6298).
+///
+/// A sample counts as twice the average and [`SURPRISE`] at most. What a node answers after it was
+/// stopped for ten seconds says nothing about its distance, and must not make everyone wait for it
+/// for seconds from then on.
 fn smooth(average: &mut Option<Duration>, sample: Duration) {
     *average = Some(match *average {
         None => sample,
-        Some(average) => (average.saturating_mul(7).saturating_add(sample)) / 8,
+        Some(average) => {
+            let sample = sample.min(average.saturating_mul(2).saturating_add(SURPRISE));
+            average.saturating_mul(7).saturating_add(sample) / 8
+        }
     });
 }

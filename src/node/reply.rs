@@ -74,6 +74,12 @@ pub(crate) fn wants_the_text(error: ServerError) -> bool {
     error.code() == "NOSCRIPT"
 }
 
+/// Whether this error says that the command itself is unknown or forbidden, and not only refused
+/// for the time being.
+pub(crate) fn refuses_the_verb(error: ServerError) -> bool {
+    matches!(error.code(), "ERR" | "NOPERM")
+}
+
 /// Whether this error says that the key holds another type, so not our token.
 pub(crate) fn is_wrong_type(error: ServerError) -> bool {
     error.code() == "WRONGTYPE"
