@@ -33,6 +33,11 @@ impl Handle {
     pub(super) fn hub(&self) -> &Hub {
         &self.hub
     }
+
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn shared_hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
 }
 
 impl Drop for Handle {

@@ -61,6 +61,9 @@ pub(super) enum Letter {
     Adopt { slot: Arc<Slot>, lock: Lock },
     /// Nobody waits for the call of `slot` any more.
     Cancel { slot: Arc<Slot> },
+    /// Makes the engine panic.
+    #[cfg(all(test, feature = "embedded"))]
+    Break { slot: Arc<Slot> },
 }
 
 impl Letter {
@@ -74,6 +77,8 @@ impl Letter {
             | Self::Detach { slot, .. }
             | Self::Adopt { slot, .. }
             | Self::Cancel { slot } => slot,
+            #[cfg(all(test, feature = "embedded"))]
+            Self::Break { slot } => slot,
         }
     }
 
