@@ -29,7 +29,6 @@ use crate::error::{ExtendError, LinkError};
 use crate::node::{EXTEND, RELEASE};
 use crate::resp::{Inbox, Limits};
 
-const NODES: usize = 3;
 const CLIENTS: usize = 3;
 const KEYS: [&[u8]; 2] = [b"a", b"b"];
 const LONG: Duration = Duration::from_secs(600);
@@ -107,7 +106,9 @@ impl Chaos {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let now = Instant::from_millis(1);
-        let names = (0..NODES).map(|node| format!("node{node}"));
+        let mut random = StdRng::from_seed(bytes);
+        let nodes = [1, 2, 3, 3, 3, 5][random.random_range(0..6)];
+        let names = (0..nodes).map(|node| format!("node{node}"));
         let config = Config::builder()
             .nodes(names)
             .retry(Retry::new(
@@ -122,21 +123,20 @@ impl Chaos {
             open: BTreeMap::new(),
             told: Vec::new(),
         };
-        let mut random = StdRng::from_seed(bytes);
         let server = |random: &mut StdRng| Server {
             valkey: random.random_bool(0.3).then(|| random.random_bool(0.5)),
             fast: random.random_range(-9_000..9_000),
             ..Server::default()
         };
         Self {
-            servers: (0..NODES).map(|_| server(&mut random)).collect(),
+            servers: (0..nodes).map(|_| server(&mut random)).collect(),
             expiring: seed % 2 == 1,
             refusing: [0, 0, 5, 20][random.random_range(0..4)],
             random,
             now,
             clients: (0..CLIENTS as u8).map(client).collect(),
             wires: (0..CLIENTS)
-                .map(|_| (0..NODES).map(|_| Wire::default()).collect())
+                .map(|_| (0..nodes).map(|_| Wire::default()).collect())
                 .collect(),
             locks_taken: 0,
             story: Vec::new(),
@@ -296,7 +296,7 @@ impl Chaos {
             let key = server.keys.get(lock.resource());
             key.is_some_and(|(token, end)| server.clock < *end && token[..] == *lock.token())
         };
-        self.servers.iter().filter(has).count() > NODES / 2
+        self.servers.iter().filter(has).count() > self.servers.len() / 2
     }
 
     /// Everybody has been told what is due by now, and the engine wants to sleep.
@@ -509,7 +509,7 @@ impl Chaos {
     }
 
     fn step(&mut self) {
-        let (client, node) = (self.below(CLIENTS), self.below(NODES));
+        let (client, node) = (self.below(CLIENTS), self.below(self.servers.len()));
         match self.below(100) {
             0..20 => self.act(client),
             20..50 => {
@@ -545,7 +545,7 @@ impl Chaos {
         self.refusing = 0;
         for round in 0..4_000 {
             for client in 0..CLIENTS {
-                for node in 0..NODES {
+                for node in 0..self.servers.len() {
                     self.writable(client, node);
                     self.serve(client, node, usize::MAX);
                     self.deliver(client, node, usize::MAX);
