@@ -238,7 +238,9 @@ impl Engine {
             if !claim.owed.contains(node) {
                 continue;
             }
-            if claim.unknown.contains(node) {
+            // One that is unanswered on this connection, for which there was no room for the release
+            // at once, may still wait to be run.
+            if claim.unknown.contains(node) && !claim.unanswered.contains(node) {
                 claim.expires(node, drift.gone_by(now, claim.ttl));
             }
             self.encoded.clear();
