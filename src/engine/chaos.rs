@@ -14,6 +14,7 @@
 //! The worlds are small and many; each comes from its number alone. Restarts without memory are
 //! not among the faults: only the restart guard could answer for them.
 
+use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
@@ -396,10 +397,11 @@ impl Chaos {
         self.tell(format!("client {from} hands {key} over to {to}"));
         let Client { engine, open, .. } = &mut self.clients[to];
         let lock = engine.adopt(now, lock);
-        if open.contains_key(&key) {
-            engine.give_back(now, lock);
-        } else {
-            open.insert(key, Open::Holding(lock));
+        match open.entry(key) {
+            Entry::Occupied(_) => engine.give_back(now, lock),
+            Entry::Vacant(free) => {
+                free.insert(Open::Holding(lock));
+            }
         }
         self.drain(to);
     }
