@@ -399,9 +399,7 @@ impl Chaos {
         let lock = engine.adopt(now, lock);
         match open.entry(key) {
             Entry::Occupied(_) => engine.give_back(now, lock),
-            Entry::Vacant(free) => {
-                free.insert(Open::Holding(lock));
-            }
+            Entry::Vacant(free) => drop(free.insert(Open::Holding(lock))),
         }
         self.drain(to);
     }

@@ -52,9 +52,7 @@ pub(crate) use command::{Dialect, extend, release, set};
 pub(crate) use command::{EXTEND, RELEASE};
 pub(crate) use handshake::{Identity, Step};
 pub(crate) use in_flight::Errand;
-pub(crate) use reply::{
-    Reply, is_wrong_type, refuses_for_certain, refuses_the_verb, wants_the_text,
-};
+pub(crate) use reply::{Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text};
 
 /// A connection that was of use for this long is tried again at once when it ends: it was closed
 /// for idleness, or its server was restarted.

@@ -1,0 +1,220 @@
+//! One client of an embedded node: its socket, and the bytes that wait on either side.
+//!
+//! Neither side grows without bound: nothing is executed while [`OUT_BYTES_MAX`] of replies wait for
+//! a client that does not read them, and nothing is read before what was read is executed.
+
+use std::io::{self, Read, Write};
+use std::vec::Vec;
+
+use mio::net::TcpStream;
+
+use crate::resp::{Frame, Inbox, Limits, Value};
+use crate::time::Instant;
+
+use super::session::Session;
+use super::store::Store;
+
+/// Once so many bytes of replies wait, no further command is executed. The last reply may lie
+/// beyond.
+const OUT_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes that are read at a time. A client that sends more gets its next turn after the others.
+const READ_BYTES: usize = 16 << 10;
+
+/// What a command may be: far longer than any of this library's.
+const COMMAND_LIMITS: Limits = Limits {
+    line_bytes: 64,
+    bulk_bytes: 1 << 20,
+    elements: 1024,
+    depth: 1,
+    reply_bytes: 4 << 20,
+};
+
+pub(super) struct Connection {
+    stream: TcpStream,
+    session: Session,
+    inbox: Inbox,
+    /// What was read, of which the first `taken` bytes have been executed.
+    input: Vec<u8>,
+    taken: usize,
+    out: Vec<u8>,
+    /// There may be bytes to read: no read has come back empty since the last event.
+    readable: bool,
+    /// The same for room to write.
+    writable: bool,
+    /// Nothing more is read; what waits is written if it can be, then this ends.
+    closing: bool,
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Served {
+    /// There may be more to do at once.
+    Again,
+    /// Nothing to do before the next event.
+    Idle,
+    /// It is over.
+    Ended,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, session: Session) -> Self {
+        Self {
+            stream,
+            session,
+            inbox: Inbox::new(COMMAND_LIMITS),
+            input: Vec::new(),
+            taken: 0,
+            out: Vec::new(),
+            readable: true,
+            writable: true,
+            closing: false,
+        }
+    }
+
+    /// Takes note of an event; nothing is done yet.
+    pub(super) fn ready(&mut self, readable: bool, writable: bool) {
+        self.readable |= readable;
+        self.writable |= writable;
+    }
+
+    /// Reads once, executes what has arrived, writes what it can: a bounded amount of work.
+    pub(super) fn serve(&mut self, store: &mut Store, clock: fn() -> Instant) -> Served {
+        let mut outcome = Ok(());
+        if self.may_read() {
+            outcome = self.read();
+        }
+        if self.may_run() {
+            self.run(store, clock());
+        }
+        if outcome.and_then(|()| self.write()).is_err() || self.closing && self.out.is_empty() {
+            return Served::Ended;
+        }
+        let may_write = self.writable && !self.out.is_empty();
+        if self.may_read() || self.may_run() || may_write {
+            Served::Again
+        } else {
+            Served::Idle
+        }
+    }
+
+    fn may_read(&self) -> bool {
+        self.readable && !self.closing && self.input.len() == self.taken
+    }
+
+    fn may_run(&self) -> bool {
+        self.taken < self.input.len() && self.out.len() < OUT_BYTES_MAX
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        self.taken = 0;
+        self.input.resize(READ_BYTES, 0);
+        let result = retry(|| self.stream.read(&mut self.input));
+        self.input.truncate(result.as_ref().map_or(0, |len| *len));
+        match result {
+            Ok(0) => self.closing = true,
+            Ok(_) => (),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Executes what was read, as far as there is room for the replies.
+    fn run(&mut self, store: &mut Store, now: Instant) {
+        let mut piece = self.input.get(self.taken..).unwrap_or_default();
+        while self.out.len() < OUT_BYTES_MAX {
+            let words = match self.inbox.next(&mut piece) {
+                Ok(None) => break,
+                Ok(Some(frame)) => words(&frame),
+                Err(_) => None,
+            };
+            let Some(words) = words else {
+                let error = b"-ERR Protocol error: no array of bulk strings\r\n";
+                self.out.extend_from_slice(error);
+                self.closing = true;
+                piece = &[];
+                break;
+            };
+            store.execute(&mut self.session, now, &words, &mut self.out);
+        }
+        self.taken = self.input.len() - piece.len();
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while self.writable && !self.out.is_empty() {
+            match retry(|| self.stream.write(&self.out)) {
+                Ok(len) => drop(self.out.drain(..len)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The words of a command. The null and the empty array are commands of no words.
+fn words<'a>(frame: &Frame<'a>) -> Option<Vec<&'a [u8]>> {
+    let word = |value| {
+        let Value::Bulk(word) = value else {
+            return None;
+        };
+        Some(word)
+    };
+    if let Value::Array(items) = frame.value {
+        return items.iter().map(word).collect();
+    }
+    matches!(frame.value, Value::Null).then(Vec::new)
+}
+
+/// A signal is no reason to stop.
+fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::command;
+
+    #[test]
+    fn replies_that_nobody_reads_stay_bounded() {
+        const VALUE_BYTES: usize = 100_000;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut store = Store::new(1, Instant::ZERO);
+        let session = store.session();
+        let mut connection = Connection::new(TcpStream::from_std(stream), session);
+
+        let mut bytes = Vec::new();
+        command(&mut bytes, &[b"SET", b"k", &[b'v'; VALUE_BYTES]]);
+        for _ in 0..1_000 {
+            command(&mut bytes, &[b"GET", b"k"]);
+        }
+        let writer = std::thread::spawn(move || {
+            client.write_all(&bytes).unwrap();
+            client
+        });
+        // Far more is asked for than the kernel takes over, so that the replies must pile up here.
+        while connection.out.len() < OUT_BYTES_MAX || connection.writable {
+            connection.ready(true, false);
+            assert_ne!(
+                connection.serve(&mut store, || Instant::ZERO),
+                Served::Ended
+            );
+            assert!(connection.out.len() < OUT_BYTES_MAX + VALUE_BYTES + 16);
+            assert!(connection.input.len() <= READ_BYTES);
+        }
+        let served = connection.serve(&mut store, || Instant::ZERO);
+        assert_eq!(served, Served::Idle, "nothing to do until the client reads");
+        drop(connection);
+        drop(writer.join());
+    }
+}
