@@ -669,6 +669,14 @@ fn run(seed: u64) -> usize {
         chaos.step();
     }
     chaos.heal();
+    for Client { engine, .. } in &chaos.clients {
+        let nodes = engine.nodes();
+        assert!(
+            engine.wheel.len() <= 3 * nodes,
+            "a timer is left over: {engine:?}"
+        );
+        assert!(engine.due.is_empty(), "something is not told");
+    }
     for (node, server) in chaos.servers.iter_mut().enumerate() {
         execute(server, &[b"INFO"]);
         assert!(server.keys.is_empty(), "node {node} keeps an orphan");
