@@ -174,6 +174,7 @@ pub struct Extension {
     pub(crate) token: [u8; TOKEN_RANDOM_BYTES],
     pub(crate) majority: Majority,
     pub(crate) valid_until: Instant,
+    pub(crate) ttl: Duration,
 }
 
 impl Extension {
@@ -182,7 +183,7 @@ impl Extension {
     pub fn apply(&self, lock: &mut Lock) -> bool {
         let own = lock.id() == self.lock && random_part(lock.token()) == self.token;
         if own {
-            lock.extended(&self.majority, self.valid_until);
+            lock.extended(&self.majority, self.valid_until, self.ttl);
         }
         own
     }

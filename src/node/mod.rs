@@ -45,7 +45,7 @@ use crate::timer::TimerKey;
 
 use backoff::Backoff;
 use debt::Debts;
-use handshake::{Credentials, Greeting, Next, Scripts};
+use handshake::{Credentials, Greeting, Next};
 use in_flight::InFlight;
 use outbox::Outbox;
 use phase::{Phase, Ready};
@@ -296,9 +296,8 @@ impl Node {
         let Phase::Ready(ready) = &mut self.phase else {
             return;
         };
-        if core::mem::take(&mut ready.scripts) != Scripts::default() {
-            self.ask(now, Step::LoadRelease);
-            self.ask(now, Step::LoadExtend);
+        if ready.scripts.forget() {
+            self.teach_scripts(now);
         }
     }
 
@@ -306,6 +305,11 @@ impl Node {
     /// release of the same key is on its way, or waits for another try. `same` tells by the claim.
     pub(crate) fn is_repairing(&self, same: impl Fn(Key) -> bool) -> bool {
         self.in_flight.is_repairing(&same) || self.debts.is_deferred(&same)
+    }
+
+    fn teach_scripts(&mut self, now: Instant) {
+        self.ask(now, Step::LoadRelease);
+        self.ask(now, Step::LoadExtend);
     }
 
     /// Asks one question of the greeting.
@@ -373,11 +377,24 @@ impl Node {
                     ready.scripts.loaded(step, value);
                     Next::Wait
                 }
-                (errand, _) => return Ok(Some(Heard::Answer(errand, Reply::of(value)))),
+                (errand, _) => {
+                    let reply = Reply::of(value);
+                    self.learn(now, reply);
+                    return Ok(Some(Heard::Answer(errand, reply)));
+                }
             };
             if let Some(heard) = self.greeted(now, next) {
                 return Ok(Some(heard));
             }
+        }
+    }
+
+    /// A server that answers a script and could not load ours before is asked again.
+    fn learn(&mut self, now: Instant, reply: Reply) {
+        if let (Reply::Integer(_), Phase::Ready(ready)) = (reply, &mut self.phase)
+            && ready.scripts.take_postponed()
+        {
+            self.teach_scripts(now);
         }
     }
 
