@@ -1,7 +1,8 @@
 //! Random worlds: several engines and nodes, links that delay, tear, stall and break, servers that
 //! refuse for a while, writes that are cut short, and locks that change hands.
 //!
-//! In every one of them no two clients hold a valid lock on one resource at the same time; whoever
+//! In every one of them no two clients hold a valid lock on one resource at the same time, and a
+//! lock that is valid has its token on a majority of the servers; whoever
 //! waits is told by its deadline, and whoever holds is told of the end; no engine wants to be woken
 //! in the past. And when the faults have ended, everything settles: no caller is left waiting, no
 //! engine owes anything, and no node has a key that nobody holds.
@@ -13,6 +14,7 @@
 //! The worlds are small and many; each comes from its number alone. Restarts without memory are
 //! not among the faults: only the restart guard could answer for them.
 
+use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
@@ -28,7 +30,6 @@ use crate::error::{ExtendError, LinkError};
 use crate::node::{EXTEND, RELEASE};
 use crate::resp::{Inbox, Limits};
 
-const NODES: usize = 3;
 const CLIENTS: usize = 3;
 const KEYS: [&[u8]; 2] = [b"a", b"b"];
 const LONG: Duration = Duration::from_secs(600);
@@ -106,7 +107,9 @@ impl Chaos {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let now = Instant::from_millis(1);
-        let names = (0..NODES).map(|node| format!("node{node}"));
+        let mut random = StdRng::from_seed(bytes);
+        let nodes = [1, 2, 3, 3, 3, 5][random.random_range(0..6)];
+        let names = (0..nodes).map(|node| format!("node{node}"));
         let config = Config::builder()
             .nodes(names)
             .retry(Retry::new(
@@ -121,21 +124,20 @@ impl Chaos {
             open: BTreeMap::new(),
             told: Vec::new(),
         };
-        let mut random = StdRng::from_seed(bytes);
         let server = |random: &mut StdRng| Server {
             valkey: random.random_bool(0.3).then(|| random.random_bool(0.5)),
             fast: random.random_range(-9_000..9_000),
             ..Server::default()
         };
         Self {
-            servers: (0..NODES).map(|_| server(&mut random)).collect(),
+            servers: (0..nodes).map(|_| server(&mut random)).collect(),
             expiring: seed % 2 == 1,
             refusing: [0, 0, 5, 20][random.random_range(0..4)],
             random,
             now,
             clients: (0..CLIENTS as u8).map(client).collect(),
             wires: (0..CLIENTS)
-                .map(|_| (0..NODES).map(|_| Wire::default()).collect())
+                .map(|_| (0..nodes).map(|_| Wire::default()).collect())
                 .collect(),
             locks_taken: 0,
             story: Vec::new(),
@@ -289,6 +291,15 @@ impl Chaos {
         }
     }
 
+    /// Whether a majority of the servers has the lock.
+    fn stands(&self, lock: &Lock) -> bool {
+        let has = |server: &&Server| {
+            let key = server.keys.get(lock.resource());
+            key.is_some_and(|(token, end)| server.clock < *end && token[..] == *lock.token())
+        };
+        self.servers.iter().filter(has).count() > self.servers.len() / 2
+    }
+
     /// Everybody has been told what is due by now, and the engine wants to sleep.
     fn check_time(&mut self, client: usize) {
         let Client { engine, open, told } = &self.clients[client];
@@ -298,10 +309,12 @@ impl Chaos {
                     self.now <= deadline.saturating_add(Duration::from_millis(1)),
                     "told late"
                 ),
-                Open::Holding(lock) | Open::Extending(lock, _) => assert!(
-                    lock.is_valid_at(self.now) || told.contains(&lock.id()),
-                    "never told"
-                ),
+                Open::Holding(lock) | Open::Extending(lock, _) if lock.is_valid_at(self.now) => {
+                    assert!(self.stands(lock), "valid, and not on a majority");
+                }
+                Open::Holding(lock) | Open::Extending(lock, _) => {
+                    assert!(told.contains(&lock.id()), "never told");
+                }
                 Open::Releasing(_) => {}
             }
         }
@@ -384,10 +397,11 @@ impl Chaos {
         self.tell(format!("client {from} hands {key} over to {to}"));
         let Client { engine, open, .. } = &mut self.clients[to];
         let lock = engine.adopt(now, lock);
-        if open.contains_key(&key) {
-            engine.give_back(now, lock);
-        } else {
-            open.insert(key, Open::Holding(lock));
+        match open.entry(key) {
+            Entry::Occupied(_) => engine.give_back(now, lock),
+            Entry::Vacant(free) => {
+                free.insert(Open::Holding(lock));
+            }
         }
         self.drain(to);
     }
@@ -497,7 +511,7 @@ impl Chaos {
     }
 
     fn step(&mut self) {
-        let (client, node) = (self.below(CLIENTS), self.below(NODES));
+        let (client, node) = (self.below(CLIENTS), self.below(self.servers.len()));
         match self.below(100) {
             0..20 => self.act(client),
             20..50 => {
@@ -533,7 +547,7 @@ impl Chaos {
         self.refusing = 0;
         for round in 0..4_000 {
             for client in 0..CLIENTS {
-                for node in 0..NODES {
+                for node in 0..self.servers.len() {
                     self.writable(client, node);
                     self.serve(client, node, usize::MAX);
                     self.deliver(client, node, usize::MAX);
@@ -667,7 +681,9 @@ fn run(seed: u64) -> usize {
 #[test]
 fn exclusion_holds_and_nothing_is_left_behind() {
     let mut locks_taken = 0;
-    for seed in 0..if cfg!(debug_assertions) { 400 } else { 20_000 } {
+    // The long form: `SHEARLINE_SEEDS=1000000 cargo test --release --lib chaos`.
+    let seeds = std::env::var("SHEARLINE_SEEDS").map(|seeds| seeds.parse().expect("a number"));
+    for seed in 0..seeds.unwrap_or(if cfg!(debug_assertions) { 400 } else { 20_000 }) {
         let outcome = std::panic::catch_unwind(|| run(seed));
         match outcome {
             Ok(taken) => locks_taken += taken,

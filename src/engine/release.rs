@@ -8,9 +8,7 @@
 use core::time::Duration;
 
 use crate::error::{LinkError, NodeOutcome, ServerError};
-use crate::node::{
-    self, Dialect, Errand, Reply, Trouble, is_wrong_type, refuses_the_verb, wants_the_text,
-};
+use crate::node::{self, Dialect, Errand, Reply, Said, Trouble, refuses_the_verb, wants_the_text};
 use crate::quorum::{Lock, LockId, Releasing, Vote};
 use crate::resource::Entry;
 use crate::slab::Key;
@@ -238,7 +236,9 @@ impl Engine {
             if !claim.owed.contains(node) {
                 continue;
             }
-            if claim.unknown.contains(node) {
+            // One that is unanswered on this connection, for which there was no room for the release
+            // at once, may still wait to be run.
+            if claim.unknown.contains(node) && !claim.unanswered.contains(node) {
                 claim.expires(node, drift.gone_by(now, claim.ttl));
             }
             self.encoded.clear();
@@ -258,20 +258,15 @@ impl Engine {
         dialect: Dialect,
         reply: Reply,
     ) -> Result<(), Trouble> {
-        let (vote, outcome) = match reply {
-            Reply::Integer(1) => (Vote::Yes, NodeOutcome::Granted),
-            Reply::Integer(0) => (Vote::No, NodeOutcome::Missing),
-            Reply::Integer(-1) => (Vote::No, NodeOutcome::Held),
-            Reply::Error(error) if is_wrong_type(error) => (Vote::No, NodeOutcome::Held),
-            Reply::Error(error) => {
-                self.release_refused(now, node, key, dialect, error);
-                return Ok(());
-            }
-            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
-                self.owe(key, node);
-                return Err(Trouble::Link(LinkError::Protocol));
-            }
+        let Some(said) = Said::of(reply) else {
+            self.owe(key, node);
+            return Err(Trouble::Link(LinkError::Protocol));
         };
+        if let Said::Refused(error) = said {
+            self.release_refused(now, node, key, dialect, error);
+            return Ok(());
+        }
+        let (vote, outcome) = said.vote();
         let Some(claim) = self.claims.get_mut(key) else {
             return Ok(());
         };

@@ -2,6 +2,10 @@
 //!
 //! Time is a number that the test moves, a node says what the test has it say, and what the engine
 //! sends is read back as commands. No socket, no clock, no sleep.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what a story does not expect, it fails on, whatever it is"
+)]
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -1537,4 +1541,56 @@ fn reports_that_fit_nothing_do_nothing() {
     };
     world.input(late);
     assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+}
+
+#[test]
+fn an_attempt_short_of_ready_nodes_tries_those_in_back_off() {
+    let mut world = World::ready(3);
+    for _ in 0..9 {
+        world.lose(2); // Until the back-off is long.
+        world.pass(Duration::from_secs(2));
+    }
+    world.lose(2);
+    world.lose(1);
+    world.pass(Duration::from_millis(300));
+    assert_eq!(world.links, ["up", "connecting", ""]);
+    world.try_once();
+    assert_eq!(world.links[2], "connecting", "node 1 may never come");
+}
+
+/// Nodes 20 ms away, a lock that another holds, and a wait that ends whenever.
+#[test]
+fn the_last_attempt_is_not_begun_too_late_to_tell_who_holds_it() {
+    for wait in 100..200 {
+        let mut world = World::with(Config::builder().nodes(["a", "b", "c"]).retry(
+            crate::config::Retry::new(5, Duration::from_millis(5)..=Duration::from_millis(60)),
+        ));
+        for node in 0..3 {
+            world.links[node] = "up";
+            world.input(Input::Connected { node: id(node) });
+        }
+        world.pass(Duration::from_millis(20));
+        for node in 0..3 {
+            world.say(node, "%2|+role|+master|+mode|+standalone|");
+            world.finish(node, &format!("run{node}"));
+        }
+        world.take_all();
+        world.acquire(&LockOptions::new(TTL).wait(Duration::from_millis(wait)));
+        while world.events.is_empty() {
+            let asked = world.take_all();
+            if asked.concat().is_empty() {
+                let (at, _) = world.engine.poll_timeout().expect("a timer");
+                world.now = world.now.max(at);
+                world.pass(Duration::ZERO);
+                continue;
+            }
+            world.pass(Duration::from_millis(20));
+            for (node, commands) in asked.iter().enumerate() {
+                let held = |command: &String| command.starts_with("SET");
+                let said = commands.iter().map(|c| if held(c) { "_|" } else { ":0|" });
+                world.say(node, &said.collect::<String>());
+            }
+        }
+        assert!(matches!(world.refusal(), LockError::Held(_)), "{wait} ms");
+    }
 }
