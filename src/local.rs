@@ -333,7 +333,8 @@ impl Builder {
     }
 }
 
-#[cfg(all(test, feature = "embedded"))]
+#[cfg(test)]
+#[cfg(feature = "embedded")]
 mod tests {
     use super::*;
     use crate::embedded::EmbeddedNode;
