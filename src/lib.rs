@@ -27,6 +27,9 @@ pub mod timer;
 #[cfg(feature = "std")]
 mod driver;
 
+#[cfg(feature = "embedded")]
+pub mod embedded;
+
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};

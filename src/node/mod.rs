@@ -18,7 +18,7 @@
 //! beside the [`handshake`], which reads the identity that it needs.
 
 mod backoff;
-mod command;
+pub(crate) mod command;
 mod debt;
 mod handshake;
 mod in_flight;

@@ -1,0 +1,346 @@
+//! The table of commands, and those that are about the connection or the node as a whole.
+//!
+//! Looking one up fails in the server's order: an unknown name, an unknown subcommand, a wrong
+//! number of arguments, and only then a client that has not given the password.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::resp::OwnedValue;
+
+use super::info;
+use super::keyspace::{DATABASES, Database, Millis};
+use super::refusal::{Answer, Refusal};
+use super::scripts;
+use super::session::{Protocol, Session};
+use super::store::{Flavour, Store};
+use super::strings;
+
+/// One command on its way through the store.
+pub(super) struct Call<'a> {
+    pub(super) session: &'a mut Session,
+    /// The name and the arguments; as many as the table allows.
+    pub(super) words: &'a [&'a [u8]],
+    pub(super) now: Millis,
+    pub(super) uptime: Duration,
+}
+
+impl<'a> Call<'a> {
+    /// The database of the client.
+    pub(super) fn database<'s>(&self, store: &'s mut Store) -> &'s mut Database {
+        store.keyspace.database(self.session.database)
+    }
+
+    /// The words from `first` on, of which there may be none.
+    pub(super) fn words_from(&self, first: usize) -> &'a [&'a [u8]] {
+        self.words.get(first..).unwrap_or_default()
+    }
+}
+
+type Run = fn(&mut Store, &mut Call<'_>) -> Answer;
+
+struct Command {
+    /// In lower case; of a subcommand with its container before it: `client|setname`.
+    name: &'static str,
+    /// Fewest and most words, the name and that of the container included.
+    words: (usize, usize),
+    body: Body,
+}
+
+enum Body {
+    Run(Run),
+    /// Allowed to a client that has not given the password.
+    RunForAll(Run),
+    Container(&'static [Command]),
+}
+
+const MANY: usize = usize::MAX;
+
+const COMMANDS: &[Command] = &[
+    Command::new("auth", (2, MANY), Body::RunForAll(auth)),
+    Command::new("client", (2, MANY), Body::Container(CLIENT)),
+    Command::new("dbsize", (1, 1), Body::Run(dbsize)),
+    Command::new("del", (2, MANY), Body::Run(strings::del)),
+    Command::new("eval", (3, MANY), Body::Run(scripts::eval)),
+    Command::new("evalsha", (3, MANY), Body::Run(scripts::evalsha)),
+    Command::new("exists", (2, MANY), Body::Run(strings::exists)),
+    Command::new("flushall", (1, MANY), Body::Run(flushall)),
+    Command::new("flushdb", (1, MANY), Body::Run(flushdb)),
+    Command::new("get", (2, 2), Body::Run(strings::get)),
+    Command::new("hello", (1, MANY), Body::RunForAll(hello)),
+    Command::new("info", (1, MANY), Body::Run(info::info)),
+    Command::new("lpush", (3, MANY), Body::Run(strings::lpush)),
+    Command::new("pexpire", (3, MANY), Body::Run(strings::pexpire)),
+    Command::new("ping", (1, 2), Body::Run(ping)),
+    Command::new("pttl", (2, 2), Body::Run(strings::pttl)),
+    Command::new("script", (2, MANY), Body::Container(SCRIPT)),
+    Command::new("select", (2, 2), Body::Run(select)),
+    Command::new("set", (3, MANY), Body::Run(strings::set)),
+];
+
+/// What only a Valkey knows.
+const VALKEY: &[Command] = &[Command::new("delifeq", (3, 3), Body::Run(strings::delifeq))];
+
+const CLIENT: &[Command] = &[
+    Command::new("client|getname", (2, 2), Body::Run(client_getname)),
+    Command::new("client|id", (2, 2), Body::Run(client_id)),
+    Command::new("client|setinfo", (4, 4), Body::Run(client_setinfo)),
+    Command::new("client|setname", (3, 3), Body::Run(client_setname)),
+];
+
+const SCRIPT: &[Command] = &[
+    Command::new("script|exists", (3, MANY), Body::Run(scripts::exists)),
+    Command::new("script|flush", (2, MANY), Body::Run(scripts::flush)),
+    Command::new("script|load", (3, 3), Body::Run(scripts::load)),
+];
+
+impl Command {
+    const fn new(name: &'static str, words: (usize, usize), body: Body) -> Self {
+        Self { name, words, body }
+    }
+
+    fn is_called(&self, word: &[u8]) -> bool {
+        let name = self.name.rsplit('|').next().unwrap_or(self.name);
+        word.eq_ignore_ascii_case(name.as_bytes())
+    }
+}
+
+/// Looks the command up and runs it.
+pub(super) fn run(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    let command = find(call.words, store.flavour)?;
+    let (least, most) = command.words;
+    if call.words.len() < least || most < call.words.len() {
+        return Err(Refusal::arity(command.name));
+    }
+    match command.body {
+        Body::RunForAll(run) => run(store, call),
+        Body::Run(_) if !may_enter(store, call.session) => Err(Refusal::NO_AUTH),
+        Body::Run(run) => run(store, call),
+        Body::Container(_) => unreachable!("a container has no words but too few"),
+    }
+}
+
+fn find(words: &[&[u8]], flavour: Flavour) -> Result<&'static Command, Refusal> {
+    let more = match flavour {
+        Flavour::Redis => &[],
+        Flavour::Valkey => VALKEY,
+    };
+    let name = words.first().copied().unwrap_or_default();
+    let mut commands = COMMANDS.iter().chain(more);
+    let Some(command) = commands.find(|command| command.is_called(name)) else {
+        return Err(Refusal::unknown_command(words));
+    };
+    match (&command.body, words.get(1)) {
+        (Body::Container(subcommands), Some(word)) => subcommands
+            .iter()
+            .find(|subcommand| subcommand.is_called(word))
+            .ok_or_else(|| Refusal::unknown_subcommand(command.name, word)),
+        (Body::Container(_) | Body::Run(_) | Body::RunForAll(_), _) => Ok(command),
+    }
+}
+
+fn may_enter(store: &Store, session: &Session) -> bool {
+    session.authenticated || store.password.is_none()
+}
+
+/// `HELLO [2|3 [AUTH user password] [SETNAME name]]`. Nothing changes unless all of it is right.
+fn hello(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    const NO_AUTH: Refusal = Refusal::fixed(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+         AUTH <user> <pass> option can be used to authenticate the client and select the RESP \
+         protocol version at the same time",
+    );
+    let protocol = match call.words.get(1) {
+        None => call.session.protocol,
+        Some(version) => protocol(version)?,
+    };
+    let options = hello_options(call.words_from(2))?;
+    if let Some((user, password)) = options.credentials {
+        log_in(store, call.session, user, password)?;
+    }
+    if !may_enter(store, call.session) {
+        return Err(NO_AUTH);
+    }
+    if let Some(name) = options.name {
+        call.session.name = name.to_vec();
+    }
+    call.session.protocol = protocol;
+    Ok(info::hello(store, call.session))
+}
+
+fn protocol(version: &[u8]) -> Result<Protocol, Refusal> {
+    const NO_NUMBER: Refusal =
+        Refusal::fixed("ERR Protocol version is not an integer or out of range");
+    match integer(version).map_err(|_| NO_NUMBER)? {
+        2 => Ok(Protocol::Resp2),
+        3 => Ok(Protocol::Resp3),
+        _ => Err(Refusal::fixed("NOPROTO unsupported protocol version")),
+    }
+}
+
+#[derive(Default)]
+struct HelloOptions<'a> {
+    credentials: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
+}
+
+fn hello_options<'a>(mut words: &[&'a [u8]]) -> Result<HelloOptions<'a>, Refusal> {
+    let mut options = HelloOptions::default();
+    while let Some((option, rest)) = words.split_first() {
+        words = match rest {
+            [user, password, rest @ ..] if option.eq_ignore_ascii_case(b"auth") => {
+                options.credentials = Some((user, password));
+                rest
+            }
+            [name, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
+                options.name = Some(client_name(name)?);
+                rest
+            }
+            _ => {
+                let before = "ERR Syntax error in HELLO option '";
+                return Err(Refusal::quoting(before, option, "'"));
+            }
+        };
+    }
+    Ok(options)
+}
+
+/// `AUTH [user] password`.
+fn auth(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    const NO_PASSWORD_SET: Refusal = Refusal::fixed(
+        "ERR AUTH <password> called without any password configured for the default user. Are \
+         you sure your configuration is correct?",
+    );
+    match *call.words_from(1) {
+        [_] if store.password.is_none() => return Err(NO_PASSWORD_SET),
+        [password] => log_in(store, call.session, b"default", password)?,
+        [user, password] => log_in(store, call.session, user, password)?,
+        _ => return Err(Refusal::SYNTAX),
+    }
+    Ok(ok())
+}
+
+/// There is one user, `default`. Without a password set, it may give any.
+fn log_in(
+    store: &Store,
+    session: &mut Session,
+    user: &[u8],
+    password: &[u8],
+) -> Result<(), Refusal> {
+    let right = store.password.as_deref().is_none_or(|set| set == password);
+    if user != b"default" || !right {
+        return Err(Refusal::WRONG_PASS);
+    }
+    session.authenticated = true;
+    Ok(())
+}
+
+fn client_getname(_: &mut Store, call: &mut Call<'_>) -> Answer {
+    Ok(match call.session.name.as_slice() {
+        [] => OwnedValue::Null,
+        name => OwnedValue::bulk(name),
+    })
+}
+
+fn client_id(_: &mut Store, call: &mut Call<'_>) -> Answer {
+    Ok(OwnedValue::Integer(call.session.id.cast_signed()))
+}
+
+fn client_setinfo(_: &mut Store, _: &mut Call<'_>) -> Answer {
+    Ok(ok())
+}
+
+fn client_setname(_: &mut Store, call: &mut Call<'_>) -> Answer {
+    call.session.name = client_name(call.words[2])?.to_vec();
+    Ok(ok())
+}
+
+fn client_name(name: &[u8]) -> Result<&[u8], Refusal> {
+    const BAD_NAME: Refusal =
+        Refusal::fixed("ERR Client names cannot contain spaces, newlines or special characters.");
+    let good = name.iter().all(u8::is_ascii_graphic);
+    if good { Ok(name) } else { Err(BAD_NAME) }
+}
+
+fn ping(_: &mut Store, call: &mut Call<'_>) -> Answer {
+    Ok(match call.words.get(1) {
+        None => OwnedValue::simple("PONG"),
+        Some(word) => OwnedValue::bulk(word),
+    })
+}
+
+fn select(_: &mut Store, call: &mut Call<'_>) -> Answer {
+    const OUT_OF_INT: Refusal =
+        Refusal::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
+    let number = integer(call.words[1])?;
+    let number = i32::try_from(number).map_err(|_| OUT_OF_INT)?;
+    match u32::try_from(number) {
+        Ok(number) if number < DATABASES => {
+            call.session.database = number;
+            Ok(ok())
+        }
+        Ok(_) | Err(_) => Err(Refusal::fixed("ERR DB index is out of range")),
+    }
+}
+
+fn dbsize(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    Ok(count(call.database(store).len(call.now)))
+}
+
+fn flushall(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    flush_mode(call)?;
+    store.keyspace.clear();
+    Ok(ok())
+}
+
+fn flushdb(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    flush_mode(call)?;
+    call.database(store).clear();
+    Ok(ok())
+}
+
+/// `ASYNC` and `SYNC` are the same here.
+fn flush_mode(call: &Call<'_>) -> Result<(), Refusal> {
+    match call.words_from(1) {
+        [] => Ok(()),
+        [mode] if is_flush_mode(mode) => Ok(()),
+        _ => Err(Refusal::SYNTAX),
+    }
+}
+
+pub(super) fn is_flush_mode(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async")
+}
+
+pub(super) fn ok() -> OwnedValue {
+    OwnedValue::simple("OK")
+}
+
+pub(super) fn count(number: usize) -> OwnedValue {
+    OwnedValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// An integer in its one spelling: no `+`, no leading zeros, no spaces.
+pub(super) fn integer(text: &[u8]) -> Result<i64, Refusal> {
+    let number = core::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse::<i64>().ok());
+    match number {
+        Some(number) if crate::resp::Decimal::from(number).as_bytes() == text => Ok(number),
+        Some(_) | None => Err(Refusal::NOT_AN_INTEGER),
+    }
+}
+
+/// An array of integers.
+pub(super) fn flags(flags: impl Iterator<Item = bool>) -> OwnedValue {
+    let flags: Vec<_> = flags
+        .map(|flag| OwnedValue::Integer(i64::from(flag)))
+        .collect();
+    OwnedValue::Array(flags)
+}
+
+/// The empty array.
+pub(super) fn nothing() -> OwnedValue {
+    OwnedValue::Array(vec![])
+}

@@ -1,0 +1,97 @@
+//! What the node says of itself: `HELLO` and `INFO`.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+
+use crate::resp::OwnedValue;
+
+use super::commands::{Call, nothing};
+use super::refusal::Answer;
+use super::session::{Protocol, Session};
+use super::store::{Flavour, Store};
+
+impl Flavour {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Redis => "redis",
+            Self::Valkey => "valkey",
+        }
+    }
+
+    const fn version(self) -> &'static str {
+        match self {
+            Self::Redis => "7.0.15",
+            Self::Valkey => "9.0.0",
+        }
+    }
+}
+
+/// The answer to `HELLO`.
+pub(super) fn hello(store: &Store, session: &Session) -> OwnedValue {
+    let text = |text: &str| OwnedValue::bulk(text.as_bytes());
+    let protocol = match session.protocol {
+        Protocol::Resp2 => 2,
+        Protocol::Resp3 => 3,
+    };
+    OwnedValue::Map(vec![
+        (text("server"), text(store.flavour.name())),
+        (text("version"), text(store.flavour.version())),
+        (text("proto"), OwnedValue::Integer(protocol)),
+        (text("id"), OwnedValue::Integer(session.id.cast_signed())),
+        (text("mode"), text("standalone")),
+        (text("role"), text("master")),
+        (text("modules"), nothing()),
+    ])
+}
+
+/// `INFO [section ...]`: all that there are, or the named ones, in the order of the server.
+pub(super) fn info(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    let wanted = call.words_from(1);
+    let is_wanted = |section: &str| {
+        let names = [section, "default", "all", "everything"];
+        let mut names = names.iter().map(|name| name.as_bytes());
+        wanted.is_empty() || names.any(|name| wanted.iter().any(|w| w.eq_ignore_ascii_case(name)))
+    };
+    let sections = [
+        ("server", server(store, call)),
+        ("memory", memory()),
+        ("replication", replication(store)),
+    ];
+    let mut text = String::new();
+    for (_, section) in sections.iter().filter(|(name, _)| is_wanted(name)) {
+        if !text.is_empty() {
+            text.push_str("\r\n");
+        }
+        text.push_str(section);
+    }
+    Ok(OwnedValue::Verbatim {
+        format: *b"txt",
+        text: text.into_bytes().into(),
+    })
+}
+
+fn server(store: &Store, call: &Call<'_>) -> String {
+    let version = store.flavour.version();
+    let version = match store.flavour {
+        Flavour::Redis => format!("redis_version:{version}\r\nredis_mode:standalone\r\n"),
+        // For clients that know no other, a Valkey says which Redis it stands for.
+        Flavour::Valkey => format!(
+            "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{version}\r\n\
+             server_mode:standalone\r\n"
+        ),
+    };
+    let (run_id, uptime) = (&store.run_id, call.uptime.as_secs());
+    format!("# Server\r\n{version}run_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n")
+}
+
+fn memory() -> String {
+    String::from("# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n")
+}
+
+fn replication(store: &Store) -> String {
+    format!(
+        "# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid:{}\r\n",
+        store.replid
+    )
+}

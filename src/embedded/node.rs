@@ -1,0 +1,248 @@
+//! The handle to a node that runs on a thread of its own.
+
+use std::format;
+use std::io;
+use std::net::SocketAddr;
+use std::string::String;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::vec::Vec;
+
+use core::fmt;
+
+use mio::Waker;
+use rand::TryRng;
+use rand::rngs::SysRng;
+
+use crate::driver::clock;
+
+use super::serve::{Order, Server, lock};
+use super::store::{Flavour, Memory, Store};
+
+/// A lock node in this process: a [`Store`] on a loopback port. **For development, tests and demos;
+/// no production server** (see the [module](super)).
+///
+/// It lives as long as this value: dropping it closes its connections and ends its thread. All
+/// methods take `&self` and return when what they say is done, so a test may share the node among
+/// threads and mistreat it while they use it.
+///
+/// ```
+/// use shearline::embedded::{EmbeddedNode, Memory};
+///
+/// let node = EmbeddedNode::spawn()?;
+/// assert!(node.url().starts_with("redis://127.0.0.1:"));
+/// node.stop()?;                   // connects are refused
+/// node.restart(Memory::Lost)?;    // the same port, another `run_id`, no keys
+/// node.pause()?;                  // connects succeed, nothing is answered
+/// node.resume()?;                 // what was sent meanwhile is executed
+/// assert_eq!(node.get(b"invoice:42"), None);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct EmbeddedNode {
+    address: SocketAddr,
+    password: Option<String>,
+    store: Arc<Mutex<Store>>,
+    orders: Option<Sender<(Order, Sender<io::Result<()>>)>>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How a node is to be spawned.
+#[derive(Clone, Default)]
+pub struct Options {
+    password: Option<String>,
+    flavour: Flavour,
+}
+
+impl Options {
+    /// No password, the flavour of Redis.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Wants this password of the user `default`.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Passes itself off as this server.
+    #[must_use]
+    pub const fn flavour(mut self, flavour: Flavour) -> Self {
+        self.flavour = flavour;
+        self
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("flavour", &self.flavour)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EmbeddedNode {
+    /// Starts a node on a free loopback port. Its thread, one `epoll` and one socket are what it
+    /// costs while nobody uses it.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no socket, no thread or no randomness.
+    pub fn spawn() -> io::Result<Self> {
+        Self::spawn_with(&Options::new())
+    }
+
+    /// Starts a node with options.
+    ///
+    /// # Errors
+    ///
+    /// Like [`spawn`](Self::spawn).
+    pub fn spawn_with(options: &Options) -> io::Result<Self> {
+        let mut store = Store::new(seed()?, clock::now());
+        store.set_flavour(options.flavour);
+        store.set_password(options.password.as_deref().map(str::as_bytes));
+        let store = Arc::new(Mutex::new(store));
+        let (orders, received) = mpsc::channel();
+        let server = Server::new(Arc::clone(&store), received)?;
+        let address = server.address().into();
+        let waker = server.waker()?;
+        let thread = thread::Builder::new()
+            .name("shearline-embedded".into())
+            .spawn(|| server.run())?;
+        Ok(Self {
+            address,
+            password: options.password.clone(),
+            store,
+            orders: Some(orders),
+            waker,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens. It keeps the port for as long as it lives, stopped or not.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its URL, with the password if there is one.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match &self.password {
+            None => format!("redis://{}", self.address),
+            Some(password) => {
+                format!("redis://:{}@{}", percent_encoded(password), self.address)
+            }
+        }
+    }
+
+    /// Stops it as a kill would: connections break, new ones are refused. Keys stay for a
+    /// [`restart`](Self::restart) that wants them. A stopped node can be stopped again.
+    ///
+    /// # Errors
+    ///
+    /// Only when the node's thread has ended, because the system would not let it wait any more.
+    pub fn stop(&self) -> io::Result<()> {
+        self.order(Order::Stop)
+    }
+
+    /// Starts it again on the same port, with another `run_id`; stops it first if it runs. A
+    /// paused node goes on.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no socket or no randomness.
+    pub fn restart(&self, memory: Memory) -> io::Result<()> {
+        self.order(Order::Restart(seed()?, memory))
+    }
+
+    /// Stalls it, as SIGSTOP would: the system goes on accepting and buffering for it, but nothing
+    /// is executed or answered. Keys expire all the same.
+    ///
+    /// # Errors
+    ///
+    /// Like [`stop`](Self::stop).
+    pub fn pause(&self) -> io::Result<()> {
+        self.order(Order::Pause)
+    }
+
+    /// Lets a stalled node go on: what was sent to it meanwhile is executed, also from connections
+    /// that have been closed by their clients.
+    ///
+    /// # Errors
+    ///
+    /// Like [`stop`](Self::stop).
+    pub fn resume(&self) -> io::Result<()> {
+        self.order(Order::Resume)
+    }
+
+    /// The text that `key` of the first database holds now. Works in every state of the node.
+    #[must_use]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Vec<u8>> {
+        let store = lock(&self.store);
+        let text = store.get(clock::now(), key.as_ref());
+        text.map(<[u8]>::to_vec)
+    }
+
+    /// How many keys there are now, in all databases.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        lock(&self.store).len(clock::now())
+    }
+
+    /// Whether there is no key now.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn order(&self, order: Order) -> io::Result<()> {
+        let ended = || io::Error::other("the thread of the embedded node has ended");
+        let (done, result) = mpsc::channel();
+        let orders = self.orders.as_ref().ok_or_else(ended)?;
+        orders.send((order, done)).map_err(|_| ended())?;
+        self.waker.wake()?;
+        result.recv().map_err(|_| ended())?
+    }
+}
+
+impl Drop for EmbeddedNode {
+    fn drop(&mut self) {
+        // Without anybody to order something the thread ends.
+        self.orders = None;
+        if self.waker.wake().is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            // A panic of the thread was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for EmbeddedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedNode")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+fn seed() -> io::Result<u64> {
+    SysRng.try_next_u64().map_err(io::Error::other)
+}
+
+/// All but letters and digits as `%xx`.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}

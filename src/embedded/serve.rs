@@ -1,0 +1,257 @@
+//! The thread of an embedded node: one loop over the listener and the connections.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::mem;
+use std::net::{self, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket, sockopt};
+
+use crate::driver::clock;
+
+use super::connection::{Connection, Served};
+use super::store::{Memory, Store};
+
+const LISTENER: Token = Token(0);
+const WAKER: Token = Token(1);
+/// Connections are numbered from here on; no number is used twice.
+const FIRST: usize = 2;
+
+const CONNECTIONS_MAX: usize = 1024;
+const BACKLOG: i32 = 511;
+
+/// How soon an accept that failed (no descriptor was left, say) is tried again.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// What the handle wants. Each is answered when it is done.
+#[derive(Debug)]
+pub(super) enum Order {
+    Stop,
+    Restart(u64, Memory),
+    Pause,
+    Resume,
+}
+
+pub(super) type Orders = Receiver<(Order, Sender<io::Result<()>>)>;
+
+/// A loopback port that is ours, listened on or not. While it is not, connects are refused and
+/// nobody else can get it.
+#[derive(Debug)]
+enum Port {
+    Reserved(OwnedFd),
+    Listening(TcpListener),
+    /// Between the two, or lost: the next attempt binds it anew.
+    Lost,
+}
+
+#[derive(Debug)]
+pub(super) struct Server {
+    poll: Poll,
+    orders: Orders,
+    store: Arc<Mutex<Store>>,
+    address: SocketAddrV4,
+    port: Port,
+    connections: BTreeMap<usize, Connection>,
+    next: usize,
+    /// There may be somebody to accept.
+    acceptable: bool,
+    paused: bool,
+}
+
+impl Server {
+    pub(super) fn new(store: Arc<Mutex<Store>>, orders: Orders) -> io::Result<Self> {
+        let port = reserve(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+        let address = match SocketAddr::try_from(getsockname(&port)?)? {
+            SocketAddr::V4(address) => address,
+            SocketAddr::V6(_) => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        let mut server = Self {
+            poll: Poll::new()?,
+            orders,
+            store,
+            address,
+            port: Port::Reserved(port),
+            connections: BTreeMap::new(),
+            next: FIRST,
+            acceptable: false,
+            paused: false,
+        };
+        server.open()?;
+        Ok(server)
+    }
+
+    pub(super) const fn address(&self) -> SocketAddrV4 {
+        self.address
+    }
+
+    /// Ends this server's wait when something was ordered.
+    pub(super) fn waker(&self) -> io::Result<Waker> {
+        Waker::new(self.poll.registry(), WAKER)
+    }
+
+    /// Serves until the handle is gone.
+    pub(super) fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        let mut again = false;
+        loop {
+            let wait = match again {
+                true => Some(Duration::ZERO),
+                false if self.acceptable && !self.paused => Some(ACCEPT_AGAIN),
+                false => None,
+            };
+            match self.poll.poll(&mut events, wait) {
+                Ok(()) => (),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // Without events nobody can be served; the clients see the connections end.
+                Err(_) => return,
+            }
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.acceptable = true,
+                    WAKER => (),
+                    Token(number) => {
+                        if let Some(connection) = self.connections.get_mut(&number) {
+                            connection.ready(event.is_readable(), event.is_writable());
+                        }
+                    }
+                }
+            }
+            if self.obey().is_none() {
+                return;
+            }
+            again = !self.paused && self.turn();
+        }
+    }
+
+    /// Does what was ordered. `None` when there is nobody left who could order anything.
+    fn obey(&mut self) -> Option<()> {
+        loop {
+            let (order, done) = match self.orders.try_recv() {
+                Ok(order) => order,
+                Err(TryRecvError::Empty) => return Some(()),
+                Err(TryRecvError::Disconnected) => return None,
+            };
+            let result = match order {
+                Order::Stop => {
+                    self.close();
+                    Ok(())
+                }
+                Order::Restart(seed, memory) => self.restart(seed, memory),
+                Order::Pause => {
+                    self.paused = true;
+                    Ok(())
+                }
+                Order::Resume => {
+                    self.paused = false;
+                    Ok(())
+                }
+            };
+            // Whoever does not wait for the answer does not need it.
+            let _ = done.send(result);
+        }
+    }
+
+    /// Serves each connection once. Whether there may be more to do at once.
+    fn turn(&mut self) -> bool {
+        self.accept();
+        let mut store = lock(&self.store);
+        let mut again = false;
+        self.connections.retain(|_, connection| {
+            let served = connection.serve(&mut store, clock::now);
+            again |= served == Served::Again;
+            served != Served::Ended
+        });
+        again
+    }
+
+    /// Takes in all who wait. An accept that fails leaves them waiting; it is tried again soon.
+    fn accept(&mut self) {
+        while self.acceptable {
+            let Port::Listening(listener) = &self.port else {
+                self.acceptable = false;
+                return;
+            };
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    // One that cannot be taken in is closed; that is all there is to say to it.
+                    let _ = self.admit(stream);
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => self.acceptable = false,
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => (),
+                    _ => return,
+                },
+            }
+        }
+    }
+
+    fn admit(&mut self, mut stream: TcpStream) -> io::Result<()> {
+        if self.connections.len() >= CONNECTIONS_MAX {
+            return stream.write_all(b"-ERR max number of clients reached\r\n");
+        }
+        stream.set_nodelay(true)?;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let registry = self.poll.registry();
+        registry.register(&mut stream, Token(self.next), both)?;
+        let session = lock(&self.store).session();
+        self.connections
+            .insert(self.next, Connection::new(stream, session));
+        self.next += 1;
+        Ok(())
+    }
+
+    /// As if the process were killed: connections and listener are gone, the port stays ours.
+    fn close(&mut self) {
+        self.connections.clear();
+        self.acceptable = false;
+        if let Port::Listening(_) = self.port {
+            // The listener must be closed before its port can be bound again.
+            self.port = Port::Lost;
+            self.port = reserve(self.address).map_or(Port::Lost, Port::Reserved);
+        }
+    }
+
+    fn restart(&mut self, seed: u64, memory: Memory) -> io::Result<()> {
+        self.close();
+        lock(&self.store).restart(seed, clock::now(), memory);
+        self.paused = false;
+        self.open()
+    }
+
+    fn open(&mut self) -> io::Result<()> {
+        let port = match mem::replace(&mut self.port, Port::Lost) {
+            Port::Reserved(port) => port,
+            Port::Listening(_) | Port::Lost => reserve(self.address)?,
+        };
+        listen(&port, BACKLOG)?;
+        let listener = net::TcpListener::from(port);
+        listener.set_nonblocking(true)?;
+        let mut listener = TcpListener::from_std(listener);
+        let registry = self.poll.registry();
+        registry.register(&mut listener, LISTENER, Interest::READABLE)?;
+        self.port = Port::Listening(listener);
+        Ok(())
+    }
+}
+
+/// Binds the address (any port, if it has none) without listening.
+fn reserve(address: SocketAddrV4) -> io::Result<OwnedFd> {
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
+    // Connections that a stopped node closed keep the port for a minute without it.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    Ok(socket)
+}
+
+/// A panic while the store was locked left it as consistent as any other state of it.
+pub(super) fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+    store.lock().unwrap_or_else(PoisonError::into_inner)
+}

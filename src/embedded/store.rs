@@ -1,0 +1,208 @@
+//! The node without its sockets: a command and a time in, a reply out.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::resp;
+use crate::time::Instant;
+
+use super::commands::{self, Call};
+use super::keyspace::{Keyspace, Millis};
+use super::scripts::Scripts;
+use super::session::{Protocol, Session};
+
+/// A lock node as a pure function. For development, tests and simulation; see the
+/// [module](super).
+///
+/// Time is an argument and must not run backwards. Each call costs what its command does, at most
+/// logarithmic in the number of keys; `FLUSHALL` and `DBSIZE` are linear in it.
+///
+/// ```
+/// use shearline::Instant;
+/// use shearline::embedded::Store;
+///
+/// let mut store = Store::new(7, Instant::ZERO);
+/// let mut session = store.session();
+/// let mut run = |millis, words: &[&[u8]]| {
+///     let mut out = Vec::new();
+///     store.execute(&mut session, Instant::from_millis(millis), words, &mut out);
+///     out
+/// };
+/// assert_eq!(run(0, &[b"SET", b"k", b"token", b"NX", b"PX", b"100"]), b"+OK\r\n");
+/// assert_eq!(run(100, &[b"SET", b"k", b"other", b"NX", b"PX", b"100"]), b"$-1\r\n");
+/// assert_eq!(run(101, &[b"SET", b"k", b"other", b"NX", b"PX", b"100"]), b"+OK\r\n");
+/// ```
+#[derive(Clone)]
+pub struct Store {
+    pub(super) keyspace: Keyspace,
+    pub(super) scripts: Scripts,
+    pub(super) flavour: Flavour,
+    pub(super) password: Option<Vec<u8>>,
+    pub(super) run_id: String,
+    pub(super) replid: String,
+    started: Instant,
+    sessions: u64,
+}
+
+/// Which server a store passes itself off as.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Flavour {
+    /// `redis-server` 7.0.15.
+    #[default]
+    Redis,
+    /// A Valkey 9: it has `DELIFEQ`. Its error texts are those of Redis here.
+    Valkey,
+}
+
+/// What becomes of the keys when a node starts again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third way")]
+pub enum Memory {
+    /// They are still there, as if all had been on disk.
+    Kept,
+    /// They are gone, as those of a server without persistence.
+    Lost,
+}
+
+/// What the store's clock shows at [`Instant::ZERO`]. A server counts from 1970, and the largest
+/// expiry that it takes is smaller by that.
+const EPOCH: Millis = 1_790_000_000_000;
+
+impl Store {
+    /// An empty store that has just been started. From `seed` come its `run_id` and its
+    /// `master_replid`, and nothing else.
+    #[must_use]
+    pub fn new(seed: u64, now: Instant) -> Self {
+        let mut store = Self {
+            keyspace: Keyspace::default(),
+            scripts: Scripts::default(),
+            flavour: Flavour::default(),
+            password: None,
+            run_id: String::new(),
+            replid: String::new(),
+            started: now,
+            sessions: 0,
+        };
+        store.restart(seed, now, Memory::Lost);
+        store
+    }
+
+    /// Passes itself off as another server from now on.
+    pub fn set_flavour(&mut self, flavour: Flavour) {
+        self.flavour = flavour;
+    }
+
+    /// Wants this password of the user `default` from now on, or none.
+    pub fn set_password(&mut self, password: Option<&[u8]>) {
+        self.password = password.map(<[u8]>::to_vec);
+    }
+
+    /// A new client. Numbered, as `HELLO` tells it.
+    #[must_use]
+    pub fn session(&mut self) -> Session {
+        self.sessions += 1;
+        Session::new(self.sessions)
+    }
+
+    /// Starts again under a new identity. Scripts are forgotten in any case. Sessions from before
+    /// have ended and must not be used any more.
+    pub fn restart(&mut self, seed: u64, now: Instant, memory: Memory) {
+        let mut words = SplitMix(seed);
+        self.run_id = words.hex_of_20_bytes();
+        self.replid = words.hex_of_20_bytes();
+        self.scripts = Scripts::default();
+        self.started = now;
+        self.sessions = 0;
+        match memory {
+            Memory::Kept => (),
+            Memory::Lost => self.keyspace.clear(),
+        }
+    }
+
+    /// Executes one command, name first, and appends its reply to `out`. An empty command has no
+    /// reply.
+    pub fn execute(
+        &mut self,
+        session: &mut Session,
+        now: Instant,
+        command: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) {
+        if command.is_empty() {
+            return;
+        }
+        let mut call = Call {
+            session,
+            words: command,
+            now: millis(now),
+            uptime: now.saturating_since(self.started),
+        };
+        let answer = commands::run(self, &mut call);
+        let value = answer.unwrap_or_else(|refusal| refusal.into_value());
+        match session.protocol {
+            Protocol::Resp2 => resp::encode_resp2(out, &value),
+            Protocol::Resp3 => resp::encode(out, &value),
+        }
+    }
+
+    /// The text that `key` of the first database holds at `now`. A look from outside: nothing is
+    /// changed.
+    #[must_use]
+    pub fn get(&self, now: Instant, key: &[u8]) -> Option<&[u8]> {
+        self.keyspace.peek(key, millis(now))
+    }
+
+    /// How many keys there are at `now`, in all databases.
+    #[must_use]
+    pub fn len(&self, now: Instant) -> usize {
+        self.keyspace.len(millis(now))
+    }
+
+    /// Whether there is no key at `now`.
+    #[must_use]
+    pub fn is_empty(&self, now: Instant) -> bool {
+        self.len(now) == 0
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("run_id", &self.run_id)
+            .field("flavour", &self.flavour)
+            .field("started", &self.started)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The store's clock: whole milliseconds, rounded down as by the server.
+fn millis(now: Instant) -> Millis {
+    let millis = Millis::try_from(now.as_nanos() / 1_000_000).unwrap_or(Millis::MAX);
+    EPOCH.saturating_add(millis)
+}
+
+/// Steele, Lea and Flood's generator (2014): a few words that look random, from a number.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    fn hex_of_20_bytes(&mut self) -> String {
+        let mut hex = alloc::format!(
+            "{:016x}{:016x}{:016x}",
+            self.next(),
+            self.next(),
+            self.next()
+        );
+        hex.truncate(40);
+        hex
+    }
+}

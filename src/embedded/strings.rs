@@ -1,0 +1,255 @@
+//! The commands on keys.
+
+use crate::resp::OwnedValue;
+
+use super::commands::{Call, count, integer, ok};
+use super::keyspace::{Database, Entry, Millis, Value};
+use super::refusal::{Answer, Refusal};
+use super::store::Store;
+
+/// `GET key`.
+pub(super) fn get(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    read(call.database(store), call.words[1], call.now)
+}
+
+/// `DEL key ...`.
+pub(super) fn del(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    let database = call.database(store);
+    let keys = call.words_from(1).iter();
+    Ok(count(
+        keys.filter(|key| database.remove(key, call.now)).count(),
+    ))
+}
+
+/// `DELIFEQ key value`: deletes the key if it holds the value.
+pub(super) fn delifeq(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    let (key, value) = (call.words[1], call.words[2]);
+    let database = call.database(store);
+    let same = database.text(key, call.now)? == Some(value);
+    Ok(OwnedValue::Integer(i64::from(
+        same && database.remove(key, call.now),
+    )))
+}
+
+/// `EXISTS key ...`: a key that is named twice counts twice.
+pub(super) fn exists(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    let database = call.database(store);
+    let keys = call.words_from(1).iter();
+    let found = keys.filter(|key| database.entry(key, call.now).is_some());
+    Ok(count(found.count()))
+}
+
+/// `PTTL key`: -2 if there is none, -1 if it never ends.
+pub(super) fn pttl(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    let entry = call.database(store).entry(call.words[1], call.now);
+    Ok(OwnedValue::Integer(
+        entry.map_or(-2, |entry| entry.pttl(call.now)),
+    ))
+}
+
+/// `LPUSH key element ...`: only the number of elements is kept.
+pub(super) fn lpush(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    let (key, now) = (call.words[1], call.now);
+    let added = u64::try_from(call.words.len() - 2).unwrap_or(u64::MAX);
+    let database = call.database(store);
+    let length = match database.entry(key, now).map(|entry| &mut entry.value) {
+        Some(Value::Text(_)) => return Err(Refusal::WRONG_TYPE),
+        Some(Value::List(length)) => {
+            *length = length.saturating_add(added);
+            *length
+        }
+        None => {
+            let value = Value::List(added);
+            database.insert(key, Entry { value, end: None });
+            added
+        }
+    };
+    Ok(OwnedValue::Integer(
+        i64::try_from(length).unwrap_or(i64::MAX),
+    ))
+}
+
+/// `SET key value [NX|XX] [GET] [PX ms|EX s|KEEPTTL]`.
+pub(super) fn set(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    let (key, value) = (call.words[1], call.words[2]);
+    let options = SetOptions::parse(call.words_from(3))?;
+    let end = options.end(call.now)?;
+    let database = call.database(store);
+    let before = match options.get {
+        true => Some(read(database, key, call.now)?),
+        false => None,
+    };
+    let old = database.entry(key, call.now);
+    let refused = options
+        .condition
+        .is_some_and(|wants| wants.key != old.is_some());
+    if refused {
+        return Ok(before.unwrap_or(OwnedValue::Null));
+    }
+    let end = match old {
+        Some(old) if options.lifetime == Lifetime::Keep => old.end,
+        Some(_) | None => end,
+    };
+    let value = Value::Text(value.to_vec());
+    database.insert(key, Entry { value, end });
+    Ok(before.unwrap_or_else(ok))
+}
+
+#[derive(Clone, Copy, Default)]
+struct SetOptions<'a> {
+    condition: Option<Condition>,
+    get: bool,
+    lifetime: Lifetime<'a>,
+}
+
+/// `XX` wants that there is a key, `NX` that there is none.
+#[derive(Clone, Copy, Eq, PartialEq)]
+struct Condition {
+    key: bool,
+}
+
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+enum Lifetime<'a> {
+    #[default]
+    Endless,
+    Keep,
+    Millis(&'a [u8]),
+    Seconds(&'a [u8]),
+}
+
+impl<'a> SetOptions<'a> {
+    /// The same option twice is no mistake, the last counts; two that exclude each other are.
+    fn parse(mut words: &[&'a [u8]]) -> Result<Self, Refusal> {
+        let mut options = Self::default();
+        while let Some((option, mut rest)) = words.split_first() {
+            let option = option.to_ascii_lowercase();
+            match (option.as_slice(), options.lifetime) {
+                (b"nx", _) => options.condition(false)?,
+                (b"xx", _) => options.condition(true)?,
+                (b"get", _) => options.get = true,
+                (b"keepttl", Lifetime::Endless | Lifetime::Keep) => {
+                    options.lifetime = Lifetime::Keep;
+                }
+                (b"px", Lifetime::Endless | Lifetime::Millis(_)) => {
+                    options.lifetime = Lifetime::Millis(take(&mut rest)?);
+                }
+                (b"ex", Lifetime::Endless | Lifetime::Seconds(_)) => {
+                    options.lifetime = Lifetime::Seconds(take(&mut rest)?);
+                }
+                _ => return Err(Refusal::SYNTAX),
+            }
+            words = rest;
+        }
+        Ok(options)
+    }
+
+    fn condition(&mut self, key: bool) -> Result<(), Refusal> {
+        let condition = Condition { key };
+        if self.condition.is_some_and(|other| other != condition) {
+            return Err(Refusal::SYNTAX);
+        }
+        self.condition = Some(condition);
+        Ok(())
+    }
+
+    /// When a key that is set now ends.
+    fn end(&self, now: Millis) -> Result<Option<Millis>, Refusal> {
+        let (text, unit) = match self.lifetime {
+            Lifetime::Endless | Lifetime::Keep => return Ok(None),
+            Lifetime::Millis(text) => (text, 1),
+            Lifetime::Seconds(text) => (text, 1000),
+        };
+        let span = Some(integer(text)?).filter(|span| *span > 0);
+        let span = span.and_then(|span| span.checked_mul(unit));
+        let end = span.and_then(|span| now.checked_add(span));
+        end.map(Some).ok_or_else(|| Refusal::expire_time("set"))
+    }
+}
+
+fn take<'a>(words: &mut &[&'a [u8]]) -> Result<&'a [u8], Refusal> {
+    let (first, rest) = words.split_first().ok_or(Refusal::SYNTAX)?;
+    *words = rest;
+    Ok(first)
+}
+
+/// `PEXPIRE key ms [NX|XX|GT|LT]`. An end that is not in the future deletes the key.
+pub(super) fn pexpire(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    let condition = ExpireCondition::parse(call.words_from(3))?;
+    let end = expiry(call.words[2], call.now)?;
+    let (key, now) = (call.words[1], call.now);
+    let database = call.database(store);
+    let Some(entry) = database.entry(key, now) else {
+        return Ok(OwnedValue::Integer(0));
+    };
+    if !condition.allows(entry.end, end) {
+        return Ok(OwnedValue::Integer(0));
+    }
+    entry.end = Some(end);
+    if end <= now {
+        database.remove(key, Millis::MIN);
+    }
+    Ok(OwnedValue::Integer(1))
+}
+
+/// `text` milliseconds from now.
+pub(super) fn expiry(text: &[u8], now: Millis) -> Result<Millis, Refusal> {
+    let end = now.checked_add(integer(text)?);
+    end.ok_or_else(|| Refusal::expire_time("pexpire"))
+}
+
+/// When an expiry may be changed, by what it was.
+#[derive(Default)]
+struct ExpireCondition {
+    /// There is none yet.
+    nx: bool,
+    /// There is one already.
+    xx: bool,
+    /// The new one is later; none is the latest.
+    gt: bool,
+    /// The new one is earlier.
+    lt: bool,
+}
+
+impl ExpireCondition {
+    fn parse(words: &[&[u8]]) -> Result<Self, Refusal> {
+        const NX_EXCLUDES: Refusal =
+            Refusal::fixed("ERR NX and XX, GT or LT options at the same time are not compatible");
+        const GT_EXCLUDES: Refusal =
+            Refusal::fixed("ERR GT and LT options at the same time are not compatible");
+        let mut condition = Self::default();
+        for word in words {
+            match word.to_ascii_lowercase().as_slice() {
+                b"nx" => condition.nx = true,
+                b"xx" => condition.xx = true,
+                b"gt" => condition.gt = true,
+                b"lt" => condition.lt = true,
+                _ => return Err(Refusal::quoting("ERR Unsupported option ", word, "")),
+            }
+        }
+        match condition {
+            Self {
+                nx: true,
+                xx,
+                gt,
+                lt,
+            } if xx || gt || lt => Err(NX_EXCLUDES),
+            Self {
+                gt: true, lt: true, ..
+            } => Err(GT_EXCLUDES),
+            allowed => Ok(allowed),
+        }
+    }
+
+    fn allows(&self, old: Option<Millis>, new: Millis) -> bool {
+        !(self.nx && old.is_some()
+            || self.xx && old.is_none()
+            || self.gt && old.is_none_or(|old| new <= old)
+            || self.lt && old.is_some_and(|old| old <= new))
+    }
+}
+
+/// The reply to a look at `key`.
+fn read(database: &mut Database, key: &[u8], now: Millis) -> Answer {
+    let text = database.text(key, now)?;
+    Ok(text.map_or(OwnedValue::Null, OwnedValue::bulk))
+}

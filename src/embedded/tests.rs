@@ -1,0 +1,308 @@
+//! The store by tables, the node by stories. The replies were read from a redis-server 7.0.15 and
+//! a valkey-server 9.1.2.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::string::{String, ToString};
+use std::vec::Vec;
+
+use super::{EmbeddedNode, Flavour, Memory, Options, Session, Store};
+use crate::node::command::{EXTEND, RELEASE};
+use crate::resp;
+use crate::time::Instant;
+
+/// A store with one client.
+struct World {
+    store: Store,
+    session: Session,
+    now: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut store = Store::new(1, Instant::ZERO);
+        let session = store.session();
+        Self {
+            store,
+            session,
+            now: 0,
+        }
+    }
+
+    /// The reply to a line of words. `R` and `E` stand for the scripts, `r` and `e` for their
+    /// digests, CR LF is shown as `|`.
+    fn reply(&mut self, line: &str) -> String {
+        let words: Vec<&[u8]> = line
+            .split(' ')
+            .map(|word| match word {
+                "R" => RELEASE.text.as_bytes(),
+                "E" => EXTEND.text.as_bytes(),
+                "r" => RELEASE.sha1.as_bytes(),
+                "e" => EXTEND.sha1.as_bytes(),
+                word => word.as_bytes(),
+            })
+            .collect();
+        let mut out = Vec::new();
+        let now = Instant::from_millis(self.now);
+        self.store.execute(&mut self.session, now, &words, &mut out);
+        String::from_utf8(out).unwrap().replace("\r\n", "|")
+    }
+
+    /// Each line is `command => reply`, or `+n` to let n milliseconds pass.
+    #[track_caller]
+    fn story(&mut self, lines: &str) {
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            match line.split_once(" => ") {
+                Some((command, reply)) => assert_eq!(self.reply(command), reply, "{command}"),
+                None => self.now += line.strip_prefix('+').unwrap().parse::<u64>().unwrap(),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_lives_until_its_last_millisecond_has_passed() {
+    World::new().story(
+        "
+        set k a nx px 100 => +OK|
+        pttl k => :100|
+        +100
+        pttl k => :0|
+        set k b nx px 100 => $-1|
+        get k => $1|a|
+        +1
+        pttl k => :-2|
+        exists k => :0|
+        dbsize => :0|
+        set k b nx px 100 => +OK|
+        set k c px 50 xx get => $1|b|
+        set k d keepttl => +OK|
+        pttl k => :50|
+        set k e => +OK|
+        pttl k => :-1|
+        pexpire k 10 => :1|
+        pexpire k 0 => :1|
+        get k => $-1|
+        ",
+    );
+}
+
+#[test]
+fn the_scripts_compare_the_token() {
+    World::new().story(
+        "
+        evalsha r 1 k t => -NOSCRIPT No matching script. Please use EVAL.|
+        script load R => $40|4453c08d4b7260dfec522c1d9be6140ee00157cb|
+        script exists r e x => *3|:1|:0|:0|
+        evalsha r 1 k t => :0|
+        set k t px 1000 => +OK|
+        evalsha r 1 k u => :-1|
+        eval E 1 k u 5000 => :-1|
+        evalsha e 1 k t 5000 => :1|
+        pttl k => :5000|
+        evalsha e 1 k t 1000 => :1|
+        pttl k => :5000|
+        evalsha r 1 k t => :1|
+        evalsha e 1 k t 1000 => :0|
+        set k t => +OK|
+        evalsha e 1 k t 1000 => :1|
+        pttl k => :-1|
+        script flush => +OK|
+        evalsha r 1 k t => -NOSCRIPT No matching script. Please use EVAL.|
+        eval R 1 k t => :1|
+        lpush k x => :1|
+        evalsha r 1 k t => -WRONGTYPE Operation against a key holding the wrong kind of value \
+            script: 4453c08d4b7260dfec522c1d9be6140ee00157cb, on @user_script:1.|
+        eval return 0 => -ERR this embedded node runs only the scripts of shearline; use a \
+            redis-server for others|
+        ",
+    );
+}
+
+#[test]
+fn a_password_is_wanted_before_anything_else() {
+    let mut world = World::new();
+    world.store.set_password(Some(b"sesame"));
+    world.story(
+        "
+        foo => -ERR unknown command 'foo', with args beginning with: |
+        get => -ERR wrong number of arguments for 'get' command|
+        get k => -NOAUTH Authentication required.|
+        hello 3 => -NOAUTH HELLO must be called with the client already authenticated, otherwise \
+            the HELLO AUTH <user> <pass> option can be used to authenticate the client and select \
+            the RESP protocol version at the same time|
+        hello 3 auth default no => -WRONGPASS invalid username-password pair or user is disabled.|
+        auth no => -WRONGPASS invalid username-password pair or user is disabled.|
+        auth nobody sesame => -WRONGPASS invalid username-password pair or user is disabled.|
+        get k => -NOAUTH Authentication required.|
+        hello 3 auth default sesame setname me => %7|$6|server|$5|redis|$7|version|$6|7.0.15|\
+            $5|proto|:3|$2|id|:1|$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0||
+        client getname => $2|me|
+        get k => _|
+        ",
+    );
+}
+
+#[test]
+fn only_a_valkey_has_delifeq() {
+    let mut world = World::new();
+    world.story(
+        "delifeq k t => -ERR unknown command 'delifeq', with args beginning with: 'k' 't' |",
+    );
+    world.store.set_flavour(Flavour::Valkey);
+    world.story(
+        "
+        delifeq k t => :0|
+        set k t => +OK|
+        delifeq k u => :0|
+        delifeq k t => :1|
+        get k => $-1|
+        lpush k x => :1|
+        delifeq k x => -WRONGTYPE Operation against a key holding the wrong kind of value|
+        ",
+    );
+}
+
+#[test]
+fn a_restart_changes_the_identity_and_forgets_the_scripts() {
+    let mut world = World::new();
+    world.story("set k t => +OK|\nscript load R => $40|4453c08d4b7260dfec522c1d9be6140ee00157cb|");
+    let before = (world.reply("info server"), world.reply("info replication"));
+    for (seed, memory, keys) in [(2, Memory::Kept, 1), (3, Memory::Lost, 0)] {
+        world.store.restart(seed, Instant::ZERO, memory);
+        assert_ne!(world.reply("info server"), before.0);
+        assert_ne!(world.reply("info replication"), before.1);
+        assert_eq!(world.store.len(Instant::ZERO), keys);
+        world.story("script exists r => *1|:0|");
+    }
+}
+
+/// A blocking client.
+fn client(node: &EmbeddedNode) -> TcpStream {
+    let stream = TcpStream::connect(node.address()).unwrap();
+    let patience = Some(core::time::Duration::from_secs(20));
+    stream.set_read_timeout(patience).unwrap();
+    stream
+}
+
+fn send(stream: &mut TcpStream, line: &str) {
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    let mut bytes = Vec::new();
+    resp::command(&mut bytes, &words);
+    stream.write_all(&bytes).unwrap();
+}
+
+#[track_caller]
+fn receive(stream: &mut TcpStream, expected: &str) {
+    let mut bytes = std::vec![0; expected.len()];
+    stream.read_exact(&mut bytes).unwrap();
+    assert_eq!(
+        bytes.escape_ascii().to_string(),
+        expected.as_bytes().escape_ascii().to_string()
+    );
+}
+
+/// Whether the other side has closed, by an end or by a reset.
+fn is_over(stream: &mut TcpStream) -> bool {
+    matches!(stream.read(&mut [0]), Ok(0) | Err(_))
+}
+
+#[test]
+fn a_stopped_node_refuses_and_comes_back_on_its_port() {
+    let node = EmbeddedNode::spawn().unwrap();
+    let address = node.address();
+    for (memory, value) in [(Memory::Kept, Some(b"t".to_vec())), (Memory::Lost, None)] {
+        let mut stream = client(&node);
+        send(&mut stream, "set k t");
+        receive(&mut stream, "+OK\r\n");
+        node.stop().unwrap();
+        node.stop().unwrap();
+        assert!(is_over(&mut stream));
+        assert!(TcpStream::connect(address).is_err());
+        assert_eq!(node.get("k"), Some(b"t".to_vec()));
+        node.restart(memory).unwrap();
+        assert_eq!((node.address(), node.get("k")), (address, value));
+        send(&mut client(&node), "ping");
+    }
+    drop(node);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_paused_node_executes_later_what_came_meanwhile() {
+    let node = EmbeddedNode::spawn().unwrap();
+    let mut open = client(&node);
+    send(&mut open, "ping");
+    receive(&mut open, "+PONG\r\n");
+    node.pause().unwrap();
+    send(&mut open, "set a 1");
+    let mut closed = client(&node);
+    send(&mut closed, "set b 2");
+    drop(closed);
+    assert!(node.is_empty());
+    node.resume().unwrap();
+    receive(&mut open, "+OK\r\n");
+    while node.len() < 2 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn commands_come_in_any_pieces_and_many_at_once() {
+    let node = EmbeddedNode::spawn().unwrap();
+    let mut stream = client(&node);
+    let mut bytes = Vec::new();
+    resp::command(&mut bytes, &[b"SET", b"k\r\n", b"v\0"]);
+    resp::command(&mut bytes, &[b"GET", b"k\r\n"]);
+    for byte in &bytes {
+        stream.write_all(&[*byte]).unwrap();
+    }
+    receive(&mut stream, "+OK\r\n$2\r\nv\0\r\n");
+
+    // More replies than all buffers on the way hold, read only after the last command was sent.
+    let value = "x".repeat(100_000);
+    send(&mut stream, &std::format!("set k {value}"));
+    receive(&mut stream, "+OK\r\n");
+    let reply = std::format!("$100000\r\n{value}\r\n");
+    for _ in 0..300 {
+        send(&mut stream, "get k");
+    }
+    for _ in 0..300 {
+        receive(&mut stream, &reply);
+    }
+}
+
+#[test]
+fn what_is_no_command_ends_the_connection() {
+    let node = EmbeddedNode::spawn().unwrap();
+    let error = "-ERR Protocol error: no array of bulk strings\r\n";
+    for bytes in [
+        "GET / HTTP/1.1\r\n\r\n",
+        "*1\r\n:1\r\n",
+        "*-2\r\n",
+        "*1\r\n$2000000\r\n",
+    ] {
+        let mut stream = client(&node);
+        stream.write_all(b"*0\r\n*1\r\n$4\r\nping\r\n").unwrap();
+        stream.write_all(bytes.as_bytes()).unwrap();
+        receive(&mut stream, "+PONG\r\n");
+        receive(&mut stream, error);
+        assert!(is_over(&mut stream), "{bytes}");
+    }
+}
+
+#[test]
+fn the_url_holds_the_password() {
+    let options = Options::new().password("p@ss/ä");
+    let node = EmbeddedNode::spawn_with(&options).unwrap();
+    let url = std::format!("redis://:p%40ss%2F%C3%A4@{}", node.address());
+    assert_eq!(node.url(), url);
+    for shown in [std::format!("{options:?}"), std::format!("{node:?}")] {
+        assert!(!shown.contains("p@ss"), "{shown}");
+    }
+    let mut stream = client(&node);
+    send(&mut stream, "get k");
+    receive(&mut stream, "-NOAUTH Authentication required.\r\n");
+    send(&mut stream, "auth p@ss/ä");
+    receive(&mut stream, "+OK\r\n");
+}
