@@ -4,8 +4,12 @@
 //! is `None`. The sequence of inputs is the bug report: the same seed and inputs give the same
 //! outputs, byte for byte.
 
+use alloc::sync::Arc;
+use core::time::Duration;
+
 use crate::config::LockOptions;
 use crate::error::{ExtendError, LinkError, LockError, Released, UnlockError};
+use crate::node::NodeState;
 use crate::quorum::{Lock, LockId, Majority};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -207,6 +211,25 @@ pub enum Wake {
     Expiry,
     /// A release that is owed is tried again, or its key is gone by now.
     Debt,
+}
+
+/// How one node stands, for an operator's eyes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NodeStatus {
+    /// The address as it was configured, without credentials.
+    pub address: Arc<str>,
+    /// Whether it votes, and if not, why.
+    pub state: NodeState,
+    /// Its smoothed round trip, from the writing of a command to the reading of its answer;
+    /// `None` if it has never answered.
+    pub round_trip: Option<Duration>,
+    /// Commands that it has not answered.
+    pub in_flight: usize,
+    /// Releases that wait for a connection, for room, or for another try.
+    pub owed: usize,
+    /// Its policy may evict locks: `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
+    pub evicts_locks: bool,
 }
 
 /// What an engine has open, for a driver that wonders whether it may sleep or end.

@@ -77,7 +77,9 @@ use round::{Ballot, Round};
 use timers::Alarm;
 
 pub use crate::node::NodeState;
-pub use contract::{Event, Extension, Input, Load, NodeId, Output, Request, RoundId, Wake};
+pub use contract::{
+    Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
+};
 #[doc(hidden)]
 pub use fuzz::fuzz_engine;
 
@@ -218,6 +220,21 @@ impl Engine {
             return NodeState::Down(crate::error::LinkError::NotYet);
         };
         node.state()
+    }
+
+    /// How every node stands, in the order of the configuration.
+    pub fn node_statuses(&self) -> impl Iterator<Item = NodeStatus> {
+        let nodes = self.settings.labels.iter().zip(&self.nodes);
+        nodes.map(|(label, node)| NodeStatus {
+            address: Arc::clone(label),
+            state: node.state(),
+            round_trip: node.round_trip(),
+            in_flight: node.in_flight(),
+            owed: node.debts.len(),
+            evicts_locks: node
+                .identity()
+                .is_some_and(|identity| identity.evicts_locks),
+        })
     }
 
     /// What is open.

@@ -23,7 +23,9 @@ impl Which {
     pub(crate) fn build(self, builder: Builder) -> Face {
         match self {
             Self::Shared => Face::Shared(builder.build().expect("a good configuration")),
-            Self::Local => Face::Local(builder.build_local().expect("a good configuration")),
+            Self::Local => Face::Local(Box::new(
+                builder.build_local().expect("a good configuration"),
+            )),
         }
     }
 
@@ -50,7 +52,7 @@ pub(crate) fn shared(cluster: &Cluster) -> Redlock {
 #[derive(Debug)]
 pub(crate) enum Face {
     Shared(Redlock),
-    Local(LocalRedlock),
+    Local(Box<LocalRedlock>),
 }
 
 /// What a face hands out.
