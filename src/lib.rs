@@ -26,6 +26,8 @@ pub mod timer;
 
 #[cfg(feature = "std")]
 mod driver;
+#[cfg(feature = "std")]
+mod local;
 
 #[cfg(feature = "embedded")]
 pub mod embedded;
@@ -37,6 +39,8 @@ pub use error::{
     ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, NodeReport,
     Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
 };
+#[cfg(feature = "std")]
+pub use local::LocalRedlock;
 pub use quorum::{Lock, LockId};
 pub use resource::Token;
 pub use time::Instant;

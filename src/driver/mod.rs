@@ -26,6 +26,7 @@ compile_error!("the feature `std` of shearline needs a unix; without it the core
 
 pub(crate) mod clock;
 mod error;
+pub(crate) mod face;
 mod handover;
 mod link;
 mod ready;

@@ -253,6 +253,12 @@ impl Engine {
         load
     }
 
+    /// The nodes that have said that they hold the token of `lock`, while it is held here.
+    pub(crate) fn granted(&self, lock: &Lock) -> NodeSet {
+        let claim = self.claim_of(lock).and_then(|key| self.claims.get(key));
+        claim.map_or(NodeSet::EMPTY, |claim| claim.granted)
+    }
+
     // ----- shared by the operations ---------------------------------------------------------
 
     /// Why `ttl` cannot be asked for, or what the servers make of it: whole milliseconds.

@@ -1,0 +1,334 @@
+//! The lock on the caller's own thread: blocking calls over a [`Driver`], and nothing between.
+//!
+//! # Guarantees
+//!
+//! * **No other thread**, but a short-lived one to look up a host name. No hand-over, no lock, no
+//!   allocation in steady use.
+//! * **What it costs**: for each operation one write and one read per node and the waiting for
+//!   them.
+//! * **No dead lock is returned.** The last act of a call is to compare the end of the validity
+//!   with a clock that is read for it.
+//!
+//! # Not here
+//!
+//! Guards: a lock that is dropped is not released, because a value cannot reach its handle. The
+//! algorithm is `engine`, the sockets are `driver`.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use crate::config::{Builder, LockOptions};
+use crate::driver::face::Reporter;
+use crate::driver::{BuildError, Driver, clock};
+use crate::engine::Event;
+use crate::error::{ExtendError, LockError, Released, UnlockError};
+use crate::quorum::{Lock, LockId};
+use crate::time::Instant;
+
+/// After a pause of this length the sockets are read before anything else is done. Unread answers
+/// make a node suspect after 100 ms at the earliest, so more often would be in vain.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Most losses that are kept for [`LocalRedlock::poll`]. Who never polls does not want them.
+const LOSSES_MAX: usize = 1024;
+
+/// A lock handle for one thread: the least that a lock can cost.
+///
+/// Every call is made with `&mut self`, on the caller's thread, and returns when its outcome is
+/// certain. Locks are plain [`Lock`] values: dropping one releases nothing, so
+/// [`unlock`](Self::unlock) it, or let its keys end with their ttl.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use shearline::{Lock, Redlock};
+///
+/// let ttl = Duration::from_secs(10);
+/// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+/// let mut local = Redlock::builder().nodes(urls).build_local()?;
+/// let mut lock: Lock = local.lock("invoice:42", ttl)?;
+/// // The work that nobody else may do at the same time.
+/// local.extend(&mut lock, ttl)?;
+/// local.unlock(lock)?;
+/// local.poll(Some(Duration::ZERO))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Between two calls nothing happens: late answers, reconnections and owed releases wait for the
+/// next call, or for [`poll`](Self::poll). Taking a lock that this handle already holds waits for
+/// itself.
+///
+/// Dropping it writes what is owed to the nodes, waits at most [`Builder::farewell`] for the
+/// answers, and closes the connections. In a forked child it closes descriptors and nothing else.
+#[derive(Debug)]
+pub struct LocalRedlock {
+    driver: Driver,
+    reporter: Reporter,
+    /// Locks whose loss was told during a call about something else.
+    losses: VecDeque<LockId>,
+    /// When the sockets were last read.
+    read_at: Instant,
+}
+
+impl LocalRedlock {
+    /// Takes the lock on `resource` for `ttl`, and tries again as the handle's
+    /// [`Retry`](crate::Retry) says.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with).
+    pub fn lock(&mut self, resource: impl AsRef<[u8]>, ttl: Duration) -> Result<Lock, LockError> {
+        self.lock_with(resource, &LockOptions::new(ttl))
+    }
+
+    /// Takes the lock on `resource` for `ttl` if it is free now: one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with).
+    pub fn try_lock(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.lock_with(resource, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// Takes the lock on `resource`, a name of 1 to 1024 bytes of any value, as `options` say.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and
+    /// [`LockError::TooSlow`] with what each node said in the last attempt, of which everything
+    /// was given back. [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
+    pub fn lock_with(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Result<Lock, LockError> {
+        self.driver.check()?;
+        let since = self.catch_up();
+        let round = self.driver.begin_acquire(resource.as_ref(), options)?;
+        let lock = match self.outcome() {
+            Ok(Event::Acquired { result, .. }) => result?,
+            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
+            Err(error) => {
+                self.driver.call_off(round);
+                return Err(LockError::NoQuorum(self.reporter.deaf(&error, since)));
+            }
+        };
+        if lock.is_valid() {
+            return Ok(lock);
+        }
+        let granted = self.driver.engine().granted(&lock);
+        self.driver.let_go(lock);
+        self.driver.write();
+        Err(self.reporter.too_slow(granted, since))
+    }
+
+    /// Lets `lock` last `ttl` from now, if that is later than it would end.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: it is over, and is not valid any more.
+    /// All others leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`],
+    /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
+    /// [`ExtendError::Closed`].
+    pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) -> Result<(), ExtendError> {
+        self.driver.check()?;
+        let since = self.catch_up();
+        let round = self.driver.begin_extend(lock, ttl)?;
+        let extension = match self.outcome() {
+            Ok(Event::Extended { result, .. }) => result,
+            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
+            Err(error) => {
+                self.driver.call_off(round);
+                return Err(ExtendError::Unconfirmed(self.reporter.deaf(&error, since)));
+            }
+        };
+        match extension {
+            Ok(extension) => extension.apply(lock),
+            Err(error) => {
+                if matches!(error, ExtendError::Lost(_)) {
+                    lock.lost(clock::now());
+                }
+                return Err(error);
+            }
+        };
+        match lock.is_valid() {
+            true => Ok(()),
+            false => Err(ExtendError::Expired),
+        }
+    }
+
+    /// Releases `lock` on every node that may hold it, and waits until a majority has answered.
+    ///
+    /// The releases are sent in any case. Those that nodes have not answered stay owed, and are
+    /// paid in later calls.
+    ///
+    /// # Errors
+    ///
+    /// [`UnlockError::NotHeld`]: what the lock protected may have overlapped with another holder.
+    /// [`UnlockError::Unconfirmed`]: too few nodes answered. [`UnlockError::Forked`] and
+    /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
+    pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
+        self.driver.check()?;
+        let since = self.catch_up();
+        self.driver.begin_release(lock);
+        match self.outcome() {
+            Ok(Event::Released { result, .. }) => result,
+            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
+            Err(error) => Err(UnlockError::Unconfirmed(self.reporter.deaf(&error, since))),
+        }
+    }
+
+    /// Takes `lock` out of the care of this handle, for another one or another process
+    /// ([`Lock::to_bytes`]). Its loss is not told any more.
+    ///
+    /// It stands on the nodes that have answered. Behind each of its `SET`s that is still
+    /// unanswered a release is sent at once, because a release on another connection would have no
+    /// order against it.
+    pub fn detach(&mut self, lock: Lock) -> Lock {
+        if self.driver.check().is_err() {
+            return lock;
+        }
+        self.catch_up();
+        let lock = self.driver.hand_over(lock);
+        self.driver.write();
+        lock
+    }
+
+    /// Takes a lock of another handle or process into the care of this one, which tells of its
+    /// loss from now on. Its validity stays what it was; nothing is sent.
+    pub fn adopt(&mut self, lock: Lock) -> Lock {
+        match self.driver.check() {
+            Ok(()) => self.driver.take_in(lock),
+            Err(_) => lock,
+        }
+    }
+
+    /// Lets late answers, reconnections and owed releases make progress, and tells of a lock that
+    /// was lost ([`Event::Expired`]).
+    ///
+    /// Returns with the first loss, or without one when `limit` has passed: at once for
+    /// [`Duration::ZERO`], never for `None`. Losses that became known during other calls come
+    /// first; of those that nobody asks for, the last 1024 are kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`Driver::turn`].
+    pub fn poll(&mut self, limit: Option<Duration>) -> io::Result<Option<Event>> {
+        self.driver.check()?;
+        let end = limit.map(|limit| clock::now().saturating_add(limit));
+        let mut left = match self.losses.is_empty() {
+            true => limit,
+            false => Some(Duration::ZERO),
+        };
+        loop {
+            self.turn(left)?;
+            while let Some(event) = self.driver.poll_event() {
+                self.keep(event);
+            }
+            if let Some(lock) = self.losses.pop_front() {
+                return Ok(Some(Event::Expired { lock }));
+            }
+            left = end.map(|end| end.saturating_since(clock::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// For how long a host may wait on the descriptor ([`AsFd`]) before it calls
+    /// [`poll`](Self::poll); `None` if only a node can make progress. See
+    /// [`Driver::until_deadline`].
+    #[must_use]
+    pub fn until_deadline(&self) -> Option<Duration> {
+        match self.losses.is_empty() {
+            true => self.driver.until_deadline(),
+            false => Some(Duration::ZERO),
+        }
+    }
+
+    /// Reads the sockets if nobody has for a while, and tells the time.
+    fn catch_up(&mut self) -> Instant {
+        let now = clock::now();
+        if PAUSE <= now.saturating_since(self.read_at) {
+            // That waiting failed shows again in the turns that follow, where there is somebody
+            // to be told.
+            let _ = self.driver.read();
+            self.read_at = now;
+        }
+        now
+    }
+
+    /// Takes turns until the one operation that is open has its outcome.
+    fn outcome(&mut self) -> io::Result<Event> {
+        self.driver.write();
+        loop {
+            while let Some(event) = self.driver.poll_event() {
+                match event {
+                    Event::Expired { .. } => self.keep(event),
+                    Event::Acquired { .. } | Event::Extended { .. } | Event::Released { .. } => {
+                        return Ok(event);
+                    }
+                }
+            }
+            self.turn(None)?;
+        }
+    }
+
+    fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        self.driver.step(limit)?;
+        self.read_at = clock::now();
+        Ok(())
+    }
+
+    /// Keeps a loss for [`Self::poll`]. An outcome that nobody waits for any more has nothing in
+    /// it: the engine tells none of a round that was called off.
+    fn keep(&mut self, event: Event) {
+        if let Event::Expired { lock } = event {
+            if self.losses.len() == LOSSES_MAX {
+                self.losses.pop_front();
+            }
+            self.losses.push_back(lock);
+        }
+    }
+}
+
+/// Readable when [`LocalRedlock::poll`] would find something to do, deadlines aside.
+impl AsFd for LocalRedlock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.driver.as_fd()
+    }
+}
+
+/// The same descriptor as [`AsFd`] gives.
+impl AsRawFd for LocalRedlock {
+    fn as_raw_fd(&self) -> RawFd {
+        self.driver.as_raw_fd()
+    }
+}
+
+impl Builder {
+    /// A [`LocalRedlock`]. Returns when a majority of the nodes is ready and the others have
+    /// answered or 50 ms more have passed, after the connect timeout at the latest, also with
+    /// nodes down.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
+    /// [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
+    pub fn build_local(&self) -> Result<LocalRedlock, BuildError> {
+        let config = self.config()?;
+        let mut driver = Driver::new(&config)?;
+        driver.wait_until_ready()?;
+        Ok(LocalRedlock {
+            driver,
+            reporter: Reporter::new(&config),
+            losses: VecDeque::new(),
+            read_at: clock::now(),
+        })
+    }
+}
