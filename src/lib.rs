@@ -28,6 +28,8 @@ pub mod timer;
 mod driver;
 #[cfg(feature = "std")]
 mod local;
+#[cfg(feature = "std")]
+mod shared;
 
 #[cfg(feature = "embedded")]
 pub mod embedded;
@@ -43,4 +45,6 @@ pub use error::{
 pub use local::LocalRedlock;
 pub use quorum::{Lock, LockId};
 pub use resource::Token;
+#[cfg(feature = "std")]
+pub use shared::{Acquiring, Building, LockGuard, Lost, Redlock};
 pub use time::Instant;

@@ -17,25 +17,25 @@
     reason = "what a test does not expect, it fails on, whatever it is"
 )]
 
-// faces: mod executor;
-// faces: mod face;
+mod executor;
+mod face;
 mod harness;
 mod servers;
 
-// faces: mod addresses;
-// faces: mod auth;
-// faces: mod deadlines;
-// faces: mod drops;
-// faces: mod extend;
-// faces: mod frozen;
-// faces: mod invalid;
-// faces: mod names;
-// faces: mod processes;
-// faces: mod refusal;
-// faces: mod restart;
-// faces: mod scripts;
-// faces: mod slow;
-// faces: mod threads;
-// faces: mod truth_table;
-// faces: mod unlock;
-// faces: mod valkey;
+mod addresses;
+mod auth;
+mod deadlines;
+mod drops;
+mod extend;
+mod frozen;
+mod invalid;
+mod names;
+mod processes;
+mod refusal;
+mod restart;
+mod scripts;
+mod slow;
+mod threads;
+mod truth_table;
+mod unlock;
+mod valkey;

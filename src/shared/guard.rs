@@ -1,0 +1,298 @@
+//! A lock that is released when it goes out of scope.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use super::Redlock;
+use super::future::Reply;
+use super::hub::Reach;
+use super::lost::Lost;
+use super::mailbox::Letter;
+use super::reactor::identified;
+use super::slot::{Outcome, Slot};
+use crate::driver::clock;
+use crate::error::{ExtendError, Released, UnlockError};
+use crate::quorum::{Lock, LockId};
+use crate::resource::Token;
+use crate::time::Instant;
+
+/// How much longer than its deadline a call waits for the driving thread to tell its outcome.
+pub(super) const GRACE: Duration = Duration::from_millis(20);
+
+/// A lock that is held, and released when it is dropped.
+///
+/// Dropping it writes the release to the nodes and waits for nothing; on any thread, in a panic
+/// too. [`unlock`](Self::unlock) waits, and tells whether the lock was still held. In a forked
+/// child dropping it does nothing: the lock is the parent's.
+///
+/// A guard is a handle as well: the connections live as long as it does.
+#[must_use = "a guard that is dropped at once releases its lock at once"]
+pub struct LockGuard {
+    redlock: Redlock,
+    slot: Arc<Slot>,
+    /// `None` only while the guard goes.
+    lock: Option<Lock>,
+}
+
+impl LockGuard {
+    pub(super) fn new(redlock: Redlock, slot: Arc<Slot>, lock: Lock) -> Self {
+        Self {
+            redlock,
+            slot,
+            lock: Some(lock),
+        }
+    }
+
+    /// Its resource, the Redis key: 1 to 1024 bytes of any value.
+    #[must_use]
+    pub fn resource(&self) -> &[u8] {
+        self.lock().resource()
+    }
+
+    /// Its token, what the key holds on the nodes.
+    #[must_use]
+    pub fn token(&self) -> Token<'_> {
+        self.lock().token()
+    }
+
+    /// From this instant on it must not be trusted, by the clock of this machine that also runs
+    /// while it is suspended.
+    #[must_use]
+    pub fn valid_until(&self) -> Instant {
+        self.lock().valid_until()
+    }
+
+    /// How long it may still be trusted; zero if no longer.
+    #[must_use]
+    pub fn validity(&self) -> Duration {
+        match self.slot.watch.is_told() {
+            true => Duration::ZERO,
+            false => self.lock().validity(),
+        }
+    }
+
+    /// Whether it may be trusted now.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        !self.validity().is_zero()
+    }
+
+    /// The signal that it is lost: a future, and [`Lost::wait`] for threads.
+    pub fn lost(&self) -> Lost {
+        Lost::new(Arc::clone(&self.slot), self.redlock.hub().process())
+    }
+
+    /// Lets it last `ttl` from now, if that is later than it would end.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: it is over, and is not valid any more.
+    /// All others leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`],
+    /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
+    /// [`ExtendError::Closed`].
+    pub fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
+        let slot = Arc::new(Slot::new());
+        self.begin_extend(&slot, ttl, true)?;
+        let until = self.valid_until().saturating_add(GRACE);
+        let outcome = slot.wait(Some(until));
+        if outcome.is_none() {
+            self.redlock.hub().cancel(&slot);
+        }
+        self.finish_extend(outcome)
+    }
+
+    /// The same for any executor. Dropped before it is done, it leaves open whether the lock lasts
+    /// longer on the nodes; [`valid_until`](Self::valid_until) stays what it was.
+    ///
+    /// # Errors
+    ///
+    /// As [`extend`](Self::extend).
+    pub async fn extend_async(&mut self, ttl: Duration) -> Result<(), ExtendError> {
+        let slot = Arc::new(Slot::new());
+        self.begin_extend(&slot, ttl, false)?;
+        let outcome = Reply::new(self.redlock.clone(), slot).await;
+        self.finish_extend(Some(outcome))
+    }
+
+    /// Releases it on every node that may hold it, and waits until a majority has answered.
+    ///
+    /// The releases are sent in any case. Those that nodes have not answered stay owed, and are
+    /// paid for as long as the handle lives.
+    ///
+    /// # Errors
+    ///
+    /// [`UnlockError::NotHeld`]: what the lock protected may have overlapped with another holder.
+    /// [`UnlockError::Unconfirmed`]: too few nodes answered. [`UnlockError::Forked`] and
+    /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
+    pub fn unlock(mut self) -> Result<Released, UnlockError> {
+        self.begin_unlock(true)?;
+        finish_unlock(self.slot.wait(None))
+    }
+
+    /// The same for any executor. Dropped before it is done, it has released the lock all the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`unlock`](Self::unlock).
+    pub async fn unlock_async(mut self) -> Result<Released, UnlockError> {
+        self.begin_unlock(false)?;
+        let reply = Reply::new(self.redlock.clone(), Arc::clone(&self.slot));
+        finish_unlock(Some(reply.await))
+    }
+
+    /// Takes the lock out of the guard, and out of the care of its handle: it is not released when
+    /// it is dropped, and its loss is not told. For another handle
+    /// ([`Redlock::adopt`]), or another process ([`Lock::to_bytes`]).
+    ///
+    /// It stands on the nodes that have answered. Behind each of its `SET`s that is still
+    /// unanswered a release is sent at once, because a release on another connection would have no
+    /// order against it.
+    #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
+    pub fn into_lock(mut self) -> Lock {
+        let mut lock = self.lock.take().expect("it is taken once");
+        let hub = self.redlock.hub();
+        if hub.is_foreign() {
+            return lock;
+        }
+        self.slot.watch.release();
+        match hub.engage() {
+            Reach::Free(mut engaged) => {
+                lock = engaged.detach(&self.slot, lock);
+                engaged.leave();
+            }
+            Reach::Taken => hub.send_surely(Letter::Detach {
+                slot: Arc::clone(&self.slot),
+                lock: copy_of(&lock),
+            }),
+            Reach::Broken => {}
+        }
+        lock.set_id(LockId::NONE);
+        lock
+    }
+
+    fn begin_extend(
+        &mut self,
+        slot: &Arc<Slot>,
+        ttl: Duration,
+        drive: bool,
+    ) -> Result<(), ExtendError> {
+        let hub = self.redlock.hub();
+        if hub.is_foreign() {
+            return Err(ExtendError::Forked);
+        }
+        match hub.engage() {
+            Reach::Free(mut engaged) => {
+                let lock = identified(self.lock.take().expect("it is held"), &self.slot);
+                let lock = self.lock.insert(lock);
+                engaged.extend(slot, &self.slot, lock, ttl);
+                match drive {
+                    true => engaged.attend(slot),
+                    false => engaged.leave(),
+                }
+                Ok(())
+            }
+            Reach::Taken => self.send_extend(slot, ttl),
+            Reach::Broken => Err(ExtendError::Closed),
+        }
+    }
+
+    fn send_extend(&self, slot: &Arc<Slot>, ttl: Duration) -> Result<(), ExtendError> {
+        let lock = self.lock();
+        if lock.is_valid() && lock.extensions_left() == 0 {
+            return Err(ExtendError::Limit); // The copy does not know.
+        }
+        let letter = Letter::Extend {
+            slot: Arc::clone(slot),
+            of: Arc::clone(&self.slot),
+            lock: copy_of(lock),
+            ttl,
+        };
+        let sent = self.redlock.hub().send(letter);
+        sent.map_err(|_| ExtendError::Saturated)
+    }
+
+    fn finish_extend(&mut self, outcome: Option<Outcome>) -> Result<(), ExtendError> {
+        let lock = self.lock.as_mut().expect("it is held");
+        match outcome {
+            Some(Outcome::Extended(Ok(extension))) => extension.apply(lock),
+            Some(Outcome::Extended(Err(error))) => {
+                if matches!(error, ExtendError::Lost(_)) {
+                    lock.lost(clock::now());
+                }
+                return Err(error);
+            }
+            // Its validity has passed, by the clock of this thread.
+            None => return Err(ExtendError::Expired),
+            Some(Outcome::Closed) => return Err(ExtendError::Closed),
+            Some(Outcome::Forked) => return Err(ExtendError::Forked),
+            Some(other) => unreachable!("the outcome of an extension, not {other:?}"),
+        };
+        match self.is_valid() {
+            true => Ok(()),
+            false => Err(ExtendError::Expired),
+        }
+    }
+
+    fn begin_unlock(&mut self, drive: bool) -> Result<(), UnlockError> {
+        let lock = self.lock.take().expect("it is held");
+        let (hub, slot) = (self.redlock.hub(), &self.slot);
+        if hub.is_foreign() {
+            return Err(UnlockError::Forked);
+        }
+        slot.renew();
+        slot.watch.release();
+        match hub.engage() {
+            Reach::Free(mut engaged) => {
+                engaged.release(slot, lock);
+                match drive {
+                    true => engaged.attend(slot),
+                    false => engaged.leave(),
+                }
+            }
+            Reach::Taken => hub.send_surely(Letter::Release {
+                slot: Arc::clone(slot),
+                lock,
+            }),
+            Reach::Broken => return Err(UnlockError::Closed),
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> &Lock {
+        self.lock.as_ref().expect("it is held until the guard goes")
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if let Some(lock) = self.lock.take()
+            && !self.redlock.hub().is_foreign()
+        {
+            self.redlock.hub().give_back(Arc::clone(&self.slot), lock);
+        }
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LockGuard").field(&self.lock).finish()
+    }
+}
+
+fn finish_unlock(outcome: Option<Outcome>) -> Result<Released, UnlockError> {
+    match outcome {
+        Some(Outcome::Released(result)) => result,
+        Some(Outcome::Closed) | None => Err(UnlockError::Closed),
+        Some(Outcome::Forked) => Err(UnlockError::Forked),
+        Some(other) => unreachable!("the outcome of a release, not {other:?}"),
+    }
+}
+
+/// The same lock once more, for a letter. It does not know how often it may be extended.
+pub(super) fn copy_of(lock: &Lock) -> Lock {
+    let mut copy = Lock::transferred(lock.entry().copy_into(Vec::new()), lock.valid_until());
+    copy.set_id(lock.id());
+    copy
+}

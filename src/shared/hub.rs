@@ -1,0 +1,361 @@
+//! The hub: the engine behind a mutex, the mailbox, and the ways in.
+//!
+//! # Who drives
+//!
+//! Nobody ever *waits* for the mutex of the engine: it is taken if it is free
+//! ([`Hub::engage`]), and otherwise a letter is left. Two rules keep every call moving:
+//!
+//! 1. Who takes the engine reads the mail first.
+//! 2. Who lets go of it ([`Engaged::drop`]) comes to the mailbox afterwards, and calls the I/O
+//!    thread if a letter lies there or somebody waits for an outcome.
+//!
+//! `mailbox` has the argument that no letter and no call is forgotten between these.
+//!
+//! # Who may panic
+//!
+//! The engine, if it is broken. The thread that drives it then closes every call that is open and
+//! lets the mutex be poisoned, which every later call finds. Wakers are code of a user: they run
+//! with no mutex held, and their panics are caught.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+use core::task::Waker;
+use core::time::Duration;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::thread::{self, JoinHandle, Thread};
+
+use rustix::process::{Pid, getpid};
+
+use super::mailbox::{Letter, Mailbox, Wake};
+use super::reactor::Reactor;
+use super::slot::{Outcome, Settled, Slot};
+use crate::config::Config;
+use crate::driver::face::Reporter;
+use crate::driver::{Driver, DriverWaker};
+use crate::quorum::Lock;
+
+/// Pause after the system refused to wait, which it does only for want of memory.
+const RECOVERY: Duration = Duration::from_millis(1);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Hub {
+    process: Pid,
+    reactor: Mutex<Reactor>,
+    pub(super) mailbox: Mailbox,
+    /// Wakes a turn that sleeps, and an I/O thread that watches.
+    waker: DriverWaker,
+    /// The I/O thread. Before it has said who it is, it is awake.
+    pub(super) thread: OnceLock<Thread>,
+    pub(super) reporter: Reporter,
+    /// The driver's descriptor, to be waited on without having the engine.
+    pub(super) descriptor: OwnedFd,
+    pub(super) farewell: Duration,
+}
+
+/// What came of reaching for the engine.
+#[derive(Debug)]
+pub(super) enum Reach<'a> {
+    Free(Engaged<'a>),
+    /// Another has it.
+    Taken,
+    /// A driving thread has panicked.
+    Broken,
+}
+
+/// The engine, for as long as it is held. Dropping it lets go of it, and sees to it that others are
+/// served; [`Engaged::leave`] delivers and writes what is due before.
+#[derive(Debug)]
+pub(super) struct Engaged<'a> {
+    hub: &'a Hub,
+    /// `None` only while it is dropped.
+    reactor: Option<MutexGuard<'a, Reactor>>,
+    /// Whether this thread was panicking already, on account of something else.
+    panicking: bool,
+    /// The I/O thread comes back by itself.
+    is_keeper: bool,
+}
+
+impl Hub {
+    pub(super) fn new(driver: Driver, config: &Config) -> io::Result<Self> {
+        Ok(Self {
+            process: getpid(),
+            waker: driver.waker(),
+            descriptor: driver.as_fd().try_clone_to_owned()?,
+            reactor: Mutex::new(Reactor::new(driver)),
+            mailbox: Mailbox::new(),
+            thread: OnceLock::new(),
+            reporter: Reporter::new(config),
+            farewell: config.farewell(),
+        })
+    }
+
+    /// The process in which the handle was made.
+    pub(super) fn process(&self) -> Pid {
+        self.process
+    }
+
+    /// Whether this is a forked child. Everything here belongs to the parent then: its mutexes may
+    /// be held for ever by threads that the child does not have.
+    pub(super) fn is_foreign(&self) -> bool {
+        getpid() != self.process
+    }
+
+    /// Takes the engine if it is free, and reads the mail.
+    pub(super) fn engage(&self) -> Reach<'_> {
+        self.reach(false)
+    }
+
+    /// The same for the I/O thread.
+    pub(super) fn engage_as_keeper(&self) -> Reach<'_> {
+        self.reach(true)
+    }
+
+    fn reach(&self, is_keeper: bool) -> Reach<'_> {
+        match self.reactor.try_lock() {
+            Ok(reactor) => {
+                let mut engaged = Engaged {
+                    hub: self,
+                    reactor: Some(reactor),
+                    panicking: thread::panicking(),
+                    is_keeper,
+                };
+                engaged.take_mail();
+                Reach::Free(engaged)
+            }
+            Err(TryLockError::WouldBlock) => Reach::Taken,
+            Err(TryLockError::Poisoned(_)) => Reach::Broken,
+        }
+    }
+
+    /// Whether somebody has the engine right now. Whoever asks comes to the mailbox afterwards.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self.reactor.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    /// Leaves `letter` for whoever has the engine; gives it back if it is refused.
+    pub(super) fn send(&self, letter: Letter) -> Result<(), Letter> {
+        self.wake(self.mailbox.put(letter)?);
+        // Whoever had the engine may have gone before the letter was there. If it is free, the
+        // mail is read here; see the argument in `mailbox`.
+        match self.engage() {
+            Reach::Free(engaged) => engaged.leave(),
+            Reach::Taken => {}
+            Reach::Broken => self.close_mail(),
+        }
+        Ok(())
+    }
+
+    /// The same for letters that are never refused.
+    pub(super) fn send_surely(&self, letter: Letter) {
+        let refused = self.send(letter);
+        debug_assert!(refused.is_ok(), "its place is certain");
+    }
+
+    /// Releases `lock`, whose slot is `slot`, and waits for nothing.
+    pub(super) fn give_back(&self, slot: Arc<Slot>, lock: Lock) {
+        slot.watch.release();
+        match self.engage() {
+            Reach::Free(mut engaged) => {
+                engaged.give_back(&slot, lock);
+                engaged.leave();
+            }
+            Reach::Taken => self.send_surely(Letter::GiveBack { slot, lock }),
+            Reach::Broken => {}
+        }
+    }
+
+    /// Nobody waits for the call of `slot` any more: what it may have won is given back.
+    pub(super) fn abandon(&self, slot: &Arc<Slot>) {
+        match slot.abandon() {
+            Some(Outcome::Acquired(Ok(grant))) => self.give_back(Arc::clone(slot), grant.lock),
+            Some(_) => {}
+            None => self.cancel(slot),
+        }
+    }
+
+    /// Calls off the call of `slot`, which was abandoned.
+    pub(super) fn cancel(&self, slot: &Arc<Slot>) {
+        match self.engage() {
+            Reach::Free(mut engaged) => {
+                engaged.cancel(slot);
+                engaged.leave();
+            }
+            Reach::Taken => self.send_surely(Letter::Cancel {
+                slot: Arc::clone(slot),
+            }),
+            Reach::Broken => {}
+        }
+    }
+
+    fn wake(&self, whom: Wake) {
+        if matches!(whom, Wake::Driver | Wake::Both) {
+            self.waker.rouse();
+        }
+        if matches!(whom, Wake::Thread | Wake::Both)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// The engine is broken: whoever left a letter is told so.
+    fn close_mail(&self) {
+        let mut letters = alloc::collections::VecDeque::new();
+        self.mailbox.take(&mut letters);
+        let mut wakers = Vec::new();
+        for letter in letters {
+            if let Letter::Adopt { slot, .. } = &letter {
+                slot.watch.lose(&mut wakers);
+            }
+            if let Settled::Told(waker) = letter.slot().settle(Outcome::Closed) {
+                wakers.extend(waker);
+            }
+        }
+        wake_all(&mut wakers);
+    }
+
+    /// Ends the I/O thread and waits for its end: what is owed was written then, and answered for
+    /// as long as [`Builder::farewell`](crate::Builder::farewell) allows. The last handle is gone.
+    pub(super) fn close(&self, keeper: JoinHandle<()>) {
+        if self.is_foreign() {
+            // The thread is not in this process: neither joined nor detached.
+            core::mem::forget(keeper);
+            self.close_descriptors();
+            return;
+        }
+        self.dismiss();
+        // A waker or the drop of a task may be what drops the last handle, on the I/O thread.
+        if keeper.thread().id() != thread::current().id() {
+            // What it panicked with, if it did, was told to those who waited.
+            let _ = keeper.join();
+        }
+    }
+
+    /// Ends the I/O thread, and does not wait for its end. Nobody else has a handle.
+    pub(super) fn dismiss(&self) {
+        self.wake(self.mailbox.close());
+    }
+
+    /// In a forked child. If the engine was held when the child was made, it stays so, and its
+    /// descriptors stay open.
+    fn close_descriptors(&self) {
+        if let Ok(mut reactor) = self.reactor.try_lock() {
+            drop(reactor.take_driver());
+        }
+    }
+
+    /// The I/O thread takes leave of the nodes. No other thread can reach the engine any more.
+    pub(super) fn take_leave(&self) {
+        if let Reach::Free(mut engaged) = self.engage_as_keeper() {
+            engaged.settle_all();
+            let limit = self.farewell;
+            engaged.driver().farewell(limit);
+        }
+    }
+}
+
+impl<'a> Engaged<'a> {
+    pub(super) fn hub(&self) -> &'a Hub {
+        self.hub
+    }
+
+    /// One turn: sleeps for as long as the engine and `limit` allow, then delivers what came of it.
+    pub(super) fn turn(&mut self, limit: Option<Duration>) {
+        let may_sleep = limit != Some(Duration::ZERO) && self.hub.mailbox.doze();
+        let limit = if may_sleep {
+            limit
+        } else {
+            Some(Duration::ZERO)
+        };
+        let result = self.driver().step(limit);
+        self.take_mail();
+        self.settle_all();
+        if result.is_err() {
+            thread::sleep(RECOVERY);
+        }
+    }
+
+    /// Drives until the call of `slot` is decided, if nobody else waits; otherwise, and when a task
+    /// is to be woken, that is left to the I/O thread.
+    pub(super) fn attend(mut self, slot: &Slot) {
+        self.settle_all();
+        if 1 < self.waiting() {
+            return;
+        }
+        while slot.is_pending() && self.wakers.is_empty() {
+            self.turn(None);
+        }
+    }
+
+    /// Delivers and writes what is due, and lets go of the engine.
+    pub(super) fn leave(mut self) {
+        self.settle_all();
+    }
+
+    fn take_mail(&mut self) {
+        let hub = self.hub;
+        hub.mailbox.take(&mut self.letters);
+        self.read_mail();
+    }
+
+    /// The engine has panicked on this thread.
+    fn break_down(&mut self) {
+        let mut wakers = match self.reactor.take() {
+            Some(mut reactor) => {
+                reactor.close();
+                core::mem::take(&mut reactor.wakers)
+                // Here the mutex is let go of, and poisoned.
+            }
+            None => Vec::new(),
+        };
+        // After it: whoever leaves a letter from now on finds the engine broken.
+        self.hub.close_mail();
+        wake_all(&mut wakers);
+    }
+}
+
+impl Drop for Engaged<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() && !self.panicking {
+            self.break_down();
+            return;
+        }
+        let Some(mut reactor) = self.reactor.take() else {
+            return;
+        };
+        if self.is_keeper {
+            return; // It wakes tasks itself, and comes to the mailbox by itself.
+        }
+        let waiting = reactor.waiting() != 0;
+        let mut wakers = core::mem::take(&mut reactor.wakers);
+        drop(reactor);
+        self.hub.wake(self.hub.mailbox.left(waiting));
+        wake_all(&mut wakers);
+    }
+}
+
+impl Deref for Engaged<'_> {
+    type Target = Reactor;
+
+    fn deref(&self) -> &Reactor {
+        self.reactor.as_ref().expect("held until it is dropped")
+    }
+}
+
+impl DerefMut for Engaged<'_> {
+    fn deref_mut(&mut self) -> &mut Reactor {
+        self.reactor.as_mut().expect("held until it is dropped")
+    }
+}
+
+/// Wakes tasks. A waker that panics harms nobody else.
+pub(super) fn wake_all(wakers: &mut Vec<Waker>) {
+    for waker in wakers.drain(..) {
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    }
+}

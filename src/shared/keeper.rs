@@ -1,0 +1,135 @@
+//! The I/O thread: drives while others wait, and keeps house when nobody is there.
+//!
+//! ```text
+//!              somebody waits                  callers were active
+//!   driving <------------------ looking ------------------------> napping (1 ms)
+//!                                |   |
+//!           nobody has anything  |   |  a caller drives
+//!   watching the descriptor <----'   '----> parked until it leaves
+//! ```
+//!
+//! A caller that takes and releases locks in a tight loop meets it napping and never has to wake
+//! it. A millisecond after the last caller it looks at stragglers, debts and timers, and then waits
+//! for the descriptor of the driver *without* having the engine, so that the next caller finds it
+//! free.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::task::Waker;
+use core::time::Duration;
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::hub::{Engaged, Hub, Reach, wake_all};
+use super::mailbox::{Orders, Whereabouts};
+
+/// How long after the last caller the I/O thread looks at what is open.
+const NAP: Duration = Duration::from_millis(1);
+
+/// The I/O thread's own things.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    hub: Arc<Hub>,
+    /// What it knows of the departures of callers.
+    seen: u64,
+    /// Tasks to be woken, outside of the engine.
+    wakers: Vec<Waker>,
+}
+
+impl Keeper {
+    pub(super) fn new(hub: Arc<Hub>) -> Self {
+        Self {
+            hub,
+            seen: 0,
+            wakers: Vec::new(),
+        }
+    }
+
+    /// The life of the I/O thread. It ends with the last handle, or with a panic of the engine.
+    pub(super) fn run(mut self) {
+        let hub = Arc::clone(&self.hub);
+        // Set by nobody else.
+        let _ = hub.thread.set(thread::current());
+        loop {
+            match hub.mailbox.orders(&mut self.seen) {
+                Orders::Nap => thread::park_timeout(NAP),
+                Orders::Close => return hub.take_leave(),
+                Orders::Look => match hub.engage_as_keeper() {
+                    Reach::Broken => return,
+                    Reach::Taken => self.park(),
+                    Reach::Free(engaged) => self.look(engaged),
+                },
+            }
+        }
+    }
+
+    fn look(&mut self, mut engaged: Engaged<'_>) {
+        engaged.settle_all();
+        if engaged.waiting() != 0 {
+            self.serve(engaged);
+            // Whoever was served is likely to come again.
+            self.seen = self.seen.wrapping_sub(1);
+            return;
+        }
+        engaged.turn(Some(Duration::ZERO));
+        let limit = engaged.driver().until_deadline();
+        let is_idle = engaged.waiting() == 0;
+        self.let_go(engaged);
+        if is_idle {
+            self.watch(limit);
+        }
+    }
+
+    /// Drives for as long as somebody waits.
+    fn serve(&mut self, mut engaged: Engaged<'_>) {
+        let hub = engaged.hub();
+        loop {
+            if !engaged.wakers.is_empty() {
+                self.let_go(engaged);
+                // In between a caller may have taken it, and calls when it leaves.
+                let Reach::Free(again) = hub.engage_as_keeper() else {
+                    return;
+                };
+                engaged = again;
+                engaged.settle_all();
+                continue;
+            }
+            if engaged.waiting() == 0 || hub.mailbox.is_closing() {
+                return;
+            }
+            engaged.turn(None);
+        }
+    }
+
+    /// Lets go of the engine, and wakes the tasks that are to be woken.
+    fn let_go(&mut self, mut engaged: Engaged<'_>) {
+        core::mem::swap(&mut engaged.wakers, &mut self.wakers);
+        drop(engaged);
+        wake_all(&mut self.wakers);
+    }
+
+    /// Waits until a node has something to say or `limit` has passed, or a caller leaves.
+    fn watch(&self, limit: Option<Duration>) {
+        if limit == Some(Duration::ZERO) || !self.hub.mailbox.rest(Whereabouts::Watching, self.seen)
+        {
+            return;
+        }
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let mut descriptors = [PollFd::new(&self.hub.descriptor, PollFlags::IN)];
+        // A signal, or no memory: it is looked at again, and waited again.
+        let _ = poll(&mut descriptors, limit.as_ref());
+    }
+
+    /// A caller drives. It wakes this thread when it leaves.
+    fn park(&self) {
+        if !self.hub.mailbox.rest(Whereabouts::Parked, self.seen) {
+            return;
+        }
+        // It may have left before this thread was seen to be parked. If the engine is still taken,
+        // whoever has it leaves later than that.
+        if self.hub.is_taken() {
+            thread::park();
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The mailbox: what callers leave for whoever drives, and who has to be woken for it.
+//!
+//! One short mutex guards the letters *and* every fact on which a wake-up depends: whether the
+//! driving thread sleeps, where the I/O thread is, whether it was called. So each decision "sleep
+//! or not" and each decision "wake or not" are ordered, and one of the two sees the other.
+//!
+//! # No wake-up is lost
+//!
+//! *A letter that finds the engine taken is taken out by whoever has it.* The sender puts the
+//! letter in (a section under the mailbox's mutex) and then tries the engine, which fails: a holder
+//! H has it. H comes to the mailbox again, before it sleeps ([`Mailbox::doze`]) or after it has let
+//! go of the engine ([`Mailbox::left`], [`Mailbox::orders`]). Suppose the last such section of H
+//! comes before the sender's in the order of the mutex. If it was the one after letting go, then
+//! letting go happened before the sender's attempt, which would not have met H. If it was `doze`,
+//! the sender saw that H sleeps, and wakes it. Otherwise H's section comes after the sender's, and
+//! sees the letter.
+//!
+//! *The I/O thread does not rest while something is left to it.* It rests only by
+//! [`Mailbox::rest`], which refuses if it was called, if a letter lies there, or if a caller has
+//! left since it last looked. Whoever lets go of the engine later finds it resting in `left`, and
+//! wakes it.
+//!
+//! Nothing that can panic or block, and no code of a user, runs under the mutex.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::slot::Slot;
+use crate::config::LockOptions;
+use crate::limits::MAILBOX_MAX;
+use crate::quorum::Lock;
+use crate::time::Instant;
+
+/// What a caller that does not drive wants done.
+#[derive(Debug)]
+pub(super) enum Letter {
+    /// A lock is wanted, by `until` if that is given.
+    Acquire {
+        slot: Arc<Slot>,
+        resource: Vec<u8>,
+        options: LockOptions,
+        until: Option<Instant>,
+    },
+    /// The lock that `of` belongs to is to last longer. `lock` is a copy of it.
+    Extend {
+        slot: Arc<Slot>,
+        of: Arc<Slot>,
+        lock: Lock,
+        ttl: Duration,
+    },
+    /// The lock that `slot` belongs to is to be released, and somebody waits for it.
+    Release { slot: Arc<Slot>, lock: Lock },
+    /// The same, and nobody waits.
+    GiveBack { slot: Arc<Slot>, lock: Lock },
+    /// The lock goes elsewhere. `lock` is a copy of it.
+    Detach { slot: Arc<Slot>, lock: Lock },
+    /// The lock came from elsewhere. `lock` is a copy of it.
+    Adopt { slot: Arc<Slot>, lock: Lock },
+    /// Nobody waits for the call of `slot` any more.
+    Cancel { slot: Arc<Slot> },
+}
+
+impl Letter {
+    /// The slot of the call, or of the lock.
+    pub(super) fn slot(&self) -> &Arc<Slot> {
+        match self {
+            Self::Acquire { slot, .. }
+            | Self::Extend { slot, .. }
+            | Self::Release { slot, .. }
+            | Self::GiveBack { slot, .. }
+            | Self::Detach { slot, .. }
+            | Self::Adopt { slot, .. }
+            | Self::Cancel { slot } => slot,
+        }
+    }
+
+    /// Whether it can be refused. What gives something back has its place for certain: there are
+    /// no more of these than there are locks and calls.
+    fn is_refusable(&self) -> bool {
+        matches!(self, Self::Acquire { .. } | Self::Extend { .. })
+    }
+}
+
+/// Where the I/O thread is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Whereabouts {
+    /// Awake: it comes to [`Mailbox::orders`] before it rests.
+    Busy,
+    /// Parked for a millisecond at most. Callers are active and need nothing of it.
+    Napping,
+    /// It waits for the descriptor of the driver, and for the next deadline.
+    Watching,
+    /// Parked until a caller leaves, because a caller drives.
+    Parked,
+}
+
+/// Whom to wake, once the mailbox is let go of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub(super) enum Wake {
+    Nobody,
+    /// Whoever waits for the driver's descriptor.
+    Driver,
+    /// The parked I/O thread.
+    Thread,
+    /// Either, whichever it is.
+    Both,
+}
+
+/// What the I/O thread does next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Orders {
+    /// Callers were active a moment ago: nothing, for a millisecond.
+    Nap,
+    /// See what there is to do.
+    Look,
+    /// The last handle is gone.
+    Close,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Mailbox(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    letters: VecDeque<Letter>,
+    /// Whoever has the engine sleeps in a turn, and nobody has woken it yet.
+    asleep: bool,
+    whereabouts: Whereabouts,
+    /// The I/O thread was called: somebody waits whom nobody else serves.
+    called: bool,
+    closing: bool,
+    /// How often a caller has let go of the engine.
+    departures: u64,
+}
+
+impl Mailbox {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Inner {
+            letters: VecDeque::new(),
+            asleep: false,
+            whereabouts: Whereabouts::Busy,
+            called: false,
+            closing: false,
+            departures: 0,
+        }))
+    }
+
+    // ----- callers --------------------------------------------------------------------------
+
+    /// Puts `letter` in; gives it back if the mailbox is full and it can be refused.
+    ///
+    /// The sender wakes whom it is told to, and then tries the engine once more.
+    pub(super) fn put(&self, letter: Letter) -> Result<Wake, Letter> {
+        let mut inner = self.lock();
+        if MAILBOX_MAX <= inner.letters.len() && letter.is_refusable() {
+            return Err(letter);
+        }
+        inner.letters.push_back(letter);
+        Ok(match core::mem::take(&mut inner.asleep) {
+            true => Wake::Driver,
+            false => Wake::Nobody,
+        })
+    }
+
+    /// A caller has let go of the engine. `waiting`: there are calls that somebody waits for.
+    pub(super) fn left(&self, waiting: bool) -> Wake {
+        let mut inner = self.lock();
+        inner.departures = inner.departures.wrapping_add(1);
+        let needed = waiting || !inner.letters.is_empty();
+        inner.called |= needed;
+        let wake = match inner.whereabouts {
+            Whereabouts::Watching => Wake::Driver,
+            Whereabouts::Parked => Wake::Thread,
+            Whereabouts::Napping if needed => Wake::Thread,
+            Whereabouts::Napping | Whereabouts::Busy => return Wake::Nobody,
+        };
+        inner.whereabouts = Whereabouts::Busy;
+        wake
+    }
+
+    /// The last handle is gone.
+    pub(super) fn close(&self) -> Wake {
+        let mut inner = self.lock();
+        inner.closing = true;
+        inner.asleep = false;
+        Wake::Both
+    }
+
+    // ----- whoever has the engine -----------------------------------------------------------
+
+    /// Whether a turn may sleep. From here on a letter wakes it.
+    pub(super) fn doze(&self) -> bool {
+        let mut inner = self.lock();
+        inner.asleep = inner.letters.is_empty() && !inner.closing;
+        inner.asleep
+    }
+
+    /// The turn is over, or the engine was just taken: the letters, for `empty`.
+    pub(super) fn take(&self, empty: &mut VecDeque<Letter>) {
+        let mut inner = self.lock();
+        inner.asleep = false;
+        core::mem::swap(&mut inner.letters, empty);
+    }
+
+    // ----- the I/O thread -------------------------------------------------------------------
+
+    /// What to do next. `seen` is what it knows of the departures.
+    pub(super) fn orders(&self, seen: &mut u64) -> Orders {
+        let mut inner = self.lock();
+        inner.whereabouts = Whereabouts::Busy;
+        let called = core::mem::take(&mut inner.called);
+        if inner.closing {
+            return Orders::Close;
+        }
+        if called || !inner.letters.is_empty() || inner.departures == *seen {
+            return Orders::Look;
+        }
+        *seen = inner.departures;
+        inner.whereabouts = Whereabouts::Napping;
+        Orders::Nap
+    }
+
+    /// Whether the I/O thread may rest `there`: nothing has happened since it looked.
+    pub(super) fn rest(&self, there: Whereabouts, seen: u64) -> bool {
+        let mut inner = self.lock();
+        let quiet =
+            !inner.called && !inner.closing && inner.letters.is_empty() && inner.departures == seen;
+        if quiet {
+            inner.whereabouts = there;
+        }
+        quiet
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.lock().closing
+    }
+
+    /// Nothing panics under this mutex but the allocator.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

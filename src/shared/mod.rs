@@ -1,0 +1,309 @@
+//! The shared handle: one engine for all threads and tasks of a program.
+//!
+//! ```text
+//!   lock, unlock, extend        a caller that finds the engine free drives it itself,
+//!        |        \             until its own call is decided
+//!        |         mailbox      everybody else leaves a letter and waits in a slot
+//!        v            v
+//!       hub: Mutex<Reactor>  <---  the I/O thread drives as soon as a second one waits,
+//!            engine, sockets       and keeps house when nobody is there
+//! ```
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `hub` | the engine behind its mutex, and the ways in |
+//! | `mailbox` | letters, and who has to be woken for them: why no wake-up is lost |
+//! | `slot` | where the outcome of a call is put |
+//! | `reactor` | from the engine's events to slots |
+//! | `keeper` | the I/O thread |
+//! | `guard`, `future`, `lost` | what callers hold |
+//! | `build` | making a handle, and its end |
+//!
+//! # Guarantees
+//!
+//! * **Nobody waits for the engine's mutex**, and nobody waits longer than his own deadline: a
+//!   caller that is served by another thread looks at his own clock.
+//! * **A lone caller pays nothing for the others**: one `getpid`, one uncontended mutex, no
+//!   wake-up, one allocation for a lock and its release.
+//! * **What is dropped is given back**, a guard or a future, on any thread, in a panic too, without
+//!   waiting. A release is never refused for want of room.
+//! * **The last handle takes leave**: what is owed is written, and answered for
+//!   [`Builder::farewell`](crate::Builder::farewell) at most, before its drop returns.
+//! * **A panic is told**: if the engine breaks on a driving thread, every call ends with `Closed`,
+//!   and every lock that is held is told as lost. A panic of a waker is caught.
+//! * **A forked child does no harm**: calls end with `Forked`, and dropping closes descriptors and
+//!   nothing else.
+//!
+//! # Not here
+//!
+//! A queue of waiters: those who wait for the same lock try again after random delays, each by
+//! itself. Blocking calls must not be made inside a waker.
+
+mod build;
+mod future;
+mod guard;
+mod hub;
+mod keeper;
+mod lost;
+mod mailbox;
+mod reactor;
+mod slot;
+#[cfg(test)]
+mod tests;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use self::build::Handle;
+use self::guard::GRACE;
+use self::hub::{Hub, Reach};
+use self::mailbox::Letter;
+use self::slot::{Outcome, Slot};
+use crate::config::{Builder, Config, LockOptions};
+use crate::driver::{BuildError, clock};
+use crate::error::LockError;
+use crate::quorum::Lock;
+use crate::time::Instant;
+
+pub use self::build::Building;
+pub use self::future::Acquiring;
+pub use self::guard::LockGuard;
+pub use self::lost::Lost;
+
+/// A lock handle for all threads and tasks of a program. Cloning it is cheap.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use shearline::{Lock, LockGuard, LockOptions, Redlock, RestartGuard, Retry};
+///
+/// # async fn program() -> Result<(), Box<dyn std::error::Error>> {
+/// let redlock = Redlock::builder()
+///     .node("redis://user:secret@10.0.0.1:6379/0")
+///     .nodes(["redis://10.0.0.2:6379", "redis://10.0.0.3:6379"])
+///     .node_timeout(Duration::from_millis(20))
+///     .connect_timeout(Duration::from_secs(1))
+///     .drift(0.01, Duration::from_millis(2))
+///     .retry(Retry::new(32, Duration::from_millis(50)..=Duration::from_millis(250)))
+///     .max_ttl(Duration::from_secs(60))
+///     .restart_guard(RestartGuard::Observed)
+///     .owner("billing-7")
+///     .build()?;
+/// let ttl = Duration::from_secs(10);
+///
+/// let lock: LockGuard = redlock.lock("invoice:42", ttl)?; // Waits and tries again.
+/// drop(lock); // Released, without waiting.
+/// redlock.try_lock("invoice:42", ttl)?; // One attempt.
+/// redlock.lock_with("invoice:42", &LockOptions::new(ttl).wait(Duration::from_secs(3)))?;
+///
+/// let mut lock = redlock.lock_async("invoice:42", ttl).await?;
+/// println!("{:?} {:?} {:?}", lock.resource(), lock.token(), lock.validity());
+/// assert!(lock.is_valid() && !lock.lost().is_lost());
+/// lock.extend(Duration::from_secs(10))?;
+/// lock.extend_async(Duration::from_secs(10)).await?;
+/// lock.unlock()?;
+///
+/// let plain: Lock = redlock.lock("invoice:42", ttl)?.into_lock();
+/// let bytes = plain.to_bytes(); // For another process.
+/// let lock = redlock.adopt(Lock::from_bytes(&bytes)?);
+/// lock.unlock_async().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Taking a lock that the same thread already holds waits for itself.
+///
+/// The last handle to be dropped, guards and futures included, writes what is owed to the nodes
+/// and waits at most [`Builder::farewell`] for the answers.
+#[derive(Clone)]
+pub struct Redlock {
+    handle: Arc<Handle>,
+}
+
+impl Redlock {
+    /// A builder without nodes and with the defaults that its methods name.
+    pub fn builder() -> Builder {
+        Config::builder()
+    }
+
+    /// A handle for the nodes at `urls`, with the defaults for everything else.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::build`].
+    pub fn connect(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, BuildError> {
+        Self::builder().nodes(urls).build()
+    }
+
+    /// Takes the lock on `resource` for `ttl`, and tries again as the handle's
+    /// [`Retry`](crate::Retry) says.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with).
+    pub fn lock(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Result<LockGuard, LockError> {
+        self.lock_with(resource, &LockOptions::new(ttl))
+    }
+
+    /// Takes the lock on `resource` for `ttl` if it is free now: one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with).
+    pub fn try_lock(
+        &self,
+        resource: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<LockGuard, LockError> {
+        self.lock_with(resource, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// Takes the lock on `resource`, a name of 1 to 1024 bytes of any value, as `options` say.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and
+    /// [`LockError::TooSlow`] with what each node said in the last attempt, of which everything
+    /// was given back. [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
+    pub fn lock_with(
+        &self,
+        resource: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Result<LockGuard, LockError> {
+        let since = clock::now();
+        let slot = Arc::new(Slot::new());
+        self.begin_lock(&slot, resource.as_ref(), options, since, true)?;
+        let until = deadline(options, since).map(|until| until.saturating_add(GRACE));
+        let outcome = slot.wait(until);
+        if outcome.is_none() {
+            self.hub().cancel(&slot);
+        }
+        self.finish_lock(slot, outcome, since)
+    }
+
+    /// [`lock`](Self::lock) for any executor.
+    pub fn lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
+        self.lock_with_async(resource, &LockOptions::new(ttl))
+    }
+
+    /// [`try_lock`](Self::try_lock) for any executor.
+    pub fn try_lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
+        self.lock_with_async(resource, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// [`lock_with`](Self::lock_with) for any executor. The wait of the options counts from the
+    /// first poll.
+    pub fn lock_with_async(&self, resource: impl AsRef<[u8]>, options: &LockOptions) -> Acquiring {
+        Acquiring::new(self.clone(), resource.as_ref().to_vec(), *options)
+    }
+
+    /// Takes a lock of another handle or process into the care of this one: it is released when
+    /// the guard is dropped, and its loss is told. Its validity stays what it was; nothing is sent.
+    pub fn adopt(&self, lock: Lock) -> LockGuard {
+        let hub = self.hub();
+        let slot = Arc::new(Slot::new());
+        if hub.is_foreign() {
+            return LockGuard::new(self.clone(), slot, lock);
+        }
+        slot.watch.lasts(lock.valid_until());
+        let lock = match hub.engage() {
+            Reach::Free(mut engaged) => {
+                let lock = engaged.adopt(&slot, lock);
+                engaged.leave();
+                lock
+            }
+            Reach::Taken => {
+                hub.send_surely(Letter::Adopt {
+                    slot: Arc::clone(&slot),
+                    lock: guard::copy_of(&lock),
+                });
+                lock
+            }
+            Reach::Broken => {
+                slot.watch.lose(&mut Vec::new()); // Nobody can wait for it yet.
+                lock
+            }
+        };
+        LockGuard::new(self.clone(), slot, lock)
+    }
+
+    fn hub(&self) -> &Hub {
+        self.handle.hub()
+    }
+
+    /// Asks for a lock; its outcome comes into `slot`. With `drive` this thread sees to that itself
+    /// if it can.
+    fn begin_lock(
+        &self,
+        slot: &Arc<Slot>,
+        resource: impl AsRef<[u8]> + Into<Vec<u8>>,
+        options: &LockOptions,
+        since: Instant,
+        drive: bool,
+    ) -> Result<(), LockError> {
+        let hub = self.hub();
+        if hub.is_foreign() {
+            return Err(LockError::Forked);
+        }
+        match hub.engage() {
+            Reach::Free(mut engaged) => {
+                engaged.acquire(slot, resource.as_ref(), options);
+                match drive {
+                    true => engaged.attend(slot),
+                    false => engaged.leave(),
+                }
+                Ok(())
+            }
+            Reach::Taken => {
+                crate::resource::check_resource(resource.as_ref())?;
+                let letter = Letter::Acquire {
+                    slot: Arc::clone(slot),
+                    resource: resource.into(),
+                    options: *options,
+                    until: deadline(options, since),
+                };
+                hub.send(letter).map_err(|_| LockError::Saturated)
+            }
+            Reach::Broken => Err(LockError::Closed),
+        }
+    }
+
+    fn finish_lock(
+        &self,
+        slot: Arc<Slot>,
+        outcome: Option<Outcome>,
+        since: Instant,
+    ) -> Result<LockGuard, LockError> {
+        let reporter = &self.hub().reporter;
+        match outcome {
+            Some(Outcome::Acquired(Ok(grant))) => {
+                let guard = LockGuard::new(self.clone(), slot, grant.lock);
+                // The last act, by a clock that is read for it. Dropped, it is given back.
+                match guard.is_valid() {
+                    true => Ok(guard),
+                    false => Err(reporter.too_slow(grant.granted, since)),
+                }
+            }
+            Some(Outcome::Acquired(Err(error))) => Err(error),
+            Some(Outcome::Closed) => Err(LockError::Closed),
+            Some(Outcome::Forked) => Err(LockError::Forked),
+            Some(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
+            None => Err(LockError::NoQuorum(reporter.pending(since))),
+        }
+    }
+}
+
+impl fmt::Debug for Redlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redlock").finish_non_exhaustive()
+    }
+}
+
+/// When a caller wants an answer, whatever it is.
+fn deadline(options: &LockOptions, since: Instant) -> Option<Instant> {
+    options
+        .deadline()
+        .filter(|wait| !wait.is_zero())
+        .map(|wait| since.saturating_add(wait))
+}
