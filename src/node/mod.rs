@@ -73,6 +73,8 @@ pub(crate) struct Node {
     pub(crate) waiting: VecDeque<Key>,
     backoff: Backoff,
     tried_at: Instant,
+    /// How many locks it has granted.
+    pub(crate) grants: u64,
     /// Smoothed round trip; `None` before the first answer.
     round_trip: Option<Duration>,
     /// Since when answers have been open without a byte.
@@ -185,6 +187,7 @@ impl Node {
             waiting: VecDeque::new(),
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
+            grants: 0,
             round_trip: None,
             silent_since: None,
             suspect: false,
