@@ -1,4 +1,79 @@
-//! `shearline`: a distributed lock over N independent Redis or Valkey masters.
+//! A distributed lock: the Redlock algorithm over N independent Redis or Valkey masters, on a
+//! protocol engine and an event loop of its own, without an async runtime.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use shearline::{LockError, Redlock};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+//!
+//!     let mut lock = match redlock.lock("invoice:42", Duration::from_secs(10)) {
+//!         Ok(lock) => lock,
+//!         Err(LockError::Held(_)) => return Ok(()), // somebody else is at it
+//!         Err(error) => return Err(error.into()),   // says what each node answered
+//!     };
+//!     println!("ours for {:?}", lock.validity());
+//!     lock.extend(Duration::from_secs(10))?; // an error means: stop, unless it is `Unconfirmed`
+//!     lock.unlock()?; // dropping it releases too, and does not wait
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # What it guarantees
+//!
+//! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes
+//!   keeps its keys, clocks run within the drift, and holders stop when their lock is not valid.
+//! * **Honest validity.** It counts from before the first byte was sent, ends early rather than
+//!   late, and also ends while the machine is suspended.
+//! * **Nothing left behind.** What an attempt may have left on any node is released, also on a node
+//!   that was silent meanwhile.
+//! * **Early certainty.** A majority that answers decides; dead and silent nodes cost nothing.
+//! * **Every outcome is typed**, and says what each node answered.
+//!
+//! # What it does not
+//!
+//! It cannot stop a holder that was paused between its check and its effect; it does not survive
+//! nodes that forget their keys; it is not fair and not re-entrant. [`manual::guarantees`] says
+//! on what everything rests, and the README names a test for each guarantee.
+//!
+//! # The faces, and when to use which
+//!
+//! | face | for whom |
+//! | --- | --- |
+//! | [`Redlock`] | most programs: a handle for many threads, and futures for any executor |
+//! | [`LocalRedlock`] | one thread that counts microseconds |
+//! | [`Driver`] | programs with an event loop of their own: a descriptor and a deadline |
+//! | [`engine::Engine`] | other transports, simulators, `no_std`: no I/O and no clock |
+//!
+//! ```text
+//!   Redlock        blocking calls and futures; guards that release when dropped
+//!   LocalRedlock   blocking calls on the caller's own thread; plain locks
+//!   -------------------------------------------------------------------------------------
+//!   Driver         sockets, look-up of names, the clock                    feature `std`
+//!   -------------------------------------------------------------------------------------
+//!   engine         the algorithm as a state machine: N nodes, many rounds
+//!     |-- node     one connection: greeting, what is in flight, what is owed
+//!     |-- quorum   votes in, verdict out; a lock needs a proof of majority
+//!     |-- timer    a hierarchical timing wheel
+//!     `-- resp     RESP2 and RESP3: bytes to values and back
+//! ```
+//!
+//! # Modules, in reading order
+//!
+//! For users: the faces above, [`LockOptions`] and [`Builder`] for what can be set, [`LockError`],
+//! [`ExtendError`] and [`UnlockError`] for what can happen, and the [`manual`].
+//!
+//! For readers of the source: `time`, [`limits`], `error` and `resource` import nothing of ours;
+//! `config` makes settings that are valid by construction; [`resp`] knows no lock, [`timer`] knows
+//! no server, [`quorum`] knows no bytes; `node` and [`engine`] put them together; `driver` adds
+//! the world; `local` and `shared` are the faces.
+//!
+//! # Features
+//!
+//! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std`
+//! with `alloc`. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline`
+//! command.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -34,6 +109,9 @@ mod shared;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 
+#[cfg(doc)]
+pub mod manual;
+
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
@@ -48,3 +126,8 @@ pub use resource::Token;
 #[cfg(feature = "std")]
 pub use shared::{Acquiring, Building, LockGuard, Lost, Redlock};
 pub use time::Instant;
+
+/// The programs in the README are compiled as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

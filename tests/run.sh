@@ -272,8 +272,9 @@ main() {
     step 'core without std (counter-proof)' no_std_objects
     step 'dependencies counted' dependencies
 
+    # The example that has tests says `test = true` in Cargo.toml.
     step 'unit tests with all features' \
-        cargo test --all-features --lib --bins
+        cargo test --all-features --lib --bins --example setnx_getset
     for file in tests/*/main.rs; do
         name=$(basename "$(dirname "$file")")
         step "tests/$name" cargo test --all-features --test "$name"

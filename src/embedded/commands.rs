@@ -68,15 +68,17 @@ const COMMANDS: &[Command] = &[
     Command::new("flushall", (1, MANY), Body::Run(flushall)),
     Command::new("flushdb", (1, MANY), Body::Run(flushdb)),
     Command::new("get", (2, 2), Body::Run(strings::get)),
+    Command::new("getset", (3, 3), Body::Run(strings::getset)),
     Command::new("hello", (1, MANY), Body::RunForAll(hello)),
     Command::new("info", (1, MANY), Body::Run(info::info)),
     Command::new("lpush", (3, MANY), Body::Run(strings::lpush)),
     Command::new("pexpire", (3, MANY), Body::Run(strings::pexpire)),
-    Command::new("ping", (1, 2), Body::Run(ping)),
+    Command::new("ping", (1, MANY), Body::Run(ping)),
     Command::new("pttl", (2, 2), Body::Run(strings::pttl)),
     Command::new("script", (2, MANY), Body::Container(SCRIPT)),
     Command::new("select", (2, 2), Body::Run(select)),
     Command::new("set", (3, MANY), Body::Run(strings::set)),
+    Command::new("setnx", (3, 3), Body::Run(strings::setnx)),
 ];
 
 /// What only a Valkey knows.
@@ -144,7 +146,8 @@ fn may_enter(store: &Store, session: &Session) -> bool {
     session.authenticated || store.password.is_none()
 }
 
-/// `HELLO [2|3 [AUTH user password] [SETNAME name]]`. Nothing changes unless all of it is right.
+/// `HELLO [2|3 [AUTH user password] [SETNAME name]]`. The options take effect one by one, also
+/// when a later one is refused; the protocol changes last.
 fn hello(store: &mut Store, call: &mut Call<'_>) -> Answer {
     const NO_AUTH: Refusal = Refusal::fixed(
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
@@ -155,15 +158,25 @@ fn hello(store: &mut Store, call: &mut Call<'_>) -> Answer {
         None => call.session.protocol,
         Some(version) => protocol(version)?,
     };
-    let options = hello_options(call.words_from(2))?;
-    if let Some((user, password)) = options.credentials {
-        log_in(store, call.session, user, password)?;
+    let mut words = call.words_from(2);
+    while let Some((option, rest)) = words.split_first() {
+        words = match rest {
+            [user, password, rest @ ..] if option.eq_ignore_ascii_case(b"auth") => {
+                log_in(store, call.session, user, password)?;
+                rest
+            }
+            [name, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
+                call.session.name = client_name(name)?.to_vec();
+                rest
+            }
+            _ => {
+                let before = "ERR Syntax error in HELLO option '";
+                return Err(Refusal::quoting(before, option, "'"));
+            }
+        };
     }
     if !may_enter(store, call.session) {
         return Err(NO_AUTH);
-    }
-    if let Some(name) = options.name {
-        call.session.name = name.to_vec();
     }
     call.session.protocol = protocol;
     Ok(info::hello(store, call.session))
@@ -177,33 +190,6 @@ fn protocol(version: &[u8]) -> Result<Protocol, Refusal> {
         3 => Ok(Protocol::Resp3),
         _ => Err(Refusal::fixed("NOPROTO unsupported protocol version")),
     }
-}
-
-#[derive(Default)]
-struct HelloOptions<'a> {
-    credentials: Option<(&'a [u8], &'a [u8])>,
-    name: Option<&'a [u8]>,
-}
-
-fn hello_options<'a>(mut words: &[&'a [u8]]) -> Result<HelloOptions<'a>, Refusal> {
-    let mut options = HelloOptions::default();
-    while let Some((option, rest)) = words.split_first() {
-        words = match rest {
-            [user, password, rest @ ..] if option.eq_ignore_ascii_case(b"auth") => {
-                options.credentials = Some((user, password));
-                rest
-            }
-            [name, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
-                options.name = Some(client_name(name)?);
-                rest
-            }
-            _ => {
-                let before = "ERR Syntax error in HELLO option '";
-                return Err(Refusal::quoting(before, option, "'"));
-            }
-        };
-    }
-    Ok(options)
 }
 
 /// `AUTH [user] password`.
@@ -264,10 +250,11 @@ fn client_name(name: &[u8]) -> Result<&[u8], Refusal> {
 }
 
 fn ping(_: &mut Store, call: &mut Call<'_>) -> Answer {
-    Ok(match call.words.get(1) {
-        None => OwnedValue::simple("PONG"),
-        Some(word) => OwnedValue::bulk(word),
-    })
+    match call.words_from(1) {
+        [] => Ok(OwnedValue::simple("PONG")),
+        [word] => Ok(OwnedValue::bulk(word)),
+        _ => Err(Refusal::arity("ping")),
+    }
 }
 
 fn select(_: &mut Store, call: &mut Call<'_>) -> Answer {

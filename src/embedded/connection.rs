@@ -30,7 +30,6 @@ const COMMAND_LIMITS: Limits = Limits {
     reply_bytes: 4 << 20,
 };
 
-#[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
     session: Session,

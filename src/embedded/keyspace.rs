@@ -2,7 +2,7 @@
 //!
 //! Sorted maps, so that whatever walks them does so in the same order each time. A key is over
 //! once the clock is *past* its end, to the millisecond, as in the server; it is removed by the
-//! first look at it after that.
+//! first look at it after that. None of this can be printed: values are tokens.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,18 +15,18 @@ pub(super) const DATABASES: u32 = 16;
 /// A time on the store's clock in milliseconds. Signed, because servers calculate so.
 pub(super) type Millis = i64;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Keyspace {
     databases: BTreeMap<u32, Database>,
 }
 
 /// The keys of one database.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Database {
     keys: BTreeMap<Vec<u8>, Entry>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Entry {
     pub(super) value: Value,
     /// `None`: it never ends by itself.
@@ -34,7 +34,7 @@ pub(super) struct Entry {
 }
 
 /// What a key holds. Lists are here only so that there is a wrong type.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Value {
     Text(Vec<u8>),
     /// That many elements.

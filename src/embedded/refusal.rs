@@ -95,8 +95,13 @@ impl Refusal {
         Self(Cow::Owned(line.into_bytes()))
     }
 
+    /// Line ends at the end of what is echoed are left out.
     fn bytes(parts: &[&[u8]]) -> Self {
-        Self(Cow::Owned(parts.concat()))
+        let mut line = parts.concat();
+        while line.ends_with(b"\r") || line.ends_with(b"\n") {
+            line.pop();
+        }
+        Self(Cow::Owned(line))
     }
 }
 

@@ -3,7 +3,7 @@
 //! There is no interpreter: each script is a function that does what its text says, including what
 //! becomes of arguments that the library would never send.
 
-use crate::node::command::{EXTEND, RELEASE, Script};
+use crate::node::{EXTEND, RELEASE};
 use crate::resp::OwnedValue;
 
 use super::commands::{Call, flags, integer, is_flush_mode, ok};
@@ -35,22 +35,29 @@ enum Known {
 impl Known {
     const ALL: [Self; 2] = [Self::Release, Self::Extend];
 
-    const fn script(self) -> Script {
+    const fn text(self) -> &'static str {
         match self {
-            Self::Release => RELEASE,
-            Self::Extend => EXTEND,
+            Self::Release => RELEASE.text,
+            Self::Extend => EXTEND.text,
+        }
+    }
+
+    const fn digest(self) -> &'static str {
+        match self {
+            Self::Release => RELEASE.sha1,
+            Self::Extend => EXTEND.sha1,
         }
     }
 
     fn by_text(text: &[u8]) -> Result<Self, Refusal> {
         let mut all = Self::ALL.into_iter();
-        all.find(|known| known.script().text.as_bytes() == text)
+        all.find(|known| known.text().as_bytes() == text)
             .ok_or(FOREIGN)
     }
 
     fn by_digest(digest: &[u8]) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
-        all.find(|known| digest.eq_ignore_ascii_case(known.script().sha1.as_bytes()))
+        all.find(|known| digest.eq_ignore_ascii_case(known.digest().as_bytes()))
     }
 }
 
@@ -71,7 +78,7 @@ impl Scripts {
 pub(super) fn load(store: &mut Store, call: &mut Call<'_>) -> Answer {
     let known = Known::by_text(call.words[2])?;
     *store.scripts.slot(known) = true;
-    Ok(OwnedValue::bulk(known.script().sha1.as_bytes()))
+    Ok(OwnedValue::bulk(known.digest().as_bytes()))
 }
 
 /// `SCRIPT EXISTS digest ...`.
@@ -106,6 +113,10 @@ pub(super) fn eval(store: &mut Store, call: &mut Call<'_>) -> Answer {
 
 /// `EVALSHA digest numkeys key ... argument ...`.
 pub(super) fn evalsha(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    // What cannot be a digest is seen before the other arguments are looked at.
+    if call.words[1].len() != RELEASE.sha1.len() {
+        return Err(Refusal::NO_SCRIPT);
+    }
     let arguments = Arguments::parse(call)?;
     let known = store.scripts.has(call.words[1]).ok_or(Refusal::NO_SCRIPT)?;
     run(known, call.database(store), call.now, &arguments)
@@ -142,7 +153,7 @@ fn run(known: Known, database: &mut Database, now: Millis, arguments: &Arguments
     };
     result
         .map(OwnedValue::Integer)
-        .map_err(|refusal| refusal.in_script(known.script().sha1))
+        .map_err(|refusal| refusal.in_script(known.digest()))
 }
 
 /// What [`RELEASE`] says.

@@ -43,7 +43,6 @@ pub(super) type Orders = Receiver<(Order, Sender<io::Result<()>>)>;
 
 /// A loopback port that is ours, listened on or not. While it is not, connects are refused and
 /// nobody else can get it.
-#[derive(Debug)]
 enum Port {
     Reserved(OwnedFd),
     Listening(TcpListener),
@@ -51,7 +50,6 @@ enum Port {
     Lost,
 }
 
-#[derive(Debug)]
 pub(super) struct Server {
     poll: Poll,
     orders: Orders,
@@ -112,21 +110,26 @@ impl Server {
                 // Without events nobody can be served; the clients see the connections end.
                 Err(_) => return,
             }
-            for event in &events {
-                match event.token() {
-                    LISTENER => self.acceptable = true,
-                    WAKER => (),
-                    Token(number) => {
-                        if let Some(connection) = self.connections.get_mut(&number) {
-                            connection.ready(event.is_readable(), event.is_writable());
-                        }
-                    }
-                }
-            }
+            self.note(&events);
             if self.obey().is_none() {
                 return;
             }
             again = !self.paused && self.turn();
+        }
+    }
+
+    /// Takes note of what happened; nothing is done yet, for the node may be paused.
+    fn note(&mut self, events: &Events) {
+        for event in events {
+            match event.token() {
+                LISTENER => self.acceptable = true,
+                WAKER => (),
+                Token(number) => {
+                    if let Some(connection) = self.connections.get_mut(&number) {
+                        connection.ready(event.is_readable(), event.is_writable());
+                    }
+                }
+            }
         }
     }
 
@@ -179,15 +182,11 @@ impl Server {
                 return;
             };
             match listener.accept() {
-                Ok((stream, _)) => {
-                    // One that cannot be taken in is closed; that is all there is to say to it.
-                    let _ = self.admit(stream);
-                }
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => self.acceptable = false,
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => (),
-                    _ => return,
-                },
+                // One that cannot be taken in is closed; that is all there is to say to it.
+                Ok((stream, _)) => drop(self.admit(stream)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.acceptable = false,
+                Err(error) if is_of_the_moment(&error) => (),
+                Err(_) => return,
             }
         }
     }
@@ -239,6 +238,14 @@ impl Server {
         self.port = Port::Listening(listener);
         Ok(())
     }
+}
+
+/// A signal, or a client that has left the queue already.
+fn is_of_the_moment(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+    )
 }
 
 /// Binds the address (any port, if it has none) without listening.

@@ -95,6 +95,28 @@ pub(super) fn set(store: &mut Store, call: &mut Call<'_>) -> Answer {
     Ok(before.unwrap_or_else(ok))
 }
 
+/// `SETNX key value`: the lock of before 2012 and the example `setnx_getset` want it.
+pub(super) fn setnx(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    let (key, value) = (call.words[1], call.words[2]);
+    let database = call.database(store);
+    let is_free = database.entry(key, call.now).is_none();
+    if is_free {
+        let value = Value::Text(value.to_vec());
+        database.insert(key, Entry { value, end: None });
+    }
+    Ok(OwnedValue::Integer(i64::from(is_free)))
+}
+
+/// `GETSET key value`: the old value, and the new one never ends.
+pub(super) fn getset(store: &mut Store, call: &mut Call<'_>) -> Answer {
+    let (key, value) = (call.words[1], call.words[2]);
+    let database = call.database(store);
+    let before = read(database, key, call.now)?;
+    let value = Value::Text(value.to_vec());
+    database.insert(key, Entry { value, end: None });
+    Ok(before)
+}
+
 #[derive(Clone, Copy, Default)]
 struct SetOptions<'a> {
     condition: Option<Condition>,

@@ -7,7 +7,7 @@ use std::string::{String, ToString};
 use std::vec::Vec;
 
 use super::{EmbeddedNode, Flavour, Memory, Options, Session, Store};
-use crate::node::command::{EXTEND, RELEASE};
+use crate::node::{EXTEND, RELEASE};
 use crate::resp;
 use crate::time::Instant;
 
@@ -136,7 +136,7 @@ fn a_password_is_wanted_before_anything_else() {
         auth nobody sesame => -WRONGPASS invalid username-password pair or user is disabled.|
         get k => -NOAUTH Authentication required.|
         hello 3 auth default sesame setname me => %7|$6|server|$5|redis|$7|version|$6|7.0.15|\
-            $5|proto|:3|$2|id|:1|$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0||
+            $5|proto|:3|$2|id|:1|$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|
         client getname => $2|me|
         get k => _|
         ",

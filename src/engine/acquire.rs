@@ -14,7 +14,7 @@ use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, refuses_for_cer
 use crate::quorum::{Acquisition, Majority, Vote};
 use crate::resource::{Entry, check_resource};
 use crate::slab::Key;
-use crate::time::Instant;
+use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::Engine;
 use super::claim::{Claim, Stage};
@@ -23,6 +23,10 @@ use super::round::{Decision, Kind, Refusal, State};
 
 /// How long a node in back-off is left alone also when a round is short of a quorum.
 const KNOCK_AGAIN: Duration = Duration::from_millis(250);
+
+/// The least delay between two attempts: a shorter one would end in the turn in which it began, and
+/// attempts that fail at once would follow each other there for ever.
+const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// Less than this before the caller's deadline no other attempt is begun.
 const LAST_CHANCE: Duration = Duration::from_millis(1);
@@ -364,7 +368,7 @@ impl Engine {
             return None;
         }
         let (shortest, longest) = self.settings.retry.delay().into_inner();
-        let delay = between(&mut self.random, shortest, longest);
+        let delay = between(&mut self.random, shortest, longest).max(SHORTEST_REST);
         let Some(deadline) = round.deadline else {
             return Some(now.saturating_add(delay));
         };

@@ -10,13 +10,13 @@ use crate::error::{ExtendError, LinkError, NodeOutcome};
 use crate::limits::CLAIMS_MAX;
 use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, is_wrong_type, wants_the_text};
 use crate::quorum::{Extending, Lock, Vote};
-use crate::slab::Key;
+use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
 use super::Engine;
-use super::claim::Claim;
+use super::claim::{Claim, Stage};
 use super::contract::RoundId;
-use super::round::{Decision, Kind};
+use super::round::{Decision, Kind, Round, State};
 
 impl Engine {
     /// Begins to extend `lock` to at least `ttl` from now on. The outcome comes as
@@ -43,6 +43,9 @@ impl Engine {
             return Err(ExtendError::Saturated);
         }
         let claim = self.claim_of(lock);
+        if !is_extensible(&self.claims, claim) {
+            return Err(ExtendError::Expired); // Its holder was told that it is over.
+        }
         let buffer = self.buffers.take();
         let key = self.open_round(
             now,
@@ -101,8 +104,8 @@ impl Engine {
         let Kind::Extend { entry, claim, .. } = &round.kind else {
             return;
         };
-        if !round.awaits(node) {
-            return;
+        if !round.awaits(node) || !is_extensible(&self.claims, *claim) {
+            return; // It is decided, or what it would lengthen has been given away.
         }
         let ttl = round.ttl;
         let command = self
@@ -199,6 +202,11 @@ impl Engine {
         else {
             return;
         };
+        if !is_extensible(&self.claims, claim) {
+            // Of several extensions the claim knows the latest, which ended with it.
+            self.decide(key, Decision::ExtensionClosed);
+            return;
+        }
         match verdict {
             Extending::Extended(majority) => {
                 let end = self
@@ -208,21 +216,63 @@ impl Engine {
                     .max(valid_until);
                 if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
                     claim.valid_until = claim.valid_until.max(end);
-                    claim.extension = None;
                 }
+                self.forget_extension(claim, key);
                 self.decide(key, Decision::Extended(majority, end));
             }
             Extending::Lost => self.lose(now, key),
             Extending::Unconfirmed => {
-                self.forget_extension(claim);
+                self.forget_extension(claim, key);
                 self.decide(key, Decision::ExtensionUnconfirmed);
             }
         }
     }
 
-    fn forget_extension(&mut self, claim: Option<Key>) {
-        if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
+    /// The extension `key` of `claim` has come to its end.
+    pub(super) fn forget_extension(&mut self, claim: Option<Key>, key: Key) {
+        if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim))
+            && claim.extension == Some(key)
+        {
             claim.extension = None;
+        }
+    }
+
+    /// The lock of `claim` is over or given away: an extension of it that is open comes to
+    /// nothing, and this is what its caller is told.
+    pub(super) fn end_extension(&mut self, claim: Key, outcome: Decision) {
+        let open = self
+            .claims
+            .get_mut(claim)
+            .and_then(|claim| claim.extension.take());
+        let voting = open.filter(|open| self.rounds.get(*open).is_some_and(|r| r.is_voting()));
+        if let Some(open) = voting {
+            self.decide(open, outcome);
+        }
+    }
+
+    /// The extension `key` was confirmed, and its caller does not want to know: the lock ends
+    /// when it would have.
+    pub(super) fn take_extension_back(&mut self, key: Key) {
+        let Some(Round {
+            kind:
+                Kind::Extend {
+                    claim: Some(claim),
+                    valid_until,
+                    ..
+                },
+            state: State::Decided(Decision::Extended(_, end)),
+            ..
+        }) = self.rounds.get(key)
+        else {
+            return;
+        };
+        let (claim, valid_until, end) = (*claim, *valid_until, *end);
+        if let Some(held) = self.claims.get_mut(claim)
+            && is_held(held)
+            && held.valid_until == end
+        {
+            held.valid_until = valid_until;
+            self.watch(claim);
         }
     }
 
@@ -243,8 +293,14 @@ impl Engine {
         };
         let ttl = round.ttl;
         let copy = entry.copy_into(self.buffers.take());
-        let claim = match claim.filter(|claim| self.claims.contains(*claim)) {
-            Some(claim) => claim,
+        let claim = match claim {
+            Some(claim) => {
+                self.tell_lost(claim);
+                self.forget_extension(Some(claim), key);
+                self.end_extension(claim, Decision::ExtensionLost);
+                claim
+            }
+            // A lock in nobody's care: nobody is told, but its copies go all the same.
             None if self.claims.len() < CLAIMS_MAX => {
                 let gone_by = self.settings.drift.gone_by(valid_until, ttl);
                 let all = self.all_nodes();
@@ -255,13 +311,21 @@ impl Engine {
                 return;
             }
         };
-        self.tell_lost(claim);
         if let Some(claim) = self.claims.get_mut(claim) {
             claim.entry = Some(copy);
             claim.valid_until = now;
-            claim.extension = None;
         }
         self.let_go(now, claim, None);
         self.decide(key, Decision::ExtensionLost);
     }
+}
+
+/// Whether an extension may still do anything: its lock is held, and its holder was not told that
+/// it is over. A lock in nobody's care is judged by its validity alone.
+fn is_extensible(claims: &Slab<Claim>, claim: Option<Key>) -> bool {
+    claim.is_none_or(|claim| claims.get(claim).is_some_and(is_held))
+}
+
+fn is_held(claim: &Claim) -> bool {
+    claim.stage == (Stage::Held { told: false })
 }

@@ -49,7 +49,7 @@ impl Engine {
         let Some(key) = self.claim_of(&lock) else {
             return lock;
         };
-        self.close_extension(key);
+        self.end_extension(key, Decision::ExtensionClosed);
         let copy = lock.entry().copy_into(self.buffers.take());
         if let Some(claim) = self.claims.get_mut(key) {
             claim.may_hold = claim.may_hold.without(claim.granted);
@@ -86,23 +86,11 @@ impl Engine {
             Some(key) => key,
             None => self.adopted(now, lock.valid_until()),
         };
-        self.close_extension(key);
+        self.end_extension(key, Decision::ExtensionClosed);
         if let Some(claim) = self.claims.get_mut(key) {
             claim.entry = Some(lock.into_entry());
         }
         key
-    }
-
-    /// The lock is given away: an extension of it that is open comes to nothing.
-    fn close_extension(&mut self, claim: Key) {
-        let open = self
-            .claims
-            .get_mut(claim)
-            .and_then(|claim| claim.extension.take());
-        let voting = open.filter(|open| self.rounds.get(*open).is_some_and(|r| r.is_voting()));
-        if let Some(open) = voting {
-            self.decide(open, Decision::ExtensionClosed);
-        }
     }
 
     /// Sends the releases of `claim` on behalf of round `key`, and counts what is known already.
@@ -397,11 +385,8 @@ impl Engine {
             Kind::Extend { claim, .. } => (None, *claim),
             Kind::Release { .. } => (None, None),
         };
-        if let Some(claim) = extension.and_then(|claim| self.claims.get_mut(claim))
-            && claim.extension == Some(key)
-        {
-            claim.extension = None;
-        }
+        self.forget_extension(extension, key);
+        self.take_extension_back(key);
         self.close_round(key);
         if let Some(claim) = claim {
             self.let_go(now, claim, None);

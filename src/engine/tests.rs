@@ -1153,3 +1153,186 @@ fn steady_locking_uses_its_memory_again() {
     }
     world.is_clean();
 }
+
+#[test]
+fn a_delay_of_nothing_does_not_try_for_ever_within_one_turn() {
+    let mut world = World::with(Config::builder().nodes(["a", "b", "c"]).retry(
+        crate::config::Retry::new(5, Duration::ZERO..=Duration::ZERO),
+    ));
+    (0..3).for_each(|node| world.lose(node));
+    let wait = Duration::from_millis(100);
+    world.acquire(&LockOptions::new(TTL).wait(wait));
+    while world.events.is_empty() {
+        let (at, _) = world.engine.poll_timeout().expect("it always wakes up");
+        world.now = world.now.max(at);
+        world.pass(Duration::ZERO);
+    }
+    let LockError::NoQuorum(report) = world.refusal() else {
+        panic!("no quorum")
+    };
+    assert!(report.elapsed() <= wait + Duration::from_millis(1));
+    assert!(report.tries() <= 101, "{}", report.tries());
+}
+
+#[test]
+fn a_clock_that_steps_back_stops_nothing() {
+    let mut world = World::ready(3);
+    world.try_once();
+    world.say(0, "+OK|");
+    world.say(1, "+OK|");
+    let lock = world.lock();
+    world.pass(Duration::from_secs(5));
+    world.now = Instant::from_millis(1_000);
+    world.try_once(); // Times out before the wheel's time, and is silent since before it.
+    world.pass(Duration::from_millis(60));
+    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+    world.pass(Duration::from_secs(10));
+    assert!(matches!(world.event(), Event::Expired { lock: lost } if lost == lock.id()));
+}
+
+impl World {
+    fn extend(&mut self, lock: &Lock) -> RoundId {
+        let round = self.engine.extend(self.now, lock, TTL).expect("asked");
+        self.drain();
+        round
+    }
+
+    /// Lets the engine sleep and wake as it wants until something happens.
+    fn sleep_until_event(&mut self) {
+        while self.events.is_empty() {
+            let (at, _) = self.engine.poll_timeout().expect("a timer");
+            self.now = self.now.max(at);
+            self.pass(Duration::ZERO);
+        }
+    }
+}
+
+#[test]
+fn of_two_extensions_none_takes_the_outcome_of_a_release_away() {
+    let (mut world, lock) = World::held(3);
+    let (first, second) = (world.extend(&lock), world.extend(&lock));
+    world.engine.release(world.now, lock);
+    world.drain();
+    assert!(
+        matches!(
+            world.event(),
+            Event::Extended { round, result: Err(ExtendError::Closed) } if round == second
+        ),
+        "the one that the claim knows"
+    );
+    (0..2).for_each(|node| world.say(node, ":0|:0|:0|"));
+    let events = core::mem::take(&mut world.events);
+    assert!(
+        matches!(
+            &events[..],
+            [
+                Event::Extended { round, result: Err(ExtendError::Closed) },
+                Event::Released { result: Err(UnlockError::NotHeld(_)), .. }
+            ] if *round == first
+        ),
+        "{events:?}"
+    );
+    world.say(2, ":1|:1|:1|");
+    world.is_clean();
+}
+
+#[test]
+fn an_extension_of_a_released_lock_is_not_repaired() {
+    let (mut world, lock) = World::held(1);
+    let (_, _) = (world.extend(&lock), world.extend(&lock));
+    world.release(lock);
+    world.take(0);
+    world.events.clear();
+    world.say(0, "-NOSCRIPT x|-NOSCRIPT x|-NOSCRIPT x|");
+    assert_eq!(
+        world.take(0),
+        ["SCRIPT LOAD", "SCRIPT LOAD", "EVAL release"]
+    );
+}
+
+#[test]
+fn a_loss_ends_every_extension_that_is_open() {
+    let (mut world, lock) = World::held(3);
+    let (_, _) = (world.extend(&lock), world.extend(&lock));
+    (0..2).for_each(|node| world.say(node, ":0|"));
+    let events = core::mem::take(&mut world.events);
+    assert!(
+        matches!(
+            events[..],
+            [
+                Event::Expired { .. },
+                Event::Extended {
+                    result: Err(ExtendError::Lost(_)),
+                    ..
+                },
+                Event::Extended {
+                    result: Err(ExtendError::Lost(_)),
+                    ..
+                },
+            ]
+        ),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn what_was_told_to_be_over_is_not_extended_any_more() {
+    let (mut world, lock) = World::held(1);
+    world.now = lock.valid_until().saturating_sub(Duration::from_millis(5));
+    world.extend(&lock);
+    world.pass(Duration::from_millis(4));
+    assert!(lock.is_valid_at(world.now), "told early");
+    let events = core::mem::take(&mut world.events);
+    assert!(
+        matches!(
+            events[..],
+            [
+                Event::Expired { .. },
+                Event::Extended {
+                    result: Err(ExtendError::Unconfirmed(_)),
+                    ..
+                }
+            ]
+        ),
+        "{events:?}"
+    );
+    world.say(0, ":1|");
+    assert!(world.events.is_empty(), "too late");
+    world.take(0);
+    let refused = world.engine.extend(world.now, &lock, TTL);
+    assert!(matches!(refused, Err(ExtendError::Expired)));
+    world.drain();
+    assert!(world.take(0).is_empty());
+}
+
+#[test]
+fn an_extension_that_was_cancelled_when_confirmed_does_not_delay_the_loss() {
+    let (mut world, lock) = World::held(1);
+    world.now = world.now.saturating_add(Duration::from_secs(5));
+    let round = world.extend(&lock);
+    let node = id(0);
+    let bytes = b":1\r\n";
+    world
+        .engine
+        .handle(world.now, Input::Received { node, bytes });
+    world.engine.cancel(world.now, round);
+    world.drain();
+    world.sleep_until_event();
+    assert!(matches!(world.event(), Event::Expired { lock: lost } if lost == lock.id()));
+    assert!(lock.is_valid_at(world.now));
+}
+
+#[test]
+fn the_loss_of_a_lock_in_nobodys_care_is_told_to_who_asked_alone() {
+    let (mut world, lock) = World::held(3);
+    let lock = world.engine.detach(world.now, lock);
+    world.extend(&lock);
+    (0..2).for_each(|node| world.say(node, ":0|"));
+    assert!(matches!(
+        world.event(),
+        Event::Extended {
+            result: Err(ExtendError::Lost(_)),
+            ..
+        }
+    ));
+}

@@ -9,7 +9,7 @@ use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::claim::Stage;
 use super::contract::Wake;
-use super::round::{Kind, State};
+use super::round::{Decision, Kind, State};
 use super::{Due, Engine};
 
 /// What a timer is for.
@@ -55,6 +55,9 @@ impl Engine {
     /// All that one turn brought has been fed in: notes who was silent in it, and fires what is
     /// due.
     pub(super) fn tick(&mut self, now: Instant) {
+        // The wheel does not go back. Whoever it wakes must not find that its time is still to
+        // come, and arm the same timer again for ever.
+        let now = now.max(self.wheel.latest());
         for node in 0..self.nodes.len() {
             self.listen(now, node);
         }
@@ -191,6 +194,8 @@ impl Engine {
             }
             Stage::Held { told: false } => {
                 self.tell_lost(key);
+                // What was told to be over is not revived by an answer in its last tick.
+                self.end_extension(key, Decision::ExtensionUnconfirmed);
                 self.forget_later(now, key);
             }
             Stage::Held { told: true } => self.forget(now, key),

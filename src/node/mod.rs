@@ -18,7 +18,7 @@
 //! beside the [`handshake`], which reads the identity that it needs.
 
 mod backoff;
-pub(crate) mod command;
+mod command;
 mod debt;
 mod handshake;
 mod in_flight;

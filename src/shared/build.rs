@@ -1,5 +1,6 @@
 //! Making a handle, and its end.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
@@ -32,6 +33,11 @@ impl Handle {
     pub(super) fn hub(&self) -> &Hub {
         &self.hub
     }
+
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn shared_hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
 }
 
 impl Drop for Handle {
@@ -60,7 +66,7 @@ impl Builder {
 
     /// [`build`](Self::build) for any executor. Nothing happens before the first poll.
     pub fn build_async(&self) -> Building {
-        Building(Stage::Asleep(self.clone()))
+        Building(Stage::Asleep(Box::new(self.clone())))
     }
 }
 
@@ -91,7 +97,7 @@ fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
 pub struct Building(Stage);
 
 enum Stage {
-    Asleep(Builder),
+    Asleep(Box<Builder>),
     Waiting(Waiting),
     Done,
 }

@@ -273,6 +273,9 @@ impl<'a> Engaged<'a> {
             Some(Duration::ZERO)
         };
         let result = self.driver().step(limit);
+        // Before the mail is read: a call in it may be given the place of a round that has ended,
+        // and whose outcome has to be delivered first.
+        self.settle_all();
         self.take_mail();
         self.settle_all();
         if result.is_err() {

@@ -63,6 +63,9 @@ pub(super) enum Letter {
     Cancel { slot: Arc<Slot> },
     /// Somebody wants to know how the nodes stand.
     Look { slot: Arc<Slot> },
+    /// Makes the engine panic.
+    #[cfg(all(test, feature = "embedded"))]
+    Break { slot: Arc<Slot> },
 }
 
 impl Letter {
@@ -77,6 +80,8 @@ impl Letter {
             | Self::Adopt { slot, .. }
             | Self::Cancel { slot }
             | Self::Look { slot } => slot,
+            #[cfg(all(test, feature = "embedded"))]
+            Self::Break { slot } => slot,
         }
     }
 

@@ -48,7 +48,7 @@ mod lost;
 mod mailbox;
 mod reactor;
 mod slot;
-#[cfg(test)]
+#[cfg(all(test, feature = "embedded"))]
 mod tests;
 
 use alloc::sync::Arc;

@@ -32,6 +32,8 @@ pub(super) struct Reactor {
     locks: Table<LockId>,
     /// Letters that were taken out and not yet read.
     pub(super) letters: VecDeque<Letter>,
+    /// The slot of the letter that is being read: if the engine panics over it, it is known.
+    reading: Option<Arc<Slot>>,
     /// Tasks to be woken.
     pub(super) wakers: Vec<Waker>,
     /// Something was asked of the engine that is not yet written.
@@ -45,6 +47,7 @@ impl Reactor {
             calls: Table::new(),
             locks: Table::new(),
             letters: VecDeque::new(),
+            reading: None,
             wakers: Vec::new(),
             dirty: false,
         }
@@ -76,7 +79,9 @@ impl Reactor {
     /// Reads the letters.
     pub(super) fn read_mail(&mut self) {
         while let Some(letter) = self.letters.pop_front() {
+            self.reading = Some(Arc::clone(letter.slot()));
             self.read(letter);
+            self.reading = None;
         }
     }
 
@@ -110,6 +115,8 @@ impl Reactor {
                 let statuses = self.statuses();
                 self.settle(&slot, Outcome::Looked(statuses));
             }
+            #[cfg(all(test, feature = "embedded"))]
+            Letter::Break { .. } => panic!("expected: the story of a test"),
         }
     }
 
@@ -223,8 +230,10 @@ impl Reactor {
         }
     }
 
+    // A call stays in its table until its outcome is delivered: if the engine panics in between, it
+    // is known.
     fn acquired(&mut self, round: RoundId, result: Result<Lock, LockError>) {
-        let Some(slot) = self.calls.take(round) else {
+        let Some(slot) = self.calls.get(round).map(Arc::clone) else {
             if let Ok(lock) = result {
                 self.driver().let_go(lock);
                 self.dirty = true;
@@ -237,6 +246,7 @@ impl Reactor {
             Grant { lock, granted }
         });
         self.settle(&slot, Outcome::Acquired(grant));
+        self.calls.take(round);
     }
 
     fn settle_round(&mut self, round: RoundId, outcome: Outcome) {
@@ -255,7 +265,11 @@ impl Reactor {
 
     /// The engine is broken: everybody who waits is told so.
     pub(super) fn close(&mut self) {
-        for slot in self.calls.drain() {
+        let letters = self
+            .letters
+            .drain(..)
+            .map(|letter| Arc::clone(letter.slot()));
+        for slot in self.calls.drain().chain(letters).chain(self.reading.take()) {
             if let Settled::Told(waker) = slot.settle(Outcome::Closed) {
                 self.wakers.extend(waker);
             }

@@ -124,10 +124,10 @@ impl Slot {
         };
     }
 
-    /// Delivers `outcome`. A thread that waits is woken here, a task by whoever called.
+    /// Delivers `outcome`, if it is the first, and somebody still waits for it. A thread that waits is woken here, a task by whoever called.
     pub(super) fn settle(&self, outcome: Outcome) -> Settled {
         let mut call = self.lock();
-        if matches!(call.phase, Phase::Abandoned(_)) {
+        if !call.is_pending() {
             return Settled::Unwanted(outcome);
         }
         call.phase = Phase::Done(outcome);
@@ -154,7 +154,7 @@ impl Slot {
 
     /// Whether the outcome is still to come.
     pub(super) fn is_pending(&self) -> bool {
-        matches!(self.lock().phase, Phase::Posted | Phase::Open(_))
+        self.lock().is_pending()
     }
 
     /// Waits on this thread for the outcome; with `None` in vain until `until`, by the clock of
@@ -221,13 +221,17 @@ impl Slot {
 }
 
 impl Call {
+    fn is_pending(&self) -> bool {
+        matches!(self.phase, Phase::Posted | Phase::Open(_))
+    }
+
     fn take(&mut self) -> Option<Outcome> {
+        if !matches!(self.phase, Phase::Done(_)) {
+            return None;
+        }
         match core::mem::replace(&mut self.phase, Phase::Taken) {
             Phase::Done(outcome) => Some(outcome),
-            other => {
-                self.phase = other;
-                None
-            }
+            Phase::Posted | Phase::Open(_) | Phase::Taken | Phase::Abandoned(_) => None,
         }
     }
 

@@ -142,6 +142,12 @@ impl<T> Wheel<T> {
         ))
     }
 
+    /// The latest `now` that was seen: what an earlier one counts as.
+    #[must_use]
+    pub const fn latest(&self) -> Instant {
+        self.latest
+    }
+
     /// How many timers are armed.
     #[must_use]
     pub const fn len(&self) -> usize {

@@ -20,12 +20,15 @@
 mod executor;
 mod face;
 mod harness;
+mod readme;
 mod servers;
 
 mod addresses;
 mod auth;
 mod deadlines;
 mod drops;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod extend;
 mod frozen;
 mod invalid;

@@ -153,7 +153,7 @@ impl Outcomes {
             LockError::Held(_) => &self.held,
             LockError::NoQuorum(_) => &self.no_quorum,
             LockError::TooSlow(_) => &self.too_slow,
-            _ => &self.other,
+            LockError::Saturated | LockError::Closed | _ => &self.other,
         }
     }
 

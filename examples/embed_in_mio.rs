@@ -1,0 +1,139 @@
+//! Locks inside an event loop that you already have.
+//!
+//! This program has a `mio` loop of its own: jobs arrive on a UDP socket, and each is done under a
+//! lock. The driver is one more source of that loop: a descriptor to wait on, and a deadline to
+//! wake at. No thread, no runtime; the same works with epoll, kqueue or any reactor.
+//!
+//! ```text
+//!   host's mio::Poll --- UDP socket           a job's name arrives -> driver.acquire
+//!                    `-- driver's descriptor  readable -> driver.turn(0), then its events
+//!   sleep at most driver.until_deadline()
+//! ```
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use mio::net::UdpSocket;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use shearline::engine::{Event, RoundId};
+use shearline::{Driver, LockOptions, Redlock};
+
+mod nodes;
+
+const JOBS: Token = Token(0);
+const LOCKS: Token = Token(1);
+/// After this many jobs the program ends.
+const JOBS_EXPECTED: usize = 5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let nodes = nodes::nodes();
+    let mut driver = Redlock::builder().nodes(&nodes.urls).build_driver()?;
+
+    let mut poll = Poll::new()?;
+    let mut socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    poll.registry()
+        .register(&mut socket, JOBS, Interest::READABLE)?;
+    // The driver's poll nests in ours: its descriptor is readable when a turn has something to do.
+    let descriptor = driver.as_raw_fd();
+    poll.registry()
+        .register(&mut SourceFd(&descriptor), LOCKS, Interest::READABLE)?;
+
+    send_some_jobs(socket.local_addr()?);
+    let mut host = Host::default();
+    let mut events = Events::with_capacity(64);
+    while host.done < JOBS_EXPECTED {
+        // Deadlines do not make the descriptor readable, so the sleep ends with the next one.
+        match poll.poll(&mut events, driver.until_deadline()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            polled => polled?,
+        }
+        if events.iter().any(|event| event.token() == JOBS) {
+            host.take_jobs(&socket, &mut driver)?;
+        }
+        // Whatever it was that woke us: a turn that finds nothing to do costs little, and it also
+        // writes what `take_jobs` asked for.
+        driver.turn(Some(Duration::ZERO))?;
+        while let Some(event) = driver.poll_event() {
+            host.handle(event, &mut driver)?;
+        }
+        driver.flush();
+    }
+    println!("{JOBS_EXPECTED} jobs done on one thread, in the loop of the host");
+    Ok(())
+}
+
+#[derive(Default)]
+struct Host {
+    /// Which job waits for which round.
+    waiting: BTreeMap<usize, String>,
+    done: usize,
+}
+
+impl Host {
+    /// Reads every job that has arrived and asks for its lock.
+    fn take_jobs(&mut self, socket: &UdpSocket, driver: &mut Driver) -> Result<(), Box<dyn Error>> {
+        let options = LockOptions::new(Duration::from_secs(10)).wait(Duration::from_secs(1));
+        let mut buffer = [0; 64];
+        loop {
+            match socket.recv(&mut buffer) {
+                Ok(len) => {
+                    let job = String::from_utf8_lossy(&buffer[..len]).into_owned();
+                    let round = driver.acquire(job.as_bytes(), &options)?;
+                    println!("{job}: asked for");
+                    self.waiting.insert(round.index(), job);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event, driver: &mut Driver) -> Result<(), Box<dyn Error>> {
+        match event {
+            Event::Acquired { round, result } => {
+                let job = self.job_of(round);
+                match result {
+                    Ok(lock) => {
+                        println!("{job}: ours, and done");
+                        driver.release(lock)?;
+                    }
+                    Err(error) => println!("{job}: not done, {error}"),
+                }
+                self.done += 1;
+            }
+            Event::Released { result, .. } => match result {
+                Ok(released) => println!("  released on {} nodes", released.deleted),
+                Err(error) => println!("  {error}"),
+            },
+            // A lock that is held is about to end. These jobs take no time, so none does.
+            Event::Expired { lock } => println!("  {lock:?} is lost: its job must stop"),
+            // Nothing here is extended, and later versions may tell more.
+            Event::Extended { .. } | _ => {}
+        }
+        Ok(())
+    }
+
+    fn job_of(&mut self, round: RoundId) -> String {
+        self.waiting.remove(&round.index()).unwrap_or_default()
+    }
+}
+
+/// Somebody else who sends jobs: three, and a little later two with names that were there before.
+fn send_some_jobs(to: SocketAddr) {
+    std::thread::spawn(move || -> io::Result<()> {
+        let socket = std::net::UdpSocket::bind(("127.0.0.1", 0))?;
+        for job in ["report:1", "report:2", "report:3"] {
+            socket.send_to(job.as_bytes(), to)?;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        for job in ["report:1", "report:2"] {
+            socket.send_to(job.as_bytes(), to)?;
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,54 @@
+//! Where the examples find their nodes: in the environment variable `SHEARLINE_NODES`, as URLs
+//! separated by commas. Without it they start nodes of their own, if this build can.
+
+#[cfg(feature = "embedded")]
+use shearline::embedded::EmbeddedNode;
+
+/// The nodes of one example.
+pub(crate) struct Nodes {
+    /// How to reach them.
+    pub(crate) urls: Vec<String>,
+    /// Nodes that live as long as this value.
+    #[cfg(feature = "embedded")]
+    _embedded: Vec<EmbeddedNode>,
+}
+
+/// The nodes to use. Ends the process with a hint if there are none.
+pub(crate) fn nodes() -> Nodes {
+    let named = std::env::var("SHEARLINE_NODES").unwrap_or_default();
+    let urls: Vec<String> = named
+        .split(',')
+        .map(str::trim)
+        .filter(|url| !url.is_empty())
+        .map(String::from)
+        .collect();
+    if urls.is_empty() {
+        return embedded();
+    }
+    Nodes {
+        urls,
+        #[cfg(feature = "embedded")]
+        _embedded: Vec::new(),
+    }
+}
+
+/// Three nodes in this process. Good enough to look at; no production servers.
+#[cfg(feature = "embedded")]
+fn embedded() -> Nodes {
+    let nodes: Vec<_> = (0..3)
+        .map(|_| EmbeddedNode::spawn().expect("a free loopback port"))
+        .collect();
+    Nodes {
+        urls: nodes.iter().map(|node| node.url()).collect(),
+        _embedded: nodes,
+    }
+}
+
+#[cfg(not(feature = "embedded"))]
+fn embedded() -> Nodes {
+    eprintln!(
+        "no nodes: add `--features embedded`, or start some (`redis-server --port 7001 &`, and so \
+         on) and set SHEARLINE_NODES=redis://127.0.0.1:7001,redis://127.0.0.1:7002,..."
+    );
+    std::process::exit(2);
+}

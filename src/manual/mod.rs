@@ -1,0 +1,17 @@
+//! The manual: what does not belong to one item.
+//!
+//! In reading order:
+//!
+//! 1. [`redlock`]: the algorithm, from a vote to a lock.
+//! 2. [`guarantees`]: what may be relied on, and on what that rests.
+//! 3. [`defaults`]: every number that has one, and why it is that.
+//! 4. [`operating`]: how to run the masters, and what permissions a user needs.
+//! 5. [`design`]: how the parts lie on one another, and why.
+//! 6. [`testing`]: how to test with locks, and how this library is tested.
+
+pub mod defaults;
+pub mod design;
+pub mod guarantees;
+pub mod operating;
+pub mod redlock;
+pub mod testing;

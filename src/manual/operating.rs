@@ -1,0 +1,28 @@
+//! How to run the masters: the short form of the README's chapter.
+//!
+//! * Three or five masters on separate machines. No replicas, no Sentinel, no cluster, no server
+//!   twice.
+//! * They must not forget: `appendonly yes` with `appendfsync always`; or no persistence, and a
+//!   node that went down stays away for the longest ttl that any client uses, also after a reboot.
+//! * `maxmemory-policy noeviction`.
+//! * Clocks are slewed, not stepped, while the servers run.
+//! * Every client names the same nodes. To change them, stop all clients for the longest ttl.
+//!
+//! # Permissions
+//!
+//! This is all that a user needs; a test holds it against real servers
+//! (`it::readme::the_acl_line_suffices_and_is_the_least`).
+//!
+//! ```text
+//! ACL SETUSER locker on >secret ~lock:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +info
+//! ```
+//!
+//! `~lock:*` are the names it may lock. Without `+info` two addresses of one server are not found
+//! out; without `+script|load` scripts travel as text. Add `+select` for a database other than 0.
+//!
+//! # Who holds a lock
+//!
+//! The resource name is the key, and the token ends with the label of
+//! [`Builder::owner`](crate::Builder::owner): `GET lock:invoice` on any node tells it, `PTTL` for
+//! how long. Deleting the key by hand on a majority takes the lock away from its holder, who learns
+//! of it at the next extension.

@@ -1,0 +1,55 @@
+//! The algorithm, from a vote to a lock.
+//!
+//! N masters, no replication between them. A lock is a key that a majority of them hold: q = N / 2
+//! + 1 of the *configured* nodes, whether they can be reached or not. N = 1 is the plain lock on
+//! one server and takes the same path.
+//!
+//! # Acquire
+//!
+//! `SET resource token NX PX ttl` goes to all nodes at once, before any reply is read. Each answer
+//! is a vote:
+//!
+//! | answer | vote |
+//! | --- | --- |
+//! | `OK` | granted |
+//! | nil | held by another |
+//! | an error, a lost connection, no answer within the node timeout | none |
+//!
+//! The attempt ends when its outcome is certain: granted with the q-th grant, refused as soon as q
+//! grants are out of reach. It waits for no straggler, whose answer is read all the same.
+//!
+//! Granted is not yet a lock. Its validity is
+//!
+//! ```text
+//! ttl - (now - time before the first byte was sent) - drift,    drift = ttl x 0.01 + 2 ms
+//! ```
+//!
+//! and if nothing is left of that, there is no lock ([`LockError::TooSlow`]). Counted from before
+//! the send, because the keys may have begun to age then.
+//!
+//! What is not a lock is released at once. The next try comes after a random delay, so that clients
+//! that have met do not meet again, and with a fresh token.
+//!
+//! # Extend
+//!
+//! A script raises the expiry where the key holds our token. It takes a majority, within the *old*
+//! validity; the new one counts from before the send. A majority that says "missing" or "another's"
+//! ends the lock at once ([`ExtendError::Lost`]). Too few answers change nothing
+//! ([`ExtendError::Unconfirmed`]).
+//!
+//! # Release
+//!
+//! A script deletes the key where it holds our token. It goes to every node that *may* hold it: not
+//! only to those that granted, but to each that was sent a `SET` and has not refused it for
+//! certain. So also to a node that has not answered yet. Its connection is kept, and the release is
+//! written behind the `SET`, because two connections have no order and closing one does not undo
+//! what was sent on it. A node that cannot be reached owes the release, and gets it first of all
+//! when it is back.
+//!
+//! The token is 20 random bytes, fresh for every attempt, and the label of [`Builder::owner`]
+//! behind them.
+//!
+//! [`LockError::TooSlow`]: crate::LockError::TooSlow
+//! [`ExtendError::Lost`]: crate::ExtendError::Lost
+//! [`ExtendError::Unconfirmed`]: crate::ExtendError::Unconfirmed
+//! [`Builder::owner`]: crate::Builder::owner

@@ -1,0 +1,31 @@
+//! How to test with locks, and how this library is tested.
+//!
+//! # Your tests
+//!
+//! With the feature `embedded` a test starts nodes in its own process: `embedded::EmbeddedNode`
+//! gives each a loopback address. They understand what this library sends and no more, and are no
+//! production servers. For tests of what happens when nodes restart or stall, use real servers;
+//! `tests/it/servers` in the repository shows how to start and mistreat them.
+//!
+//! A ttl of a minute makes a forgotten release show as a test that hangs; a ttl of 100 ms hides it.
+//!
+//! # Ours
+//!
+//! `bash tests/run.sh` installs what is missing and runs everything.
+//!
+//! 1. **Unit tests** beside the code. Small domains are tried whole: all patterns of votes for up
+//!    to seven nodes (`quorum::tally::every_pattern_of_up_to_seven_nodes`), all ways to cut a
+//!    stream.
+//! 2. **Models**: the timing wheel against a sorted map, the decoder against itself with the stream
+//!    torn, both also as fuzz targets.
+//! 3. **Stories of the engine**, told by feeding it bytes and time
+//!    (`engine::tests::the_third_vote_of_five_decides_and_stragglers_still_count`).
+//! 4. **Random worlds**: clients, nodes and links that delay, tear, stall and break, from a number
+//!    each (`engine::chaos::exclusion_holds_and_nothing_is_left_behind`).
+//! 5. **The public interface on real servers**, in `tests/it`: Redis and Valkey processes that each
+//!    test starts on free ports and ends by their ids. What a test says about keys it learned over
+//!    a connection of its own.
+//! 6. **The texts**: every program in the documentation is compiled, the tests that the README
+//!    names have to exist (`it::readme::every_test_that_is_named_exists`), and the permissions that
+//!    it gives have to suffice and to be the least
+//!    (`it::readme::the_acl_line_suffices_and_is_the_least`).

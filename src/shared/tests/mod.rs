@@ -1,0 +1,138 @@
+//! Stories of the shared handle, on embedded nodes.
+//!
+//! Nothing here sleeps for a result. What comes from other threads is polled for, and the wait has
+//! an end at which the test fails.
+
+mod panics;
+mod stalled;
+mod stories;
+mod stress;
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::{Arc, Weak};
+use alloc::task::Wake;
+use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::thread::{self, Thread};
+
+use super::hub::Hub;
+use super::{Acquiring, Building, LockGuard, Lost, Redlock};
+use crate::config::{Builder, Retry};
+use crate::driver::clock;
+use crate::embedded::EmbeddedNode;
+use crate::quorum::Lock;
+
+/// No test outlives it: what has gone was released.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Beyond it something was lost.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const MS: Duration = Duration::from_millis(1);
+
+const fn is_shared<T: Send + Sync + 'static>() {}
+
+const _: () = {
+    is_shared::<Redlock>();
+    is_shared::<LockGuard>();
+    is_shared::<Lock>();
+    is_shared::<Acquiring>();
+    is_shared::<Building>();
+    is_shared::<Lost>();
+};
+
+struct World {
+    nodes: Vec<EmbeddedNode>,
+}
+
+impl World {
+    fn new() -> Self {
+        let nodes = (0..3).map(|_| EmbeddedNode::spawn().unwrap()).collect();
+        Self { nodes }
+    }
+
+    /// Patient with the nodes: a busy machine is no failed node.
+    fn builder(&self) -> Builder {
+        let urls: Vec<String> = self.nodes.iter().map(EmbeddedNode::url).collect();
+        Redlock::builder()
+            .nodes(urls)
+            .node_timeout(Duration::from_secs(10))
+            .retry(Retry::new(u32::MAX, MS..=3 * MS))
+    }
+
+    fn redlock(&self) -> Redlock {
+        self.builder().build().unwrap()
+    }
+
+    fn copies(&self, key: &str) -> usize {
+        let holders = self.nodes.iter().filter(|node| node.get(key).is_some());
+        holders.count()
+    }
+
+    #[track_caller]
+    fn assert_gone(&self, key: &str) {
+        eventually("the key has gone", || self.copies(key) == 0);
+    }
+
+    #[track_caller]
+    fn assert_empty(&self) {
+        eventually("no key is left", || {
+            self.nodes.iter().all(EmbeddedNode::is_empty)
+        });
+    }
+
+    fn pause(&self) {
+        for node in &self.nodes {
+            node.pause().unwrap();
+        }
+    }
+
+    fn resume(&self) {
+        for node in &self.nodes {
+            node.resume().unwrap();
+        }
+    }
+}
+
+#[track_caller]
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = clock::now().saturating_add(PATIENCE);
+    while !is_so() {
+        assert!(clock::now() < end, "not in time: {what}");
+        thread::yield_now();
+    }
+}
+
+/// Whether the I/O thread and everything else that knew the engine has gone.
+fn hub_of(redlock: &Redlock) -> Weak<Hub> {
+    Arc::downgrade(redlock.handle.shared_hub())
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[track_caller]
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    let end = clock::now().saturating_add(PATIENCE);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        let left = end.saturating_since(clock::now());
+        assert!(!left.is_zero(), "nobody has woken the task");
+        thread::park_timeout(left);
+    }
+}

@@ -1,0 +1,130 @@
+//! Panics: of the engine, of wakers, of callers that hold a guard.
+
+use super::*;
+use crate::error::{ExtendError, LockError, UnlockError};
+use crate::shared::mailbox::Letter;
+use crate::shared::slot::{Outcome, Slot};
+
+/// Breaks the engine of `redlock` as a bug in it would, on whichever thread drives.
+fn break_engine(redlock: &Redlock) {
+    let redlock = redlock.clone();
+    let driving = thread::spawn(move || {
+        let slot = Arc::new(Slot::new());
+        redlock.hub().send_surely(Letter::Break {
+            slot: Arc::clone(&slot),
+        });
+        assert!(matches!(slot.wait(None), Some(Outcome::Closed)));
+    });
+    // It is this one if no other drives.
+    let _ = driving.join();
+}
+
+#[test]
+fn a_guard_dropped_in_a_panic_releases() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let clone = redlock.clone();
+    let panicking = thread::spawn(move || {
+        let _guard = clone.lock("a", LONG).unwrap();
+        panic!("expected: the story of this test");
+    });
+    assert!(panicking.join().is_err());
+    world.assert_empty();
+    redlock.lock("a", LONG).unwrap().unlock().unwrap();
+}
+
+#[test]
+fn a_broken_engine_is_told_to_everybody() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut held = redlock.lock("held", LONG).unwrap();
+    let (unlocked, kept) = (
+        redlock.lock("unlocked", LONG).unwrap(),
+        redlock.lock("kept", LONG).unwrap(),
+    );
+    let hub = hub_of(&redlock);
+    let (thread, task) = (held.lost(), kept.lost());
+    thread::scope(|scope| {
+        let callers = [0; 3].map(|_| scope.spawn(|| redlock.lock("held", LONG)));
+        let future = redlock.lock_async("held", LONG);
+        let future = scope.spawn(move || block_on(future));
+        let losing = scope.spawn(move || thread.wait(PATIENCE));
+        break_engine(&redlock);
+        // One of them may have been the one that drove.
+        let ended = callers.map(thread::ScopedJoinHandle::join);
+        assert!(ended.iter().filter(|ended| ended.is_err()).count() <= 1);
+        for told in ended.into_iter().flatten() {
+            assert!(matches!(told, Err(LockError::Closed)));
+        }
+        assert!(matches!(future.join().unwrap(), Err(LockError::Closed)));
+        assert!(losing.join().unwrap());
+    });
+    block_on(task);
+    assert!(matches!(redlock.lock("b", LONG), Err(LockError::Closed)));
+    let refused = block_on(redlock.lock_async("b", LONG));
+    assert!(matches!(refused, Err(LockError::Closed)));
+    assert!(matches!(held.extend(LONG), Err(ExtendError::Closed)));
+    assert!(matches!(unlocked.unlock(), Err(UnlockError::Closed)));
+    let lock = kept.into_lock();
+    assert!(redlock.adopt(lock).lost().is_lost());
+    drop((held, redlock));
+    eventually("everything has ended", || hub.upgrade().is_none());
+}
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("expected: the story of this test");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_harms_nobody() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let waker = Waker::from(Arc::new(Panics));
+    let mut context = Context::from_waker(&waker);
+    let mut future = Box::pin(redlock.lock_async("a", LONG));
+    assert!(future.as_mut().poll(&mut context).is_pending());
+    let guard = block_on(redlock.lock_async("b", LONG)).unwrap();
+    redlock.lock("c", LONG).unwrap().unlock().unwrap();
+    drop(block_on(future).unwrap());
+    drop(guard);
+    world.assert_empty();
+}
+
+struct Holds(std::sync::Mutex<Option<Acquiring>>);
+
+impl Wake for Holds {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock().unwrap().take());
+    }
+}
+
+/// The I/O thread wakes a task, and that drops the last handle there.
+#[test]
+fn the_last_handle_may_go_on_the_thread_that_it_ends() {
+    let world = World::new();
+    for _ in 0..20 {
+        let redlock = world.redlock();
+        let hub = hub_of(&redlock);
+        let mut future = redlock.lock_async("a", LONG);
+        let other = redlock.lock_async("b", LONG);
+        let holder = Arc::new(Holds(std::sync::Mutex::new(Some(other))));
+        let waker = Waker::from(Arc::clone(&holder));
+        let mut context = Context::from_waker(&waker);
+        // The future that is polled goes with this thread, at any time; the one in the waker with
+        // the thread that wakes.
+        let polled = core::pin::Pin::new(&mut future).poll(&mut context);
+        drop(redlock);
+        if let Poll::Ready(guard) = polled {
+            drop(guard.unwrap());
+        }
+        drop(future);
+        drop(waker);
+        drop(holder);
+        eventually("the thread has ended", || hub.upgrade().is_none());
+        world.assert_empty();
+    }
+}

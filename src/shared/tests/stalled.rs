@@ -1,0 +1,140 @@
+//! The engine is held by a thread that does not go on: nobody else waits for it.
+
+use super::*;
+use crate::config::LockOptions;
+use crate::error::{LockError, NodeOutcome};
+use crate::limits::MAILBOX_MAX;
+use crate::shared::hub::{Engaged, Reach};
+use crate::shared::mailbox::Letter;
+use crate::shared::slot::Slot;
+
+/// Takes the engine, as a driving thread would that is then not scheduled any more.
+fn stall(redlock: &Redlock) -> Engaged<'_> {
+    let mut engaged = None;
+    eventually("the engine is free", || {
+        if let Reach::Free(taken) = redlock.hub().engage() {
+            engaged = Some(taken);
+        }
+        engaged.is_some()
+    });
+    engaged.unwrap()
+}
+
+#[test]
+fn a_caller_gives_up_at_its_own_deadline() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let engaged = stall(&redlock);
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let options = LockOptions::new(LONG).wait(30 * MS);
+            redlock.lock_with("a", &options)
+        });
+        let Err(LockError::NoQuorum(report)) = caller.join().unwrap() else {
+            panic!("nobody was asked")
+        };
+        assert_eq!(report.nodes().len(), 3);
+        let pending = |node: &crate::NodeReport| node.outcome == NodeOutcome::Pending;
+        assert!(report.nodes().iter().all(pending));
+    });
+    engaged.leave();
+    // What it had asked for is never begun.
+    redlock.lock("b", LONG).unwrap().unlock().unwrap();
+    assert_eq!(world.copies("a"), 0);
+}
+
+#[test]
+fn what_is_dropped_meanwhile_is_given_back_afterwards() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut guards: Vec<_> = (0..6)
+        .map(|key| redlock.lock(format!("{key}"), LONG).unwrap())
+        .collect();
+    let adopted = guards.pop().unwrap().into_lock();
+    let engaged = stall(&redlock);
+    thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            drop(redlock.adopt(adopted));
+            drop(guards.pop());
+            let plain = guards.pop().unwrap().into_lock();
+            drop(redlock.adopt(plain));
+            let mut context = Context::from_waker(Waker::noop());
+            let mut future = Box::pin(redlock.lock_async("future", LONG));
+            assert!(future.as_mut().poll(&mut context).is_pending());
+            drop(future);
+            let mut unlocking = Box::pin(guards.pop().unwrap().unlock_async());
+            assert!(unlocking.as_mut().poll(&mut context).is_pending());
+            drop(unlocking);
+            let mut guard = guards.pop().unwrap();
+            {
+                let mut extending = Box::pin(guard.extend_async(2 * LONG));
+                assert!(extending.as_mut().poll(&mut context).is_pending());
+            }
+            assert!(guard.is_valid());
+        });
+        others.join().unwrap();
+    });
+    engaged.leave();
+    drop(guards);
+    world.assert_empty();
+}
+
+#[test]
+fn a_loss_is_noticed_by_the_clock_of_who_waits() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let guard = redlock.lock("a", 100 * MS).unwrap();
+    let engaged = stall(&redlock);
+    let lost = guard.lost();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(move || lost.wait(PATIENCE));
+        assert!(waiting.join().unwrap());
+    });
+    assert!(!guard.is_valid());
+    engaged.leave();
+}
+
+/// A full mailbox refuses what takes, and never what gives back.
+#[test]
+fn the_mailbox_is_bounded() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let guard = redlock.lock("a", LONG).unwrap();
+    let engaged = stall(&redlock);
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let slot = Arc::new(Slot::new());
+            assert!(slot.abandon().is_none());
+            for _ in 0..MAILBOX_MAX {
+                let letter = Letter::Cancel {
+                    slot: Arc::clone(&slot),
+                };
+                redlock.hub().send_surely(letter);
+            }
+            assert!(matches!(redlock.lock("b", LONG), Err(LockError::Saturated)));
+            drop(guard);
+        });
+        sender.join().unwrap();
+    });
+    engaged.leave();
+    world.assert_empty();
+    redlock.lock("b", LONG).unwrap().unlock().unwrap();
+}
+
+/// Whoever leaves the engine hands on to the I/O thread what others wait for.
+#[test]
+fn callers_that_wait_are_served_when_the_engine_is_free_again() {
+    let world = World::new();
+    let redlock = world.redlock();
+    for _ in 0..20 {
+        let engaged = stall(&redlock);
+        let (parked, future) = (redlock.clone(), redlock.lock_async("future", LONG));
+        let parked = thread::spawn(move || parked.lock("parked", LONG).unwrap().unlock().unwrap());
+        let task = thread::spawn(move || drop(block_on(future).unwrap()));
+        thread::yield_now();
+        engaged.leave();
+        parked.join().unwrap();
+        task.join().unwrap();
+    }
+    world.assert_empty();
+}

@@ -1,0 +1,234 @@
+//! What callers do, and what is left of it.
+
+use super::*;
+use crate::config::LockOptions;
+use crate::error::{ExtendError, InvalidRequest, LockError, UnlockError};
+use crate::local::LocalRedlock;
+
+#[test]
+fn a_lock_is_taken_extended_and_released() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut guard = redlock.lock("a", LONG / 2).unwrap();
+    assert_eq!(guard.resource(), b"a");
+    eventually("it is everywhere", || world.copies("a") == 3);
+    let until = guard.valid_until();
+    guard.extend(LONG).unwrap();
+    assert!(until < guard.valid_until() && guard.is_valid());
+    assert!(matches!(
+        redlock.try_lock("a", LONG),
+        Err(LockError::Held(_))
+    ));
+    let lost = guard.lost();
+    assert_eq!(guard.unlock().unwrap().deleted, 2);
+    assert!(!lost.is_lost() && !lost.wait(LONG), "released, not lost");
+    world.assert_empty();
+}
+
+#[test]
+fn the_same_as_futures() {
+    let world = World::new();
+    let redlock = block_on(world.builder().build_async()).unwrap();
+    block_on(async {
+        let mut guard = redlock.lock_async("a", LONG / 2).await.unwrap();
+        guard.extend_async(LONG).await.unwrap();
+        let refused = redlock.try_lock_async("a", LONG).await;
+        assert!(matches!(refused, Err(LockError::Held(_))));
+        guard.unlock_async().await.unwrap();
+    });
+    world.assert_empty();
+}
+
+#[test]
+fn what_cannot_succeed_is_refused_on_every_way() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let empty = LockError::Invalid(InvalidRequest::EmptyResource).to_string();
+    assert_eq!(redlock.lock("", LONG).unwrap_err().to_string(), empty);
+    let refused = block_on(redlock.lock_async("", LONG));
+    assert_eq!(refused.unwrap_err().to_string(), empty);
+    let none = LockOptions::new(LONG).tries(0);
+    assert!(matches!(
+        redlock.lock_with("a", &none),
+        Err(LockError::Invalid(InvalidRequest::NoTries))
+    ));
+    let mut guard = redlock
+        .lock_with("a", &LockOptions::new(LONG).extensions(1))
+        .unwrap();
+    guard.extend(LONG).unwrap();
+    assert!(matches!(guard.extend(LONG), Err(ExtendError::Limit)));
+    assert!(matches!(
+        guard.extend(Duration::ZERO),
+        Err(ExtendError::Invalid(_))
+    ));
+    assert!(guard.is_valid());
+}
+
+/// Polled k times and dropped, for every small k; those that came to an end before are taken.
+#[test]
+fn a_future_dropped_at_any_poll_leaves_no_key() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut context = Context::from_waker(Waker::noop());
+    for polls in 0..200 {
+        let mut future = Box::pin(redlock.lock_async("a", LONG));
+        for _ in 0..polls {
+            if future.as_mut().poll(&mut context).is_ready() {
+                break;
+            }
+            thread::yield_now();
+        }
+        drop(future);
+        world.assert_gone("a");
+    }
+    world.assert_empty();
+}
+
+/// Its outcome is there, and nobody has taken it.
+#[test]
+fn a_future_dropped_when_it_has_won_leaves_no_key() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..20 {
+        let mut future = Box::pin(redlock.lock_async("a", LONG));
+        if future.as_mut().poll(&mut context).is_pending() {
+            eventually("it is granted", || world.copies("a") == 3);
+        }
+        drop(future);
+        world.assert_gone("a");
+    }
+    world.assert_empty();
+}
+
+#[test]
+fn a_future_of_building_that_is_dropped_ends_by_itself() {
+    let world = World::new();
+    let mut context = Context::from_waker(Waker::noop());
+    for polls in 0..3 {
+        let mut building = Box::pin(world.builder().build_async());
+        for _ in 0..polls {
+            let _ = building.as_mut().poll(&mut context).is_pending();
+        }
+    }
+    let nobody = Redlock::builder().build_async();
+    assert!(matches!(
+        block_on(nobody),
+        Err(crate::driver::BuildError::Config(_))
+    ));
+}
+
+#[test]
+fn the_last_handle_ends_the_thread_and_leaves_no_key() {
+    let world = World::new();
+    for turn in 0..20 {
+        let redlock = world.redlock();
+        let hub = hub_of(&redlock);
+        let guard = redlock.lock("a", LONG).unwrap();
+        drop(redlock);
+        assert!(hub.upgrade().is_some(), "a guard is a handle");
+        match turn % 3 {
+            0 => drop(guard),
+            1 => drop(guard.unlock()),
+            _ => drop(block_on(guard.unlock_async())),
+        }
+        assert!(hub.upgrade().is_none(), "the thread has ended");
+        world.assert_empty();
+    }
+}
+
+#[test]
+fn a_handle_dropped_while_callers_wait_takes_nothing_from_them() {
+    let world = World::new();
+    let holder = world.redlock();
+    let guard = holder.lock("a", LONG).unwrap();
+    let redlock = world.redlock();
+    let hub = hub_of(&redlock);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let redlock = redlock.clone();
+            scope.spawn(move || redlock.lock("a", LONG).unwrap().unlock().unwrap());
+        }
+        let future = redlock.lock_async("a", LONG);
+        scope.spawn(move || drop(block_on(future).unwrap()));
+        drop(redlock);
+        guard.unlock().unwrap();
+    });
+    assert!(hub.upgrade().is_none());
+    world.assert_empty();
+}
+
+#[test]
+fn two_handles_exclude_each_other_and_hand_over() {
+    let world = World::new();
+    let (one, other) = (world.redlock(), world.redlock());
+    let guard = one.lock("a", LONG).unwrap();
+    assert!(other.try_lock("a", LONG).is_err());
+    let until = guard.valid_until();
+    let plain = guard.into_lock();
+    assert!(2 <= world.copies("a"));
+    let mut guard = other.adopt(plain);
+    assert_eq!(guard.valid_until(), until);
+    guard.extend(2 * LONG).unwrap();
+    drop(guard);
+    world.assert_empty();
+}
+
+#[test]
+fn a_lock_goes_from_a_local_handle_to_a_shared_one_and_back() {
+    let world = World::new();
+    let mut local: LocalRedlock = world.builder().build_local().unwrap();
+    let redlock = world.redlock();
+    let lock = local.lock("a", LONG).unwrap();
+    let guard = redlock.adopt(local.detach(lock));
+    let mut lock = local.adopt(guard.into_lock());
+    local.extend(&mut lock, 2 * LONG).unwrap();
+    local.unlock(lock).unwrap();
+    world.assert_empty();
+}
+
+/// Its loss is told by a timer, to threads and tasks, with every node silent.
+#[test]
+fn a_loss_is_told_with_every_node_silent() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let guard = redlock.lock("a", 300 * MS).unwrap();
+    let (thread, task) = (guard.lost(), guard.lost());
+    world.pause();
+    let waiting = thread::spawn(move || thread.wait(PATIENCE));
+    block_on(task);
+    assert!(waiting.join().unwrap());
+    assert!(!guard.is_valid() && guard.lost().is_lost());
+    world.resume();
+}
+
+#[test]
+fn a_wait_for_a_loss_ends_in_time_and_with_the_release() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let guard = redlock.lock("a", LONG).unwrap();
+    let lost = guard.lost();
+    assert!(!lost.wait(Duration::ZERO) && !lost.wait(MS));
+    let waiting = thread::spawn(move || lost.wait(PATIENCE));
+    guard.unlock().unwrap();
+    assert!(!waiting.join().unwrap());
+}
+
+/// A majority says that it is gone: the extension tells so, and so does the signal.
+#[test]
+fn an_extension_finds_the_lock_gone() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut guard = redlock.lock("a", LONG).unwrap();
+    for node in &world.nodes[..2] {
+        node.restart(crate::embedded::Memory::Lost).unwrap();
+    }
+    eventually("the loss is found", || {
+        matches!(guard.extend(LONG), Err(ExtendError::Lost(_)))
+    });
+    assert!(!guard.is_valid());
+    assert!(guard.lost().wait(PATIENCE));
+    assert!(matches!(guard.extend(LONG), Err(ExtendError::Expired)));
+    assert!(matches!(guard.unlock(), Err(UnlockError::NotHeld(_))));
+    world.assert_empty();
+}

@@ -1,0 +1,104 @@
+//! Many threads, few keys, every way to take a lock and every way to let it go, at random.
+//!
+//! `SHEARLINE_STRESS=2000 cargo test --release --features embedded stress` runs it for long.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::env;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+use crate::config::LockOptions;
+
+const THREADS: u64 = 16;
+const KEYS: usize = 16;
+
+struct Keys {
+    inside: [AtomicBool; KEYS],
+}
+
+impl Keys {
+    /// Nobody else is inside while the lock is held.
+    fn visit(&self, key: usize) {
+        let inside = &self.inside[key];
+        assert!(!inside.swap(true, Ordering::SeqCst), "two holders at once");
+        thread::yield_now();
+        inside.store(false, Ordering::SeqCst);
+    }
+}
+
+fn take(redlock: &Redlock, random: &mut StdRng, key: usize) -> Option<LockGuard> {
+    let name = format!("key:{key}");
+    match random.random_range(0..6) {
+        0 | 1 => Some(redlock.lock(name, LONG).unwrap()),
+        2 => Some(block_on(redlock.lock_async(name, LONG)).unwrap()),
+        3 => redlock.try_lock(name, LONG).ok(),
+        4 => {
+            let wait = Duration::from_micros(random.random_range(0..3000));
+            redlock
+                .lock_with(name, &LockOptions::new(LONG).wait(wait))
+                .ok()
+        }
+        _ => {
+            let mut context = Context::from_waker(Waker::noop());
+            let mut future = Box::pin(redlock.lock_async(name, LONG));
+            for _ in 0..random.random_range(0..20) {
+                if let Poll::Ready(guard) = future.as_mut().poll(&mut context) {
+                    return Some(guard.unwrap());
+                }
+                thread::yield_now();
+            }
+            None
+        }
+    }
+}
+
+fn let_go(redlock: &Redlock, random: &mut StdRng, mut guard: LockGuard) {
+    match random.random_range(0..7) {
+        0 | 1 => drop(guard.unlock().unwrap()),
+        2 => drop(block_on(guard.unlock_async()).unwrap()),
+        3 => drop(redlock.adopt(guard.into_lock())),
+        4 => {
+            guard.extend(2 * LONG).unwrap();
+            drop(guard);
+        }
+        5 => {
+            block_on(guard.extend_async(2 * LONG)).unwrap();
+            drop(guard);
+        }
+        _ => drop(guard),
+    }
+}
+
+#[test]
+fn many_threads_at_random() {
+    let cycles = env::var("SHEARLINE_STRESS").map_or(60, |text| text.parse().unwrap());
+    let world = World::new();
+    let redlock = world.redlock();
+    let keys = Keys {
+        inside: [const { AtomicBool::new(false) }; KEYS],
+    };
+    let hub = hub_of(&redlock);
+    thread::scope(|scope| {
+        for seed in 0..THREADS {
+            let (redlock, keys) = (redlock.clone(), &keys);
+            scope.spawn(move || {
+                let mut random = StdRng::seed_from_u64(seed);
+                for _ in 0..cycles {
+                    let key = random.random_range(0..KEYS);
+                    if let Some(guard) = take(&redlock, &mut random, key) {
+                        keys.visit(key);
+                        let_go(&redlock, &mut random, guard);
+                    }
+                    if random.random_bool(0.05) {
+                        thread::sleep(Duration::from_micros(random.random_range(0..3000)));
+                    }
+                }
+            });
+        }
+        drop(redlock);
+    });
+    assert!(hub.upgrade().is_none(), "the I/O thread has ended");
+    world.assert_empty();
+}

@@ -1,0 +1,118 @@
+//! The library on embedded nodes: the least that a demo or a user's test relies on.
+
+use std::time::Duration;
+
+use shearline::embedded::{EmbeddedNode, Flavour, Memory, Options};
+use shearline::engine::Event;
+use shearline::{Builder, Driver, Lock, LockOptions};
+
+use crate::servers::{LONG, eventually};
+
+const KEY: &str = "invoice:42";
+
+/// Five nodes: three plain ones, one with a password, one that has `DELIFEQ`.
+fn five() -> Vec<EmbeddedNode> {
+    let plain = Options::new();
+    let locked = Options::new().password("p@ss/word");
+    let valkey = Options::new().flavour(Flavour::Valkey);
+    let options = [plain.clone(), plain.clone(), plain, locked, valkey];
+    let spawn = |options| EmbeddedNode::spawn_with(&options).expect("a node");
+    options.into_iter().map(spawn).collect()
+}
+
+fn driver(nodes: &[EmbeddedNode]) -> Driver {
+    Builder::default()
+        .nodes(nodes.iter().map(EmbeddedNode::url))
+        .node_timeout(Duration::from_secs(2))
+        .build_driver()
+        .expect("a driver")
+}
+
+fn next_event(driver: &mut Driver) -> Event {
+    eventually("the round ends", || {
+        driver
+            .turn(Some(Duration::from_millis(20)))
+            .expect("a turn");
+        driver.poll_event()
+    })
+}
+
+fn lock(driver: &mut Driver) -> Lock {
+    let options = LockOptions::new(LONG).tries(1);
+    driver.acquire(KEY.as_bytes(), &options).expect("a round");
+    match next_event(driver) {
+        Event::Acquired { result, .. } => result.expect("a lock"),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn unlock(driver: &mut Driver, lock: Lock) {
+    driver.release(lock).expect("a round");
+    match next_event(driver) {
+        Event::Released { result, .. } => drop(result.expect("released")),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until exactly so many of the nodes have the key.
+fn await_copies(driver: &mut Driver, nodes: &[EmbeddedNode], copies: usize) {
+    eventually("so many copies", || {
+        driver.turn(Some(Duration::from_millis(5))).expect("a turn");
+        let have = nodes.iter().filter(|node| node.get(KEY).is_some());
+        (have.count() == copies).then_some(())
+    });
+}
+
+#[test]
+fn a_lock_is_taken_extended_and_given_back() {
+    let nodes = five();
+    let mut driver = driver(&nodes);
+    let mut held = lock(&mut driver);
+    await_copies(&mut driver, &nodes, 5);
+    driver.extend(&held, 2 * LONG).expect("a round");
+    match next_event(&mut driver) {
+        Event::Extended { result, .. } => assert!(result.expect("extended").apply(&mut held)),
+        other => panic!("{other:?}"),
+    }
+    unlock(&mut driver, held);
+    await_copies(&mut driver, &nodes, 0);
+}
+
+#[test]
+fn two_of_five_may_be_stopped_and_come_back() {
+    let nodes = five();
+    let mut driver = driver(&nodes);
+    let first = lock(&mut driver);
+    await_copies(&mut driver, &nodes, 5);
+    nodes[0].stop().expect("stopped");
+    nodes[4].stop().expect("stopped");
+    unlock(&mut driver, first);
+    await_copies(&mut driver, &nodes, 2);
+    let second = lock(&mut driver);
+    // The first lock's release is owed to both; one has forgotten the key, the other has not.
+    nodes[0].restart(Memory::Kept).expect("restarted");
+    nodes[4].restart(Memory::Lost).expect("restarted");
+    await_copies(&mut driver, &nodes, 3);
+    unlock(&mut driver, second);
+    await_copies(&mut driver, &nodes, 0);
+}
+
+#[test]
+fn two_of_five_may_be_paused_and_resumed() {
+    let nodes = five();
+    let mut driver = driver(&nodes);
+    nodes[1].pause().expect("paused");
+    nodes[3].pause().expect("paused");
+    for _ in 0..10 {
+        let held = lock(&mut driver);
+        unlock(&mut driver, held);
+    }
+    nodes[1].resume().expect("resumed");
+    nodes[3].resume().expect("resumed");
+    await_copies(&mut driver, &nodes, 0);
+    // Now that the paused nodes have voted too, the key is on all five again.
+    let held = lock(&mut driver);
+    await_copies(&mut driver, &nodes, 5);
+    unlock(&mut driver, held);
+    await_copies(&mut driver, &nodes, 0);
+}

@@ -1,0 +1,137 @@
+//! What the README and the manual claim, held against what is there: the tests that they name, the
+//! ACL line that they give.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use shearline::Builder;
+
+use crate::servers::{LONG, Options, Raw, Server};
+
+const PASSWORD: &str = "secret";
+
+/// Commands without which a node still serves, only less well.
+const DISPENSABLE: [&str; 2] = ["+script|load", "+info"];
+
+#[test]
+fn every_test_that_is_named_exists() {
+    let mut named = 0;
+    for text in texts() {
+        for path in text.split('`').filter(|span| is_path_of_a_test(span)) {
+            assert!(exists(path), "there is no test `{path}`");
+            named += 1;
+        }
+    }
+    assert!(named >= 25, "only {named} were recognized");
+}
+
+#[test]
+fn the_acl_line_suffices_and_is_the_least() {
+    let server = Server::start();
+    let line = acl_line();
+    tried(&server, &line).expect("the line suffices");
+    let words: Vec<&str> = line.split(' ').collect();
+    for command in words.iter().filter(|word| word.starts_with('+')) {
+        let others: Vec<&str> = words
+            .iter()
+            .copied()
+            .filter(|word| word != command)
+            .collect();
+        let tried = tried(&server, &others.join(" "));
+        assert_eq!(
+            tried.is_ok(),
+            DISPENSABLE.contains(command),
+            "without {command}: {tried:?}"
+        );
+    }
+}
+
+/// The releases of Valkey 9 are a native command, for which the line has no permission.
+#[test]
+fn the_acl_line_suffices_on_valkey() {
+    let server = Server::with(&Options::valkey());
+    tried(&server, &acl_line()).expect("the line suffices");
+    tried(&server, &(acl_line() + " +delifeq")).expect("it suffices with the native command");
+}
+
+/// The life of a lock, once with the scripts known to the server and once with them forgotten.
+fn tried(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
+    let mut admin = server.raw();
+    forget(&mut admin);
+    admin.run(acl);
+    let url = server.url_with(&format!("locker:{PASSWORD}"));
+    let mut local = Builder::default().node(url).build_local()?;
+    for scripts_are_known in [true, false] {
+        let mut lock = local.try_lock("lock:acl", LONG / 2)?;
+        if !scripts_are_known {
+            admin.run("SCRIPT FLUSH");
+        }
+        local.extend(&mut lock, LONG)?;
+        local.unlock(lock)?;
+    }
+    Ok(())
+}
+
+fn forget(admin: &mut Raw) {
+    for line in ["ACL DELUSER locker", "FLUSHALL", "SCRIPT FLUSH"] {
+        admin.run(line);
+    }
+}
+
+fn acl_line() -> String {
+    let readme = read("README.md").expect("it is there");
+    let line = readme.lines().find(|line| line.starts_with("ACL SETUSER"));
+    let line = line.expect("the README gives it");
+    let manual = read("src/manual/operating.rs").expect("it is there");
+    assert!(
+        manual.contains(&format!("//! {line}\n")),
+        "the manual gives another"
+    );
+    line.to_owned()
+}
+
+/// The README and the pages of the manual.
+fn texts() -> Vec<String> {
+    let manual = fs::read_dir(root().join("src/manual")).expect("it is there");
+    let mut texts = vec![read("README.md").expect("it is there")];
+    texts
+        .extend(manual.map(|page| fs::read_to_string(page.expect("listed").path()).expect("text")));
+    texts
+}
+
+/// `it::file::name`, `example::file::name` or `module::..::name`: lower case, and a name of more
+/// than two words, which no module and no function that is mentioned has.
+fn is_path_of_a_test(span: &str) -> bool {
+    let plain = |letter: char| {
+        letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_:".contains(letter)
+    };
+    span.chars().all(plain)
+        && span
+            .rsplit_once("::")
+            .is_some_and(|(_, name)| name.matches('_').count() >= 2)
+}
+
+/// Whether a file where such a test would be has a test of that name.
+fn exists(path: &str) -> bool {
+    let (module, name) = path.rsplit_once("::").expect("it is a path");
+    let place = module.replace("::", "/");
+    let files = match place.split_once('/') {
+        Some(("it", file)) => vec![format!("tests/it/{file}.rs")],
+        Some(("example", file)) => vec![format!("examples/{file}.rs")],
+        _ => vec![format!("src/{place}.rs"), format!("src/{place}/mod.rs")],
+    };
+    let test = format!("#[test]fn{name}()");
+    files
+        .iter()
+        .filter_map(|file| read(file))
+        .any(|text| text.split_whitespace().collect::<String>().contains(&test))
+}
+
+fn read(file: &str) -> Option<String> {
+    fs::read_to_string(root().join(file)).ok()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
