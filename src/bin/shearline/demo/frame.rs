@@ -200,6 +200,10 @@ fn nodes(snapshot: &Snapshot, width: usize) -> Vec<Line> {
 
 fn node_line(place: usize, node: &NodeView, most: u64) -> Line {
     let (style, state) = state(node.state);
+    let state = match node.owed {
+        0 => state.to_owned(),
+        owed => format!("{state}, owed {}", number(owed as u64)),
+    };
     let answer = node.round_trip.filter(|_| votes(node.state)).map(duration);
     let share = (node.rate * 10).checked_div(most).unwrap_or_default() as usize;
     Line::new()
@@ -226,11 +230,11 @@ fn votes(state: NodeState) -> bool {
     matches!(state, NodeState::Ready)
 }
 
-/// How a state is called, in at most 18 letters.
+/// How a state is called, in a word or two.
 fn state(state: NodeState) -> (Style, &'static str) {
     match state {
         NodeState::Ready => (Style::Good, "votes"),
-        NodeState::Suspect => (Style::Odd, "silent, not asked"),
+        NodeState::Suspect => (Style::Odd, "silent"),
         NodeState::New | NodeState::Connecting => (Style::Odd, "connecting"),
         NodeState::Down(_) => (Style::Bad, "down"),
         NodeState::Unusable(_) => (Style::Bad, "unusable"),

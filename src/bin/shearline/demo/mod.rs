@@ -164,7 +164,7 @@ fn explained(state: NodeState) -> String {
         NodeState::Ready => "ready".into(),
         NodeState::Down(reason) => reason.to_string(),
         NodeState::Unusable(reason) => reason.to_string(),
-        _ => "no answer yet".into(),
+        NodeState::New | NodeState::Connecting | NodeState::Suspect | _ => "no answer yet".into(),
     }
 }
 

@@ -153,7 +153,11 @@ impl Outcomes {
             LockError::Held(_) => &self.held,
             LockError::NoQuorum(_) => &self.no_quorum,
             LockError::TooSlow(_) => &self.too_slow,
-            LockError::Saturated | LockError::Closed | _ => &self.other,
+            LockError::Invalid(_)
+            | LockError::Saturated
+            | LockError::Forked
+            | LockError::Closed
+            | _ => &self.other,
         }
     }
 
@@ -161,7 +165,7 @@ impl Outcomes {
         match error {
             UnlockError::NotHeld(_) => &self.not_held,
             UnlockError::Unconfirmed(_) => &self.unconfirmed,
-            _ => &self.other,
+            UnlockError::Forked | UnlockError::Closed | _ => &self.other,
         }
     }
 }
