@@ -13,10 +13,10 @@ const FINE_BITS: u32 = FINE.trailing_zeros();
 /// Enough for every number of nanoseconds that fits in 64 bits.
 const BUCKETS: usize = ((u64::BITS - FINE_BITS + 1) as usize) * FINE as usize;
 
-/// What is drawn: four decades from 0.1 ms on, ten columns each.
+/// What is drawn: five decades from 10 µs on, eight columns each.
 pub(super) const COLUMNS: usize = 40;
-const COLUMNS_TO_A_DECADE: f64 = 10.0;
-const LEFT_EDGE_NANOS: f64 = 100_000.0;
+const COLUMNS_TO_A_DECADE: f64 = 8.0;
+const LEFT_EDGE_NANOS: f64 = 10_000.0;
 
 /// Counts of durations.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Summary {
     pub(super) p99: Duration,
     /// The longest, exactly.
     pub(super) max: Duration,
-    /// Counts by duration, on a logarithmic scale from 0.1 ms to 1 s; what is shorter or longer
+    /// Counts by duration, on a logarithmic scale from 10 µs to 1 s; what is shorter or longer
     /// stands in the first or last one.
     pub(super) columns: [u64; COLUMNS],
 }
@@ -176,14 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_tenths_of_decades() {
+    fn columns_are_eighths_of_decades() {
         for (nanos, expected) in [
             (0, 0),
-            (99_999, 0),
-            (100_000, 0),
-            (130_000, 1),
-            (1_000_000, 10),
-            (10_000_000, 20),
+            (9_999, 0),
+            (10_001, 0),
+            (14_000, 1),
+            (100_001, 8),
+            (1_000_001, 16),
+            (10_000_001, 24),
             (999_000_000, 39),
             (u64::MAX, 39),
         ] {

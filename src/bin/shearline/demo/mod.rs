@@ -141,7 +141,7 @@ fn build(nodes: &Nodes, args: &Args) -> Result<Redlock, Box<dyn Error>> {
         // The lock is held for a tenth of a millisecond: the usual 50 to 250 ms would be long.
         .retry(Retry::new(
             u32::MAX,
-            Duration::from_millis(1)..=Duration::from_millis(4),
+            Duration::from_micros(500)..=Duration::from_millis(2),
         ))
         .owner("shearline-demo")
         .build()?;
@@ -190,6 +190,7 @@ enum Stage {
     Disturbed,
     Mended,
     Ending,
+    Over,
 }
 
 impl Demo {
@@ -210,19 +211,28 @@ impl Demo {
     fn advance(&mut self, elapsed: Duration) -> io::Result<()> {
         if self.stage == Stage::Begun && self.length.mul_f64(DISTURBED) <= elapsed {
             self.stage = Stage::Disturbed;
+            if self.nodes.are_own() {
+                self.monitor.disturbed();
+            }
             self.nodes.disturb()?;
         }
         if self.stage == Stage::Disturbed && self.length.mul_f64(MENDED) <= elapsed {
             self.stage = Stage::Mended;
-            self.nodes.mend()?;
+            self.mend()?;
         }
+        Ok(())
+    }
+
+    fn mend(&mut self) -> io::Result<()> {
+        self.nodes.mend()?;
+        self.monitor.mended();
         Ok(())
     }
 
     /// The workers give back what they hold, and the nodes are told what they are owed.
     fn settle(&mut self) -> Result<(), Box<dyn Error>> {
         if self.stage == Stage::Disturbed {
-            self.nodes.mend()?;
+            self.mend()?;
         }
         self.stage = Stage::Ending;
         self.workers.stop();
@@ -241,6 +251,7 @@ impl Demo {
 
     fn judge(mut self, key: &str) -> Result<Verdict, Box<dyn Error>> {
         let panicked = self.workers.join();
+        self.stage = Stage::Over;
         let last = self.look();
         let verdict = Verdict {
             value: last.value,
@@ -279,6 +290,7 @@ impl Demo {
             frame::seconds(left)
         };
         match (self.stage, self.nodes.are_own()) {
+            (Stage::Over, _) => "over".into(),
             (Stage::Ending, _) => "ending: locks are given back, and what nodes are owed".into(),
             (_, false) => "the servers are left alone; freeze one with kill -STOP and look".into(),
             (Stage::Begun, true) => {

@@ -32,11 +32,21 @@ pub(super) struct Snapshot {
     pub(super) rate: u64,
     /// Locks by time, in as many columns of [`COURSE`] as have passed.
     pub(super) course: Vec<f64>,
+    /// When nodes were stopped.
+    pub(super) disturbed: Option<Disturbed>,
     pub(super) value: u64,
     pub(super) written: u64,
     pub(super) most_inside: u32,
     pub(super) latency: Option<Summary>,
     pub(super) nodes: Vec<NodeView>,
+}
+
+/// The part of the course in which nodes were stopped, by its columns.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Disturbed {
+    pub(super) begin: usize,
+    /// `None` as long as they are.
+    pub(super) end: Option<usize>,
 }
 
 /// How one node stands.
@@ -71,6 +81,7 @@ pub(super) struct Monitor {
     length: Duration,
     past: VecDeque<Sample>,
     course: Course,
+    disturbed: Option<Disturbed>,
 }
 
 /// How many locks were taken in which part of the run.
@@ -96,11 +107,26 @@ impl Monitor {
             length,
             past: VecDeque::new(),
             course: Course::new(length),
+            disturbed: None,
         }
     }
 
     pub(super) fn elapsed(&self) -> Duration {
         self.begin.elapsed()
+    }
+
+    /// Nodes are being stopped now.
+    pub(super) fn disturbed(&mut self) {
+        let begin = self.course.column(self.elapsed());
+        self.disturbed = Some(Disturbed { begin, end: None });
+    }
+
+    /// They are back.
+    pub(super) fn mended(&mut self) {
+        let end = self.course.column(self.elapsed());
+        if let Some(disturbed) = &mut self.disturbed {
+            disturbed.end = Some(end);
+        }
     }
 
     /// Looks now.
@@ -129,6 +155,7 @@ impl Monitor {
             counts,
             rate: self.rate(|sample| sample.acquired),
             course: self.course.passed().to_vec(),
+            disturbed: self.disturbed.clone(),
             value: shared.cell.value(),
             written: shared.cell.written(),
             most_inside: shared.cell.most_inside(),
@@ -219,8 +246,13 @@ impl Course {
 
     /// The columns that are complete.
     fn passed(&self) -> &[f64] {
-        let passed = self.told.0.as_secs_f64() / self.width.as_secs_f64();
-        &self.columns[..(passed as usize).min(COURSE)]
+        &self.columns[..self.column(self.told.0)]
+    }
+
+    /// In which column a time lies, or how many are complete by then.
+    fn column(&self, time: Duration) -> usize {
+        let column = time.as_secs_f64() / self.width.as_secs_f64();
+        (column as usize).min(COURSE)
     }
 }
 

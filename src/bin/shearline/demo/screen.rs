@@ -85,11 +85,15 @@ impl Screen {
 
     /// Writes lines that stay.
     pub(super) fn say(&mut self, lines: &[Line]) -> io::Result<()> {
+        self.write_lines(lines, usize::MAX)
+    }
+
+    fn write_lines(&mut self, lines: &[Line], width: usize) -> io::Result<()> {
         self.leave()?;
         let mut text = String::new();
         for line in lines {
             match self.kind {
-                Kind::Terminal { colours, .. } => text.push_str(&line.styled(usize::MAX, colours)),
+                Kind::Terminal { colours, .. } => text.push_str(&line.styled(width, colours)),
                 Kind::Plain => text.push_str(line.bare().trim_end()),
             }
             text.push('\n');
@@ -101,8 +105,8 @@ impl Screen {
     pub(super) fn keep(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         match self.kind {
             Kind::Terminal { .. } => {
-                let (width, height) = size();
-                self.say(&frame::frame(snapshot, width, height))
+                let (width, _) = size();
+                self.write_lines(&frame::last(snapshot, width), width)
             }
             Kind::Plain => Ok(()),
         }

@@ -42,7 +42,11 @@ impl Line {
 
     /// Adds a piece.
     pub(super) fn with(mut self, style: Style, text: impl Into<String>) -> Self {
-        self.0.push((style, text.into()));
+        let text = text.into();
+        match self.0.last_mut() {
+            Some((last, before)) if *last == style => before.push_str(&text),
+            _ => self.0.push((style, text)),
+        }
         self
     }
 

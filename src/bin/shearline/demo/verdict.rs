@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn whatever_is_wrong_is_told_and_spoils_the_verdict() {
-        let wrong: [(&str, fn(&mut Verdict)); 7] = [
+        type Spoil = fn(&mut Verdict);
+        let wrong: [(&str, Spoil); 7] = [
             (
                 "counter    WRONG    1,233, but it was written 1,234 times",
                 |v| v.value = 1233,

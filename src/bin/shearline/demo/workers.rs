@@ -16,7 +16,7 @@ use super::histogram::Histogram;
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Between two locks of one worker, so that the others get their turn.
-const REST: Duration = Duration::from_millis(1);
+const REST: Duration = Duration::from_micros(500);
 
 /// How long a worker tries for one lock before it counts that as a failure and tries anew. Also
 /// the longest that the end of the demo waits for a worker.
