@@ -74,7 +74,7 @@ impl Screen {
                 *drawing = true;
                 let (width, height) = size();
                 let lines = frame::frame(snapshot, width, height);
-                write(&drawn(begin, &lines, width, *colours))
+                write(&drawn(begin, &lines, (width, height), *colours))
             }
             Kind::Plain => {
                 self.due += SECOND;
@@ -131,13 +131,20 @@ impl Drop for Screen {
 }
 
 /// One write for a whole frame, so that it is not seen half drawn.
-fn drawn(begin: &str, lines: &[Line], width: usize, colours: bool) -> String {
-    let lines: Vec<String> = lines
+///
+/// Each line is erased before it is written: behind one that is as wide as the terminal the cursor
+/// stands *on* its last cell, which would be erased with the rest.
+fn drawn(begin: &str, lines: &[Line], (width, height): (usize, usize), colours: bool) -> String {
+    let text: Vec<String> = lines
         .iter()
-        .map(|line| line.styled(width, colours) + REST_OF_LINE)
+        .map(|line| format!("{REST_OF_LINE}{}", line.styled(width, colours)))
         .collect();
-    // No line end behind the last one: it would scroll a frame that fills the window.
-    format!("{begin}{HOME}{}{REST_OF_SCREEN}", lines.join("\r\n"))
+    // No line end behind a frame that fills the window: it would scroll.
+    let end = match lines.len() < height {
+        true => format!("\r\n{REST_OF_SCREEN}"),
+        false => String::new(),
+    };
+    format!("{begin}{HOME}{}{end}", text.join("\r\n"))
 }
 
 fn write(text: &str) -> io::Result<()> {
@@ -165,12 +172,12 @@ mod tests {
     fn a_frame_is_drawn_over_the_last_one_without_scrolling() {
         let lines = [Line::new().with(Style::Good, "abc"), Line::new().plain("d")];
         assert_eq!(
-            drawn(ENTER, &lines, 2, true),
-            "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[H\x1b[32mab\x1b[0m\x1b[K\r\nd\x1b[K\x1b[J"
+            drawn(ENTER, &lines, (2, 2), true),
+            "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[H\x1b[K\x1b[32mab\x1b[0m\r\n\x1b[Kd"
         );
         assert_eq!(
-            drawn("", &lines, 80, false),
-            "\x1b[Habc\x1b[K\r\nd\x1b[K\x1b[J"
+            drawn("", &lines, (80, 3), false),
+            "\x1b[H\x1b[Kabc\r\n\x1b[Kd\r\n\x1b[J"
         );
     }
 

@@ -63,7 +63,7 @@ impl Workers {
         ttl: Duration,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            cell: Cell::default(),
+            cell: Cell::new(),
             latency: Histogram::new(),
             outcomes: Outcomes::default(),
             stop: AtomicBool::new(false),
@@ -132,7 +132,7 @@ fn work(redlock: &Redlock, key: &str, options: &LockOptions, shared: &Shared) {
 
 /// The critical section: one change of the counter, and the lock is given back.
 fn change(guard: LockGuard, shared: &Shared) {
-    let visit = shared.cell.enter();
+    let visit = shared.cell.enter(guard.validity());
     thread::sleep(PAUSE);
     if guard.is_valid() {
         visit.write();
