@@ -332,3 +332,90 @@ impl Builder {
         })
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "embedded")]
+mod tests {
+    use super::*;
+    use crate::embedded::EmbeddedNode;
+    use crate::quorum::LockId;
+
+    const LONG: Duration = Duration::from_secs(120);
+    const SHORT: Duration = Duration::from_millis(50);
+
+    fn local(nodes: &[EmbeddedNode]) -> LocalRedlock {
+        Builder::default()
+            .nodes(nodes.iter().map(EmbeddedNode::url))
+            .node_timeout(Duration::from_secs(10))
+            .build_local()
+            .unwrap()
+    }
+
+    fn nodes() -> [EmbeddedNode; 3] {
+        [(); 3].map(|()| EmbeddedNode::spawn().unwrap())
+    }
+
+    #[test]
+    fn a_loss_that_is_told_during_another_call_is_kept() {
+        let nodes = nodes();
+        let mut local = local(&nodes);
+        let lost = local.lock("lost", SHORT).unwrap();
+        assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
+        while lost.is_valid() {
+            let other = local.lock("other", LONG).unwrap();
+            local.unlock(other).unwrap();
+        }
+        let other = local.lock("other", LONG).unwrap();
+        local.unlock(other).unwrap();
+        assert_eq!(local.until_deadline(), Some(Duration::ZERO));
+        let Some(Event::Expired { lock }) = local.poll(None).unwrap() else {
+            panic!("it was lost")
+        };
+        assert_eq!(lock, lost.id());
+        assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
+        drop(local.unlock(lost)); // The nodes may have it still: only its validity is over.
+    }
+
+    #[test]
+    fn a_poll_without_a_limit_waits_for_a_loss() {
+        let nodes = nodes();
+        let mut local = local(&nodes);
+        let lost = local.lock("lost", SHORT).unwrap();
+        let Some(Event::Expired { lock }) = local.poll(None).unwrap() else {
+            panic!("it was lost")
+        };
+        assert_eq!(lock, lost.id());
+        assert!(local.poll(Some(SHORT / 10)).unwrap().is_none());
+    }
+
+    #[test]
+    fn of_losses_that_nobody_asks_for_the_last_are_kept() {
+        let nodes = nodes();
+        let mut local = local(&nodes);
+        let id = |claim| LockId { engine: 7, claim };
+        for claim in 0..LOSSES_MAX as u64 + 3 {
+            local.keep(Event::Expired { lock: id(claim) });
+        }
+        for claim in 3..LOSSES_MAX as u64 + 3 {
+            let Some(Event::Expired { lock }) = local.poll(Some(Duration::ZERO)).unwrap() else {
+                panic!("it was kept")
+            };
+            assert_eq!(lock, id(claim));
+        }
+        assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
+    }
+
+    #[test]
+    fn dropping_the_handle_pays_what_is_owed() {
+        let nodes = nodes();
+        let mut local = local(&nodes);
+        nodes[2].pause().unwrap();
+        let lock = local.lock("a", LONG).unwrap();
+        assert_eq!(local.unlock(lock).unwrap().deleted, 2);
+        nodes[2].resume().unwrap();
+        drop(local);
+        while nodes.iter().any(|node| !node.is_empty()) {
+            std::thread::yield_now();
+        }
+    }
+}

@@ -72,6 +72,7 @@ impl Entry {
     ///
     /// The caller has checked the resource; a longer one than fits the length is cut, never read
     /// beyond.
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn new(mut buffer: Vec<u8>, resource: &[u8], token: &[u8]) -> Self {
         let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
         buffer.clear();

@@ -1,7 +1,7 @@
 //! One client of an embedded node: its socket, and the bytes that wait on either side.
 //!
-//! Reading stops while more than [`OUT_BYTES_MAX`] of replies wait for a client that does not read
-//! them, so neither buffer grows without bound.
+//! Neither side grows without bound: nothing is executed while [`OUT_BYTES_MAX`] of replies wait for
+//! a client that does not read them, and nothing is read before what was read is executed.
 
 use std::io::{self, Read, Write};
 use std::vec::Vec;
@@ -14,8 +14,8 @@ use crate::time::Instant;
 use super::session::Session;
 use super::store::Store;
 
-/// Most bytes of replies that may wait before no further command is read. One read's worth of
-/// commands may come on top.
+/// Once so many bytes of replies wait, no further command is executed. The last reply may lie
+/// beyond.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes that are read at a time. A client that sends more gets its next turn after the others.
@@ -34,6 +34,9 @@ pub(super) struct Connection {
     stream: TcpStream,
     session: Session,
     inbox: Inbox,
+    /// What was read, of which the first `taken` bytes have been executed.
+    input: Vec<u8>,
+    taken: usize,
     out: Vec<u8>,
     /// There may be bytes to read: no read has come back empty since the last event.
     readable: bool,
@@ -60,6 +63,8 @@ impl Connection {
             stream,
             session,
             inbox: Inbox::new(COMMAND_LIMITS),
+            input: Vec::new(),
+            taken: 0,
             out: Vec::new(),
             readable: true,
             writable: true,
@@ -77,12 +82,16 @@ impl Connection {
     pub(super) fn serve(&mut self, store: &mut Store, clock: fn() -> Instant) -> Served {
         let mut outcome = Ok(());
         if self.may_read() {
-            outcome = self.read(store, clock);
+            outcome = self.read();
         }
-        if outcome.and_then(|()| self.write()).is_err() || self.closing && !self.must_write() {
+        if self.may_run() {
+            self.run(store, clock());
+        }
+        if outcome.and_then(|()| self.write()).is_err() || self.closing && self.out.is_empty() {
             return Served::Ended;
         }
-        if self.may_read() || self.must_write() && self.writable {
+        let may_write = self.writable && !self.out.is_empty();
+        if self.may_read() || self.may_run() || may_write {
             Served::Again
         } else {
             Served::Idle
@@ -90,40 +99,46 @@ impl Connection {
     }
 
     fn may_read(&self) -> bool {
-        self.readable && !self.closing && self.out.len() < OUT_BYTES_MAX
+        self.readable && !self.closing && self.input.len() == self.taken
     }
 
-    fn must_write(&self) -> bool {
-        !self.out.is_empty()
+    fn may_run(&self) -> bool {
+        self.taken < self.input.len() && self.out.len() < OUT_BYTES_MAX
     }
 
-    fn read(&mut self, store: &mut Store, clock: fn() -> Instant) -> io::Result<()> {
-        let mut buffer = [0; READ_BYTES];
-        match retry(|| self.stream.read(&mut buffer)) {
+    fn read(&mut self) -> io::Result<()> {
+        self.taken = 0;
+        self.input.resize(READ_BYTES, 0);
+        let result = retry(|| self.stream.read(&mut self.input));
+        self.input.truncate(result.as_ref().map_or(0, |len| *len));
+        match result {
             Ok(0) => self.closing = true,
-            Ok(len) => self.run(&buffer[..len], store, clock()),
+            Ok(_) => (),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Executes all commands that are complete with `piece`.
-    fn run(&mut self, mut piece: &[u8], store: &mut Store, now: Instant) {
-        let (session, out) = (&mut self.session, &mut self.out);
-        loop {
+    /// Executes what was read, as far as there is room for the replies.
+    fn run(&mut self, store: &mut Store, now: Instant) {
+        let mut piece = self.input.get(self.taken..).unwrap_or_default();
+        while self.out.len() < OUT_BYTES_MAX {
             let words = match self.inbox.next(&mut piece) {
-                Ok(None) => return,
+                Ok(None) => break,
                 Ok(Some(frame)) => words(&frame),
                 Err(_) => None,
             };
             let Some(words) = words else {
-                out.extend_from_slice(b"-ERR Protocol error: no array of bulk strings\r\n");
+                let error = b"-ERR Protocol error: no array of bulk strings\r\n";
+                self.out.extend_from_slice(error);
                 self.closing = true;
-                return;
+                piece = &[];
+                break;
             };
-            store.execute(session, now, &words, out);
+            store.execute(&mut self.session, now, &words, &mut self.out);
         }
+        self.taken = self.input.len() - piece.len();
     }
 
     fn write(&mut self) -> io::Result<()> {
@@ -159,5 +174,47 @@ fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
             result => return result,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::command;
+
+    #[test]
+    fn replies_that_nobody_reads_stay_bounded() {
+        const VALUE_BYTES: usize = 100_000;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut store = Store::new(1, Instant::ZERO);
+        let session = store.session();
+        let mut connection = Connection::new(TcpStream::from_std(stream), session);
+
+        let mut bytes = Vec::new();
+        command(&mut bytes, &[b"SET", b"k", &[b'v'; VALUE_BYTES]]);
+        for _ in 0..1_000 {
+            command(&mut bytes, &[b"GET", b"k"]);
+        }
+        let writer = std::thread::spawn(move || {
+            client.write_all(&bytes).unwrap();
+            client
+        });
+        // Far more is asked for than the kernel takes over, so that the replies must pile up here.
+        while connection.out.len() < OUT_BYTES_MAX || connection.writable {
+            connection.ready(true, false);
+            assert_ne!(
+                connection.serve(&mut store, || Instant::ZERO),
+                Served::Ended
+            );
+            assert!(connection.out.len() < OUT_BYTES_MAX + VALUE_BYTES + 16);
+            assert!(connection.input.len() <= READ_BYTES);
+        }
+        let served = connection.serve(&mut store, || Instant::ZERO);
+        assert_eq!(served, Served::Idle, "nothing to do until the client reads");
+        drop(connection);
+        drop(writer.join());
     }
 }

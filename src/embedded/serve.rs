@@ -41,8 +41,8 @@ pub(super) enum Order {
 
 pub(super) type Orders = Receiver<(Order, Sender<io::Result<()>>)>;
 
-/// A loopback port that is ours, listened on or not. While it is not, connects are refused and
-/// nobody else can get it.
+/// A loopback port that is ours, listened on or not. While it is not, connects are refused and the
+/// system gives it to nobody who asks for any port.
 enum Port {
     Reserved(OwnedFd),
     Listening(TcpListener),
@@ -94,7 +94,7 @@ impl Server {
         Waker::new(self.poll.registry(), WAKER)
     }
 
-    /// Serves until the handle is gone.
+    /// Serves until the handle is gone. Each turn ends with at most one order.
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(256);
         let mut again = false;
@@ -111,10 +111,16 @@ impl Server {
                 Err(_) => return,
             }
             self.note(&events);
-            if self.obey().is_none() {
-                return;
-            }
             again = !self.paused && self.turn();
+            match self.orders.try_recv() {
+                Ok((order, done)) => {
+                    // Whoever does not wait for the answer does not need it.
+                    let _ = done.send(self.obey(order));
+                    again = true;
+                }
+                Err(TryRecvError::Empty) => (),
+                Err(TryRecvError::Disconnected) => return,
+            }
         }
     }
 
@@ -133,32 +139,14 @@ impl Server {
         }
     }
 
-    /// Does what was ordered. `None` when there is nobody left who could order anything.
-    fn obey(&mut self) -> Option<()> {
-        loop {
-            let (order, done) = match self.orders.try_recv() {
-                Ok(order) => order,
-                Err(TryRecvError::Empty) => return Some(()),
-                Err(TryRecvError::Disconnected) => return None,
-            };
-            let result = match order {
-                Order::Stop => {
-                    self.close();
-                    Ok(())
-                }
-                Order::Restart(seed, memory) => self.restart(seed, memory),
-                Order::Pause => {
-                    self.paused = true;
-                    Ok(())
-                }
-                Order::Resume => {
-                    self.paused = false;
-                    Ok(())
-                }
-            };
-            // Whoever does not wait for the answer does not need it.
-            let _ = done.send(result);
+    fn obey(&mut self, order: Order) -> io::Result<()> {
+        match order {
+            Order::Stop => self.close(),
+            Order::Restart(seed, memory) => return self.restart(seed, memory),
+            Order::Pause => self.paused = true,
+            Order::Resume => self.paused = false,
         }
+        Ok(())
     }
 
     /// Serves each connection once. Whether there may be more to do at once.

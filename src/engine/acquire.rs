@@ -9,8 +9,8 @@ use core::time::Duration;
 use rand::{Rng, RngExt};
 
 use crate::error::{LockError, NodeOutcome};
-use crate::limits::{CLAIMS_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
-use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, refuses_for_certain};
+use crate::limits::{CLAIMS_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::node::{self, Access, Dialect, Errand, Node, Reply, Trouble, refuses_for_certain};
 use crate::quorum::{Acquisition, Majority, Vote};
 use crate::resource::{Entry, check_resource};
 use crate::slab::Key;
@@ -28,8 +28,9 @@ const KNOCK_AGAIN: Duration = Duration::from_millis(250);
 /// attempts that fail at once would follow each other there for ever.
 const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
-/// Less than this before the caller's deadline no other attempt is begun.
-const LAST_CHANCE: Duration = Duration::from_millis(1);
+/// Less than this and two round trips before the caller's deadline no other attempt is begun, and
+/// none that has less than half of it: cut short, it would say less than the one before it.
+const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Engine {
     /// Begins to take a lock. The outcome comes as [`Event::Acquired`](super::Event::Acquired).
@@ -175,8 +176,9 @@ impl Engine {
 
     /// An attempt short of a quorum also tries nodes in back-off.
     fn knock(&mut self, now: Instant) {
-        let reachable = self.nodes.iter().filter(|node| node.has_link()).count();
-        if self.quorum() <= reachable {
+        // A connection that is being opened is no vote yet, and may never be.
+        let ready = self.nodes.iter().filter(|node| node.is_ready()).count();
+        if self.quorum() <= ready {
             return;
         }
         let before = now.saturating_sub(KNOCK_AGAIN);
@@ -357,8 +359,8 @@ impl Engine {
 
     /// When the next attempt may begin: after a random delay, and while there are tries and time.
     ///
-    /// A delay that would end behind the deadline is drawn again from what is left, so that a
-    /// waiter still looks shortly before it gives up.
+    /// A delay that would end too late for another attempt is drawn again from what is left, so that
+    /// a waiter still looks shortly before it gives up.
     fn rest(&mut self, now: Instant, key: Key) -> Option<Instant> {
         let round = self.rounds.get(key)?;
         let Kind::Acquire { tries_allowed, .. } = round.kind else {
@@ -373,12 +375,27 @@ impl Engine {
             return Some(now.saturating_add(delay));
         };
         let left = deadline.saturating_since(now);
-        if delay < left {
+        let least = LAST_CHANCE.saturating_add(self.round_trip().saturating_mul(2));
+        if delay.saturating_add(least / 2) <= left {
             return Some(now.saturating_add(delay));
         }
-        (LAST_CHANCE < left).then(|| {
-            now.saturating_add(between(&mut self.random, left / 2, left - LAST_CHANCE / 2))
-        })
+        (least < left)
+            .then(|| now.saturating_add(between(&mut self.random, left / 2, left - least / 2)))
+    }
+
+    /// How long a majority of the nodes usually takes to answer: the round trip of the slowest of
+    /// the fastest that are one.
+    fn round_trip(&self) -> Duration {
+        let mut known = [Duration::MAX; NODES_MAX];
+        let mut len = 0;
+        for round_trip in self.nodes.iter().filter_map(Node::round_trip) {
+            known[len] = round_trip;
+            len += 1;
+        }
+        let known = &mut known[..len];
+        known.sort_unstable();
+        let slowest = known.get(self.quorum() - 1).or(known.last());
+        slowest.copied().unwrap_or_default()
     }
 
     /// The delay before the next attempt is over, or the caller's time is.

@@ -1,13 +1,20 @@
-//! Random worlds: several engines and nodes, links that delay, tear, stall and break.
+//! Random worlds: several engines and nodes, links that delay, tear, stall and break, servers that
+//! refuse for a while, writes that are cut short, and locks that change hands.
 //!
-//! Two things have to hold in every one of them. No two clients hold a valid lock on one resource
-//! at the same time. And when the faults have ended, everything settles: no caller is left
-//! waiting, no engine owes anything, and no node has a key that nobody holds, although every ttl
-//! is far longer than the run.
+//! In every one of them no two clients hold a valid lock on one resource at the same time, and a
+//! lock that is valid has its token on a majority of the servers; whoever
+//! waits is told by its deadline, and whoever holds is told of the end; no engine wants to be woken
+//! in the past. And when the faults have ended, everything settles: no caller is left waiting, no
+//! engine owes anything, and no node has a key that nobody holds.
+//!
+//! There are two kinds of worlds. In one every ttl is far longer than the run, so that an orphan
+//! cannot hide. In the other ttls are short, and the clocks of the servers run apart by almost as
+//! much as the drift allows for, so that it matters to the tick when a validity ends.
 //!
 //! The worlds are small and many; each comes from its number alone. Restarts without memory are
 //! not among the faults: only the restart guard could answer for them.
 
+use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
@@ -23,18 +30,32 @@ use crate::error::{ExtendError, LinkError};
 use crate::node::{EXTEND, RELEASE};
 use crate::resp::{Inbox, Limits};
 
-const NODES: usize = 3;
 const CLIENTS: usize = 3;
 const KEYS: [&[u8]; 2] = [b"a", b"b"];
-const TTL: Duration = Duration::from_secs(600);
+const LONG: Duration = Duration::from_secs(600);
+const WAIT: Duration = Duration::from_millis(200);
 const STEPS: usize = 600;
 
-/// A server: keys that never expire within a run, and whether it knows the scripts.
+/// Not executed, and answered for certain.
+const REFUSALS: [&str; 4] = [
+    "-LOADING Redis is loading the dataset in memory\r\n",
+    "-MISCONF Redis is configured to save RDB snapshots\r\n",
+    "-READONLY You can't write against a read only replica.\r\n",
+    "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+];
+
+/// A server: its keys with their tokens and ends, and whether it knows the scripts.
 #[derive(Default)]
 struct Server {
-    keys: BTreeMap<Vec<u8>, Vec<u8>>,
+    keys: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
     knows_scripts: bool,
     stalled: bool,
+    /// It says that it has `DELIFEQ`, and whether it has.
+    valkey: Option<bool>,
+    /// How many parts in a million its clock is fast.
+    fast: i64,
+    /// Its clock, in milliseconds.
+    clock: u64,
 }
 
 /// One client's connection to one server, both directions of it.
@@ -48,16 +69,20 @@ struct Wire {
     commands: Option<Inbox>,
     /// What connections before this one still bring to the server.
     late: Vec<(Inbox, Vec<u8>)>,
+    /// How much less than everything the next write takes.
+    cut: usize,
 }
 
 struct Client {
     engine: Engine,
     /// What it is about, by resource.
     open: BTreeMap<usize, Open>,
+    /// The locks of which it was told that they are over.
+    told: Vec<LockId>,
 }
 
 enum Open {
-    Acquiring(RoundId),
+    Acquiring(RoundId, Instant),
     Holding(Lock),
     Extending(Lock, RoundId),
     Releasing(RoundId),
@@ -66,6 +91,10 @@ enum Open {
 struct Chaos {
     random: StdRng,
     now: Instant,
+    /// The world is one of short ttls.
+    expiring: bool,
+    /// How often, in percent, a server refuses.
+    refusing: u32,
     servers: Vec<Server>,
     clients: Vec<Client>,
     wires: Vec<Vec<Wire>>,
@@ -78,7 +107,9 @@ impl Chaos {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let now = Instant::from_millis(1);
-        let names = (0..NODES).map(|node| format!("node{node}"));
+        let mut random = StdRng::from_seed(bytes);
+        let nodes = [1, 2, 3, 3, 3, 5][random.random_range(0..6)];
+        let names = (0..nodes).map(|node| format!("node{node}"));
         let config = Config::builder()
             .nodes(names)
             .retry(Retry::new(
@@ -91,17 +122,33 @@ impl Chaos {
         let client = |index: u8| Client {
             engine: Engine::new(&config, [index; 32], now),
             open: BTreeMap::new(),
+            told: Vec::new(),
+        };
+        let server = |random: &mut StdRng| Server {
+            valkey: random.random_bool(0.3).then(|| random.random_bool(0.5)),
+            fast: random.random_range(-9_000..9_000),
+            ..Server::default()
         };
         Self {
-            random: StdRng::from_seed(bytes),
+            servers: (0..nodes).map(|_| server(&mut random)).collect(),
+            expiring: seed % 2 == 1,
+            refusing: [0, 0, 5, 20][random.random_range(0..4)],
+            random,
             now,
-            servers: (0..NODES).map(|_| Server::default()).collect(),
             clients: (0..CLIENTS as u8).map(client).collect(),
             wires: (0..CLIENTS)
-                .map(|_| (0..NODES).map(|_| Wire::default()).collect())
+                .map(|_| (0..nodes).map(|_| Wire::default()).collect())
                 .collect(),
             locks_taken: 0,
             story: Vec::new(),
+        }
+    }
+
+    fn ttl(&mut self) -> Duration {
+        if self.expiring {
+            Duration::from_millis(self.random.random_range(20..400))
+        } else {
+            LONG
         }
     }
 
@@ -132,7 +179,8 @@ impl Chaos {
                 Some(Output::Event(event)) => self.event(client, event),
                 Some(Output::Transmit { node, bytes }) => {
                     let wire = &mut self.wires[client][node.index()];
-                    let len = if wire.up { bytes.len() } else { 0 };
+                    let taken = bytes.len().saturating_sub(core::mem::take(&mut wire.cut));
+                    let len = if wire.up { taken } else { 0 };
                     wire.to_server.extend(&bytes[..len]);
                     let input = Input::Transmitted { node, len };
                     self.clients[client].engine.handle(now, input);
@@ -148,6 +196,7 @@ impl Chaos {
         let input = if self.chance(80) {
             let wire = &mut self.wires[client][node.index()];
             wire.up = true;
+            wire.cut = 0;
             wire.commands = Some(Inbox::new(Limits::default()));
             Input::Connected { node }
         } else {
@@ -186,7 +235,7 @@ impl Chaos {
     fn event(&mut self, client: usize, event: Event) {
         let find = |open: &BTreeMap<usize, Open>, round: RoundId| {
             open.iter().find_map(|(key, open)| match open {
-                Open::Acquiring(of) | Open::Extending(_, of) | Open::Releasing(of) => {
+                Open::Acquiring(of, _) | Open::Extending(_, of) | Open::Releasing(of) => {
                     (*of == round).then_some(*key)
                 }
                 Open::Holding(_) => None,
@@ -198,6 +247,7 @@ impl Chaos {
                 let key = find(open, round).expect("asked for");
                 open.remove(&key);
                 if let Ok(lock) = result {
+                    assert!(lock.is_valid_at(self.now), "a dead lock");
                     open.insert(key, Open::Holding(lock));
                     self.locks_taken += 1;
                     self.tell(format!("client {client} holds {key}"));
@@ -205,23 +255,73 @@ impl Chaos {
                 }
             }
             Event::Extended { round, result } => {
-                let Some(key) = find(open, round) else { return };
-                let Some(Open::Extending(mut lock, _)) = open.remove(&key) else {
-                    unreachable!("found as such")
-                };
-                match result {
-                    Ok(extension) => assert!(extension.apply(&mut lock)),
-                    Err(ExtendError::Lost(report)) => panic!("nobody takes keys away: {report}"),
-                    Err(_) => {}
+                if let Err(ExtendError::Lost(report)) = &result {
+                    assert!(self.expiring, "nobody takes keys away: {report}");
                 }
-                open.insert(key, Open::Holding(lock));
+                // Its lock may have been extended again since.
+                let mut extended = None;
+                for (key, open) in open.iter_mut() {
+                    if let Open::Holding(lock) | Open::Extending(lock, _) = open
+                        && let Ok(extension) = &result
+                        && extension.apply(lock)
+                    {
+                        extended = Some(*key);
+                    }
+                }
+                if let Some(key) = find(open, round)
+                    && let Some(Open::Extending(lock, _)) = open.remove(&key)
+                {
+                    open.insert(key, Open::Holding(lock));
+                }
+                if let Some(key) = extended {
+                    self.check_exclusion(key);
+                }
             }
             Event::Released { round, .. } => {
                 if let Some(key) = find(open, round) {
                     open.remove(&key);
                 }
             }
-            Event::Expired { .. } => panic!("no ttl is that short"),
+            Event::Expired { lock } => {
+                assert!(self.expiring, "no ttl is that short");
+                let told = &mut self.clients[client].told;
+                assert!(!told.contains(&lock), "told twice");
+                told.push(lock);
+            }
+        }
+    }
+
+    /// Whether a majority of the servers has the lock.
+    fn stands(&self, lock: &Lock) -> bool {
+        let has = |server: &&Server| {
+            let key = server.keys.get(lock.resource());
+            key.is_some_and(|(token, end)| server.clock < *end && token[..] == *lock.token())
+        };
+        self.servers.iter().filter(has).count() > self.servers.len() / 2
+    }
+
+    /// Everybody has been told what is due by now, and the engine wants to sleep.
+    fn check_time(&mut self, client: usize) {
+        let Client { engine, open, told } = &self.clients[client];
+        for open in open.values() {
+            match open {
+                Open::Acquiring(_, deadline) => assert!(
+                    self.now <= deadline.saturating_add(Duration::from_millis(1)),
+                    "told late"
+                ),
+                Open::Holding(lock) | Open::Extending(lock, _) if lock.is_valid_at(self.now) => {
+                    assert!(self.stands(lock), "valid, and not on a majority");
+                }
+                Open::Holding(lock) | Open::Extending(lock, _) => {
+                    assert!(told.contains(&lock.id()), "never told");
+                }
+                Open::Releasing(_) => {}
+            }
+        }
+        let load = engine.load();
+        match engine.poll_timeout() {
+            None => assert_eq!(load.rounds, 0, "asleep with a round open"),
+            Some((at, wake)) => assert!(self.now < at, "awake for {wake:?}"),
         }
     }
 
@@ -239,40 +339,71 @@ impl Chaos {
     fn act(&mut self, client: usize) {
         let key = self.below(KEYS.len());
         let dice = self.below(100);
+        let ttl = self.ttl();
         let now = self.now;
-        let Client { engine, open } = &mut self.clients[client];
+        let Client { engine, open, .. } = &mut self.clients[client];
         let next = match open.remove(&key) {
             None => {
-                let options = LockOptions::new(TTL).wait(Duration::from_millis(200));
+                let options = LockOptions::new(ttl).wait(WAIT);
                 let request = Request::new(KEYS[key], &options);
-                engine.acquire(now, &request).ok().map(Open::Acquiring)
+                let round = engine.acquire(now, &request).ok();
+                round.map(|round| Open::Acquiring(round, now.saturating_add(WAIT)))
             }
-            Some(Open::Acquiring(round)) if dice < 20 => {
+            Some(Open::Acquiring(round, _)) if dice < 20 => {
                 engine.cancel(now, round);
                 None
             }
-            Some(Open::Holding(lock)) if dice < 30 => engine
-                .extend(now, &lock, TTL)
-                .ok()
-                .map(|round| Open::Extending(lock, round)),
+            Some(Open::Holding(lock)) if dice < 30 => Some(match engine.extend(now, &lock, ttl) {
+                Ok(round) => Open::Extending(lock, round),
+                Err(_) => Open::Holding(lock),
+            }),
             Some(Open::Holding(lock)) if dice < 60 => {
                 Some(Open::Releasing(engine.release(now, lock)))
             }
-            Some(Open::Holding(lock)) if dice < 80 => {
+            Some(Open::Holding(lock)) if dice < 75 => {
                 engine.give_back(now, lock);
+                None
+            }
+            Some(Open::Holding(lock)) if dice < 85 => {
+                let lock = engine.detach(now, lock);
+                self.hand_over(client, key, lock);
                 None
             }
             Some(Open::Extending(lock, round)) if dice < 10 => {
                 engine.cancel(now, round);
-                engine.give_back(now, lock);
-                None
+                Some(Open::Holding(lock))
+            }
+            Some(Open::Extending(lock, before)) if dice < 20 => {
+                Some(match engine.extend(now, &lock, ttl) {
+                    Ok(round) => Open::Extending(lock, round),
+                    Err(_) => Open::Extending(lock, before),
+                })
+            }
+            Some(Open::Extending(lock, _)) if dice < 25 => {
+                Some(Open::Releasing(engine.release(now, lock)))
             }
             other => other,
         };
         if let Some(next) = next {
-            open.insert(key, next);
+            self.clients[client].open.insert(key, next);
         }
         self.drain(client);
+    }
+
+    /// A client gives a lock to another, or takes it back if that is busy.
+    fn hand_over(&mut self, from: usize, key: usize, lock: Lock) {
+        let to = self.below(CLIENTS);
+        let now = self.now;
+        self.tell(format!("client {from} hands {key} over to {to}"));
+        let Client { engine, open, .. } = &mut self.clients[to];
+        let lock = engine.adopt(now, lock);
+        match open.entry(key) {
+            Entry::Occupied(_) => engine.give_back(now, lock),
+            Entry::Vacant(free) => {
+                free.insert(Open::Holding(lock));
+            }
+        }
+        self.drain(to);
     }
 
     // ----- servers --------------------------------------------------------------------------
@@ -306,7 +437,20 @@ impl Chaos {
         while let Some(frame) = inbox.next(&mut piece).expect("a client speaks RESP") {
             let items = frame.value.as_items().expect("a command");
             let words: Vec<&[u8]> = items.iter().filter_map(|word| word.as_bytes()).collect();
-            let reply = execute(&mut self.servers[node], &words);
+            let reply = match words[0] {
+                b"SET" | b"EVAL" | b"EVALSHA" | b"DELIFEQ" if self.chance(self.refusing) => {
+                    let which = self.below(REFUSALS.len() + 1);
+                    // What is no certain refusal may have been executed.
+                    REFUSALS.get(which).map_or_else(
+                        || {
+                            execute(&mut self.servers[node], &words);
+                            "-ERR something\r\n".into()
+                        },
+                        |refusal| (*refusal).into(),
+                    )
+                }
+                _ => execute(&mut self.servers[node], &words),
+            };
             let token = words
                 .get(2)
                 .into_iter()
@@ -343,14 +487,31 @@ impl Chaos {
 
     fn tick(&mut self, span: Duration) {
         self.now = self.now.saturating_add(span);
+        for server in &mut self.servers {
+            let micros = i128::from(self.now.as_nanos() / 1_000);
+            server.clock = (micros * (1_000_000 + i128::from(server.fast)) / 1_000_000_000) as u64;
+        }
         for client in 0..CLIENTS {
             self.clients[client].engine.handle(self.now, Input::Tick);
+            self.drain(client);
+            // What was told just now may have armed what is due already.
+            self.clients[client].engine.handle(self.now, Input::Tick);
+            self.drain(client);
+            self.check_time(client);
+        }
+    }
+
+    fn writable(&mut self, client: usize, node: usize) {
+        if self.wires[client][node].up {
+            let node = NodeId(node as u8);
+            let input = Input::Writable { node };
+            self.clients[client].engine.handle(self.now, input);
             self.drain(client);
         }
     }
 
     fn step(&mut self) {
-        let (client, node) = (self.below(CLIENTS), self.below(NODES));
+        let (client, node) = (self.below(CLIENTS), self.below(self.servers.len()));
         match self.below(100) {
             0..20 => self.act(client),
             20..50 => {
@@ -372,6 +533,8 @@ impl Chaos {
             }
             96..97 => self.servers[node].stalled ^= true,
             97..98 => self.servers[node].knows_scripts = false,
+            98..99 => self.wires[client][node].cut = self.random.random_range(1..300),
+            99..100 => self.writable(client, node),
             _ => {}
         }
     }
@@ -381,9 +544,11 @@ impl Chaos {
         self.servers
             .iter_mut()
             .for_each(|server| server.stalled = false);
+        self.refusing = 0;
         for round in 0..4_000 {
             for client in 0..CLIENTS {
-                for node in 0..NODES {
+                for node in 0..self.servers.len() {
+                    self.writable(client, node);
                     self.serve(client, node, usize::MAX);
                     self.deliver(client, node, usize::MAX);
                 }
@@ -405,7 +570,7 @@ impl Chaos {
     /// Whoever holds a lock gives it back; whoever waits goes on waiting.
     fn finish(&mut self, client: usize) {
         let now = self.now;
-        let Client { engine, open } = &mut self.clients[client];
+        let Client { engine, open, .. } = &mut self.clients[client];
         for key in 0..KEYS.len() {
             if let Some(Open::Holding(_)) = open.get(&key)
                 && let Some(Open::Holding(lock)) = open.remove(&key)
@@ -443,7 +608,22 @@ fn brief(word: &[u8]) -> String {
 
 fn execute(server: &mut Server, words: &[&[u8]]) -> String {
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let clock = server.clock;
+    server.keys.retain(|_, (_, end)| clock < *end);
+    let held = |server: &Server, key: &[u8], token: &[u8]| {
+        server.keys.get(key).map(|(held, _)| held == token)
+    };
+    let end = |ttl: &[u8]| {
+        let ttl = core::str::from_utf8(ttl)
+            .ok()
+            .and_then(|ttl| ttl.parse::<u64>().ok());
+        clock + ttl.expect("milliseconds")
+    };
     match *words {
+        [b"HELLO", ..] if server.valkey.is_some() => {
+            "%4\r\n+server\r\n+valkey\r\n+version\r\n+9.1.0\r\n+role\r\n+master\r\n+mode\r\n+standalone\r\n"
+                .into()
+        }
         [b"HELLO", ..] => "%2\r\n+role\r\n+master\r\n+mode\r\n+standalone\r\n".into(),
         [b"INFO", ..] => "$-1\r\n".into(),
         [b"SCRIPT", b"LOAD", text] => {
@@ -451,25 +631,35 @@ fn execute(server: &mut Server, words: &[&[u8]]) -> String {
             let release = text == RELEASE.text.as_bytes();
             bulk(if release { RELEASE.sha1 } else { EXTEND.sha1 })
         }
-        [b"SET", key, token, ..] => {
+        [b"SET", key, token, b"NX", b"PX", ttl] => {
             if server.keys.contains_key(key) {
                 return "$-1\r\n".into();
             }
-            server.keys.insert(key.into(), token.into());
+            server.keys.insert(key.into(), (token.into(), end(ttl)));
             "+OK\r\n".into()
+        }
+        [b"DELIFEQ", ..] if server.valkey != Some(true) => "-ERR unknown command\r\n".into(),
+        [b"DELIFEQ", key, token] => {
+            if held(server, key, token) != Some(true) {
+                return ":0\r\n".into();
+            }
+            server.keys.remove(key);
+            ":1\r\n".into()
         }
         [b"EVALSHA", ..] if !server.knows_scripts => "-NOSCRIPT No matching script.\r\n".into(),
         [b"EVAL" | b"EVALSHA", _, _, key, token, ref extend @ ..] => {
-            match server.keys.get(key).map(|held| held == token) {
-                None => ":0\r\n".into(),
-                Some(false) => ":-1\r\n".into(),
-                Some(true) => {
-                    if extend.is_empty() {
-                        server.keys.remove(key);
-                    }
-                    ":1\r\n".into()
+            match (held(server, key, token), extend) {
+                (None, _) => return ":0\r\n".into(),
+                (Some(false), _) => return ":-1\r\n".into(),
+                (Some(true), [ttl, ..]) => {
+                    let (_, until) = server.keys.get_mut(key).expect("held");
+                    *until = end(ttl).max(*until);
+                }
+                (Some(true), []) => {
+                    server.keys.remove(key);
                 }
             }
+            ":1\r\n".into()
         }
         _ => panic!("{words:?}"),
     }
@@ -481,7 +671,8 @@ fn run(seed: u64) -> usize {
         chaos.step();
     }
     chaos.heal();
-    for (node, server) in chaos.servers.iter().enumerate() {
+    for (node, server) in chaos.servers.iter_mut().enumerate() {
+        execute(server, &[b"INFO"]);
         assert!(server.keys.is_empty(), "node {node} keeps an orphan");
     }
     chaos.locks_taken
@@ -490,7 +681,9 @@ fn run(seed: u64) -> usize {
 #[test]
 fn exclusion_holds_and_nothing_is_left_behind() {
     let mut locks_taken = 0;
-    for seed in 0..if cfg!(debug_assertions) { 400 } else { 20_000 } {
+    // The long form: `SHEARLINE_SEEDS=1000000 cargo test --release --lib chaos`.
+    let seeds = std::env::var("SHEARLINE_SEEDS").map(|seeds| seeds.parse().expect("a number"));
+    for seed in 0..seeds.unwrap_or(if cfg!(debug_assertions) { 400 } else { 20_000 }) {
         let outcome = std::panic::catch_unwind(|| run(seed));
         match outcome {
             Ok(taken) => locks_taken += taken,

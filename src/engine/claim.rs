@@ -25,6 +25,8 @@ pub(crate) struct Claim {
     pub(crate) stage: Stage,
     /// Key and token. `None` while a `Lock` outside owns them.
     pub(crate) entry: Option<Entry>,
+    /// It was granted elsewhere: nothing is known of it that is not assumed of any such lock.
+    pub(crate) adopted: bool,
     /// The longest ttl that any node was asked to give it.
     pub(crate) ttl: Duration,
     /// Until when the lock may be trusted, if it is held.
@@ -81,6 +83,7 @@ impl Claim {
     /// The claim of a lock that was granted elsewhere: any of `nodes` may have it.
     pub(crate) fn adopted(nodes: NodeSet, ttl: Duration, until: Instant, gone_by: Instant) -> Self {
         Self {
+            adopted: true,
             valid_until: until,
             gone_by,
             may_hold: nodes,
@@ -93,6 +96,7 @@ impl Claim {
         Self {
             stage,
             entry,
+            adopted: false,
             ttl,
             valid_until: Instant::ZERO,
             gone_by: Instant::ZERO,

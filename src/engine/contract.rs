@@ -9,8 +9,10 @@ use core::time::Duration;
 
 use crate::config::LockOptions;
 use crate::error::{ExtendError, LinkError, LockError, Released, UnlockError};
+use crate::limits::TOKEN_RANDOM_BYTES;
 use crate::node::NodeState;
 use crate::quorum::{Lock, LockId, Majority};
+use crate::resource::Token;
 use crate::slab::Key;
 use crate::time::Instant;
 
@@ -168,6 +170,8 @@ pub enum Event {
 #[must_use = "an extension changes nothing before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
+    /// Locks in nobody's care have the same id.
+    pub(crate) token: [u8; TOKEN_RANDOM_BYTES],
     pub(crate) majority: Majority,
     pub(crate) valid_until: Instant,
 }
@@ -176,7 +180,7 @@ impl Extension {
     /// Lets `lock` last until the later of its old and its new end. Whether it was the lock that
     /// this extension belongs to; otherwise nothing is changed.
     pub fn apply(&self, lock: &mut Lock) -> bool {
-        let own = lock.id() == self.lock;
+        let own = lock.id() == self.lock && random_part(lock.token()) == self.token;
         if own {
             lock.extended(&self.majority, self.valid_until);
         }
@@ -188,6 +192,14 @@ impl Extension {
     pub fn valid_until(&self) -> Instant {
         self.valid_until
     }
+}
+
+/// The part of `token` that no other token shares.
+pub(crate) fn random_part(token: Token<'_>) -> [u8; TOKEN_RANDOM_BYTES] {
+    let mut part = [0; TOKEN_RANDOM_BYTES];
+    let len = token.len().min(TOKEN_RANDOM_BYTES);
+    part[..len].copy_from_slice(&token[..len]);
+    part
 }
 
 /// Why the engine wants to wake. Carried beside the time, so that a log line or a stuck test names

@@ -7,8 +7,8 @@
 use core::time::Duration;
 
 use crate::error::{ExtendError, LinkError, NodeOutcome};
-use crate::limits::CLAIMS_MAX;
-use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, is_wrong_type, wants_the_text};
+use crate::limits::{CLAIMS_MAX, ROUNDS_MAX};
+use crate::node::{self, Access, Dialect, Errand, Reply, Said, Trouble, wants_the_text};
 use crate::quorum::{Extending, Lock, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
@@ -39,8 +39,8 @@ impl Engine {
         if lock.extensions_left() == 0 {
             return Err(ExtendError::Limit);
         }
-        if self.is_saturated() {
-            return Err(ExtendError::Saturated);
+        if self.rounds.len() >= ROUNDS_MAX {
+            return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let claim = self.claim_of(lock);
         if !is_extensible(&self.claims, claim) {
@@ -132,20 +132,14 @@ impl Engine {
         claim: Option<Key>,
         reply: Reply,
     ) -> Result<(), Trouble> {
-        let (vote, outcome) = match reply {
-            Reply::Integer(1) => (Vote::Yes, NodeOutcome::Granted),
-            Reply::Integer(0) => (Vote::No, NodeOutcome::Missing),
-            Reply::Integer(-1) => (Vote::No, NodeOutcome::Held),
-            Reply::Error(error) if is_wrong_type(error) => (Vote::No, NodeOutcome::Held),
-            Reply::Error(error) if wants_the_text(error) => {
-                self.repair_extension(now, node, key);
-                return Ok(());
-            }
-            Reply::Error(error) => (Vote::Mute, NodeOutcome::Refused(error)),
-            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
-                return Err(Trouble::Link(LinkError::Protocol));
-            }
-        };
+        let said = Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
+        if let Said::Refused(error) = said
+            && wants_the_text(error)
+        {
+            self.repair_extension(now, node, key);
+            return Ok(());
+        }
+        let (vote, outcome) = said.vote();
         let drift = self.settings.drift;
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
             match vote {

@@ -16,6 +16,12 @@ impl Engine {
     /// of the caller.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         match input {
+            Input::Connected { node }
+            | Input::Writable { node }
+            | Input::Received { node, .. }
+            | Input::Transmitted { node, .. }
+            | Input::Disconnected { node, .. }
+                if node.index() >= self.nodes.len() => {} // A node of another engine.
             Input::Connected { node } => self.connected(now, node),
             Input::Writable { node } => self.writable(node),
             Input::Received { node, bytes } => self.received(now, node, bytes),
@@ -35,7 +41,8 @@ impl Engine {
 
     fn connected(&mut self, now: Instant, node: NodeId) {
         let node = node.index();
-        if self.nodes[node].connected(now) {
+        // Before the driver has heard of the next connection, this can only be about the last.
+        if !self.to_connect.contains(node) && self.nodes[node].connected(now) {
             self.to_write.insert(node);
         }
     }
@@ -78,8 +85,8 @@ impl Engine {
             Heard::Answer(Errand::Set { claim }, reply) => {
                 return self.set_answered(now, node, claim, reply);
             }
-            Heard::Answer(Errand::Release { claim, repair }, reply) => {
-                return self.release_answered(now, node, claim, repair, reply);
+            Heard::Answer(Errand::Release { claim, dialect, .. }, reply) => {
+                return self.release_answered(now, node, claim, dialect, reply);
             }
             Heard::Answer(Errand::Extend { round, claim }, reply) => {
                 return self.extension_answered(now, node, round, claim, reply);

@@ -255,6 +255,7 @@ impl Engine {
     }
 
     /// The nodes that have said that they hold the token of `lock`, while it is held here.
+    #[cfg(feature = "std")]
     pub(crate) fn granted(&self, lock: &Lock) -> NodeSet {
         let claim = self.claim_of(lock).and_then(|key| self.claims.get(key));
         claim.map_or(NodeSet::EMPTY, |claim| claim.granted)

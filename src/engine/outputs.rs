@@ -6,8 +6,8 @@ use crate::slab::Key;
 use crate::time::Instant;
 
 use super::claim::Stage;
-use super::contract::{Event, Extension, NodeId, Output, RoundId};
-use super::round::{Decision, Kind, Refusal, Round, State};
+use super::contract::{Event, Extension, NodeId, Output, RoundId, random_part};
+use super::round::{Decision, Kind, Refusal, State};
 use super::{Due, Engine};
 
 impl Engine {
@@ -100,11 +100,7 @@ impl Engine {
             },
             Decision::Extended(majority, valid_until) => Event::Extended {
                 round,
-                result: Ok(Extension {
-                    lock: self.extended_lock(key)?,
-                    majority,
-                    valid_until,
-                }),
+                result: Ok(self.extension(key, majority, valid_until)?),
             },
             Decision::ExtensionLost => Event::Extended {
                 round,
@@ -157,14 +153,16 @@ impl Engine {
         Some(Lock::granted(majority, entry, id, valid_until, extensions))
     }
 
-    fn extended_lock(&self, key: Key) -> Option<crate::quorum::LockId> {
-        match self.rounds.get(key) {
-            Some(Round {
-                kind: Kind::Extend { lock, .. },
-                ..
-            }) => Some(*lock),
-            _ => None,
-        }
+    fn extension(&self, key: Key, majority: Majority, valid_until: Instant) -> Option<Extension> {
+        let Kind::Extend { lock, entry, .. } = &self.rounds.get(key)?.kind else {
+            return None;
+        };
+        Some(Extension {
+            lock: *lock,
+            token: random_part(entry.token()),
+            majority,
+            valid_until,
+        })
     }
 }
 

@@ -8,8 +8,8 @@
 use core::time::Duration;
 
 use crate::error::{LinkError, NodeOutcome, ServerError};
-use crate::node::{self, Dialect, Errand, Reply, Trouble, is_wrong_type, wants_the_text};
-use crate::quorum::{Lock, LockId, NodeSet, Releasing, Vote};
+use crate::node::{self, Dialect, Errand, Reply, Said, Trouble, refuses_the_verb, wants_the_text};
+use crate::quorum::{Lock, LockId, Releasing, Vote};
 use crate::resource::Entry;
 use crate::slab::Key;
 use crate::time::Instant;
@@ -110,12 +110,15 @@ impl Engine {
             }
         }
         self.let_go(now, claim, Some(key));
-        let owed = self
+        // A `SET` that had not left was taken back: there is nothing to release.
+        let (asked, owed) = self
             .claims
             .get(claim)
-            .map_or(NodeSet::EMPTY, |claim| claim.owed);
+            .map_or_else(Default::default, |claim| {
+                (claim.releasing.union(claim.owed), claim.owed)
+            });
         for node in 0..self.nodes.len() {
-            if !held.contains(node) {
+            if !asked.contains(node) {
                 self.vote(now, key, node, Vote::Mute, NodeOutcome::Missing);
             } else if owed.contains(node) && !self.nodes[node].is_ready() {
                 let outcome = self.nodes[node].trouble().outcome();
@@ -164,10 +167,7 @@ impl Engine {
             return true;
         };
         let there = &mut self.nodes[node];
-        let dialect = match repair {
-            true => Dialect::Text,
-            false => there.release_dialect(),
-        };
+        let dialect = there.release_dialect(repair);
         let command = self
             .encoded
             .get(dialect, |out| node::release(out, entry, dialect));
@@ -176,7 +176,8 @@ impl Engine {
         }
         let errand = Errand::Release {
             claim: key,
-            repair: dialect == Dialect::Text,
+            dialect,
+            repair: repair || dialect == Dialect::Text,
         };
         there.send(now, errand, command);
         self.to_write.insert(node);
@@ -235,7 +236,9 @@ impl Engine {
             if !claim.owed.contains(node) {
                 continue;
             }
-            if claim.unknown.contains(node) {
+            // One that is unanswered on this connection, for which there was no room for the release
+            // at once, may still wait to be run.
+            if claim.unknown.contains(node) && !claim.unanswered.contains(node) {
                 claim.expires(node, drift.gone_by(now, claim.ttl));
             }
             self.encoded.clear();
@@ -252,23 +255,18 @@ impl Engine {
         now: Instant,
         node: usize,
         key: Key,
-        repair: bool,
+        dialect: Dialect,
         reply: Reply,
     ) -> Result<(), Trouble> {
-        let (vote, outcome) = match reply {
-            Reply::Integer(1) => (Vote::Yes, NodeOutcome::Granted),
-            Reply::Integer(0) => (Vote::No, NodeOutcome::Missing),
-            Reply::Integer(-1) => (Vote::No, NodeOutcome::Held),
-            Reply::Error(error) if is_wrong_type(error) => (Vote::No, NodeOutcome::Held),
-            Reply::Error(error) => {
-                self.release_refused(now, node, key, repair, error);
-                return Ok(());
-            }
-            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
-                self.owe(key, node);
-                return Err(Trouble::Link(LinkError::Protocol));
-            }
+        let Some(said) = Said::of(reply) else {
+            self.owe(key, node);
+            return Err(Trouble::Link(LinkError::Protocol));
         };
+        if let Said::Refused(error) = said {
+            self.release_refused(now, node, key, dialect, error);
+            return Ok(());
+        }
+        let (vote, outcome) = said.vote();
         let Some(claim) = self.claims.get_mut(key) else {
             return Ok(());
         };
@@ -287,7 +285,7 @@ impl Engine {
         now: Instant,
         node: usize,
         key: Key,
-        repair: bool,
+        dialect: Dialect,
         error: ServerError,
     ) {
         let forgotten = wants_the_text(error);
@@ -295,7 +293,15 @@ impl Engine {
             self.nodes[node].forgot_scripts(now);
             self.to_write.insert(node);
         }
-        if !repair && (forgotten || self.nodes[node].refused_native_release()) {
+        let another_way = match dialect {
+            Dialect::Text => false,
+            Dialect::Sha1 => forgotten,
+            Dialect::DelIfEq | Dialect::DelEx => refuses_the_verb(error),
+        };
+        if another_way {
+            if dialect != Dialect::Sha1 {
+                self.nodes[node].refused_native_release();
+            }
             self.encoded.clear();
             if !self.pay(now, key, node, true) {
                 self.owe(key, node);

@@ -2,6 +2,10 @@
 //!
 //! Time is a number that the test moves, a node says what the test has it say, and what the engine
 //! sends is read back as commands. No socket, no clock, no sleep.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what a story does not expect, it fails on, whatever it is"
+)]
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -115,13 +119,18 @@ impl World {
 
     /// Up to what is owed.
     fn welcome(&mut self, node: usize) {
+        self.welcome_as(node, "%2|+role|+master|+mode|+standalone|");
+    }
+
+    /// The same, with what the server says to `HELLO`.
+    fn welcome_as(&mut self, node: usize, hello: &str) {
         assert_eq!(self.links[node], "connecting", "node {node}");
         self.links[node] = "up";
         self.wires[node].clear();
         self.window[node] = usize::MAX;
         self.input(Input::Connected { node: id(node) });
         assert_eq!(self.take(node), ["HELLO 3 SETNAME shearline"]);
-        self.say(node, "%2|+role|+master|+mode|+standalone|");
+        self.say(node, hello);
     }
 
     fn finish(&mut self, node: usize, run_id: &str) {
@@ -240,6 +249,7 @@ fn shown(value: Value<'_>) -> String {
             format!("{verb} {}", if extend { "extend" } else { "release" })
         }
         "SCRIPT" => "SCRIPT LOAD".to_string(),
+        "DELIFEQ" => format!("DELIFEQ {}", words[1]),
         _ => words.join(" "),
     }
 }
@@ -1335,4 +1345,252 @@ fn the_loss_of_a_lock_in_nobodys_care_is_told_to_who_asked_alone() {
             ..
         }
     ));
+}
+
+#[test]
+fn a_second_silence_is_noticed_as_soon_as_the_first() {
+    let mut world = World::ready(1);
+    for _ in 0..3 {
+        world.try_once();
+        world.pass(Duration::ZERO);
+        world.pass(Duration::from_millis(50)); // Refused, and released behind the SET.
+        world.events.clear();
+        world.pass(Duration::from_millis(451));
+        assert_eq!(world.engine.node_state(id(0)), NodeState::Suspect);
+        world.pass(Duration::from_secs(10));
+        assert_eq!(world.links[0], "up");
+        world.say(0, "+OK|:1|");
+        assert_eq!(world.engine.node_state(id(0)), NodeState::Ready);
+    }
+    world.is_clean();
+}
+
+#[test]
+fn a_node_that_was_stopped_is_not_taken_for_a_distant_one() {
+    let (mut world, lock) = World::held(1);
+    for _ in 0..100 {
+        world.engine.extend(world.now, &lock, TTL).expect("asked");
+    }
+    world.drain();
+    world.pass(Duration::from_secs(3));
+    world.say(0, &":1|".repeat(100));
+    world.events.clear();
+    world.try_once();
+    world.pass(Duration::from_millis(60));
+    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+}
+
+const VALKEY: &str = "%4|+server|+valkey|+version|+9.1.2|+role|+master|+mode|+standalone|";
+
+/// A Valkey that has greeted, and two locks on it.
+fn valkey_with_two_locks() -> (World, [Lock; 2]) {
+    let mut world = World::new(1);
+    world.welcome_as(0, VALKEY);
+    world.take(0);
+    world.finish(0, "run0");
+    let locks = [(); 2].map(|()| {
+        world.try_once();
+        world.say(0, "+OK|");
+        world.lock()
+    });
+    world.take(0);
+    (world, locks)
+}
+
+#[test]
+fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_verb() {
+    let (mut world, [one, two]) = valkey_with_two_locks();
+    world.release(one);
+    world.release(two);
+    assert_eq!(world.take(0), ["DELIFEQ k", "DELIFEQ k"]);
+    world.say(0, "-ERR unknown command|-ERR unknown command|");
+    assert_eq!(world.take(0), ["EVAL release", "EVAL release"]);
+    world.say(0, ":1|:0|");
+    assert_eq!(world.events.len(), 2);
+    world.is_clean();
+}
+
+#[test]
+fn a_native_release_that_is_refused_for_a_while_stays_native() {
+    let (mut world, [one, two]) = valkey_with_two_locks();
+    world.release(one);
+    world.take(0);
+    world.say(0, "-LOADING Redis is loading the dataset in memory|");
+    assert!(matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_))));
+    world.pass(Duration::from_millis(250));
+    assert_eq!(world.take(0), ["DELIFEQ k"], "scripts may be forbidden");
+    world.lose(0);
+    world.pass(Duration::from_millis(50));
+    world.welcome_as(0, VALKEY);
+    assert_eq!(world.take(0)[0], "DELIFEQ k", "also what is owed");
+    world.say(0, ":1|");
+    world.finish(0, "run0");
+    world.release(two);
+    world.say(0, ":0|");
+    world.is_clean();
+}
+
+#[test]
+fn a_release_waits_for_no_node_whose_set_was_taken_back() {
+    let mut world = World::ready(3);
+    world.window[2] = 0;
+    world.try_once();
+    (0..2).for_each(|node| world.say(node, "+OK|"));
+    let lock = world.lock();
+    world.release(lock);
+    world.say(0, ":1|");
+    world.say(1, ":0|");
+    assert!(world.unlocked().is_ok(), "nothing is open any more");
+    world.is_clean();
+}
+
+#[test]
+fn a_set_is_not_sent_behind_its_node_timeout() {
+    let mut world = World::new(5);
+    for node in [0, 1, 3, 4] {
+        world.greet(node);
+    }
+    world.links[2] = "up";
+    world.input(Input::Connected { node: id(2) });
+    world.take(2);
+    world.pass(Duration::from_millis(90)); // As long as its greeting takes.
+    world.say(2, "%2|+role|+master|+mode|+standalone|");
+    world.finish(2, "run2");
+    world.window[4] = 0;
+    world.try_once();
+    world.say(0, "+OK|");
+    world.say(1, "+OK|");
+    world.pass(Duration::from_millis(60));
+    assert!(world.events.is_empty(), "the third is far away");
+    world.say(2, "+OK|");
+    drop(world.lock());
+    world.window[4] = usize::MAX;
+    world.input(Input::Writable { node: id(4) });
+    assert_eq!(world.take(4), Vec::<String>::new());
+}
+
+#[test]
+fn a_set_that_was_not_sent_while_its_lock_was_valid_is_not_sent_at_all() {
+    let mut world = World::ready(3);
+    world.window[2] = 0;
+    world.try_once();
+    (0..2).for_each(|node| world.say(node, "+OK|"));
+    drop(world.lock());
+    world.pass(TTL);
+    assert!(matches!(world.event(), Event::Expired { .. }));
+    world.window[2] = usize::MAX;
+    world.input(Input::Writable { node: id(2) });
+    assert_eq!(world.take(2), Vec::<String>::new());
+}
+
+#[test]
+fn an_extension_fits_its_own_lock_alone_also_where_locks_have_no_name() {
+    let (mut world, one) = World::held(1);
+    let mut one = world.engine.detach(world.now, one);
+    world.say(0, "");
+    world.try_once();
+    world.say(0, "+OK|");
+    let two = world.lock();
+    let mut two = world.engine.detach(world.now, two);
+    world.now = world.now.saturating_add(Duration::from_secs(5));
+    world.extend(&one);
+    world.say(0, ":1|");
+    let Event::Extended {
+        result: Ok(extension),
+        ..
+    } = world.event()
+    else {
+        panic!("extended")
+    };
+    assert!(!extension.apply(&mut two) && extension.apply(&mut one));
+}
+
+#[test]
+fn a_lock_that_was_taken_over_and_has_ended_is_not_remembered() {
+    let (mut world, lock) = World::held(3);
+    let lock = world.engine.detach(world.now, lock);
+    let lock = world.engine.adopt(world.now, lock);
+    assert_eq!(world.engine.load().claims, 1);
+    world.now = lock.valid_until();
+    world.pass(Duration::ZERO);
+    assert!(matches!(world.event(), Event::Expired { lock: lost } if lost == lock.id()));
+    world.is_clean();
+    world.release(lock);
+    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+}
+
+#[test]
+fn reports_that_fit_nothing_do_nothing() {
+    let mut world = World::ready(1);
+    for node in [id(0), id(1), id(31), id(255)] {
+        let (bytes, len, reason) = (&b""[..], usize::MAX, LinkError::Reset);
+        world.input(Input::Transmitted { node, len });
+        world.input(Input::Connected { node });
+        world.input(Input::Writable { node });
+        world.input(Input::Received { node, bytes });
+        if node != id(0) {
+            world.input(Input::Disconnected { node, reason });
+        }
+    }
+    world.try_once();
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    world.lose(0);
+    let late = Input::Transmitted {
+        node: id(0),
+        len: 99,
+    };
+    world.input(late);
+    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+}
+
+#[test]
+fn an_attempt_short_of_ready_nodes_tries_those_in_back_off() {
+    let mut world = World::ready(3);
+    for _ in 0..9 {
+        world.lose(2); // Until the back-off is long.
+        world.pass(Duration::from_secs(2));
+    }
+    world.lose(2);
+    world.lose(1);
+    world.pass(Duration::from_millis(300));
+    assert_eq!(world.links, ["up", "connecting", ""]);
+    world.try_once();
+    assert_eq!(world.links[2], "connecting", "node 1 may never come");
+}
+
+/// Nodes 20 ms away, a lock that another holds, and a wait that ends whenever.
+#[test]
+fn the_last_attempt_is_not_begun_too_late_to_tell_who_holds_it() {
+    for wait in 100..200 {
+        let mut world = World::with(Config::builder().nodes(["a", "b", "c"]).retry(
+            crate::config::Retry::new(5, Duration::from_millis(5)..=Duration::from_millis(60)),
+        ));
+        for node in 0..3 {
+            world.links[node] = "up";
+            world.input(Input::Connected { node: id(node) });
+        }
+        world.pass(Duration::from_millis(20));
+        for node in 0..3 {
+            world.say(node, "%2|+role|+master|+mode|+standalone|");
+            world.finish(node, &format!("run{node}"));
+        }
+        world.take_all();
+        world.acquire(&LockOptions::new(TTL).wait(Duration::from_millis(wait)));
+        while world.events.is_empty() {
+            let asked = world.take_all();
+            if asked.concat().is_empty() {
+                let (at, _) = world.engine.poll_timeout().expect("a timer");
+                world.now = world.now.max(at);
+                world.pass(Duration::ZERO);
+                continue;
+            }
+            world.pass(Duration::from_millis(20));
+            for (node, commands) in asked.iter().enumerate() {
+                let held = |command: &String| command.starts_with("SET");
+                let said = commands.iter().map(|c| if held(c) { "_|" } else { ":0|" });
+                world.say(node, &said.collect::<String>());
+            }
+        }
+        assert!(matches!(world.refusal(), LockError::Held(_)), "{wait} ms");
+    }
 }

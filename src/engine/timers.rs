@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use crate::error::LinkError;
-use crate::node::Trouble;
+use crate::node::{Errand, Trouble};
+use crate::quorum::NodeSet;
 use crate::slab::Key;
 use crate::time::{Instant, NANOS_PER_TICK};
 
@@ -85,14 +86,29 @@ impl Engine {
     }
 
     /// Arms the end of patience with a node that owes answers. The timer is not cancelled by an
-    /// answer but looks again when it fires, so that steady traffic leaves the wheel alone.
+    /// answer but looks again when it fires, so that steady traffic leaves the wheel alone. Only
+    /// one that would fire too late, because it was armed for the end of an earlier silence, is
+    /// armed anew.
     fn listen(&mut self, now: Instant, node: usize) {
         let there = &mut self.nodes[node];
-        if let Some(since) = there.listen(now)
-            && there.silence_timer.is_none()
-        {
-            let at = since.saturating_add(there.patience());
-            there.silence_timer = Some(self.wheel.insert(at, Alarm::Silence(node)));
+        let Some(since) = there.listen(now) else {
+            return;
+        };
+        let patience = there.patience().min(self.settings.dead_after);
+        let at = if there.is_silent() {
+            since.saturating_add(self.settings.dead_after)
+        } else {
+            since.saturating_add(patience)
+        };
+        if there.silence_timer.is_none_or(|(_, armed)| at < armed) {
+            self.arm_silence(node, at);
+        }
+    }
+
+    fn arm_silence(&mut self, node: usize, at: Instant) {
+        let timer = self.wheel.insert(at, Alarm::Silence(node));
+        if let Some((before, _)) = self.nodes[node].silence_timer.replace((timer, at)) {
+            self.wheel.cancel(before);
         }
     }
 
@@ -103,19 +119,16 @@ impl Engine {
         let Some(since) = there.silent_since() else {
             return;
         };
-        let suspect_at = since.saturating_add(there.patience());
-        let dead_at = since.saturating_add(dead_after.max(there.patience()));
+        let suspect_at = since.saturating_add(there.patience().min(dead_after));
+        let dead_at = since.saturating_add(dead_after);
         if dead_at <= now {
             self.give_up(now, node, Trouble::Link(LinkError::Silent));
-            return;
-        }
-        let next = if suspect_at <= now {
+        } else if suspect_at <= now {
             there.suspect();
-            dead_at
+            self.arm_silence(node, dead_at);
         } else {
-            suspect_at
-        };
-        there.silence_timer = Some(self.wheel.insert(next, Alarm::Silence(node)));
+            self.arm_silence(node, suspect_at);
+        }
     }
 
     /// Arms the timer of a round that is not decided.
@@ -156,12 +169,34 @@ impl Engine {
         let Some(round) = self.rounds.get_mut(key) else {
             return;
         };
+        let open = round.tally.open();
         let nodes = &self.nodes;
         round.time_out(now, |node| nodes[node].trouble().outcome());
         if round.deadline.is_some_and(|deadline| deadline <= now) {
             round.close();
             if let Kind::Acquire { tries_allowed, .. } = &mut round.kind {
                 *tries_allowed = Some(round.tries); // There is no time for another.
+            }
+        }
+        let given_up = open.without(round.tally.open());
+        if let Kind::Acquire {
+            claim: Some(claim), ..
+        } = round.kind
+        {
+            self.take_back(claim, given_up);
+        }
+    }
+
+    /// Takes the `SET`s of a claim back from `nodes`, where no byte of them has left.
+    fn take_back(&mut self, key: Key, nodes: NodeSet) {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        for node in nodes.iter() {
+            if claim.unanswered.contains(node)
+                && self.nodes[node].withdraw(Errand::Set { claim: key })
+            {
+                claim.set_withdrawn(node);
             }
         }
     }
@@ -196,6 +231,7 @@ impl Engine {
                 self.tell_lost(key);
                 // What was told to be over is not revived by an answer in its last tick.
                 self.end_extension(key, Decision::ExtensionUnconfirmed);
+                self.take_back(key, self.all_nodes());
                 self.forget_later(now, key);
             }
             Stage::Held { told: true } => self.forget(now, key),
@@ -221,6 +257,11 @@ impl Engine {
         let Some(claim) = self.claims.get_mut(key) else {
             return;
         };
+        if claim.adopted {
+            // The longest ttl there is may be a month, and a late release goes to all nodes anyway.
+            self.claims.remove(key);
+            return;
+        }
         let at = claim.gone_by.max(now.saturating_add(claim.ttl));
         claim.timer = Some(self.wheel.insert(at, Alarm::Claim(key)));
     }

@@ -75,6 +75,11 @@ impl Identity {
             _ => None,
         }
     }
+
+    /// The server refused that way: it is treated as one that is too old for it.
+    pub(crate) fn refused_native_release(&mut self) {
+        self.version = (0, 0);
+    }
 }
 
 /// Who we say that we are: the bytes of the greeting that depend on the configuration.
@@ -239,7 +244,9 @@ impl Greeting {
         let Some(info) = info(value)? else {
             return Ok(Next::Wait);
         };
-        standalone(field(info, b"redis_mode").unwrap_or(b"standalone"))?;
+        // Valkey 9 has its own word for the same field.
+        let mode = field(info, b"redis_mode").or_else(|| field(info, b"server_mode"));
+        standalone(mode.unwrap_or(b"standalone"))?;
         self.identity.run_id = field(info, b"run_id").and_then(name);
         Ok(Next::Wait)
     }
@@ -449,6 +456,11 @@ mod tests {
         assert_eq!(
             answer(&mut greeting, Step::Replication, replica.as_bytes()),
             Err(Unusable::Replica)
+        );
+        let cluster = bulk("server_mode:cluster\r\n");
+        assert_eq!(
+            answer(&mut greeting, Step::Server, cluster.as_bytes()),
+            Err(Unusable::Mode)
         );
         let mut blind = Greeting::default();
         let forbidden = b"-NOPERM this user has no permissions to run the 'info' command\r\n";

@@ -7,6 +7,7 @@ use alloc::collections::VecDeque;
 use crate::slab::Key;
 use crate::time::Instant;
 
+use super::command::Dialect;
 use super::handshake::Step;
 
 /// What a command is for. Its round or claim may be gone by the time the reply comes.
@@ -23,8 +24,10 @@ pub(crate) enum Errand {
     Release {
         /// Whose token.
         claim: Key,
-        /// It goes by the text of the script, because an earlier one came to nothing or its
-        /// connection was lost: what was `SET` before it may stand until it is answered.
+        /// How it was written.
+        dialect: Dialect,
+        /// An earlier one came to nothing, or its connection was lost: what was `SET` before it
+        /// may stand until it is answered.
         repair: bool,
     },
     /// The extension of a round.
@@ -52,11 +55,14 @@ pub(crate) struct InFlight {
     queue: VecDeque<Sent>,
     /// How many of them are `SET`s: each may be followed by its release.
     sets: usize,
+    /// How many of them are releases that repair; none, usually.
+    repairs: usize,
 }
 
 impl InFlight {
     pub(crate) fn push(&mut self, errand: Errand, at: Instant, start: u64, len: usize) {
         self.sets += usize::from(is_set(errand));
+        self.repairs += usize::from(is_repair(errand));
         self.queue.push_back(Sent {
             errand,
             at,
@@ -68,7 +74,7 @@ impl InFlight {
     /// The command that the next reply answers. `None`: nothing was asked.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         let sent = self.queue.pop_front()?;
-        self.sets -= usize::from(is_set(sent.errand));
+        self.left(sent.errand);
         Some(sent)
     }
 
@@ -85,11 +91,13 @@ impl InFlight {
         self.queue.is_empty()
     }
 
-    /// Whether a release by text of a claim for which `same` holds is on its way.
+    /// Whether a release that repairs is on its way, of a claim for which `same` holds. Costs a
+    /// step per command, but only while there is one at all.
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(Key) -> bool) -> bool {
-        self.queue.iter().any(
-            |sent| matches!(sent.errand, Errand::Release { claim, repair: true } if same(claim)),
-        )
+        self.repairs != 0
+            && self.queue.iter().any(|sent| {
+                matches!(sent.errand, Errand::Release { claim, repair: true, .. } if same(claim))
+            })
     }
 
     /// Takes the command for `errand` out again if `unsent(its start)`: the place and length of
@@ -108,7 +116,7 @@ impl InFlight {
             .find(|(_, sent)| sent.errand == errand)?
             .0;
         let sent = self.queue.remove(index)?;
-        self.sets -= usize::from(is_set(sent.errand));
+        self.left(sent.errand);
         for later in self.queue.range_mut(index..) {
             later.start -= u64::from(sent.len);
         }
@@ -120,11 +128,20 @@ impl InFlight {
         &mut self,
         unsent: impl Fn(u64) -> bool,
     ) -> impl Iterator<Item = (Errand, bool)> {
-        self.sets = 0;
+        (self.sets, self.repairs) = (0, 0);
         self.queue
             .drain(..)
             .map(move |sent| (sent.errand, !unsent(sent.start)))
     }
+
+    fn left(&mut self, errand: Errand) {
+        self.sets -= usize::from(is_set(errand));
+        self.repairs -= usize::from(is_repair(errand));
+    }
+}
+
+const fn is_repair(errand: Errand) -> bool {
+    matches!(errand, Errand::Release { repair: true, .. })
 }
 
 const fn is_set(errand: Errand) -> bool {

@@ -23,6 +23,8 @@ mod debt;
 mod handshake;
 mod in_flight;
 mod outbox;
+mod phase;
+mod pulse;
 mod reply;
 
 use alloc::collections::VecDeque;
@@ -32,7 +34,7 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 
 use crate::config::{Config, NodeConfig};
-use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
+use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::limits::{
     IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
 };
@@ -46,13 +48,17 @@ use debt::Debts;
 use handshake::{Credentials, Greeting, Next, Scripts};
 use in_flight::InFlight;
 use outbox::Outbox;
+use phase::{Phase, Ready};
+use pulse::Pulse;
 
 pub(crate) use command::{Dialect, extend, release, set};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use command::{EXTEND, RELEASE};
 pub(crate) use handshake::{Identity, Step};
 pub(crate) use in_flight::Errand;
-pub(crate) use reply::{Reply, is_wrong_type, refuses_for_certain, wants_the_text};
+pub use phase::NodeState;
+pub(crate) use phase::{Access, Trouble};
+pub(crate) use reply::{Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text};
 
 /// A connection that was of use for this long is tried again at once when it ends: it was closed
 /// for idleness, or its server was restarted.
@@ -73,88 +79,16 @@ pub(crate) struct Node {
     pub(crate) waiting: VecDeque<Key>,
     backoff: Backoff,
     tried_at: Instant,
+    pulse: Pulse,
     /// How many locks it has granted.
     pub(crate) grants: u64,
-    /// Smoothed round trip; `None` before the first answer.
-    round_trip: Option<Duration>,
-    /// Since when answers have been open without a byte.
-    silent_since: Option<Instant>,
-    suspect: bool,
     /// The node timeout of the latest question.
     pub(crate) timeout: Duration,
     /// The timer of the connection: a back-off, or the deadline of connecting and greeting.
     pub(crate) connection_timer: Option<TimerKey>,
-    pub(crate) silence_timer: Option<TimerKey>,
+    /// With the time at which it fires.
+    pub(crate) silence_timer: Option<(TimerKey, Instant)>,
     pub(crate) debt_timer: Option<TimerKey>,
-}
-
-/// How one node stands.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum NodeState {
-    /// It has never been reached; the first connection is under way.
-    New,
-    /// The connection is being opened again, or the greeting is under way.
-    Connecting,
-    /// It votes.
-    Ready,
-    /// It has a connection, and has been silent for so long that it is not asked.
-    Suspect,
-    /// There is no connection; it is tried again after a while.
-    Down(LinkError),
-    /// It can be reached and cannot serve; it is tried again after a while.
-    Unusable(Unusable),
-}
-
-/// Where the connection stands. Each phase owns what is meaningful in it.
-#[derive(Debug)]
-enum Phase {
-    /// No connection; one is tried when the timer fires.
-    Down,
-    /// One was asked for.
-    Connecting,
-    /// It is up, and the server has yet to say who it is.
-    Greeting(Greeting),
-    /// Questions can be asked.
-    Ready(Ready),
-}
-
-#[derive(Debug)]
-struct Ready {
-    identity: Identity,
-    scripts: Scripts,
-    native_release: Option<Dialect>,
-    since: Instant,
-}
-
-/// Why a node cannot be asked.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Trouble {
-    Link(LinkError),
-    Unusable(Unusable),
-}
-
-impl Trouble {
-    pub(crate) fn outcome(self) -> NodeOutcome {
-        match self {
-            Self::Link(reason) => NodeOutcome::Unreachable(reason),
-            Self::Unusable(reason) => NodeOutcome::Unusable(reason),
-        }
-    }
-}
-
-/// Whether a node can be asked now.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Access {
-    /// Yes.
-    Open,
-    /// When its greeting is done.
-    Greeting {
-        /// It has never been reached before.
-        first: bool,
-    },
-    /// No, and this is what becomes of the question.
-    Shut(NodeOutcome),
 }
 
 /// What a node has said.
@@ -187,10 +121,8 @@ impl Node {
             waiting: VecDeque::new(),
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
+            pulse: Pulse::default(),
             grants: 0,
-            round_trip: None,
-            silent_since: None,
-            suspect: false,
             timeout: Duration::ZERO,
             connection_timer: None,
             silence_timer: None,
@@ -227,8 +159,7 @@ impl Node {
         self.inbox.clear();
         self.phase = Phase::Down;
         self.trouble = trouble;
-        self.silent_since = None;
-        self.suspect = false;
+        self.pulse.heard();
         lost
     }
 
@@ -309,7 +240,7 @@ impl Node {
     /// It has been silent for too long, or half of its room is taken by what it has not answered:
     /// it is not asked, so that the other half is there for the releases of what it may hold.
     pub(crate) fn is_suspect(&self) -> bool {
-        self.suspect
+        self.pulse.is_suspect()
             || self.debts.is_due()
             || self.in_flight.len() >= IN_FLIGHT_MAX / 2
             || self.outbox.len() >= OUT_BYTES_MAX / 2
@@ -347,24 +278,19 @@ impl Node {
         place.is_some()
     }
 
-    /// How a release is written for this node.
-    pub(crate) fn release_dialect(&self) -> Dialect {
-        match &self.phase {
-            Phase::Ready(ready) => match ready.native_release {
-                Some(native) => native,
-                None if ready.scripts.release => Dialect::Sha1,
-                None => Dialect::Text,
-            },
-            Phase::Down | Phase::Connecting | Phase::Greeting(_) => Dialect::Text,
-        }
+    /// How a release is written for this node; never by digest if it is to `repair`.
+    pub(crate) fn release_dialect(&self, repair: bool) -> Dialect {
+        self.phase.release_dialect(repair)
     }
 
     /// How an extension is written for this node.
     pub(crate) fn extend_dialect(&self) -> Dialect {
-        match &self.phase {
-            Phase::Ready(ready) if ready.scripts.extend => Dialect::Sha1,
-            Phase::Down | Phase::Connecting | Phase::Greeting(_) | Phase::Ready(_) => Dialect::Text,
-        }
+        self.phase.extend_dialect()
+    }
+
+    /// The node does not have its native way to release, or does not allow it.
+    pub(crate) fn refused_native_release(&mut self) {
+        self.phase.refused_native_release();
     }
 
     /// The node has forgotten the scripts: it is taught them again, and until it has confirmed
@@ -379,17 +305,8 @@ impl Node {
         }
     }
 
-    /// The node refuses its native way to release: the script is used from now on. `false` if
-    /// that was not what it refused.
-    pub(crate) fn refused_native_release(&mut self) -> bool {
-        match &mut self.phase {
-            Phase::Ready(ready) => ready.native_release.take().is_some(),
-            Phase::Down | Phase::Connecting | Phase::Greeting(_) => false,
-        }
-    }
-
-    /// Whether a nil to a `SET` may be due to a key of our own that is about to go: a release by
-    /// text of the same key is on its way, or waits for another try. `same` tells by the claim.
+    /// Whether a nil to a `SET` may be due to a key of our own that is about to go: a repeated
+    /// release of the same key is on its way, or waits for another try. `same` tells by the claim.
     pub(crate) fn is_repairing(&self, same: impl Fn(Key) -> bool) -> bool {
         self.in_flight.is_repairing(&same) || self.debts.is_deferred(&same)
     }
@@ -435,8 +352,7 @@ impl Node {
         now: Instant,
         piece: &mut &[u8],
     ) -> Result<Option<Heard>, Trouble> {
-        self.silent_since = None;
-        self.suspect = false;
+        self.pulse.heard();
         loop {
             let greeting = matches!(self.phase, Phase::Greeting(_));
             let value = match self.inbox.next(piece) {
@@ -449,9 +365,9 @@ impl Node {
                 continue; // Nothing that we ask for is pushed yet, and a push takes no place.
             }
             let Some(sent) = self.in_flight.pop() else {
-                return Err(unasked(value));
+                return Err(Trouble::of_unasked(value));
             };
-            smooth(&mut self.round_trip, now.saturating_since(sent.at));
+            self.pulse.answered(now, sent.at);
             let next = match (sent.errand, &mut self.phase) {
                 (Errand::Greet(step), Phase::Greeting(greeting)) => {
                     greeting.answer(step, value).map_err(Trouble::Unusable)?
@@ -502,21 +418,15 @@ impl Node {
         Some(Heard::Ready)
     }
 
-    // ----- silence --------------------------------------------------------------------------
+    // ----- how it is heard ------------------------------------------------------------------
 
-    /// One turn has read all that there was: if answers are still open, the silence begins here.
-    /// The instant since which it lasts, if it does.
+    /// One turn has read all that there was: the instant since which it is silent, if it is.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
-        if self.in_flight.is_empty() {
-            self.silent_since = None;
-        } else if self.silent_since.is_none() {
-            self.silent_since = Some(now);
-        }
-        self.silent_since
+        self.pulse.listen(now, !self.in_flight.is_empty())
     }
 
     pub(crate) fn silent_since(&self) -> Option<Instant> {
-        self.silent_since
+        self.pulse.silent_since()
     }
 
     /// How long a node may be silent before it is suspect.
@@ -527,12 +437,17 @@ impl Node {
     }
 
     pub(crate) fn suspect(&mut self) {
-        self.suspect = true;
+        self.pulse.suspect();
+    }
+
+    /// Whether it is suspect for its silence.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.pulse.is_suspect()
     }
 
     /// Smoothed round trip, if it has ever answered.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
-        self.round_trip
+        self.pulse.round_trip()
     }
 
     // ----- writing --------------------------------------------------------------------------
@@ -545,7 +460,9 @@ impl Node {
     }
 
     pub(crate) fn transmitted(&mut self, len: usize) {
-        self.outbox.transmitted(len);
+        if self.hears() {
+            self.outbox.transmitted(len);
+        }
     }
 
     pub(crate) fn unblock(&mut self) {
@@ -559,26 +476,4 @@ impl Node {
     pub(crate) fn unsent(&self) -> usize {
         self.outbox.len()
     }
-}
-
-/// An answer to nothing. Some servers say why they hang up before they were asked anything.
-fn unasked(value: Value<'_>) -> Trouble {
-    let Some(line) = value.as_error() else {
-        return Trouble::Link(LinkError::Protocol);
-    };
-    match ServerError::from_line(line).code() {
-        "DENIED" => Trouble::Unusable(Unusable::Protected),
-        "ERR" if line.starts_with(b"ERR max number of clients") => {
-            Trouble::Unusable(Unusable::TooManyClients)
-        }
-        _ => Trouble::Link(LinkError::Protocol),
-    }
-}
-
-/// Takes a round trip into the average, an eighth each, as TCP does (RFC 6298).
-fn smooth(average: &mut Option<Duration>, sample: Duration) {
-    *average = Some(match *average {
-        None => sample,
-        Some(average) => (average.saturating_mul(7).saturating_add(sample)) / 8,
-    });
 }

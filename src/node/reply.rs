@@ -4,7 +4,8 @@
 //! classes are measured ones (redis-server 7): what refuses *for certain* was not executed and
 //! leaves nothing to undo; everything else may have been, and has to be released.
 
-use crate::error::ServerError;
+use crate::error::{NodeOutcome, ServerError};
+use crate::quorum::Vote;
 use crate::resp::Value;
 
 /// A reply to a lock command.
@@ -45,6 +46,43 @@ impl Reply {
     }
 }
 
+/// What a script of ours, or a native compare-and-delete, says of the token.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Said {
+    /// The key held it, and what was asked was done.
+    Done,
+    /// There is no such key.
+    Missing,
+    /// The key holds another's token, or another type.
+    Foreign,
+    /// It was not run, or not to its end.
+    Refused(ServerError),
+}
+
+impl Said {
+    /// `None`: nothing that such a command is answered with.
+    pub(crate) fn of(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Integer(1) => Some(Self::Done),
+            Reply::Integer(0) => Some(Self::Missing),
+            Reply::Integer(-1) => Some(Self::Foreign),
+            Reply::Error(error) if error.code() == "WRONGTYPE" => Some(Self::Foreign),
+            Reply::Error(error) => Some(Self::Refused(error)),
+            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => None,
+        }
+    }
+
+    /// How it counts, and what a report says of it.
+    pub(crate) fn vote(self) -> (Vote, NodeOutcome) {
+        match self {
+            Self::Done => (Vote::Yes, NodeOutcome::Granted),
+            Self::Missing => (Vote::No, NodeOutcome::Missing),
+            Self::Foreign => (Vote::No, NodeOutcome::Held),
+            Self::Refused(error) => (Vote::Mute, NodeOutcome::Refused(error)),
+        }
+    }
+}
+
 /// Whether a command that was answered by this error was certainly not executed.
 pub(crate) fn refuses_for_certain(error: ServerError) -> bool {
     matches!(
@@ -74,9 +112,10 @@ pub(crate) fn wants_the_text(error: ServerError) -> bool {
     error.code() == "NOSCRIPT"
 }
 
-/// Whether this error says that the key holds another type, so not our token.
-pub(crate) fn is_wrong_type(error: ServerError) -> bool {
-    error.code() == "WRONGTYPE"
+/// Whether this error says that the command itself is unknown or forbidden, and not only refused
+/// for the time being.
+pub(crate) fn refuses_the_verb(error: ServerError) -> bool {
+    matches!(error.code(), "ERR" | "NOPERM")
 }
 
 #[cfg(test)]
@@ -114,8 +153,7 @@ mod tests {
         assert!(wants_the_text(ServerError::from_line(
             b"NOSCRIPT No matching script."
         )));
-        assert!(is_wrong_type(ServerError::from_line(
-            b"WRONGTYPE Operation against"
-        )));
+        let wrong_type = Reply::Error(ServerError::from_line(b"WRONGTYPE Operation against"));
+        assert_eq!(Said::of(wrong_type), Some(Said::Foreign));
     }
 }

@@ -57,6 +57,7 @@ impl Lock {
     }
 
     /// A lock that was granted elsewhere, until then at most. It is given an id when adopted.
+    #[cfg(feature = "std")]
     pub(crate) fn transferred(entry: Entry, valid_until: Instant) -> Self {
         Self {
             entry,
@@ -118,6 +119,7 @@ impl Lock {
     }
 
     /// A majority said it is gone.
+    #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
         self.valid_until = self.valid_until.min(now);
     }

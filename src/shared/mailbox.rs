@@ -253,3 +253,122 @@ impl Mailbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter() -> Letter {
+        Letter::Cancel {
+            slot: Arc::new(Slot::new()),
+        }
+    }
+
+    fn put(mailbox: &Mailbox) -> Wake {
+        mailbox.put(letter()).unwrap()
+    }
+
+    fn take(mailbox: &Mailbox) -> usize {
+        let mut letters = VecDeque::new();
+        mailbox.take(&mut letters);
+        letters.len()
+    }
+
+    /// The first letter wakes a turn that sleeps; a turn that has a letter does not sleep.
+    #[test]
+    fn a_letter_wakes_whoever_sleeps_once() {
+        let mailbox = Mailbox::new();
+        assert_eq!(put(&mailbox), Wake::Nobody, "nobody sleeps");
+        assert!(!mailbox.doze(), "a letter lies there");
+        assert_eq!(put(&mailbox), Wake::Nobody);
+        assert_eq!(take(&mailbox), 2);
+        assert!(mailbox.doze());
+        assert_eq!(put(&mailbox), Wake::Driver);
+        assert_eq!(put(&mailbox), Wake::Nobody, "it was woken");
+        assert_eq!(take(&mailbox), 2);
+        assert!(mailbox.doze());
+        assert_eq!(take(&mailbox), 0);
+        assert_eq!(put(&mailbox), Wake::Nobody, "it has woken by itself");
+    }
+
+    /// Where the I/O thread is, whether somebody waits, and whom the caller who leaves wakes.
+    #[test]
+    fn who_leaves_wakes_the_thread_that_rests() {
+        use Whereabouts::{Busy, Napping, Parked, Watching};
+        for (there, waiting, wake) in [
+            (Busy, false, Wake::Nobody),
+            (Busy, true, Wake::Nobody),
+            (Napping, false, Wake::Nobody),
+            (Napping, true, Wake::Thread),
+            (Watching, false, Wake::Driver),
+            (Watching, true, Wake::Driver),
+            (Parked, false, Wake::Thread),
+            (Parked, true, Wake::Thread),
+        ] {
+            let mailbox = Mailbox::new();
+            mailbox.lock().whereabouts = there;
+            assert_eq!(mailbox.left(waiting), wake, "{there:?} {waiting}");
+            let again = match (there, wake) {
+                (Napping, Wake::Nobody) => Napping,
+                _ => Busy,
+            };
+            assert_eq!(mailbox.lock().whereabouts, again, "it is woken once");
+            // A letter counts as somebody who waits.
+            let mailbox = Mailbox::new();
+            mailbox.lock().whereabouts = there;
+            assert_eq!(put(&mailbox), Wake::Nobody);
+            let with_letter = mailbox.left(waiting);
+            assert_eq!(with_letter == Wake::Nobody, there == Busy, "{there:?}");
+        }
+    }
+
+    #[test]
+    fn the_thread_naps_after_a_caller_and_looks_when_it_is_called() {
+        let mailbox = Mailbox::new();
+        let mut seen = 0;
+        assert_eq!(mailbox.orders(&mut seen), Orders::Look, "nobody was there");
+        assert_eq!(mailbox.left(false), Wake::Nobody);
+        assert_eq!(mailbox.orders(&mut seen), Orders::Nap);
+        assert_eq!(mailbox.left(false), Wake::Nobody);
+        assert_eq!(mailbox.orders(&mut seen), Orders::Nap, "another one was");
+        assert_eq!(mailbox.orders(&mut seen), Orders::Look, "nobody since");
+        assert_eq!(mailbox.left(true), Wake::Nobody);
+        assert_eq!(mailbox.orders(&mut seen), Orders::Look, "it was called");
+        assert_eq!(mailbox.orders(&mut seen), Orders::Nap, "which is done");
+        assert_eq!(put(&mailbox), Wake::Nobody);
+        assert_eq!(mailbox.orders(&mut seen), Orders::Look, "a letter");
+        assert_eq!(mailbox.close(), Wake::Both);
+        assert_eq!(mailbox.orders(&mut seen), Orders::Close);
+    }
+
+    /// It does not rest when something has happened since it looked.
+    #[test]
+    fn the_thread_rests_when_nothing_has_happened() {
+        let rests = |happens: &dyn Fn(&Mailbox)| {
+            let mailbox = Mailbox::new();
+            let mut seen = 0;
+            assert_eq!(mailbox.orders(&mut seen), Orders::Look);
+            happens(&mailbox);
+            mailbox.rest(Whereabouts::Watching, seen)
+        };
+        assert!(rests(&|_| {}));
+        assert!(!rests(&|mailbox| assert_eq!(put(mailbox), Wake::Nobody)));
+        assert!(!rests(&|mailbox| assert_eq!(
+            mailbox.left(false),
+            Wake::Nobody
+        )));
+        assert!(!rests(&|mailbox| assert_eq!(
+            mailbox.left(true),
+            Wake::Nobody
+        )));
+        assert!(!rests(&|mailbox| assert_eq!(mailbox.close(), Wake::Both)));
+    }
+
+    #[test]
+    fn the_last_handle_wakes_a_turn_and_no_turn_sleeps_after_it() {
+        let mailbox = Mailbox::new();
+        assert!(mailbox.doze());
+        assert_eq!(mailbox.close(), Wake::Both);
+        assert!(!mailbox.doze() && mailbox.is_closing());
+    }
+}

@@ -11,14 +11,11 @@ mod commands;
 mod locks;
 mod peers;
 
-use std::thread;
-use std::time::Duration;
-
 use shearline::embedded::{EmbeddedNode, Options};
 
 use self::commands::Commands;
 use self::peers::{Connection, Model, Remote};
-use super::servers::{Options as ServerOptions, Server};
+use super::servers::{Options as ServerOptions, Server, eventually};
 
 /// Commands of one run.
 const COMMANDS: usize = 12_000;
@@ -128,17 +125,17 @@ fn compare(seed: u64, server: &Server, mut model: Model, password: Option<&str>)
 
 /// Sets a key with a ttl of a few milliseconds on both sides, and waits until it is gone there.
 fn expire(set: &[Vec<u8>], connections: [&mut Connection; 2], model: &mut Model) {
-    let get = vec![b"GET".to_vec(), set[1].clone()];
+    let get = [vec![b"GET".to_vec(), set[1].clone()]];
     for connection in connections {
         let reply = connection.exchange(model, &[set.to_vec()]).remove(0);
-        // Without the password there is nothing to wait for.
-        while reply == b"+OK\r\n" {
-            let reply = connection.exchange(model, &[get.clone()]).remove(0);
-            if reply == b"$-1\r\n" || reply == b"_\r\n" {
-                break;
-            }
-            thread::sleep(Duration::from_millis(1));
+        if reply != b"+OK\r\n" {
+            // Without the password there is nothing to wait for.
+            continue;
         }
+        eventually("the key ends", || {
+            let reply = connection.exchange(model, &get).remove(0);
+            (reply == b"$-1\r\n" || reply == b"_\r\n").then_some(())
+        });
     }
 }
 

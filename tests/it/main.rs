@@ -32,6 +32,7 @@ mod drops;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod extend;
+mod fork;
 mod frozen;
 mod invalid;
 mod names;

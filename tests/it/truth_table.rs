@@ -65,10 +65,8 @@ fn row(face: &mut crate::face::Face, raws: &mut [Raw], set: u32, key: &[u8]) {
             });
         }
         let released = face.unlock(lock).expect("a majority had it");
-        assert!(
-            (quorum..=free).contains(&usize::from(released.deleted)),
-            "{released:?}"
-        );
+        // A majority that answered decides; it may have heard a foreign node before a third of ours.
+        assert!(usize::from(released.deleted) <= free, "{released:?}");
     } else {
         let report = held(result);
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::LockOptions;
-use crate::error::{LockError, NodeOutcome};
+use crate::error::{ExtendError, LockError, NodeOutcome};
 use crate::limits::MAILBOX_MAX;
 use crate::shared::hub::{Engaged, Reach};
 use crate::shared::mailbox::Letter;
@@ -92,6 +92,24 @@ fn a_loss_is_noticed_by_the_clock_of_who_waits() {
     });
     assert!(!guard.is_valid());
     engaged.leave();
+}
+
+/// Nor does an extension wait beyond the validity that it would have to come in.
+#[test]
+fn an_extension_gives_up_at_the_end_of_the_validity() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut guard = redlock.lock("a", 100 * MS).unwrap();
+    let engaged = stall(&redlock);
+    thread::scope(|scope| {
+        let extending = scope.spawn(|| guard.extend(LONG));
+        let ended = extending.join().unwrap();
+        assert!(matches!(ended, Err(ExtendError::Expired)), "{ended:?}");
+    });
+    engaged.leave();
+    assert!(!guard.is_valid());
+    drop(guard);
+    world.assert_empty();
 }
 
 /// A full mailbox refuses what takes, and never what gives back.

@@ -101,6 +101,24 @@ fn a_future_dropped_when_it_has_won_leaves_no_key() {
     world.assert_empty();
 }
 
+/// It won in time, and was fetched too late.
+#[test]
+fn a_lock_that_nobody_fetched_in_time_is_too_slow() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut future = Box::pin(redlock.lock_async("a", 200 * MS));
+    if future.as_mut().poll(&mut context).is_ready() {
+        return; // The nodes were quicker than this thread: another story.
+    }
+    eventually("it is granted", || world.copies("a") == 3);
+    eventually("it has expired", || world.copies("a") == 0);
+    let Poll::Ready(Err(LockError::TooSlow(report))) = future.as_mut().poll(&mut context) else {
+        panic!("it was granted, and is over")
+    };
+    assert!(2 <= report.granted(), "{report}");
+}
+
 #[test]
 fn a_future_of_building_that_is_dropped_ends_by_itself() {
     let world = World::new();

@@ -11,11 +11,8 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::config::LockOptions;
 
-const THREADS: u64 = 16;
-const KEYS: usize = 16;
-
 struct Keys {
-    inside: [AtomicBool; KEYS],
+    inside: Vec<AtomicBool>,
 }
 
 impl Keys {
@@ -73,20 +70,35 @@ fn let_go(redlock: &Redlock, random: &mut StdRng, mut guard: LockGuard) {
 
 #[test]
 fn many_threads_at_random() {
+    run(16, 16);
+}
+
+/// The I/O thread comes and goes.
+#[test]
+fn two_threads_at_random() {
+    run(2, 8);
+}
+
+#[test]
+fn one_thread_at_random() {
+    run(1, 8);
+}
+
+fn run(threads: u64, keys: usize) {
     let cycles = env::var("SHEARLINE_STRESS").map_or(60, |text| text.parse().unwrap());
     let world = World::new();
     let redlock = world.redlock();
     let keys = Keys {
-        inside: [const { AtomicBool::new(false) }; KEYS],
+        inside: (0..keys).map(|_| AtomicBool::new(false)).collect(),
     };
     let hub = hub_of(&redlock);
     thread::scope(|scope| {
-        for seed in 0..THREADS {
+        for seed in 0..threads {
             let (redlock, keys) = (redlock.clone(), &keys);
             scope.spawn(move || {
                 let mut random = StdRng::seed_from_u64(seed);
                 for _ in 0..cycles {
-                    let key = random.random_range(0..KEYS);
+                    let key = random.random_range(0..keys.inside.len());
                     if let Some(guard) = take(&redlock, &mut random, key) {
                         keys.visit(key);
                         let_go(&redlock, &mut random, guard);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shearline::embedded::{EmbeddedNode, Flavour, Memory, Options};
-use shearline::engine::Event;
+use shearline::engine::{Event, NodeState};
 use shearline::{Builder, Driver, Lock, LockOptions};
 
 use crate::servers::{LONG, eventually};
@@ -109,8 +109,14 @@ fn two_of_five_may_be_paused_and_resumed() {
     }
     nodes[1].resume().expect("resumed");
     nodes[3].resume().expect("resumed");
+    eventually("all nodes vote again", || {
+        driver.turn(Some(Duration::from_millis(5))).expect("a turn");
+        let mut statuses = driver.engine().node_statuses();
+        let all = statuses.all(|status| status.state == NodeState::Ready && status.in_flight == 0);
+        all.then_some(())
+    });
+    // Whatever was executed late was executed in order.
     await_copies(&mut driver, &nodes, 0);
-    // Now that the paused nodes have voted too, the key is on all five again.
     let held = lock(&mut driver);
     await_copies(&mut driver, &nodes, 5);
     unlock(&mut driver, held);

@@ -1,0 +1,131 @@
+//! Where a connection stands, and what can be asked in it.
+
+use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
+use crate::resp::Value;
+use crate::time::Instant;
+
+use super::command::Dialect;
+use super::handshake::{Greeting, Identity, Scripts};
+
+/// How one node stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum NodeState {
+    /// It has never been reached; the first connection is under way.
+    New,
+    /// The connection is being opened again, or the greeting is under way.
+    Connecting,
+    /// It votes.
+    Ready,
+    /// It has a connection, and has been silent for so long that it is not asked.
+    Suspect,
+    /// There is no connection; it is tried again after a while.
+    Down(LinkError),
+    /// It can be reached and cannot serve; it is tried again after a while.
+    Unusable(Unusable),
+}
+
+/// Where the connection stands. Each phase owns what is meaningful in it.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// No connection; one is tried when the timer fires.
+    Down,
+    /// One was asked for.
+    Connecting,
+    /// It is up, and the server has yet to say who it is.
+    Greeting(Greeting),
+    /// Questions can be asked.
+    Ready(Ready),
+}
+
+/// What is known of a server that has let us in.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) identity: Identity,
+    pub(super) scripts: Scripts,
+    pub(super) native_release: Option<Dialect>,
+    pub(super) since: Instant,
+}
+
+/// Why a node cannot be asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Trouble {
+    Link(LinkError),
+    Unusable(Unusable),
+}
+
+impl Trouble {
+    pub(crate) fn outcome(self) -> NodeOutcome {
+        match self {
+            Self::Link(reason) => NodeOutcome::Unreachable(reason),
+            Self::Unusable(reason) => NodeOutcome::Unusable(reason),
+        }
+    }
+}
+
+/// Whether a node can be asked now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Access {
+    /// Yes.
+    Open,
+    /// When its greeting is done.
+    Greeting {
+        /// It has never been reached before.
+        first: bool,
+    },
+    /// No, and this is what becomes of the question.
+    Shut(NodeOutcome),
+}
+
+impl Phase {
+    /// How a release is written for this node; never by digest if it is to `repair`.
+    ///
+    /// The native way comes first also for what is owed: the user may not be allowed any script.
+    pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
+        let (native, known) = match self {
+            Self::Ready(ready) => (ready.native_release, ready.scripts.release),
+            Self::Greeting(greeting) => (greeting.identity.native_release(), false),
+            Self::Down | Self::Connecting => (None, false),
+        };
+        match native {
+            Some(native) => native,
+            None if known && !repair => Dialect::Sha1,
+            None => Dialect::Text,
+        }
+    }
+
+    /// How an extension is written for this node.
+    pub(super) fn extend_dialect(&self) -> Dialect {
+        match self {
+            Self::Ready(ready) if ready.scripts.extend => Dialect::Sha1,
+            Self::Down | Self::Connecting | Self::Greeting(_) | Self::Ready(_) => Dialect::Text,
+        }
+    }
+
+    /// The node does not have its native way to release, or does not allow it: the script is used
+    /// from now on.
+    pub(super) fn refused_native_release(&mut self) {
+        match self {
+            Self::Ready(ready) => ready.native_release = None,
+            Self::Greeting(greeting) => greeting.identity.refused_native_release(),
+            Self::Down | Self::Connecting => {}
+        }
+    }
+}
+
+impl Trouble {
+    /// What an answer to nothing tells. Some servers say why they hang up before they were asked
+    /// anything.
+    pub(super) fn of_unasked(value: Value<'_>) -> Self {
+        let Some(line) = value.as_error() else {
+            return Self::Link(LinkError::Protocol);
+        };
+        match ServerError::from_line(line).code() {
+            "DENIED" => Self::Unusable(Unusable::Protected),
+            "ERR" if line.starts_with(b"ERR max number of clients") => {
+                Self::Unusable(Unusable::TooManyClients)
+            }
+            _ => Self::Link(LinkError::Protocol),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A process that forks: the child can do nothing with its parent's handle, and no harm.
+//!
+//! The child is what `Command::pre_exec` runs between `fork` and `exec`: a process of one thread,
+//! with a copy of everything that the parent had.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use shearline::{ExtendError, LockError, LockGuard, Redlock, UnlockError};
+
+use crate::face::{over, shared};
+use crate::servers::{self, LONG};
+
+/// Runs `story` in a forked child, which must find all to be as it should. Then `after` is run,
+/// while the parent still has what it had.
+#[track_caller]
+fn in_child(
+    mut story: impl FnMut() -> Result<(), &'static str> + Send + Sync + 'static,
+    after: impl FnOnce(),
+) {
+    let mut command = Command::new("true");
+    // SAFETY: The child runs no other thread. It takes no lock that another thread may have held
+    // at the fork but the allocator's, which the C library takes care of.
+    unsafe {
+        command.pre_exec(move || story().map_err(io::Error::other));
+    }
+    let mut child = command
+        .spawn()
+        .expect("the child found all as it should be");
+    assert!(child.wait().expect("our own child").success());
+    after();
+}
+
+fn calls_are_refused(redlock: &Redlock, guards: &mut Vec<LockGuard>) -> Result<(), &'static str> {
+    if !matches!(redlock.try_lock("child", LONG), Err(LockError::Forked)) {
+        return Err("a child may not lock");
+    }
+    let mut guard = guards.pop().ok_or("two guards")?;
+    if !matches!(guard.extend(LONG), Err(ExtendError::Forked)) {
+        return Err("a child may not extend");
+    }
+    if !guard.lost().wait(LONG) {
+        return Err("to a child, a lock is lost");
+    }
+    if !matches!(guard.unlock(), Err(UnlockError::Forked)) {
+        return Err("a child may not unlock");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_child_is_refused_and_releases_nothing_of_its_parents() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let keys = ["fork:0", "fork:1"];
+    let mut guards: Vec<_> = keys
+        .iter()
+        .map(|key| redlock.try_lock(key, LONG).expect("free"))
+        .collect();
+    let mut handle = Some(redlock.clone());
+    let story = move || {
+        let redlock = handle.take().ok_or("a handle")?;
+        calls_are_refused(&redlock, &mut guards)?;
+        // The child's copies go here: a guard, and a handle.
+        drop((guards.pop(), redlock));
+        Ok(())
+    };
+    in_child(story, || {
+        for key in keys {
+            assert!(cluster.copies(key) >= 2, "the child released nothing");
+        }
+        let guard = redlock.try_lock("parent", LONG).expect("it goes on");
+        guard.unlock().expect("held");
+    });
+    // The parent's copies went with the story.
+    cluster.assert_empty();
+}
+
+/// The child drops the last handles that it has: it waits for no thread, and takes no leave.
+#[test]
+fn a_child_drops_the_last_handles() {
+    let cluster = servers::three();
+    for _ in 0..5 {
+        let guard = shared(&cluster).try_lock("shared", LONG).expect("free");
+        let mut local = over(&cluster).build_local().expect("valid");
+        let lock = local.try_lock("local", LONG).expect("free");
+        let lost = guard.lost();
+        let mut all = Some((guard, local));
+        let story = move || {
+            drop(all.take());
+            Ok(())
+        };
+        in_child(story, || {
+            assert!(cluster.copies("shared") >= 2, "the child released nothing");
+            assert!(!lost.is_lost());
+        });
+        // The parent's copies went with the story: the guard released, the plain lock did not.
+        cluster.assert_gone("shared");
+        assert!(cluster.copies("local") >= 2, "plain locks stay");
+        let mut local = over(&cluster).build_local().expect("valid");
+        local.unlock(lock).expect("held");
+    }
+    cluster.assert_empty();
+}
