@@ -252,7 +252,7 @@ fn votes(state: NodeState) -> bool {
 fn state(state: NodeState) -> (Style, &'static str) {
     match state {
         NodeState::Ready => (Style::Good, "votes"),
-        NodeState::Suspect => (Style::Odd, "silent"),
+        NodeState::Suspect => (Style::Odd, "suspect"),
         NodeState::New | NodeState::Connecting => (Style::Odd, "connecting"),
         NodeState::Down(_) => (Style::Bad, "down"),
         NodeState::Unusable(_) => (Style::Bad, "unusable"),
@@ -377,7 +377,7 @@ node                        state              grants/s              answers in
  1  127.0.0.1:7000          votes                   617  ■■■■■■■■■■     1.00 ms
  2  127.0.0.1:7001          down                      0                       -
  3  127.0.0.1:7002          votes                   617  ■■■■■■■■■■     1.00 ms
- 4  127.0.0.1:7003          silent, owed 3            0                       -
+ 4  127.0.0.1:7003          suspect, owed 3           0                       -
  5  127.0.0.1:7004          votes                   617  ■■■■■■■■■■     1.00 ms
 
 locks      taken 1,234, gave up waiting 2

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use shearline::engine::NodeState;
+use shearline::engine::{NodeState, NodeStatus};
 use shearline::{BuildError, Redlock, Retry};
 
 use monitor::{Counts, Monitor, Snapshot};
@@ -55,6 +55,12 @@ const TICK: Duration = Duration::from_millis(50);
 /// How long the end waits for releases that nodes still owe. A node that was down is tried again
 /// within two seconds.
 const SETTLING: Duration = Duration::from_secs(4);
+
+/// How to see on real servers what the demo does to its own.
+const FREEZING: &str = "\
+The servers are left alone. To see what a frozen one does, on its host:
+  kill -STOP $(redis-cli -p PORT info server | awk -F: '/^process_id/{print +$2}')
+and let it go on with kill -CONT.";
 
 /// Runs the demo, and tells by the status whether all was well.
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -121,14 +127,7 @@ fn greeting(args: &Args, nodes: &Nodes) -> Vec<Line> {
     let mut lines =
         vec![Line::new().plain(format!("shearline demo: {title}, for {} s", args.seconds))];
     if !nodes.are_own() {
-        lines.push(Line::new().plain(
-            "The servers are left alone. To see one freeze: kill -STOP its process, later kill -CONT;",
-        ));
-        lines.push(
-            Line::new().plain(
-                "redis-cli -p PORT info server | grep process_id   tells which process it is.",
-            ),
-        );
+        lines.extend(FREEZING.lines().map(|line| Line::new().plain(line)));
     }
     lines
 }
@@ -166,6 +165,18 @@ fn explained(state: NodeState) -> String {
         NodeState::Unusable(reason) => reason.to_string(),
         NodeState::New | NodeState::Connecting | NodeState::Suspect | _ => "no answer yet".into(),
     }
+}
+
+/// What an operator has to mend on one of the nodes, if there is something.
+fn complaint(statuses: &[NodeStatus]) -> Option<String> {
+    let told = |(node, place): (&NodeStatus, usize)| {
+        if let NodeState::Unusable(reason) = node.state {
+            return Some(format!("node {place} is unusable: {reason}"));
+        }
+        node.evicts_locks
+            .then(|| format!("node {place} may evict locks: set maxmemory-policy noeviction"))
+    };
+    statuses.iter().zip(1..).find_map(told)
 }
 
 /// A run that is under way.
@@ -276,8 +287,10 @@ impl Demo {
         let now = self.happening();
         let own_nodes = self.nodes.are_own();
         let shared = self.workers.shared();
+        let statuses = self.redlock.nodes();
+        let now = complaint(&statuses).unwrap_or(now);
         self.monitor
-            .look(shared, &self.redlock, own_nodes, self.crew, now)
+            .look(shared, &statuses, own_nodes, self.crew, now)
     }
 
     /// What is happening, in one sentence.
@@ -292,7 +305,7 @@ impl Demo {
         match (self.stage, self.nodes.are_own()) {
             (Stage::Over, _) => "over".into(),
             (Stage::Ending, _) => "ending: locks are given back, and what nodes are owed".into(),
-            (_, false) => "the servers are left alone; freeze one with kill -STOP and look".into(),
+            (_, false) => "the servers are left alone; freeze one with kill -STOP, and look".into(),
             (Stage::Begun, true) => {
                 format!("all nodes are up; two are stopped in {}", until(DISTURBED))
             }

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use shearline::Redlock;
 use shearline::engine::{NodeState, NodeStatus};
 
 use super::histogram::Summary;
@@ -133,12 +132,11 @@ impl Monitor {
     pub(super) fn look(
         &mut self,
         shared: &Shared,
-        redlock: &Redlock,
+        statuses: &[NodeStatus],
         own_nodes: bool,
         workers: usize,
         now: String,
     ) -> Snapshot {
-        let statuses = redlock.nodes();
         let counts = Counts::of(shared);
         let elapsed = self.elapsed();
         self.remember(Sample {

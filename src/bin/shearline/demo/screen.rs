@@ -77,7 +77,8 @@ impl Screen {
                 write(&drawn(begin, &lines, (width, height), *colours))
             }
             Kind::Plain => {
-                self.due += SECOND;
+                // Not one line for each second that was missed.
+                self.due = Duration::from_secs(snapshot.elapsed.as_secs()) + SECOND;
                 write(&format!("{}\n", frame::plain(snapshot)))
             }
         }
