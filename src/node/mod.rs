@@ -80,6 +80,8 @@ pub(crate) struct Node {
     backoff: Backoff,
     tried_at: Instant,
     pulse: Pulse,
+    /// How many locks it has granted.
+    pub(crate) grants: u64,
     /// The node timeout of the latest question.
     pub(crate) timeout: Duration,
     /// The timer of the connection: a back-off, or the deadline of connecting and greeting.
@@ -120,6 +122,7 @@ impl Node {
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
             pulse: Pulse::default(),
+            grants: 0,
             timeout: Duration::ZERO,
             connection_timer: None,
             silence_timer: None,

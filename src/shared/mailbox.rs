@@ -61,6 +61,8 @@ pub(super) enum Letter {
     Adopt { slot: Arc<Slot>, lock: Lock },
     /// Nobody waits for the call of `slot` any more.
     Cancel { slot: Arc<Slot> },
+    /// Somebody wants to know how the nodes stand.
+    Look { slot: Arc<Slot> },
     /// Makes the engine panic.
     #[cfg(all(test, feature = "embedded"))]
     Break { slot: Arc<Slot> },
@@ -76,7 +78,8 @@ impl Letter {
             | Self::GiveBack { slot, .. }
             | Self::Detach { slot, .. }
             | Self::Adopt { slot, .. }
-            | Self::Cancel { slot } => slot,
+            | Self::Cancel { slot }
+            | Self::Look { slot } => slot,
             #[cfg(all(test, feature = "embedded"))]
             Self::Break { slot } => slot,
         }
