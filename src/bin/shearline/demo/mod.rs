@@ -33,7 +33,7 @@ use std::thread;
 use std::time::Duration;
 
 use shearline::engine::{NodeState, NodeStatus};
-use shearline::{BuildError, Redlock, Retry};
+use shearline::{BuildError, Builder, Redlock, Retry};
 
 use monitor::{Counts, Monitor, Snapshot};
 use nodes::Nodes;
@@ -89,8 +89,10 @@ fn play(args: &Args) -> Result<Verdict, Box<dyn Error>> {
     let interrupted = on_interrupt()?;
     let mut screen = Screen::new();
     let nodes = Nodes::start(&args.node)?;
+    let builder = builder(&nodes, args);
+    builder.config().map_err(BuildError::Config)?;
     screen.say(&greeting(args, &nodes))?;
-    let redlock = build(&nodes, args)?;
+    let redlock = connect(&builder)?;
     let key = format!("shearline-demo:{:016x}", RandomState::new().hash_one(()));
     let workers = Workers::start(&redlock, args.workers.into(), &key, args.ttl)?;
     let mut demo = Demo {
@@ -132,9 +134,8 @@ fn greeting(args: &Args, nodes: &Nodes) -> Vec<Line> {
     lines
 }
 
-/// A handle over the nodes. Without a majority there is nothing to show.
-fn build(nodes: &Nodes, args: &Args) -> Result<Redlock, Box<dyn Error>> {
-    let redlock = Redlock::builder()
+fn builder(nodes: &Nodes, args: &Args) -> Builder {
+    Redlock::builder()
         .nodes(nodes.urls())
         .max_ttl(args.ttl)
         // The lock is held for a tenth of a millisecond: the usual 50 to 250 ms would be long.
@@ -143,7 +144,11 @@ fn build(nodes: &Nodes, args: &Args) -> Result<Redlock, Box<dyn Error>> {
             Duration::from_micros(500)..=Duration::from_millis(2),
         ))
         .owner("shearline-demo")
-        .build()?;
+}
+
+/// A handle over the nodes. Without a majority there is nothing to show.
+fn connect(builder: &Builder) -> Result<Redlock, Box<dyn Error>> {
+    let redlock = builder.build()?;
     let statuses = redlock.nodes();
     let ready = statuses
         .iter()
