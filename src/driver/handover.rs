@@ -1,11 +1,11 @@
 //! A lock as bytes, for another process; and its validity by the clock of this machine.
 //!
 //! ```text
-//! "SHLK"  version  clock known  clock identity  valid until  lengths  resource, token  checksum
-//!  4       1        1            24              8            2 + 2    ..               8
+//! "SHLK"  version  clock known  clock identity  valid until  ttl  lengths  resource, token  checksum
+//!  4       1        1            24              8            8    2 + 2    ..               8
 //! ```
 //!
-//! Numbers are big-endian. The checksum (FNV-1a) tells a lock from bytes that were cut or mixed up
+//! Numbers are big-endian, times in nanoseconds. The checksum (FNV-1a) tells a lock from bytes that were cut or mixed up
 //! on the way; it is no seal. Who has the bytes has the lock.
 
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use super::clock::{self, ClockIdentity};
 use crate::limits::{RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::quorum::Lock;
 use crate::resource::Entry;
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 const MAGIC: [u8; 4] = *b"SHLK";
 const VERSION: u8 = 1;
@@ -79,12 +79,13 @@ impl Lock {
 
 fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     let (resource, token) = (lock.resource(), lock.token().as_bytes());
-    let mut bytes = Vec::with_capacity(64 + resource.len() + token.len());
+    let mut bytes = Vec::with_capacity(72 + resource.len() + token.len());
     bytes.extend_from_slice(&MAGIC);
     bytes.push(VERSION);
     bytes.push(clock.is_some().into());
     bytes.extend_from_slice(&clock.map_or([0; ClockIdentity::BYTES], ClockIdentity::to_bytes));
     bytes.extend_from_slice(&lock.valid_until().as_nanos().to_be_bytes());
+    bytes.extend_from_slice(&nanos(lock.ttl()).to_be_bytes());
     for part in [resource, token] {
         // Both are shorter than this by the limits.
         let len = u16::try_from(part.len()).unwrap_or(u16::MAX);
@@ -116,6 +117,7 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     let (&[known], rest) = rest.split_first_chunk::<1>()?;
     let (identity, rest) = rest.split_first_chunk::<{ ClockIdentity::BYTES }>()?;
     let (until, rest) = rest.split_first_chunk::<8>()?;
+    let (ttl, rest) = rest.split_first_chunk::<8>()?;
     let (resource_len, rest) = rest.split_first_chunk::<2>()?;
     let (token_len, rest) = rest.split_first_chunk::<2>()?;
     let resource_len = usize::from(u16::from_be_bytes(*resource_len));
@@ -138,6 +140,7 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     Some(Lock::transferred(
         Entry::new(Vec::new(), resource, token),
         valid_until,
+        Duration::from_nanos(u64::from_be_bytes(*ttl)),
     ))
 }
 
@@ -157,10 +160,12 @@ mod tests {
         Lock::transferred(
             Entry::new(Vec::new(), resource, token),
             Instant::from_nanos(until),
+            Duration::from_secs(10),
         )
     }
 
     fn parts(lock: &Lock) -> (&[u8], &[u8], u64) {
+        assert_eq!(lock.ttl(), Duration::from_secs(10));
         (
             lock.resource(),
             lock.token().as_bytes(),

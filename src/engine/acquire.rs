@@ -204,6 +204,7 @@ impl Engine {
         let (vote, outcome) = match reply {
             Reply::Ok => {
                 claim.granted.insert(node);
+                self.nodes[node].grants += 1;
                 let gone_by = self.settings.drift.gone_by(now, claim.ttl);
                 claim.expires(node, gone_by);
                 (Vote::Yes, NodeOutcome::Granted)

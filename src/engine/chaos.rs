@@ -399,9 +399,7 @@ impl Chaos {
         let lock = engine.adopt(now, lock);
         match open.entry(key) {
             Entry::Occupied(_) => engine.give_back(now, lock),
-            Entry::Vacant(free) => {
-                free.insert(Open::Holding(lock));
-            }
+            Entry::Vacant(free) => drop(free.insert(Open::Holding(lock))),
         }
         self.drain(to);
     }
@@ -671,6 +669,14 @@ fn run(seed: u64) -> usize {
         chaos.step();
     }
     chaos.heal();
+    for Client { engine, .. } in &chaos.clients {
+        let nodes = engine.nodes();
+        assert!(
+            engine.wheel.len() <= 3 * nodes,
+            "a timer is left over: {engine:?}"
+        );
+        assert!(engine.due.is_empty(), "something is not told");
+    }
     for (node, server) in chaos.servers.iter_mut().enumerate() {
         execute(server, &[b"INFO"]);
         assert!(server.keys.is_empty(), "node {node} keeps an orphan");

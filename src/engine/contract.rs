@@ -174,6 +174,7 @@ pub struct Extension {
     pub(crate) token: [u8; TOKEN_RANDOM_BYTES],
     pub(crate) majority: Majority,
     pub(crate) valid_until: Instant,
+    pub(crate) ttl: Duration,
 }
 
 impl Extension {
@@ -182,7 +183,7 @@ impl Extension {
     pub fn apply(&self, lock: &mut Lock) -> bool {
         let own = lock.id() == self.lock && random_part(lock.token()) == self.token;
         if own {
-            lock.extended(&self.majority, self.valid_until);
+            lock.extended(&self.majority, self.valid_until, self.ttl);
         }
         own
     }
@@ -236,6 +237,9 @@ pub struct NodeStatus {
     /// Its smoothed round trip, from the writing of a command to the reading of its answer;
     /// `None` if it has never answered.
     pub round_trip: Option<Duration>,
+    /// How often it has granted a lock to this handle, stragglers and attempts that failed
+    /// included. Where one node falls behind the others, it does not vote as they do.
+    pub grants: u64,
     /// Commands that it has not answered.
     pub in_flight: usize,
     /// Releases that wait for a connection, for room, or for another try.

@@ -76,6 +76,7 @@ impl Engine {
         if self.nodes[node].is_ready() && self.nodes[node].debts.is_due() {
             self.pay_debts(now, node);
         }
+        self.to_write.insert(node); // It may have something to ask again.
     }
 
     fn heard(&mut self, now: Instant, node: usize, heard: Heard) -> Result<(), Trouble> {

@@ -229,6 +229,7 @@ impl Engine {
             address: Arc::clone(label),
             state: node.state(),
             round_trip: node.round_trip(),
+            grants: node.grants,
             in_flight: node.in_flight(),
             owed: node.debts.len(),
             evicts_locks: node

@@ -149,12 +149,21 @@ impl Engine {
         let entry = claim.entry.take()?;
         claim.stage = Stage::Held { told: false };
         claim.valid_until = valid_until;
+        let ttl = claim.ttl;
         self.watch(claim_key);
-        Some(Lock::granted(majority, entry, id, valid_until, extensions))
+        Some(Lock::granted(
+            majority,
+            entry,
+            id,
+            valid_until,
+            ttl,
+            extensions,
+        ))
     }
 
     fn extension(&self, key: Key, majority: Majority, valid_until: Instant) -> Option<Extension> {
-        let Kind::Extend { lock, entry, .. } = &self.rounds.get(key)?.kind else {
+        let round = self.rounds.get(key)?;
+        let Kind::Extend { lock, entry, .. } = &round.kind else {
             return None;
         };
         Some(Extension {
@@ -162,6 +171,7 @@ impl Engine {
             token: random_part(entry.token()),
             majority,
             valid_until,
+            ttl: round.ttl,
         })
     }
 }

@@ -20,6 +20,9 @@ use super::contract::RoundId;
 use super::round::{Decision, Kind};
 use super::timers::Alarm;
 
+/// What ttl a lock from elsewhere is taken to have had at least.
+const TTL_USUAL_MAX: Duration = Duration::from_secs(60);
+
 /// How long a release that a node has refused waits for its next try.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 
@@ -64,17 +67,18 @@ impl Engine {
     /// told, and its release goes to all nodes. Its validity stays what it was.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         if self.claim_of(&lock).is_none() {
-            let claim = self.adopted(now, lock.valid_until());
+            let claim = self.adopted(now, &lock);
             lock.set_id(self.lock_id(claim));
             self.watch(claim);
         }
         lock
     }
 
-    /// A claim for a lock that was granted elsewhere. How long its keys live is known only by the
-    /// longest ttl there is.
-    fn adopted(&mut self, now: Instant, until: Instant) -> Key {
-        let ttl = self.settings.ttl_limit;
+    /// A claim for a lock that was granted elsewhere, or has been forgotten here. An extension
+    /// that was not confirmed may have given some of its keys more than it knows of.
+    fn adopted(&mut self, now: Instant, lock: &Lock) -> Key {
+        let until = lock.valid_until();
+        let ttl = lock.ttl().max(TTL_USUAL_MAX).min(self.settings.ttl_limit);
         let gone_by = self.settings.drift.gone_by(now.max(until), ttl);
         let all = self.all_nodes();
         self.claims.insert(Claim::adopted(all, ttl, until, gone_by))
@@ -84,7 +88,7 @@ impl Engine {
     fn claim_to_release(&mut self, now: Instant, lock: Lock) -> Key {
         let key = match self.claim_of(&lock) {
             Some(key) => key,
-            None => self.adopted(now, lock.valid_until()),
+            None => self.adopted(now, &lock),
         };
         self.end_extension(key, Decision::ExtensionClosed);
         if let Some(claim) = self.claims.get_mut(key) {

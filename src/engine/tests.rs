@@ -487,6 +487,43 @@ fn a_forgotten_script_is_repaired_by_its_text_also_when_nobody_waits() {
 }
 
 #[test]
+fn scripts_that_a_server_could_not_load_while_it_was_busy_are_taught_later() {
+    let mut world = World::new(1);
+    world.welcome(0);
+    world.say(0, "$-1|$-1|$-1|-LOADING x|-LOADING x|");
+    world.try_once();
+    world.say(0, "+OK|");
+    let lock = world.lock();
+    world.take(0);
+    world.release(lock);
+    assert_eq!(world.take(0), ["EVAL release"]);
+    world.say(0, ":1|");
+    assert!(world.unlocked().is_ok());
+    assert_eq!(world.take(0), ["SCRIPT LOAD", "SCRIPT LOAD"]);
+    let digests = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
+    world.say(0, &format!("$40|{}|$40|{}|", digests[0], digests[1]));
+    world.try_once();
+    world.say(0, "+OK|");
+    let lock = world.lock();
+    world.release(lock);
+    assert_eq!(world.take(0), ["SET k 10000", "EVALSHA release"]);
+}
+
+/// A debt of a lock from elsewhere is bounded by its own ttl, not by the longest there may be.
+#[test]
+fn a_lock_from_elsewhere_is_not_owed_for_longer_than_its_own_ttl() {
+    let (mut world, lock) = World::held(1);
+    let lock = world.engine.detach(world.now, lock);
+    world.lose(0);
+    let lock = world.engine.adopt(world.now, lock);
+    world.release(lock);
+    assert!(matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_))));
+    assert_eq!(world.engine.load().owed, 1);
+    world.pass(TTL + Duration::from_secs(61));
+    assert_eq!(world.engine.load().claims, 0);
+}
+
+#[test]
 fn what_is_owed_goes_first_on_the_next_connection() {
     let mut world = World::ready(3);
     world.pass(Duration::from_secs(2));

@@ -31,6 +31,12 @@ pub(super) enum Alarm {
 impl Engine {
     /// When the engine wants to be woken next, and why; `None` when only new input can make
     /// progress. Pure: it can be asked at any time. [`Instant::ZERO`] means at once.
+    ///
+    /// A silence is noticed by an [`Input::Tick`](super::Input::Tick): a driver hands one in after
+    /// it has sent something, and before it goes to sleep on this.
+    ///
+    /// Silence is noticed by [`Input::Tick`](super::Input::Tick): a driver hands in one after it has
+    /// sent something, before it goes to sleep on this.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
         if self.is_anything_due() {

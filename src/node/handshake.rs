@@ -176,17 +176,34 @@ pub(crate) struct Greeting {
 pub(crate) struct Scripts {
     pub(crate) release: bool,
     pub(crate) extend: bool,
+    /// The server could not load them just now.
+    postponed: bool,
 }
 
 impl Scripts {
     /// Takes the answer to a `SCRIPT LOAD`: the digest, if all is well.
     pub(crate) fn loaded(&mut self, step: Step, value: Value<'_>) {
+        let forbidden = |line: &[u8]| ServerError::from_line(line).code() == "NOPERM";
+        self.postponed |= value.as_error().is_some_and(|line| !forbidden(line));
         let digest = value.as_bytes();
         if step == Step::LoadRelease {
             self.release = digest == Some(RELEASE.sha1.as_bytes());
         } else {
             self.extend = digest == Some(EXTEND.sha1.as_bytes());
         }
+    }
+
+    /// The server has lost them; whether it had any.
+    pub(crate) fn forget(&mut self) -> bool {
+        let Self {
+            release, extend, ..
+        } = core::mem::take(self);
+        release || extend
+    }
+
+    /// The server runs scripts again: whether it is to be asked once more to load them.
+    pub(crate) fn take_postponed(&mut self) -> bool {
+        core::mem::take(&mut self.postponed)
     }
 }
 

@@ -45,7 +45,7 @@ use crate::timer::TimerKey;
 
 use backoff::Backoff;
 use debt::Debts;
-use handshake::{Credentials, Greeting, Next, Scripts};
+use handshake::{Credentials, Greeting, Next};
 use in_flight::InFlight;
 use outbox::Outbox;
 use phase::{Phase, Ready};
@@ -80,6 +80,8 @@ pub(crate) struct Node {
     backoff: Backoff,
     tried_at: Instant,
     pulse: Pulse,
+    /// How many locks it has granted.
+    pub(crate) grants: u64,
     /// The node timeout of the latest question.
     pub(crate) timeout: Duration,
     /// The timer of the connection: a back-off, or the deadline of connecting and greeting.
@@ -120,6 +122,7 @@ impl Node {
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
             pulse: Pulse::default(),
+            grants: 0,
             timeout: Duration::ZERO,
             connection_timer: None,
             silence_timer: None,
@@ -296,9 +299,8 @@ impl Node {
         let Phase::Ready(ready) = &mut self.phase else {
             return;
         };
-        if core::mem::take(&mut ready.scripts) != Scripts::default() {
-            self.ask(now, Step::LoadRelease);
-            self.ask(now, Step::LoadExtend);
+        if ready.scripts.forget() {
+            self.teach_scripts(now);
         }
     }
 
@@ -306,6 +308,11 @@ impl Node {
     /// release of the same key is on its way, or waits for another try. `same` tells by the claim.
     pub(crate) fn is_repairing(&self, same: impl Fn(Key) -> bool) -> bool {
         self.in_flight.is_repairing(&same) || self.debts.is_deferred(&same)
+    }
+
+    fn teach_scripts(&mut self, now: Instant) {
+        self.ask(now, Step::LoadRelease);
+        self.ask(now, Step::LoadExtend);
     }
 
     /// Asks one question of the greeting.
@@ -373,11 +380,24 @@ impl Node {
                     ready.scripts.loaded(step, value);
                     Next::Wait
                 }
-                (errand, _) => return Ok(Some(Heard::Answer(errand, Reply::of(value)))),
+                (errand, _) => {
+                    let reply = Reply::of(value);
+                    self.learn(now, reply);
+                    return Ok(Some(Heard::Answer(errand, reply)));
+                }
             };
             if let Some(heard) = self.greeted(now, next) {
                 return Ok(Some(heard));
             }
+        }
+    }
+
+    /// A server that answers a script and could not load ours before is asked again.
+    fn learn(&mut self, now: Instant, reply: Reply) {
+        if let (Reply::Integer(_), Phase::Ready(ready)) = (reply, &mut self.phase)
+            && ready.scripts.take_postponed()
+        {
+            self.teach_scripts(now);
         }
     }
 

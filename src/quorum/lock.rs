@@ -28,6 +28,8 @@ pub struct Lock {
     entry: Entry,
     id: LockId,
     valid_until: Instant,
+    /// The longest that its keys were given. Its releases are not owed for longer.
+    ttl: Duration,
     extensions_left: u32,
 }
 
@@ -46,23 +48,26 @@ impl Lock {
         entry: Entry,
         id: LockId,
         valid_until: Instant,
+        ttl: Duration,
         extensions_left: u32,
     ) -> Self {
         Self {
             entry,
             id,
             valid_until,
+            ttl,
             extensions_left,
         }
     }
 
     /// A lock that was granted elsewhere, until then at most. It is given an id when adopted.
     #[cfg(feature = "std")]
-    pub(crate) fn transferred(entry: Entry, valid_until: Instant) -> Self {
+    pub(crate) fn transferred(entry: Entry, valid_until: Instant, ttl: Duration) -> Self {
         Self {
             entry,
             id: LockId::NONE,
             valid_until,
+            ttl,
             extensions_left: u32::MAX,
         }
     }
@@ -103,6 +108,12 @@ impl Lock {
         self.valid_until.saturating_since(now)
     }
 
+    /// The longest ttl that it was taken or extended with.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
     /// How many more extensions it was granted.
     #[must_use]
     pub fn extensions_left(&self) -> u32 {
@@ -110,7 +121,8 @@ impl Lock {
     }
 
     /// A majority extended it: its validity ends at the later of the two ends.
-    pub(crate) fn extended(&mut self, _majority: &Majority, valid_until: Instant) {
+    pub(crate) fn extended(&mut self, _majority: &Majority, valid_until: Instant, ttl: Duration) {
+        self.ttl = self.ttl.max(ttl);
         self.valid_until = self.valid_until.max(valid_until);
         self.extensions_left = match self.extensions_left {
             u32::MAX => u32::MAX,

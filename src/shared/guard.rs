@@ -292,7 +292,11 @@ fn finish_unlock(outcome: Option<Outcome>) -> Result<Released, UnlockError> {
 
 /// The same lock once more, for a letter. It does not know how often it may be extended.
 pub(super) fn copy_of(lock: &Lock) -> Lock {
-    let mut copy = Lock::transferred(lock.entry().copy_into(Vec::new()), lock.valid_until());
+    let mut copy = Lock::transferred(
+        lock.entry().copy_into(Vec::new()),
+        lock.valid_until(),
+        lock.ttl(),
+    );
     copy.set_id(lock.id());
     copy
 }

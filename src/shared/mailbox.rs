@@ -18,8 +18,11 @@
 //! *The I/O thread does not rest while something is left to it.* It rests only by
 //! [`Mailbox::rest`], which refuses if it was called, if a letter lies there, or if a caller has
 //! left since it last looked. Whoever lets go of the engine later finds it resting in `left`, and
-//! wakes it. While it watches the descriptor of the driver, a turn of another caller may take in
-//! the event that was to wake it; but that caller comes to `left` after its turn.
+//! wakes it. While it watches the descriptor that takes care: the wake-up is an event of that
+//! descriptor, and a caller whose turn begins before the thread is scheduled takes the event away.
+//! The thread, woken, finds nothing there and sleeps on. So it counts as watching until it comes to
+//! `orders` itself, and everyone who leaves wakes it: whoever took an event away leaves later, and
+//! behind the last to leave there is nobody to take it.
 //!
 //! `tests/interleavings` walks through every order of these steps for up to three callers.
 //!
@@ -64,6 +67,8 @@ pub(super) enum Letter {
     Adopt { slot: Arc<Slot>, lock: Lock },
     /// Nobody waits for the call of `slot` any more.
     Cancel { slot: Arc<Slot> },
+    /// Somebody wants to know how the nodes stand.
+    Look { slot: Arc<Slot> },
     /// Makes the engine panic.
     #[cfg(all(test, feature = "embedded"))]
     Break { slot: Arc<Slot> },
@@ -79,7 +84,8 @@ impl Letter {
             | Self::GiveBack { slot, .. }
             | Self::Detach { slot, .. }
             | Self::Adopt { slot, .. }
-            | Self::Cancel { slot } => slot,
+            | Self::Cancel { slot }
+            | Self::Look { slot } => slot,
             #[cfg(all(test, feature = "embedded"))]
             Self::Break { slot } => slot,
         }
@@ -182,16 +188,21 @@ impl Mailbox {
         let needed = waiting || !inner.letters.is_empty();
         inner.called |= needed;
         match inner.whereabouts {
-            // It stays so until the thread itself says otherwise: a turn of the next caller may
-            // take in the event that was to wake it. That caller wakes it in its turn.
-            Whereabouts::Watching => return Wake::Driver,
-            Whereabouts::Parked => {}
-            Whereabouts::Napping if needed => {}
-            Whereabouts::Napping | Whereabouts::Busy => return Wake::Nobody,
+            // It stays so until the thread itself comes to `orders`: the event of this wake-up may
+            // be taken away by the turn of a caller that comes first, and then the thread sleeps
+            // on. That caller leaves too, and wakes it again.
+            Whereabouts::Watching => Wake::Driver,
+            // A token that nobody else can take. Once is enough.
+            Whereabouts::Parked => {
+                inner.whereabouts = Whereabouts::Busy;
+                Wake::Thread
+            }
+            Whereabouts::Napping if needed => {
+                inner.whereabouts = Whereabouts::Busy;
+                Wake::Thread
+            }
+            Whereabouts::Napping | Whereabouts::Busy => Wake::Nobody,
         }
-        // An unparked thread wakes up for certain: once is enough.
-        inner.whereabouts = Whereabouts::Busy;
-        Wake::Thread
     }
 
     /// The last handle is gone.
@@ -245,6 +256,11 @@ impl Mailbox {
             inner.whereabouts = there;
         }
         quiet
+    }
+
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn is_watching(&self) -> bool {
+        self.lock().whereabouts == Whereabouts::Watching
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -326,10 +342,15 @@ mod tests {
             mailbox.lock().whereabouts = there;
             assert_eq!(mailbox.left(waiting), wake, "{there:?} {waiting}");
             let again = match (there, wake) {
-                (Napping, Wake::Nobody) | (Watching, _) => there,
+                (Napping, Wake::Nobody) => Napping,
+                (Watching, _) => Watching, // Until it has come: see the module.
                 _ => Busy,
             };
-            assert_eq!(mailbox.lock().whereabouts, again);
+            assert_eq!(
+                mailbox.lock().whereabouts,
+                again,
+                "otherwise it is woken once"
+            );
             // A letter counts as somebody who waits.
             let mailbox = Mailbox::new();
             mailbox.lock().whereabouts = there;
@@ -387,5 +408,32 @@ mod tests {
         assert!(mailbox.doze());
         assert_eq!(mailbox.close(), Wake::Both);
         assert!(!mailbox.doze() && mailbox.is_closing());
+    }
+
+    /// The event of the first may have been taken away by the turn of the second.
+    #[test]
+    fn everyone_who_leaves_wakes_a_thread_that_watches() {
+        let mailbox = Mailbox::new();
+        let mut seen = 0;
+        assert_eq!(mailbox.orders(&mut seen), Orders::Look);
+        assert!(mailbox.rest(Whereabouts::Watching, seen));
+        assert_eq!(mailbox.left(false), Wake::Driver);
+        assert_eq!(mailbox.left(true), Wake::Driver);
+        assert_eq!(mailbox.left(false), Wake::Driver);
+        assert_eq!(mailbox.orders(&mut seen), Orders::Look, "it was called");
+        assert_eq!(mailbox.left(true), Wake::Nobody, "it comes by itself");
+        assert!(!mailbox.rest(Whereabouts::Watching, seen));
+    }
+
+    /// Its token waits for it, whatever others do.
+    #[test]
+    fn a_parked_thread_is_woken_once() {
+        let mailbox = Mailbox::new();
+        let mut seen = 0;
+        assert_eq!(mailbox.orders(&mut seen), Orders::Look);
+        assert!(mailbox.rest(Whereabouts::Parked, seen));
+        assert_eq!(mailbox.left(false), Wake::Thread);
+        assert_eq!(mailbox.left(true), Wake::Nobody);
+        assert_eq!(mailbox.orders(&mut seen), Orders::Look);
     }
 }

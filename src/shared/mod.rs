@@ -63,6 +63,7 @@ use self::mailbox::Letter;
 use self::slot::{Outcome, Slot};
 use crate::config::{Builder, Config, LockOptions};
 use crate::driver::{BuildError, clock};
+use crate::engine::NodeStatus;
 use crate::error::LockError;
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -226,6 +227,38 @@ impl Redlock {
             }
         };
         LockGuard::new(self.clone(), slot, lock)
+    }
+
+    /// How every node stands for this handle now, in the order of the configuration: for an
+    /// operator's eyes, not to decide by. Empty in a forked child, and once a driving thread has
+    /// panicked.
+    ///
+    /// Costs an allocation for each call and no I/O. While another thread drives the engine, it is
+    /// asked by a letter, and answers within its turn.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeStatus> {
+        let hub = self.hub();
+        if hub.is_foreign() {
+            return Vec::new();
+        }
+        match hub.engage() {
+            Reach::Free(mut engaged) => {
+                let statuses = engaged.statuses();
+                engaged.leave();
+                statuses
+            }
+            Reach::Taken => {
+                let slot = Arc::new(Slot::new());
+                hub.send_surely(Letter::Look {
+                    slot: Arc::clone(&slot),
+                });
+                match slot.wait(None) {
+                    Some(Outcome::Looked(statuses)) => statuses,
+                    _ => Vec::new(), // Closed, or forked while it was asked.
+                }
+            }
+            Reach::Broken => Vec::new(),
+        }
     }
 
     fn hub(&self) -> &Hub {

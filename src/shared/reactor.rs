@@ -13,7 +13,7 @@ use super::mailbox::Letter;
 use super::slot::{Grant, Outcome, Settled, Slot};
 use crate::config::LockOptions;
 use crate::driver::{Driver, clock};
-use crate::engine::{Event, RoundId};
+use crate::engine::{Event, NodeStatus, RoundId};
 use crate::error::{ExtendError, LockError};
 use crate::quorum::{Lock, LockId};
 
@@ -69,6 +69,11 @@ impl Reactor {
         self.driver.take()
     }
 
+    /// How every node stands.
+    pub(super) fn statuses(&mut self) -> Vec<NodeStatus> {
+        self.driver().engine().node_statuses().collect()
+    }
+
     // ----- what is asked --------------------------------------------------------------------
 
     /// Reads the letters.
@@ -106,6 +111,10 @@ impl Reactor {
             Letter::Detach { slot, lock } => drop(self.detach(&slot, lock)),
             Letter::Adopt { slot, lock } => drop(self.adopt(&slot, lock)),
             Letter::Cancel { slot } => self.cancel(&slot),
+            Letter::Look { slot } => {
+                let statuses = self.statuses();
+                self.settle(&slot, Outcome::Looked(statuses));
+            }
             #[cfg(all(test, feature = "embedded"))]
             Letter::Break { .. } => panic!("expected: the story of a test"),
         }

@@ -12,12 +12,13 @@
 //! Under the mutex of a slot runs no code of a user: wakers are cloned, called and dropped outside.
 //! Nothing there panics.
 
+use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::lost::Watch;
 use crate::driver::clock;
-use crate::engine::{Extension, RoundId};
+use crate::engine::{Extension, NodeStatus, RoundId};
 use crate::error::{ExtendError, LockError, Released, UnlockError};
 use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
@@ -28,6 +29,7 @@ pub(super) enum Outcome {
     Acquired(Result<Grant, LockError>),
     Extended(Result<Extension, ExtendError>),
     Released(Result<Released, UnlockError>),
+    Looked(Vec<NodeStatus>),
     /// A driving thread has panicked.
     Closed,
     /// This is a forked child, and the call is the parent's.

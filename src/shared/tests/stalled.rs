@@ -156,3 +156,31 @@ fn callers_that_wait_are_served_when_the_engine_is_free_again() {
     }
     world.assert_empty();
 }
+
+/// The I/O thread is woken by an event, and a caller's turn takes that event before the thread is
+/// scheduled. It still learns that a task waits, which has nothing to hope for but a timer.
+#[test]
+fn the_io_thread_is_woken_again_when_its_event_was_taken_away() {
+    let world = World::new();
+    let (holder, redlock) = (world.redlock(), world.redlock());
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..30 {
+        let guard = holder.lock("a", LONG).unwrap();
+        eventually("the I/O thread has nothing to do", || {
+            redlock.hub().mailbox.is_watching()
+        });
+        stall(&redlock).leave();
+        let mut engaged = stall(&redlock);
+        engaged.turn(Some(Duration::ZERO));
+        let mut future = Box::pin(redlock.lock_async("a", LONG));
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        eventually("every node has refused", || {
+            engaged.turn(Some(Duration::ZERO));
+            engaged.driver().engine().load().in_flight == 0
+        });
+        engaged.leave();
+        drop(guard);
+        drop(block_on(future).unwrap());
+    }
+    world.assert_empty();
+}

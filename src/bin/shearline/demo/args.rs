@@ -1,0 +1,86 @@
+//! What the demo can be told.
+
+use std::time::Duration;
+
+/// Shows the lock at work, with proof that it excludes: needs nothing installed.
+///
+/// Several workers contend for one lock while they update a counter that is not atomic. Without
+/// `--node` the lock stands on five nodes in this process, of which two are stopped in the middle
+/// and come back. The verdict at the end says whether the counter is right, whether ever two were
+/// in the critical section, and whether a key was left behind.
+///
+/// The exit status is 0 only if all of that is as it should be. Ctrl-C ends the demo early, with
+/// the verdict. Without a terminal it writes one line each second. NO_COLOR is honoured.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A real server to use instead, given once for each: redis://user:password@host:port/db,
+    /// unix:///path or host:port.
+    ///
+    /// None of them is stopped by the demo. To see what a frozen node does, freeze one yourself
+    /// (kill -STOP with the process id that `redis-cli info server` tells), and let it go on later
+    /// (kill -CONT). The demo uses one key, named shearline-demo: and a number.
+    #[arg(long, value_name = "URL")]
+    pub(super) node: Vec<String>,
+
+    /// How long it runs.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) seconds: u64,
+
+    /// How many threads contend.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(super) workers: u16,
+
+    /// The ttl of each lock, such as 500ms or 2s; it is also the handle's max_ttl.
+    #[arg(long, default_value = "2s", value_parser = ttl)]
+    pub(super) ttl: Duration,
+}
+
+impl Args {
+    pub(super) fn length(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+}
+
+/// A ttl of 50 ms to a minute: shorter ones expire on a machine that is merely busy, and longer
+/// ones would let the last of a crashed demo stand for too long.
+fn ttl(text: &str) -> Result<Duration, String> {
+    let ttl = duration(text).ok_or("a whole number with ms or s is wanted, such as 500ms or 2s")?;
+    match (Duration::from_millis(50)..=Duration::from_secs(60)).contains(&ttl) {
+        true => Ok(ttl),
+        false => Err("it has to be from 50ms to 60s".into()),
+    }
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let number = |digits: &str| digits.parse().ok();
+    match text.strip_suffix("ms") {
+        Some(digits) => number(digits).map(Duration::from_millis),
+        None => number(text.strip_suffix('s')?).map(Duration::from_secs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ttl_has_a_unit_and_bounds() {
+        for (text, millis) in [
+            ("50ms", Some(50)),
+            ("2s", Some(2_000)),
+            ("60s", Some(60_000)),
+            ("49ms", None),
+            ("61s", None),
+            ("2", None),
+            ("s", None),
+            ("", None),
+            ("-1s", None),
+            ("1.5s", None),
+            ("99999999999999999999s", None),
+        ] {
+            assert_eq!(ttl(text).ok(), millis.map(Duration::from_millis), "{text}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What the lock protects in the demo: a counter that loses updates if two change it at once, and
+//! a witness of how many are in there.
+//!
+//! The counter is read, then written in a step of its own: what a program does with a row of a
+//! database or a file. Beside it every change is counted in a way that loses nothing, so that the
+//! end can be compared. Nothing here keeps anybody out: that is the lock's task.
+//!
+//! Who is still inside when his lock has run out is no holder any more. That happens when the whole
+//! process is stopped for longer than the ttl (Ctrl-Z); he then finds his lock expired and writes
+//! nothing.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// A counter that is not atomic as a whole, and its witnesses.
+#[derive(Debug)]
+pub(super) struct Cell {
+    begin: Instant,
+    value: AtomicU64,
+    written: AtomicU64,
+    inside: AtomicU32,
+    /// Until when the lock of the last one to enter is valid, in nanoseconds since the beginning.
+    valid_until: AtomicU64,
+    most_inside: AtomicU32,
+}
+
+/// Somebody is in the critical section, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Visit<'a> {
+    cell: &'a Cell,
+    read: u64,
+}
+
+impl Cell {
+    pub(super) fn new() -> Self {
+        Self {
+            begin: Instant::now(),
+            value: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            inside: AtomicU32::new(0),
+            valid_until: AtomicU64::new(0),
+            most_inside: AtomicU32::new(0),
+        }
+    }
+
+    /// Enters the critical section under a lock of this validity, and reads the counter.
+    pub(super) fn enter(&self, validity: Duration) -> Visit<'_> {
+        let now = self.begin.elapsed();
+        let inside = self.inside.fetch_add(1, SeqCst) + 1;
+        let before = self.valid_until.swap(nanos(now + validity), SeqCst);
+        let holders = if nanos(now) < before { inside } else { 1 };
+        self.most_inside.fetch_max(holders, SeqCst);
+        Visit {
+            cell: self,
+            read: self.value.load(SeqCst),
+        }
+    }
+
+    /// What the counter says.
+    pub(super) fn value(&self) -> u64 {
+        self.value.load(SeqCst)
+    }
+
+    /// What it should say: how often it was written.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(SeqCst)
+    }
+
+    /// How many were in the critical section at once with a valid lock, at most.
+    pub(super) fn most_inside(&self) -> u32 {
+        self.most_inside.load(SeqCst)
+    }
+}
+
+impl Visit<'_> {
+    /// Writes one more than was read, whatever has become of the counter since.
+    pub(super) fn write(&self) {
+        self.cell.value.store(self.read + 1, SeqCst);
+        self.cell.written.fetch_add(1, SeqCst);
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.cell.inside.fetch_sub(1, SeqCst);
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn said(cell: &Cell) -> (u64, u64, u32) {
+        (cell.value(), cell.written(), cell.most_inside())
+    }
+
+    #[test]
+    fn one_after_the_other_nothing_is_lost() {
+        let cell = Cell::new();
+        assert_eq!(said(&cell), (0, 0, 0));
+        for _ in 0..10 {
+            cell.enter(LONG).write();
+        }
+        drop(cell.enter(LONG)); // Who writes nothing is no change.
+        assert_eq!(said(&cell), (10, 10, 1));
+    }
+
+    #[test]
+    fn two_at_once_lose_an_update_and_are_seen() {
+        let cell = Cell::new();
+        let (one, other) = (cell.enter(LONG), cell.enter(LONG));
+        one.write();
+        other.write();
+        assert_eq!(said(&cell), (1, 2, 2));
+    }
+
+    #[test]
+    fn an_overlap_is_seen_even_if_no_update_is_lost() {
+        let cell = Cell::new();
+        let one = cell.enter(LONG);
+        one.write();
+        let other = cell.enter(LONG);
+        other.write();
+        assert_eq!(said(&cell), (2, 2, 2));
+    }
+
+    #[test]
+    fn whose_lock_has_run_out_is_no_holder() {
+        let cell = Cell::new();
+        let late = cell.enter(Duration::ZERO);
+        let holder = cell.enter(LONG);
+        holder.write();
+        drop(late);
+        assert_eq!(said(&cell), (1, 1, 1));
+        let overlapping = cell.enter(LONG);
+        assert_eq!(said(&cell), (1, 1, 2));
+        drop((holder, overlapping));
+    }
+}

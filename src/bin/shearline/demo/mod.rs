@@ -1,0 +1,324 @@
+//! `shearline demo`: the lock at work, before one's eyes, with a verdict.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `args` | what it can be told |
+//! | `nodes` | five nodes of its own, or servers |
+//! | `workers`, `cell` | who contends, and for what |
+//! | `monitor`, `histogram` | looking on |
+//! | `frame`, `text`, `screen` | from what was seen to what is shown |
+//! | `verdict` | whether all is well |
+//!
+//! The locks are those of the library's public face; nothing here knows the protocol.
+
+mod args;
+mod cell;
+mod frame;
+mod histogram;
+mod monitor;
+mod nodes;
+mod screen;
+mod text;
+mod verdict;
+mod workers;
+
+use std::collections::hash_map::RandomState;
+use std::error::Error;
+use std::hash::BuildHasher;
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use shearline::engine::{NodeState, NodeStatus};
+use shearline::{BuildError, Builder, Redlock, Retry};
+
+use monitor::{Counts, Monitor, Snapshot};
+use nodes::Nodes;
+use screen::Screen;
+use text::Line;
+use verdict::Verdict;
+use workers::Workers;
+
+pub(crate) use args::Args;
+
+/// The course of the demo, in shares of its length: when nodes are stopped, and when they come
+/// back.
+const DISTURBED: f64 = 0.30;
+const MENDED: f64 = 0.65;
+
+/// Between two looks.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How long the end waits for releases that nodes still owe. A node that was down is tried again
+/// within two seconds.
+const SETTLING: Duration = Duration::from_secs(4);
+
+/// How to see on real servers what the demo does to its own.
+const FREEZING: &str = "\
+The servers are left alone. To see what a frozen one does, on its host:
+  kill -STOP $(redis-cli -p PORT info server | awk -F: '/^process_id/{print +$2}')
+and let it go on with kill -CONT.";
+
+/// Runs the demo, and tells by the status whether all was well.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    match play(args) {
+        Ok(verdict) if verdict.is_good() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            // Whoever reads the output has heard enough.
+            if !is_broken_pipe(&*error) {
+                eprintln!("shearline demo: {error}");
+            }
+            match error.downcast_ref::<BuildError>() {
+                Some(BuildError::Config(_)) => ExitCode::from(2),
+                Some(_) | None => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn play(args: &Args) -> Result<Verdict, Box<dyn Error>> {
+    let interrupted = on_interrupt()?;
+    let mut screen = Screen::new();
+    let nodes = Nodes::start(&args.node)?;
+    let builder = builder(&nodes, args);
+    builder.config().map_err(BuildError::Config)?;
+    screen.say(&greeting(args, &nodes))?;
+    let redlock = connect(&builder)?;
+    let key = format!("shearline-demo:{:016x}", RandomState::new().hash_one(()));
+    let workers = Workers::start(&redlock, args.workers.into(), &key, args.ttl)?;
+    let mut demo = Demo {
+        monitor: Monitor::new(args.length()),
+        nodes,
+        redlock,
+        workers,
+        screen,
+        stage: Stage::Begun,
+        interrupted,
+        length: args.length(),
+        crew: args.workers.into(),
+    };
+    demo.contend()?;
+    demo.settle()?;
+    demo.judge(&key)
+}
+
+/// A flag that is set by the signals that ask for an end.
+fn on_interrupt() -> io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [
+        signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGHUP,
+    ] {
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
+}
+
+fn greeting(args: &Args, nodes: &Nodes) -> Vec<Line> {
+    let title = frame::title(args.workers.into(), nodes.urls().len(), nodes.are_own());
+    let mut lines =
+        vec![Line::new().plain(format!("shearline demo: {title}, for {} s", args.seconds))];
+    if !nodes.are_own() {
+        lines.extend(FREEZING.lines().map(|line| Line::new().plain(line)));
+    }
+    lines
+}
+
+fn builder(nodes: &Nodes, args: &Args) -> Builder {
+    Redlock::builder()
+        .nodes(nodes.urls())
+        .max_ttl(args.ttl)
+        // The lock is held for a tenth of a millisecond: the usual 50 to 250 ms would be long.
+        .retry(Retry::new(
+            u32::MAX,
+            Duration::from_micros(500)..=Duration::from_millis(2),
+        ))
+        .owner("shearline-demo")
+}
+
+/// A handle over the nodes. Without a majority there is nothing to show.
+fn connect(builder: &Builder) -> Result<Redlock, Box<dyn Error>> {
+    let redlock = builder.build()?;
+    let statuses = redlock.nodes();
+    let ready = statuses
+        .iter()
+        .filter(|node| node.state == NodeState::Ready);
+    if ready.count() <= statuses.len() / 2 {
+        let mut text = String::from("a majority of the nodes is needed, and cannot be reached:");
+        for node in statuses {
+            text += &format!("\n  {}  {}", node.address, explained(node.state));
+        }
+        return Err(text.into());
+    }
+    Ok(redlock)
+}
+
+fn explained(state: NodeState) -> String {
+    match state {
+        NodeState::Ready => "ready".into(),
+        NodeState::Down(reason) => reason.to_string(),
+        NodeState::Unusable(reason) => reason.to_string(),
+        NodeState::New | NodeState::Connecting | NodeState::Suspect | _ => "no answer yet".into(),
+    }
+}
+
+/// What an operator has to mend on one of the nodes, if there is something.
+fn complaint(statuses: &[NodeStatus]) -> Option<String> {
+    let told = |(node, place): (&NodeStatus, usize)| {
+        if let NodeState::Unusable(reason) = node.state {
+            return Some(format!("node {place} is unusable: {reason}"));
+        }
+        node.evicts_locks
+            .then(|| format!("node {place} may evict locks: set maxmemory-policy noeviction"))
+    };
+    statuses.iter().zip(1..).find_map(told)
+}
+
+/// A run that is under way.
+#[derive(Debug)]
+struct Demo {
+    // The order is the order of dropping: workers end before their handle does, the handle before
+    // its nodes do, and the terminal is restored last.
+    workers: Workers,
+    redlock: Redlock,
+    nodes: Nodes,
+    monitor: Monitor,
+    screen: Screen,
+    stage: Stage,
+    interrupted: Arc<AtomicBool>,
+    length: Duration,
+    crew: usize,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Stage {
+    Begun,
+    Disturbed,
+    Mended,
+    Ending,
+    Over,
+}
+
+impl Demo {
+    /// The workers contend until the time is over or somebody interrupts.
+    fn contend(&mut self) -> Result<(), Box<dyn Error>> {
+        loop {
+            let elapsed = self.monitor.elapsed();
+            if self.length <= elapsed || self.interrupted.load(Relaxed) {
+                return Ok(());
+            }
+            self.advance(elapsed)?;
+            self.show()?;
+            thread::sleep(TICK.min(self.length - elapsed));
+        }
+    }
+
+    /// Stops nodes and brings them back when it is time to.
+    fn advance(&mut self, elapsed: Duration) -> io::Result<()> {
+        if self.stage == Stage::Begun && self.length.mul_f64(DISTURBED) <= elapsed {
+            self.stage = Stage::Disturbed;
+            if self.nodes.are_own() {
+                self.monitor.disturbed();
+            }
+            self.nodes.disturb()?;
+        }
+        if self.stage == Stage::Disturbed && self.length.mul_f64(MENDED) <= elapsed {
+            self.stage = Stage::Mended;
+            self.mend()?;
+        }
+        Ok(())
+    }
+
+    fn mend(&mut self) -> io::Result<()> {
+        self.nodes.mend()?;
+        self.monitor.mended();
+        Ok(())
+    }
+
+    /// The workers give back what they hold, and the nodes are told what they are owed.
+    fn settle(&mut self) -> Result<(), Box<dyn Error>> {
+        if self.stage == Stage::Disturbed {
+            self.mend()?;
+        }
+        self.stage = Stage::Ending;
+        self.workers.stop();
+        let end = self.monitor.elapsed() + SETTLING;
+        while self.monitor.elapsed() < end && !(self.workers.have_ended() && self.owed() == 0) {
+            self.show()?;
+            thread::sleep(TICK);
+        }
+        Ok(())
+    }
+
+    fn owed(&self) -> usize {
+        let nodes = self.redlock.nodes();
+        nodes.iter().map(|node| node.owed + node.in_flight).sum()
+    }
+
+    fn judge(mut self, key: &str) -> Result<Verdict, Box<dyn Error>> {
+        let panicked = self.workers.join();
+        self.stage = Stage::Over;
+        let last = self.look();
+        let verdict = Verdict {
+            value: last.value,
+            written: last.written,
+            most_inside: last.most_inside,
+            leftovers: self.nodes.leftovers(key),
+            counts: Counts::of(self.workers.shared()),
+            panicked,
+            interrupted: self.interrupted.load(Relaxed),
+        };
+        self.screen.keep(&last)?;
+        self.screen.say(&verdict.lines())?;
+        Ok(verdict)
+    }
+
+    fn show(&mut self) -> io::Result<()> {
+        let snapshot = self.look();
+        self.screen.show(&snapshot)
+    }
+
+    fn look(&mut self) -> Snapshot {
+        let now = self.happening();
+        let own_nodes = self.nodes.are_own();
+        let shared = self.workers.shared();
+        let statuses = self.redlock.nodes();
+        let now = complaint(&statuses).unwrap_or(now);
+        self.monitor
+            .look(shared, &statuses, own_nodes, self.crew, now)
+    }
+
+    /// What is happening, in one sentence.
+    fn happening(&self) -> String {
+        let until = |share| {
+            let left = self
+                .length
+                .mul_f64(share)
+                .saturating_sub(self.monitor.elapsed());
+            frame::seconds(left)
+        };
+        match (self.stage, self.nodes.are_own()) {
+            (Stage::Over, _) => "over".into(),
+            (Stage::Ending, _) => "ending: locks are given back, and what nodes are owed".into(),
+            (_, false) => "the servers are left alone; freeze one with kill -STOP, and look".into(),
+            (Stage::Begun, true) => {
+                format!("all nodes are up; two are stopped in {}", until(DISTURBED))
+            }
+            (Stage::Disturbed, true) => format!(
+                "node 2 is killed and node 4 frozen, for {} more; three decide",
+                until(MENDED)
+            ),
+            (Stage::Mended, true) => "nodes 2 and 4 are back, with their memory".into(),
+        }
+    }
+}

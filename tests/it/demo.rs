@@ -1,0 +1,153 @@
+//! The demo, as a user runs it: the built binary, its output and its exit status.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::servers::{ClosedPort, five, three};
+
+fn demo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shearline"));
+    command
+        .arg("demo")
+        .args(arguments)
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn run(arguments: &[&str]) -> (Output, String) {
+    let output = demo(arguments).output().expect("the binary runs");
+    let text = String::from_utf8(output.stdout.clone()).expect("the output is text");
+    (output, text)
+}
+
+#[track_caller]
+fn assert_good(output: &Output, text: &str, nodes: usize) {
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    assert!(
+        text.bytes()
+            .all(|byte| byte == b'\n' || !byte.is_ascii_control()),
+        "what is piped is plain: {text:?}"
+    );
+    let keys_left = format!("keys left  none     on {nodes} nodes, each asked");
+    for told in [
+        "\ncounter    right    ",
+        "\nexclusion  held     at most 1 holder at any time\n",
+        &keys_left,
+        "\nverdict    GOOD",
+    ] {
+        assert!(text.contains(told), "{told:?} in\n{text}");
+    }
+}
+
+#[test]
+fn without_anything_installed_it_shows_that_the_lock_excludes() {
+    let (output, text) = run(&["--seconds", "2", "--workers", "4"]);
+    assert_good(&output, &text, 5);
+    assert!(text.starts_with("shearline demo: 4 workers, one lock, 5 nodes in this process"));
+    assert!(
+        text.contains("node 2 is killed and node 4 frozen"),
+        "{text}"
+    );
+}
+
+#[test]
+fn on_real_servers_it_shows_the_same_and_leaves_no_key() {
+    let cluster = five();
+    let mut arguments = vec!["--seconds".to_owned(), "2".to_owned()];
+    for url in cluster.urls() {
+        arguments.extend(["--node".to_owned(), url]);
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (output, text) = run(&arguments);
+    assert_good(&output, &text, 5);
+    assert!(text.contains("kill -STOP"), "{text}");
+    assert!(!text.contains("is killed"), "{text}");
+    cluster.assert_empty();
+}
+
+/// The one thing that the demo cannot know about a server that is gone at the end is said.
+#[test]
+fn a_server_that_is_gone_at_the_end_spoils_the_verdict() {
+    let cluster = three();
+    let gone = ClosedPort::new();
+    let urls = cluster.urls();
+    let (output, text) = run(&[
+        "--seconds",
+        "1",
+        "--workers",
+        "2",
+        "--node",
+        &urls[0],
+        "--node",
+        &urls[1],
+        "--node",
+        &gone.url(),
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("\ncounter    right"), "{text}");
+    assert!(
+        text.contains("\nkeys left  UNKNOWN  no answer from 127.0.0.1:"),
+        "{text}"
+    );
+    assert!(text.contains("\nverdict    BAD"), "{text}");
+}
+
+#[test]
+fn without_a_majority_it_says_why_and_ends() {
+    let cluster = three();
+    let (one, other) = (ClosedPort::new(), ClosedPort::new());
+    let (output, _) = run(&[
+        "--node",
+        &cluster.urls()[0],
+        "--node",
+        &one.url(),
+        "--node",
+        &other.url(),
+    ]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("a majority of the nodes is needed"), "{told}");
+    assert_eq!(told.matches("connection refused").count(), 2, "{told}");
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused_before_anything_is_done() {
+    for (arguments, told) in [
+        (vec!["--seconds", "0"], "--seconds"),
+        (vec!["--workers", "0"], "--workers"),
+        (vec!["--ttl", "2"], "500ms or 2s"),
+        (vec!["--node", "redis://u:secret@127.0.0.1:70000"], "node"),
+    ] {
+        let (output, _) = run(&arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(told), "{arguments:?}: {error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
+
+#[test]
+fn an_interrupt_ends_it_early_with_the_verdict() {
+    let mut child = demo(&["--seconds", "3600", "--workers", "4"])
+        .spawn()
+        .expect("the binary runs");
+    let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut text = String::new();
+    while !text.contains("\n[") {
+        let read = stdout.read_line(&mut text).expect("the output is text");
+        assert_ne!(read, 0, "it goes on until it is told to end: {text}");
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
+    stdout
+        .read_to_string(&mut text)
+        .expect("the output is text");
+    let output = child.wait_with_output().expect("it ends");
+    assert_good(&output, &text, 5);
+    assert!(text.ends_with("ended early\n"), "{text}");
+}
