@@ -5,6 +5,11 @@
 //! another step, no letter may lie there and nobody may wait; and at no time does anybody sleep
 //! over a letter without a wake-up being on its way.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what is not named is done by the other kind of process, or goes on"
+)]
+
 use alloc::collections::{BTreeSet, VecDeque};
 
 use super::*;
