@@ -132,11 +132,6 @@ impl Hub {
         }
     }
 
-    /// Whether somebody has the engine right now. Whoever asks comes to the mailbox afterwards.
-    pub(super) fn is_taken(&self) -> bool {
-        matches!(self.reactor.try_lock(), Err(TryLockError::WouldBlock))
-    }
-
     /// Leaves `letter` for whoever has the engine; gives it back if it is refused.
     pub(super) fn send(&self, letter: Letter) -> Result<(), Letter> {
         self.wake(self.mailbox.put(letter)?);

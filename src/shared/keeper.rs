@@ -123,12 +123,8 @@ impl Keeper {
 
     /// A caller drives. It wakes this thread when it leaves.
     fn park(&self) {
-        if !self.hub.mailbox.rest(Whereabouts::Parked, self.seen) {
-            return;
-        }
-        // It may have left before this thread was seen to be parked. If the engine is still taken,
-        // whoever has it leaves later than that.
-        if self.hub.is_taken() {
+        // If it has left already this thread does not rest, because of that departure.
+        if self.hub.mailbox.rest(Whereabouts::Parked, self.seen) {
             thread::park();
         }
     }

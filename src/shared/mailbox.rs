@@ -24,6 +24,8 @@
 //! `orders` itself, and everyone who leaves wakes it: whoever took an event away leaves later, and
 //! behind the last to leave there is nobody to take it.
 //!
+//! `tests/interleavings` walks through every order of these steps for up to three callers.
+//!
 //! Nothing that can panic or block, and no code of a user, runs under the mutex.
 
 use alloc::collections::VecDeque;
@@ -263,6 +265,20 @@ impl Mailbox {
 
     pub(super) fn is_closing(&self) -> bool {
         self.lock().closing
+    }
+
+    /// All that later decisions depend on, for a thread that has `seen` so many departures.
+    #[cfg(test)]
+    #[cfg(feature = "embedded")]
+    pub(super) fn facts(&self, seen: u64) -> (usize, bool, Whereabouts, bool, u64) {
+        let inner = self.lock();
+        (
+            inner.letters.len(),
+            inner.asleep,
+            inner.whereabouts,
+            inner.called,
+            inner.departures.wrapping_sub(seen),
+        )
     }
 
     /// Nothing panics under this mutex but the allocator.
