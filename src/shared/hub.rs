@@ -78,6 +78,8 @@ pub(super) struct Engaged<'a> {
     panicking: bool,
     /// The I/O thread comes back by itself.
     is_keeper: bool,
+    /// It has taken a turn.
+    turned: bool,
 }
 
 impl Hub {
@@ -123,6 +125,7 @@ impl Hub {
                     reactor: Some(reactor),
                     panicking: thread::panicking(),
                     is_keeper,
+                    turned: false,
                 };
                 engaged.take_mail();
                 Reach::Free(engaged)
@@ -272,6 +275,7 @@ impl<'a> Engaged<'a> {
         } else {
             Some(Duration::ZERO)
         };
+        self.turned = true;
         let result = self.driver().step(limit);
         // Before the mail is read: a call in it may be given the place of a round that has ended,
         // and whose outcome has to be delivered first.
@@ -337,7 +341,7 @@ impl Drop for Engaged<'_> {
         let waiting = reactor.waiting() != 0;
         let mut wakers = core::mem::take(&mut reactor.wakers);
         drop(reactor);
-        self.hub.wake(self.hub.mailbox.left(waiting));
+        self.hub.wake(self.hub.mailbox.left(waiting, self.turned));
         wake_all(&mut wakers);
     }
 }
