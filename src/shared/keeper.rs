@@ -133,3 +133,10 @@ impl Keeper {
         }
     }
 }
+
+/// In a panic of the engine too.
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.hub.thread_ends();
+    }
+}
