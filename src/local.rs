@@ -175,11 +175,16 @@ impl LocalRedlock {
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
         self.driver.check()?;
         let since = self.catch_up();
-        self.driver.begin_release(lock);
+        let round = self.driver.begin_release(lock);
         match self.outcome() {
             Ok(Event::Released { result, .. }) => result,
             Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
-            Err(error) => Err(UnlockError::Unconfirmed(self.reporter.deaf(&error, since))),
+            Err(error) => {
+                // Its releases stay owed. Only its outcome is not told: the next operation would
+                // take it for its own.
+                self.driver.call_off(round);
+                Err(UnlockError::Unconfirmed(self.reporter.deaf(&error, since)))
+            }
         }
     }
 

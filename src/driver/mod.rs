@@ -335,11 +335,13 @@ impl Driver {
         } else {
             shorter(limit, self.until_deadline())
         };
-        self.net.wait(sleep)?;
+        // Deadlines are kept also when waiting fails: whoever takes turns until a call has its
+        // outcome would otherwise never have it.
+        let waited = self.net.wait(sleep);
         self.net.service(&mut self.engine);
         self.engine.handle(clock::now(), Input::Tick);
         self.drain();
-        Ok(())
+        waited
     }
 
     fn remember(&mut self, round: RoundId) {

@@ -21,7 +21,7 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::{connect_unspec, sockopt};
 
 use crate::error::LinkError;
 
@@ -156,9 +156,12 @@ impl Socket {
 
     /// Closes by a reset: what the kernel has not sent is not sent any more.
     pub(super) fn abort(mut self, registry: &Registry) {
-        // Neither call can fail on an open socket, and the descriptor is closed in any case.
+        // Where one of these is refused the others do; the descriptor is closed in any case.
         if let Stream::Tcp(stream) = &self.0 {
             let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+            // Closing resets only when nobody else has the socket, and a forked child that lives on
+            // has a copy of the descriptor. Dissolving the connection resets it all the same.
+            let _ = connect_unspec(stream);
         }
         let _ = registry.deregister(self.source());
     }
@@ -282,5 +285,23 @@ mod tests {
         }
         assert_eq!(link_error(&io::ErrorKind::UnexpectedEof.into()), Closed);
         assert_eq!(link_error(&io::Error::other("no number")), Closed);
+    }
+
+    /// A child that was forked has one. What was written and not sent must not be sent for as long
+    /// as that child lives.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn an_abort_resets_also_when_another_descriptor_is_open() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let copy = client.try_clone().unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let patience = Some(Duration::from_secs(60));
+        server.set_read_timeout(patience).unwrap();
+        let poll = mio::Poll::new().unwrap();
+        Socket::from_std(client).abort(poll.registry());
+        let end = server.read(&mut [0; 8]).unwrap_err();
+        assert_eq!(end.kind(), io::ErrorKind::ConnectionReset);
+        drop(copy);
     }
 }

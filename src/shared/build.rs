@@ -17,7 +17,7 @@ use super::Redlock;
 use super::hub::Hub;
 use super::keeper::Keeper;
 use crate::config::{Builder, Config};
-use crate::driver::{BuildError, Driver};
+use crate::driver::{BuildError, Driver, Refusal};
 
 /// The name of the I/O thread.
 const THREAD_NAME: &str = "shearline";
@@ -92,7 +92,8 @@ fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
 /// A [`Redlock`] on its way, from [`Builder::build_async`].
 ///
 /// The I/O thread connects. Dropped before it is done, the thread ends by itself, at the latest
-/// when the connect timeout has passed.
+/// when the connect timeout has passed. In a forked child a future that was polled before ends with
+/// an error that says so.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Building(Stage);
 
@@ -158,6 +159,10 @@ impl Future for Building {
             Stage::Waiting(waiting) => waiting,
             Stage::Done => panic!("polled after it was done"),
         };
+        if getpid() != waiting.process {
+            // The mutex of the cradle may be held for ever by a thread that is not here.
+            return Poll::Ready(Err(io::Error::from(Refusal::Forked).into()));
+        }
         match waiting.cradle.poll(context.waker()) {
             Poll::Pending => {
                 self.0 = Stage::Waiting(waiting);

@@ -25,7 +25,7 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle, Thread};
 
 use rustix::process::{Pid, getpid};
@@ -41,6 +41,9 @@ use crate::quorum::Lock;
 /// Pause after the system refused to wait, which it does only for want of memory.
 const RECOVERY: Duration = Duration::from_millis(1);
 
+/// How much longer than the farewell the last handle waits for the end of the I/O thread.
+const PATIENCE: Duration = Duration::from_millis(50);
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Hub {
@@ -51,6 +54,9 @@ pub(super) struct Hub {
     waker: DriverWaker,
     /// The I/O thread. Before it has said who it is, it is awake.
     pub(super) thread: OnceLock<Thread>,
+    /// Whether the I/O thread has ended, or is about to and does nothing any more.
+    ended: Mutex<bool>,
+    end: Condvar,
     pub(super) reporter: Reporter,
     /// The driver's descriptor, to be waited on without having the engine.
     pub(super) descriptor: OwnedFd,
@@ -78,6 +84,8 @@ pub(super) struct Engaged<'a> {
     panicking: bool,
     /// The I/O thread comes back by itself.
     is_keeper: bool,
+    /// It has taken a turn.
+    turned: bool,
 }
 
 impl Hub {
@@ -89,6 +97,8 @@ impl Hub {
             reactor: Mutex::new(Reactor::new(driver)),
             mailbox: Mailbox::new(),
             thread: OnceLock::new(),
+            ended: Mutex::new(false),
+            end: Condvar::new(),
             reporter: Reporter::new(config),
             farewell: config.farewell(),
         })
@@ -123,6 +133,7 @@ impl Hub {
                     reactor: Some(reactor),
                     panicking: thread::panicking(),
                     is_keeper,
+                    turned: false,
                 };
                 engaged.take_mail();
                 Reach::Free(engaged)
@@ -216,6 +227,7 @@ impl Hub {
 
     /// Ends the I/O thread and waits for its end: what is owed was written then, and answered for
     /// as long as [`Builder::farewell`](crate::Builder::farewell) allows. The last handle is gone.
+    /// Not much longer than that is waited in any case.
     pub(super) fn close(&self, keeper: JoinHandle<()>) {
         if self.is_foreign() {
             // The thread is not in this process: neither joined nor detached.
@@ -225,10 +237,32 @@ impl Hub {
         }
         self.dismiss();
         // A waker or the drop of a task may be what drops the last handle, on the I/O thread.
-        if keeper.thread().id() != thread::current().id() {
+        if keeper.thread().id() == thread::current().id() {
+            return;
+        }
+        if self.wait_for_end() {
             // What it panicked with, if it did, was told to those who waited.
             let _ = keeper.join();
+        } else {
+            // It is held up in a waker, which may even wait for something that this thread has: the
+            // queue of an executor that drops its tasks. It has not the engine there, so the leave
+            // is taken here; the thread finds that done, and ends by itself.
+            self.take_leave();
         }
+    }
+
+    /// Waits until the I/O thread does nothing any more; whether it came to that in time.
+    fn wait_for_end(&self) -> bool {
+        let limit = self.farewell.saturating_add(PATIENCE);
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.end.wait_timeout_while(ended, limit, |ended| !*ended);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// The I/O thread does nothing any more.
+    pub(super) fn thread_ends(&self) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.end.notify_all();
     }
 
     /// Ends the I/O thread, and does not wait for its end. Nobody else has a handle.
@@ -244,7 +278,8 @@ impl Hub {
         }
     }
 
-    /// The I/O thread takes leave of the nodes. No other thread can reach the engine any more.
+    /// Takes leave of the nodes, once. Nobody has a handle any more; if the engine is held all the
+    /// same, it is by a thread that does this.
     pub(super) fn take_leave(&self) {
         if let Reach::Free(mut engaged) = self.engage_as_keeper() {
             engaged.settle_all();
@@ -267,6 +302,7 @@ impl<'a> Engaged<'a> {
         } else {
             Some(Duration::ZERO)
         };
+        self.turned = true;
         let result = self.driver().step(limit);
         // Before the mail is read: a call in it may be given the place of a round that has ended,
         // and whose outcome has to be delivered first.
@@ -332,7 +368,7 @@ impl Drop for Engaged<'_> {
         let waiting = reactor.waiting() != 0;
         let mut wakers = core::mem::take(&mut reactor.wakers);
         drop(reactor);
-        self.hub.wake(self.hub.mailbox.left(waiting));
+        self.hub.wake(self.hub.mailbox.left(waiting, self.turned));
         wake_all(&mut wakers);
     }
 }

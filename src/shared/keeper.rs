@@ -66,19 +66,19 @@ impl Keeper {
 
     fn look(&mut self, mut engaged: Engaged<'_>) {
         engaged.settle_all();
+        if engaged.waiting() == 0 {
+            engaged.turn(Some(Duration::ZERO));
+        }
+        // Also those whose letters came in that turn: nobody else sees to them.
         if engaged.waiting() != 0 {
             self.serve(engaged);
             // Whoever was served is likely to come again.
             self.seen = self.seen.wrapping_sub(1);
             return;
         }
-        engaged.turn(Some(Duration::ZERO));
         let limit = engaged.driver().until_deadline();
-        let is_idle = engaged.waiting() == 0;
         self.let_go(engaged);
-        if is_idle {
-            self.watch(limit);
-        }
+        self.watch(limit);
     }
 
     /// Drives for as long as somebody waits.
@@ -127,5 +127,12 @@ impl Keeper {
         if self.hub.mailbox.rest(Whereabouts::Parked, self.seen) {
             thread::park();
         }
+    }
+}
+
+/// In a panic of the engine too.
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.hub.thread_ends();
     }
 }

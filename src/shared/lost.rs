@@ -64,10 +64,10 @@ impl Lost {
         }
     }
 
-    /// Whether the lock is lost.
+    /// Whether the lock is lost; in a forked child it is.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.slot.watch.is_lost_at(clock::now())
+        self.is_foreign() || self.slot.watch.is_lost_at(clock::now())
     }
 
     /// Waits on this thread, at most `timeout`; whether the lock is lost. Returns `false` at once

@@ -40,6 +40,9 @@ use crate::limits::MAILBOX_MAX;
 use crate::quorum::Lock;
 use crate::time::Instant;
 
+/// Most naps in a row, of a millisecond each, in which nobody takes a turn.
+const NAPS_MAX: u32 = 10;
+
 /// What a caller that does not drive wants done.
 #[derive(Debug)]
 pub(super) enum Letter {
@@ -150,6 +153,8 @@ struct Inner {
     closing: bool,
     /// How often a caller has let go of the engine.
     departures: u64,
+    /// How often in a row the I/O thread has napped without anyone taking a turn.
+    naps: u32,
 }
 
 impl Mailbox {
@@ -161,6 +166,7 @@ impl Mailbox {
             called: false,
             closing: false,
             departures: 0,
+            naps: 0,
         }))
     }
 
@@ -181,10 +187,14 @@ impl Mailbox {
         })
     }
 
-    /// A caller has let go of the engine. `waiting`: there are calls that somebody waits for.
-    pub(super) fn left(&self, waiting: bool) -> Wake {
+    /// A caller has let go of the engine. `waiting`: there are calls that somebody waits for;
+    /// `turned`: it has taken a turn, so that answers were read and timers fired.
+    pub(super) fn left(&self, waiting: bool, turned: bool) -> Wake {
         let mut inner = self.lock();
         inner.departures = inner.departures.wrapping_add(1);
+        if turned {
+            inner.naps = 0;
+        }
         let needed = waiting || !inner.letters.is_empty();
         inner.called |= needed;
         match inner.whereabouts {
@@ -239,9 +249,14 @@ impl Mailbox {
         if inner.closing {
             return Orders::Close;
         }
-        if called || !inner.letters.is_empty() || inner.departures == *seen {
+        // Callers that come and go without a turn (what they ask for is refused, say) must not keep
+        // it from looking at the timers of others.
+        let overdue = NAPS_MAX <= inner.naps;
+        if called || !inner.letters.is_empty() || inner.departures == *seen || overdue {
+            inner.naps = 0;
             return Orders::Look;
         }
+        inner.naps += 1;
         *seen = inner.departures;
         inner.whereabouts = Whereabouts::Napping;
         Orders::Nap
@@ -417,11 +432,11 @@ mod tests {
         let mut seen = 0;
         assert_eq!(mailbox.orders(&mut seen), Orders::Look);
         assert!(mailbox.rest(Whereabouts::Watching, seen));
-        assert_eq!(mailbox.left(false), Wake::Driver);
-        assert_eq!(mailbox.left(true), Wake::Driver);
-        assert_eq!(mailbox.left(false), Wake::Driver);
+        assert_eq!(mailbox.left(false, true), Wake::Driver);
+        assert_eq!(mailbox.left(true, true), Wake::Driver);
+        assert_eq!(mailbox.left(false, true), Wake::Driver);
         assert_eq!(mailbox.orders(&mut seen), Orders::Look, "it was called");
-        assert_eq!(mailbox.left(true), Wake::Nobody, "it comes by itself");
+        assert_eq!(mailbox.left(true, true), Wake::Nobody, "it comes by itself");
         assert!(!mailbox.rest(Whereabouts::Watching, seen));
     }
 
@@ -432,8 +447,23 @@ mod tests {
         let mut seen = 0;
         assert_eq!(mailbox.orders(&mut seen), Orders::Look);
         assert!(mailbox.rest(Whereabouts::Parked, seen));
-        assert_eq!(mailbox.left(false), Wake::Thread);
-        assert_eq!(mailbox.left(true), Wake::Nobody);
+        assert_eq!(mailbox.left(false, true), Wake::Thread);
+        assert_eq!(mailbox.left(true, true), Wake::Nobody);
         assert_eq!(mailbox.orders(&mut seen), Orders::Look);
+    }
+
+    /// Those who take turns spare it the work; others do not.
+    #[test]
+    fn callers_that_take_no_turns_do_not_keep_it_napping_for_ever() {
+        for (turned, looks) in [(true, 0), (false, 100 / (NAPS_MAX + 1))] {
+            let mailbox = Mailbox::new();
+            let mut seen = 0;
+            let mut looked = 0;
+            for _ in 0..100 {
+                assert_eq!(mailbox.left(false, turned), Wake::Nobody);
+                looked += u32::from(mailbox.orders(&mut seen) == Orders::Look);
+            }
+            assert_eq!(looked, looks, "{turned}");
+        }
     }
 }

@@ -40,7 +40,7 @@ fn calls_are_refused(redlock: &Redlock, guards: &mut Vec<LockGuard>) -> Result<(
     if !matches!(guard.extend(LONG), Err(ExtendError::Forked)) {
         return Err("a child may not extend");
     }
-    if !guard.lost().wait(LONG) {
+    if !guard.lost().is_lost() || !guard.lost().wait(LONG) {
         return Err("to a child, a lock is lost");
     }
     if !matches!(guard.unlock(), Err(UnlockError::Forked)) {

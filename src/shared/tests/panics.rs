@@ -128,3 +128,43 @@ fn the_last_handle_may_go_on_the_thread_that_it_ends() {
         world.assert_empty();
     }
 }
+
+struct Blocks {
+    entered: core::sync::atomic::AtomicBool,
+    gate: std::sync::Mutex<()>,
+}
+
+impl Wake for Blocks {
+    fn wake(self: Arc<Self>) {
+        self.entered
+            .store(true, core::sync::atomic::Ordering::Relaxed);
+        drop(self.gate.lock().unwrap());
+    }
+}
+
+/// As with an executor that drops its tasks while it holds the queue that their wakers want.
+#[test]
+fn the_last_handle_may_go_while_a_waker_waits_for_whoever_drops_it() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let hub = hub_of(&redlock);
+    let blocks = Arc::new(Blocks {
+        entered: false.into(),
+        gate: std::sync::Mutex::new(()),
+    });
+    let gate = blocks.gate.lock().unwrap();
+    let waker = Waker::from(Arc::clone(&blocks));
+    let mut future = Box::pin(redlock.lock_async("a", LONG));
+    let mut context = Context::from_waker(&waker);
+    assert!(future.as_mut().poll(&mut context).is_pending());
+    eventually("the I/O thread calls the waker", || {
+        blocks.entered.load(core::sync::atomic::Ordering::Relaxed)
+    });
+    let guard = redlock.lock("b", LONG).unwrap();
+    let dropping = thread::spawn(move || drop((future, guard, redlock)));
+    eventually("the last drop returns", || dropping.is_finished());
+    world.assert_empty();
+    assert!(hub.upgrade().is_some(), "the thread is still held up");
+    drop(gate);
+    eventually("the thread has ended", || hub.upgrade().is_none());
+}

@@ -162,25 +162,30 @@ fn callers_that_wait_are_served_when_the_engine_is_free_again() {
 #[test]
 fn the_io_thread_is_woken_again_when_its_event_was_taken_away() {
     let world = World::new();
-    let (holder, redlock) = (world.redlock(), world.redlock());
+    let redlock = world.builder().node_timeout(20 * MS).build().unwrap();
     let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..30 {
-        let guard = holder.lock("a", LONG).unwrap();
-        eventually("the I/O thread has nothing to do", || {
+    for _ in 0..20 {
+        eventually("the nodes answer", || redlock.lock("a", LONG).is_ok());
+        eventually("no timer is left", || {
+            let mut engaged = stall(&redlock);
+            engaged.turn(Some(Duration::ZERO));
+            let is_idle = engaged.driver().until_deadline().is_none();
+            engaged.leave();
+            is_idle
+        });
+        eventually("the I/O thread waits for the nodes", || {
             redlock.hub().mailbox.is_watching()
         });
+        world.pause();
         stall(&redlock).leave();
         let mut engaged = stall(&redlock);
         engaged.turn(Some(Duration::ZERO));
-        let mut future = Box::pin(redlock.lock_async("a", LONG));
+        let mut future = Box::pin(redlock.try_lock_async("b", LONG));
         assert!(future.as_mut().poll(&mut context).is_pending());
-        eventually("every node has refused", || {
-            engaged.turn(Some(Duration::ZERO));
-            engaged.driver().engine().load().in_flight == 0
-        });
+        engaged.turn(Some(Duration::ZERO));
         engaged.leave();
-        drop(guard);
-        drop(block_on(future).unwrap());
+        assert!(matches!(block_on(future), Err(LockError::NoQuorum(_))));
+        world.resume();
     }
     world.assert_empty();
 }
