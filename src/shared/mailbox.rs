@@ -355,7 +355,7 @@ mod tests {
         ] {
             let mailbox = Mailbox::new();
             mailbox.lock().whereabouts = there;
-            assert_eq!(mailbox.left(waiting), wake, "{there:?} {waiting}");
+            assert_eq!(mailbox.left(waiting, true), wake, "{there:?} {waiting}");
             let again = match (there, wake) {
                 (Napping, Wake::Nobody) => Napping,
                 (Watching, _) => Watching, // Until it has come: see the module.
@@ -370,7 +370,7 @@ mod tests {
             let mailbox = Mailbox::new();
             mailbox.lock().whereabouts = there;
             assert_eq!(put(&mailbox), Wake::Nobody);
-            let with_letter = mailbox.left(waiting);
+            let with_letter = mailbox.left(waiting, true);
             assert_eq!(with_letter == Wake::Nobody, there == Busy, "{there:?}");
         }
     }
@@ -380,12 +380,12 @@ mod tests {
         let mailbox = Mailbox::new();
         let mut seen = 0;
         assert_eq!(mailbox.orders(&mut seen), Orders::Look, "nobody was there");
-        assert_eq!(mailbox.left(false), Wake::Nobody);
+        assert_eq!(mailbox.left(false, true), Wake::Nobody);
         assert_eq!(mailbox.orders(&mut seen), Orders::Nap);
-        assert_eq!(mailbox.left(false), Wake::Nobody);
+        assert_eq!(mailbox.left(false, true), Wake::Nobody);
         assert_eq!(mailbox.orders(&mut seen), Orders::Nap, "another one was");
         assert_eq!(mailbox.orders(&mut seen), Orders::Look, "nobody since");
-        assert_eq!(mailbox.left(true), Wake::Nobody);
+        assert_eq!(mailbox.left(true, true), Wake::Nobody);
         assert_eq!(mailbox.orders(&mut seen), Orders::Look, "it was called");
         assert_eq!(mailbox.orders(&mut seen), Orders::Nap, "which is done");
         assert_eq!(put(&mailbox), Wake::Nobody);
@@ -407,11 +407,11 @@ mod tests {
         assert!(rests(&|_| {}));
         assert!(!rests(&|mailbox| assert_eq!(put(mailbox), Wake::Nobody)));
         assert!(!rests(&|mailbox| assert_eq!(
-            mailbox.left(false),
+            mailbox.left(false, true),
             Wake::Nobody
         )));
         assert!(!rests(&|mailbox| assert_eq!(
-            mailbox.left(true),
+            mailbox.left(true, true),
             Wake::Nobody
         )));
         assert!(!rests(&|mailbox| assert_eq!(mailbox.close(), Wake::Both)));

@@ -173,7 +173,7 @@ impl Process {
                 }
             }
             Step::Leave { waiting } => Step::Wake {
-                whom: desk.mailbox.left(waiting),
+                whom: desk.mailbox.left(waiting, true),
                 then: After::Done,
             },
             step => return self.take_keepers_step(step, desk),
