@@ -59,6 +59,10 @@ pub const REPLY_DEPTH_MAX: usize = 32;
 /// Most elements of one aggregate, after the doubling for maps.
 pub const REPLY_ELEMENTS_MAX: usize = 4096;
 
+/// Most pushes in a row without an answer between them. Nothing that we ask for is pushed so often;
+/// a node that floods us costs its connection and not our processor.
+pub const PUSHES_MAX: u32 = 1024;
+
 /// Most operations that wait for a verdict at the same time.
 pub const ROUNDS_MAX: usize = 1 << 16;
 

@@ -1089,6 +1089,22 @@ fn garbage_costs_the_node_its_connection_and_nothing_else() {
 }
 
 #[test]
+fn pushes_take_no_place_and_a_flood_of_them_costs_the_connection() {
+    let mut world = World::ready(1);
+    let push = ">2|+invalidate|*1|+k|";
+    world.try_once();
+    world.say(0, &format!("{push}+OK|{push}"));
+    let _held = world.lock();
+    world.say(0, &push.repeat(1_000));
+    assert_eq!(world.engine.node_state(id(0)), NodeState::Ready);
+    world.say(0, &push.repeat(1_000));
+    assert_eq!(
+        world.engine.node_state(id(0)),
+        NodeState::Down(LinkError::Protocol)
+    );
+}
+
+#[test]
 fn a_server_without_hello_is_greeted_in_resp2() {
     let mut world = World::with(Config::builder().node("redis://user:secret@a/3"));
     world.input(Input::Connected { node: id(0) });

@@ -36,7 +36,7 @@ use rand::rngs::StdRng;
 use crate::config::{Config, NodeConfig};
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::limits::{
-    IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
+    IN_FLIGHT_MAX, OUT_BYTES_MAX, PUSHES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
 };
 use crate::resp::{Inbox, Limits, Value};
 use crate::slab::Key;
@@ -74,6 +74,8 @@ pub(crate) struct Node {
     inbox: Inbox,
     outbox: Outbox,
     in_flight: InFlight,
+    /// Pushes since the last answer.
+    pushes: u32,
     pub(crate) debts: Debts,
     /// Rounds whose question waits for the greeting to be done.
     pub(crate) waiting: VecDeque<Key>,
@@ -117,6 +119,7 @@ impl Node {
             }),
             outbox: Outbox::default(),
             in_flight: InFlight::default(),
+            pushes: 0,
             debts: Debts::default(),
             waiting: VecDeque::new(),
             backoff: Backoff::default(),
@@ -160,6 +163,7 @@ impl Node {
         self.phase = Phase::Down;
         self.trouble = trouble;
         self.pulse.heard();
+        self.pushes = 0;
         lost
     }
 
@@ -366,8 +370,14 @@ impl Node {
                 Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
-                continue; // Nothing that we ask for is pushed yet, and a push takes no place.
+                // Nothing that we ask for is pushed yet, and a push takes no place.
+                self.pushes += 1;
+                if PUSHES_MAX < self.pushes {
+                    return Err(Trouble::Link(LinkError::Protocol));
+                }
+                continue;
             }
+            self.pushes = 0;
             let Some(sent) = self.in_flight.pop() else {
                 return Err(Trouble::of_unasked(value));
             };
