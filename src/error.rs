@@ -30,11 +30,11 @@ pub enum LockError {
     /// Too few nodes answered to know. The lock may be free.
     #[error("too few nodes answered: {0}; look after the nodes named here")]
     NoQuorum(Report),
-    /// A majority granted the lock, but too late for any of its validity to be left. It was
-    /// given back.
+    /// A majority granted the lock too late for any of its validity to be left, or is too far away
+    /// to answer within half of so short a ttl. What was granted is given back.
     #[error(
-        "a majority granted the lock after its time had run out: {0}; ask for a longer ttl, or \
-         look at the latency of the nodes"
+        "the nodes are too slow for so short a ttl: {0}; ask for a longer ttl, or look at the \
+         latency of the nodes"
     )]
     TooSlow(Report),
     /// The request can never succeed as written; nothing was sent.
@@ -72,7 +72,10 @@ pub enum ExtendError {
     )]
     Unconfirmed(Report),
     /// The lock was taken with a limit of extensions, and it is reached.
-    #[error("the number of extensions that the lock was taken with is used up")]
+    #[error(
+        "the number of extensions that the lock was taken with is used up; end before its deadline, \
+         or take it with more (`LockOptions::extensions`)"
+    )]
     Limit,
     /// The request can never succeed as written; nothing was sent.
     #[error("{0}")]
@@ -81,7 +84,7 @@ pub enum ExtendError {
     #[error("too many operations are open on this handle; extend again when some have ended")]
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error("the lock belongs to the parent process")]
+    #[error("the lock belongs to the parent process; leave it to that, and take locks of your own")]
     Forked,
     /// The lock was released while it was being extended, or the handle is closed.
     #[error("the lock was released while it was being extended, or its handle is closed")]
@@ -100,7 +103,7 @@ pub enum UnlockError {
     #[error("too few nodes answered: {0}; the releases stay owed, nothing is to be done")]
     Unconfirmed(Report),
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error("the lock belongs to the parent process")]
+    #[error("the lock belongs to the parent process; leave it to that, and take locks of your own")]
     Forked,
     /// The handle is closed, or its driving thread has panicked. The key ends with its ttl.
     #[error("the handle is closed; the key goes when its ttl has passed")]
@@ -251,12 +254,8 @@ impl fmt::Display for Report {
 
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Report")
-            .field("nodes", &self.0.nodes)
-            .field("quorum", &self.0.quorum)
-            .field("tries", &self.0.tries)
-            .field("elapsed", &self.0.elapsed)
-            .finish()
+        // Errors are often shown by `Debug`, on return from `main` for one: as readable as `Display`.
+        write!(f, "{self}")
     }
 }
 
@@ -299,7 +298,7 @@ pub enum NodeOutcome {
     /// There was no connection, or it was lost before the answer.
     Unreachable(LinkError),
     /// Its answer does not count until `until`, on the clock of the handle: it restarted and may
-    /// have forgotten locks.
+    /// have forgotten locks. Not told by this version, in which the restart guard is not in force.
     Quarantined {
         /// When it votes again.
         until: Instant,
@@ -387,6 +386,9 @@ pub enum LinkError {
     /// The host name could not be resolved to an address.
     #[error("its name does not resolve")]
     Unresolved,
+    /// There is no socket at the path.
+    #[error("no socket at its path")]
+    NotFound,
     /// Nobody listens at the address.
     #[error("connection refused")]
     Refused,
@@ -431,7 +433,7 @@ pub enum Unusable {
     #[error("it refuses the credentials; correct the user or password in the URL")]
     WrongCredentials,
     /// The user lacks a permission that the handshake or the lock needs.
-    #[error("the user lacks a permission; see the ACL line in the manual")]
+    #[error("the user lacks a permission; the README has an ACL line that suffices")]
     NoPermission,
     /// It has no database of the number in the URL.
     #[error("it has no such database; correct the number in the URL")]

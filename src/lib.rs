@@ -115,6 +115,7 @@ pub mod manual;
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
+pub use engine::{NodeState, NodeStatus};
 pub use error::{
     ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, NodeReport,
     Released, Report, ServerError, UnlockError, Unusable, UrlProblem,

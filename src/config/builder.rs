@@ -119,8 +119,8 @@ impl Builder {
     /// Declares the longest ttl that *any* client of these nodes uses, 4 ms to 100 years, and
     /// refuses longer ones on this handle.
     ///
-    /// A restarted node is kept from voting for that long. If it is not set, that is 60 s or the
-    /// longest ttl ever asked of this handle, and ttls up to 30 days are accepted.
+    /// If it is not set, ttls up to 30 days are accepted. It is also how long a restarted node will
+    /// be kept from voting once [`RestartGuard`] is in force, which it is not in this version.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         self.check((TTL_MIN..=TTL_HARD_MAX).contains(&ttl), || {
             ConfigError::MaxTtl(ttl)
@@ -129,7 +129,9 @@ impl Builder {
         self
     }
 
-    /// Sets how restarted nodes are kept from voting. Default: [`RestartGuard::Observed`].
+    /// Sets how restarted nodes are to be kept from voting. Default: [`RestartGuard::Observed`].
+    ///
+    /// **Without effect in this version**; see [`RestartGuard`].
     pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
         self.settings.restart_guard = guard;
         self

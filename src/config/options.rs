@@ -55,22 +55,26 @@ impl Default for Retry {
     }
 }
 
-/// How nodes that restarted, and may have forgotten locks, are kept from voting.
+/// How nodes that restarted, and may have forgotten locks, are to be kept from voting.
+///
+/// **Without effect in this version**: whatever is chosen, a restarted node votes at once, so keep
+/// it away for the longest ttl yourself, or run it with `appendfsync always`. The choice is taken
+/// already so that programs need not change when the guard comes.
 ///
 /// Redlock without persistence is safe only if a restarted node stays out of the votes until the
 /// locks that it may have forgotten have expired.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// A restarted node votes at once. Right for nodes that write every lock to disk before they
+    /// A restarted node is to vote at once. Right for nodes that write every lock to disk before they
     /// answer (`appendfsync always`), and for tests.
     Off,
-    /// A node that this handle has seen restart does not vote until every lock of
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl) has expired.
+    /// A node that this handle has seen restart is not to vote until every lock of
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl) has expired. Not in force yet.
     #[default]
     Observed,
-    /// The nodes carry a marker that every client checks, so that a restart is noticed by all of
-    /// them, and a promotion or `FLUSHALL` too.
+    /// The nodes are to carry a marker that every client checks, so that a restart is noticed by all
+    /// of them, and a promotion or `FLUSHALL` too. Not in force yet.
     Strict,
 }
 

@@ -108,8 +108,6 @@ pub struct Driver {
     acquiring: Vec<Option<RoundId>>,
     standing: Standing,
     process: Pid,
-    /// The process id was compared in the call that is under way.
-    vouched: bool,
     connect_timeout: Duration,
     farewell: Duration,
     spin: bool,
@@ -140,7 +138,6 @@ impl Driver {
             acquiring: Vec::with_capacity(EVENTS),
             standing: Standing::Open,
             process: getpid(),
-            vouched: false,
             connect_timeout: config.connect_timeout(),
             farewell: config.farewell(),
             spin: config.spin(),
@@ -318,17 +315,6 @@ impl Driver {
         self.standing = Standing::Closed;
     }
 
-    /// Runs `act`, one call of a face that makes several of the driver, with one look at the
-    /// process id instead of one for each.
-    #[allow(dead_code, reason = "for the faces on top of the driver")]
-    pub(crate) fn vouched<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> Result<T, Refusal> {
-        self.usable()?;
-        self.vouched = true;
-        let result = act(self);
-        self.vouched = false;
-        Ok(result)
-    }
-
     fn take_turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         let sleep = if self.spin && self.engine.load().rounds != 0 {
             Some(Duration::ZERO)
@@ -389,7 +375,7 @@ impl Driver {
     }
 
     fn usable(&self) -> Result<(), Refusal> {
-        if !self.vouched && getpid() != self.process {
+        if getpid() != self.process {
             return Err(Refusal::Forked);
         }
         match self.standing {
@@ -407,12 +393,10 @@ impl Driver {
 }
 
 /// Takes leave of the nodes as [`Driver::farewell`] does, within the time of
-/// [`Builder::farewell`](crate::Builder::farewell). In a forked child, and after a panic of the engine, it closes descriptors
-/// only.
+/// [`Builder::farewell`](crate::Builder::farewell). In a forked child, and after a panic of the
+/// engine, it closes descriptors only.
 impl Drop for Driver {
     fn drop(&mut self) {
-        // A panic may have left it set, and a fork may have followed.
-        self.vouched = false;
         self.farewell(self.farewell);
     }
 }

@@ -29,8 +29,8 @@ impl Builder {
 
 impl Driver {
     /// Takes turns until a majority of the nodes is ready, and the others have answered or 50 ms
-    /// more have passed. Returns when the connect timeout has passed in any case; that nodes are
-    /// down is no error. Events stay where they are.
+    /// more have passed. Returns when the connect timeout has passed in any case, and at once when a
+    /// majority cannot serve (wrong credentials, for one); that nodes are down is no error. Events stay where they are.
     ///
     /// # Errors
     ///
@@ -68,14 +68,18 @@ impl Readiness {
     /// Until when to wait, by how the nodes stand `now`.
     fn wait_until(&mut self, now: Instant, engine: &Engine) -> Instant {
         let nodes = engine.nodes();
-        let mut ready = 0;
+        let (mut ready, mut unusable) = (0, 0);
         for node in (0..).take(nodes) {
             match engine.node_state(NodeId(node)) {
                 NodeState::New | NodeState::Connecting => continue,
                 NodeState::Ready => ready += 1,
-                NodeState::Suspect | NodeState::Down(_) | NodeState::Unusable(_) => {}
+                NodeState::Unusable(_) => unusable += 1,
+                NodeState::Suspect | NodeState::Down(_) => {}
             }
             self.answered |= 1 << node;
+        }
+        if nodes - unusable < engine.quorum() {
+            return now; // What an operator has to mend is not mended by waiting.
         }
         if engine.quorum() <= ready {
             if self.answered.count_ones() as usize == nodes {

@@ -236,8 +236,7 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
 /// What an error means while a connection is being opened.
 fn opening_error(error: &io::Error) -> LinkError {
     match Errno::from_io_error(error) {
-        // No socket file, so nobody listens on it.
-        Some(Errno::NOENT) => LinkError::Refused,
+        Some(Errno::NOENT) => LinkError::NotFound,
         Some(Errno::TIMEDOUT) => LinkError::ConnectTimeout,
         Some(_) | None => link_error(error),
     }
@@ -263,10 +262,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn every_error_has_its_reason() {
-        use LinkError::{Closed, ConnectTimeout, Os, Refused, Reset, Silent};
+        use LinkError::{Closed, ConnectTimeout, NotFound, Os, Refused, Reset, Silent};
         for (errno, opening, up) in [
             (Errno::CONNREFUSED, Refused, Refused),
-            (Errno::NOENT, Refused, Os(2)),
+            (Errno::NOENT, NotFound, Os(2)),
             (Errno::TIMEDOUT, ConnectTimeout, Silent),
             (Errno::CONNRESET, Reset, Reset),
             (Errno::PIPE, Reset, Reset),

@@ -303,9 +303,33 @@ impl Engine {
             None => return false,
             Some(Acquisition::Granted(majority)) => self.win(now, key, majority),
             Some(Acquisition::Held) => self.fail(now, key, Refusal::Held),
-            Some(Acquisition::NoQuorum) => self.fail(now, key, Refusal::NoQuorum),
+            Some(Acquisition::NoQuorum) => {
+                let refusal = self.why_no_quorum(key);
+                self.fail(now, key, refusal);
+            }
         }
         true
+    }
+
+    /// Whether too few nodes answered because too many are down, or because too many are so far
+    /// away that no answer of theirs can be there within half of the ttl.
+    fn why_no_quorum(&self, key: Key) -> Refusal {
+        let Some(round) = self.rounds.get(key) else {
+            return Refusal::NoQuorum;
+        };
+        let half = self.half_of(round.ttl);
+        let too_far = |&node: &usize| {
+            round.ballots[node].outcome == NodeOutcome::TimedOut
+                && self.nodes[node]
+                    .round_trip()
+                    .is_some_and(|trip| half < trip)
+        };
+        let far = (0..self.nodes.len()).filter(too_far).count();
+        if round.tally.quorum() <= round.tally.can_vote() + far {
+            Refusal::TooSlow
+        } else {
+            Refusal::NoQuorum
+        }
     }
 
     /// A majority granted it. It is a lock if there is validity left.

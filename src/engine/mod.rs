@@ -300,8 +300,12 @@ impl Engine {
         if self.settings.node_timeout.is_some() {
             return timeout;
         }
-        let half = ttl.saturating_sub(self.settings.drift.of(ttl)) / 2;
-        timeout.min(half.max(NODE_TIMEOUT_MIN))
+        timeout.min(self.half_of(ttl).max(NODE_TIMEOUT_MIN))
+    }
+
+    /// Half of the validity that a lock of `ttl` can have at most.
+    fn half_of(&self, ttl: Duration) -> Duration {
+        ttl.saturating_sub(self.settings.drift.of(ttl)) / 2
     }
 
     /// A round for `kind`, with nobody asked yet.

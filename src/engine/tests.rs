@@ -458,6 +458,26 @@ fn answers_after_the_ttl_are_too_slow_if_the_node_timeout_is_longer() {
     world.is_clean();
 }
 
+/// With a node timeout that is derived: it is half of what so short a ttl leaves, which none of
+/// these nodes has ever kept.
+#[test]
+fn nodes_too_far_away_for_the_ttl_are_too_slow_and_not_missing() {
+    let mut world = World::new(3);
+    for node in 0..3 {
+        world.links[node] = "up";
+        world.input(Input::Connected { node: id(node) });
+        world.now = world.now.saturating_add(Duration::from_millis(300));
+        world.say(node, "%2|+role|+master|+mode|+standalone|");
+        world.finish(node, &format!("run{node}"));
+    }
+    world.take_all();
+    world.acquire(&LockOptions::new(Duration::from_millis(200)).tries(1));
+    world.pass(Duration::from_millis(98));
+    assert!(matches!(world.refusal(), LockError::TooSlow(_)));
+    (0..3).for_each(|node| world.say(node, "+OK|:1|"));
+    world.is_clean();
+}
+
 #[test]
 fn a_forgotten_script_is_repaired_by_its_text_also_when_nobody_waits() {
     let (mut world, lock) = World::held(3);

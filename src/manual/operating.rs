@@ -11,7 +11,7 @@
 //! # Permissions
 //!
 //! This is all that a user needs; a test holds it against real servers
-//! (`it::readme::the_acl_line_suffices_and_is_the_least`).
+//! (`readme::the_acl_line_suffices_and_is_the_least`).
 //!
 //! ```text
 //! ACL SETUSER locker on >secret ~lock:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +info

@@ -14,7 +14,7 @@
 //! `bash tests/run.sh` installs what is missing and runs everything.
 //!
 //! 1. **Unit tests** beside the code. Small domains are tried whole: all patterns of votes for up
-//!    to seven nodes (`quorum::tally::every_pattern_of_up_to_seven_nodes`), all ways to cut a
+//!    to seven nodes (`quorum::tally::tests::every_pattern_of_up_to_seven_nodes`), all ways to cut a
 //!    stream.
 //! 2. **Models**: the timing wheel against a sorted map, the decoder against itself with the stream
 //!    torn, both also as fuzz targets.
@@ -26,6 +26,6 @@
 //!    test starts on free ports and ends by their ids. What a test says about keys it learned over
 //!    a connection of its own.
 //! 6. **The texts**: every program in the documentation is compiled, the tests that the README
-//!    names have to exist (`it::readme::every_test_that_is_named_exists`), and the permissions that
+//!    names have to exist (`readme::every_test_that_is_named_exists`), and the permissions that
 //!    it gives have to suffice and to be the least
-//!    (`it::readme::the_acl_line_suffices_and_is_the_least`).
+//!    (`readme::the_acl_line_suffices_and_is_the_least`).

@@ -260,7 +260,8 @@ impl Tally {
     }
 
     /// How many nodes voted or still may.
-    fn can_vote(&self) -> usize {
+    #[must_use]
+    pub fn can_vote(&self) -> usize {
         usize::from(self.nodes) - self.mute.len()
     }
 }

@@ -100,8 +100,8 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// `it::file::name`, `example::file::name` or `module::..::name`: lower case, and a name of more
-/// than two words, which no module and no function that is mentioned has.
+/// The path by which `cargo test` runs it: lower case, and a name of more than two words, which no
+/// module and no function that is mentioned has.
 fn is_path_of_a_test(span: &str) -> bool {
     let plain = |letter: char| {
         letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_:".contains(letter)
@@ -112,20 +112,38 @@ fn is_path_of_a_test(span: &str) -> bool {
             .is_some_and(|(_, name)| name.matches('_').count() >= 2)
 }
 
-/// Whether a file where such a test would be has a test of that name.
+/// Whether `cargo test PATH` would run such a test: of this binary, by its own list; of an example
+/// or of the library, by the file where it would be.
 fn exists(path: &str) -> bool {
     let (module, name) = path.rsplit_once("::").expect("it is a path");
     let place = module.replace("::", "/");
-    let files = match place.split_once('/') {
-        Some(("it", file)) => vec![format!("tests/it/{file}.rs")],
-        Some(("example", file)) => vec![format!("examples/{file}.rs")],
-        _ => vec![format!("src/{place}.rs"), format!("src/{place}/mod.rs")],
-    };
+    if read(&format!("tests/it/{place}.rs")).is_some() {
+        return own_tests()
+            .lines()
+            .any(|line| line == format!("{path}: test"));
+    }
     let test = format!("#[test]fn{name}()");
-    files
-        .iter()
-        .filter_map(|file| read(file))
-        .any(|text| text.split_whitespace().collect::<String>().contains(&test))
+    let has = |file: String, inline: bool| {
+        let text: String = read(&file).unwrap_or_default().split_whitespace().collect();
+        let is_inline = text.contains("modtests{");
+        text.contains(&test) && is_inline == inline
+    };
+    match place.strip_suffix("/tests") {
+        Some(parent) if has(format!("src/{parent}.rs"), true) => true,
+        Some(parent) if has(format!("src/{parent}/mod.rs"), true) => true,
+        _ => {
+            has(format!("src/{place}.rs"), false)
+                || has(format!("src/{place}/mod.rs"), false)
+                || has(format!("examples/{place}.rs"), false)
+        }
+    }
+}
+
+/// The tests of this binary, a line each.
+fn own_tests() -> String {
+    let own = std::env::current_exe().expect("it runs");
+    let list = std::process::Command::new(own).arg("--list").output();
+    String::from_utf8(list.expect("it runs").stdout).expect("text")
 }
 
 fn read(file: &str) -> Option<String> {

@@ -237,7 +237,7 @@ fn nobody_listens() {
 
     let mut world = World::new(Place::Unix("/nowhere/s".into()));
     world.open();
-    assert_eq!(world.take(), [Disconnected(LinkError::Refused)]);
+    assert_eq!(world.take(), [Disconnected(LinkError::NotFound)]);
 }
 
 #[test]
