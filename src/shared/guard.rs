@@ -118,6 +118,9 @@ impl LockGuard {
 
     /// Releases it on every node that may hold it, and waits until a majority has answered.
     ///
+    /// It waits for a node timeout at most: what [`Builder::node_timeout`](crate::Builder) fixed, or
+    /// 5 to 50 ms by the ttl, or four round trips of a distant node.
+    ///
     /// The releases are sent in any case. Those that nodes have not answered stay owed, and are
     /// paid for as long as the handle lives.
     ///
