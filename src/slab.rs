@@ -31,7 +31,6 @@ pub(crate) struct Key {
 
 const _: () = assert!(size_of::<Option<Key>>() == 8);
 
-#[allow(dead_code, reason = "the engine uses what the wheel does not")]
 impl Key {
     /// Where the value lies. Another value may lie there later, under another key.
     pub(crate) const fn index(self) -> u32 {
@@ -112,7 +111,6 @@ enum State<T> {
     Vacant(Link),
 }
 
-#[allow(dead_code, reason = "the engine uses what the wheel does not")]
 impl<T> Slab<T> {
     /// What one value takes, with all that the slab keeps beside it.
     pub(crate) const PLACE_BYTES: usize = size_of::<Place<T>>();
@@ -167,11 +165,6 @@ impl<T> Slab<T> {
         Some(self.remove_at(key.index))
     }
 
-    /// Whether there is a value under `key`.
-    pub(crate) fn contains(&self, key: Key) -> bool {
-        self.get(key).is_some()
-    }
-
     /// How many values are held.
     pub(crate) const fn len(&self) -> usize {
         self.len
@@ -183,24 +176,15 @@ impl<T> Slab<T> {
     }
 
     /// How many values fit without allocating.
+    #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.places.capacity()
     }
 
     /// All values with their keys, by index. Costs a step per place, also per vacant one.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
-        self.iter_from(0)
-    }
-
-    /// The keys from `index` on, for a walk that is taken in parts.
-    pub(crate) fn keys_from(&self, index: u32) -> impl Iterator<Item = Key> {
-        self.iter_from(index).map(|(key, _)| key)
-    }
-
-    fn iter_from(&self, first: u32) -> impl Iterator<Item = (Key, &T)> {
-        let rest = self.places.get(first as usize..).unwrap_or_default();
-        (first..)
-            .zip(rest)
+        (0..)
+            .zip(&self.places)
             .filter_map(|(index, place)| match &place.state {
                 State::Occupied(value) => Some((
                     Key {
@@ -302,7 +286,7 @@ mod tests {
         assert_eq!((slab.get(old), slab.get(new)), (None, Some(&"new")));
         assert_eq!(slab.remove(old), None);
         assert_eq!(slab.get_mut(old), None);
-        assert!(slab.contains(new) && !slab.contains(old));
+        assert!(slab.get(new).is_some() && slab.get(old).is_none());
         assert_eq!(slab.len(), 1);
     }
 
@@ -316,7 +300,7 @@ mod tests {
         assert_eq!((last.index(), last.generation), (0, NonZeroU32::MAX));
         assert_eq!(slab.remove(last), Some(2));
         assert_eq!(slab.remove(last), None);
-        assert!(!slab.contains(last));
+        assert!(slab.get(last).is_none());
         let next = slab.insert(3);
         assert_eq!(next.index(), 1, "the retired place stays empty");
         assert!(slab.iter().eq([(next, &3)]));
@@ -343,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn iteration_goes_by_index_and_may_begin_anywhere() {
+    fn iteration_goes_by_index() {
         let mut slab = Slab::new();
         let keys: Vec<Key> = (0..4).map(|value| slab.insert(value)).collect();
         slab.remove(keys[1]);
@@ -351,9 +335,6 @@ mod tests {
             slab.iter()
                 .eq([(keys[0], &0), (keys[2], &2), (keys[3], &3)])
         );
-        assert!(slab.keys_from(1).eq([keys[2], keys[3]]));
-        assert_eq!(slab.keys_from(4).count(), 0);
-        assert_eq!(slab.keys_from(u32::MAX).count(), 0);
     }
 
     #[test]

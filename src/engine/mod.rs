@@ -315,6 +315,25 @@ impl Engine {
             .insert(Round::new(kind, self.nodes.len(), ballots, now))
     }
 
+    /// Ends a round without telling its outcome, and gives back what it may have won.
+    pub fn cancel(&mut self, now: Instant, round: RoundId) {
+        let RoundId(key) = round;
+        let Some(round) = self.rounds.get_mut(key) else {
+            return;
+        };
+        let (claim, extension) = match &mut round.kind {
+            round::Kind::Acquire { claim, .. } => (claim.take(), None),
+            round::Kind::Extend { claim, .. } => (None, *claim),
+            round::Kind::Release { .. } => (None, None),
+        };
+        self.forget_extension(extension, key);
+        self.take_extension_back(key);
+        self.close_round(key);
+        if let Some(claim) = claim {
+            self.let_go(now, claim, None);
+        }
+    }
+
     /// Ends a round that was told or cancelled, and takes its memory back.
     fn close_round(&mut self, key: Key) {
         let Some(round) = self.rounds.remove(key) else {

@@ -383,23 +383,4 @@ impl Engine {
             Some(Releasing::Unconfirmed) => self.decide(key, Decision::ReleaseUnconfirmed),
         }
     }
-
-    /// Ends a round without telling its outcome, and gives back what it may have won.
-    pub fn cancel(&mut self, now: Instant, round: RoundId) {
-        let RoundId(key) = round;
-        let Some(round) = self.rounds.get_mut(key) else {
-            return;
-        };
-        let (claim, extension) = match &mut round.kind {
-            Kind::Acquire { claim, .. } => (claim.take(), None),
-            Kind::Extend { claim, .. } => (None, *claim),
-            Kind::Release { .. } => (None, None),
-        };
-        self.forget_extension(extension, key);
-        self.take_extension_back(key);
-        self.close_round(key);
-        if let Some(claim) = claim {
-            self.let_go(now, claim, None);
-        }
-    }
 }
