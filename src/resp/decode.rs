@@ -6,9 +6,10 @@
 
 use alloc::vec::Vec;
 
+use super::direct::{direct, flat};
 use super::error::{DecodeError, Reason};
 use super::limits::Limits;
-use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, direct, token};
+use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, token};
 use super::value::{Element, Pairs, Value};
 use super::view::{Entry, View};
 
@@ -71,6 +72,14 @@ struct Top {
     token: Token,
 }
 
+impl Top {
+    const NONE: Self = Self {
+        at: 0,
+        entry: 0,
+        token: Token::NONE,
+    };
+}
+
 /// An aggregate whose elements are still arriving.
 #[derive(Clone, Copy, Debug)]
 struct Level {
@@ -131,11 +140,7 @@ impl Decoder {
             at: 0,
             progress: Progress::NEW,
             owed: 0,
-            top: Top {
-                at: 0,
-                entry: 0,
-                token: Token::NONE,
-            },
+            top: Top::NONE,
             stack: Vec::new(),
             tape: Vec::new(),
         }
@@ -216,7 +221,13 @@ impl Decoder {
     pub(super) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.phase {
             Phase::Failed(error) => return Err(error),
-            Phase::Fresh => self.begin(),
+            Phase::Fresh => {
+                self.begin();
+                if let Some((elements, end)) = flat(bytes, &self.limits, self.direct_bytes) {
+                    self.top.token = Token::array(elements);
+                    return Ok(Some(end));
+                }
+            }
             Phase::Torn if bytes.len() < self.progress.need => return Ok(None),
             Phase::Torn => (),
         }
@@ -234,6 +245,7 @@ impl Decoder {
         self.at = 0;
         self.progress.reset();
         self.owed = 1;
+        self.top = Top::NONE;
         self.stack.clear();
         self.tape.clear();
         if self.tape.capacity() > KEPT {

@@ -48,6 +48,7 @@
 
 mod decimal;
 mod decode;
+mod direct;
 mod encode;
 mod error;
 mod fuzz;

@@ -73,6 +73,16 @@ impl Token {
         end: 0,
     };
 
+    /// The header `*n` of an array of up to nine elements.
+    pub(super) const fn array(elements: u32) -> Self {
+        Self {
+            kind: Kind::Array,
+            number: elements as u64,
+            end: 4,
+            ..Self::NONE
+        }
+    }
+
     fn text(kind: Kind, (text, end): (Range<usize>, usize)) -> Self {
         Self {
             kind,
@@ -221,47 +231,6 @@ pub(super) fn token(
         b'|' => open(bytes, body, Kind::Attribute, bounds, progress)?,
         unknown => return Err(DecodeError::new(at, Reason::UnknownKind(unknown))),
     })
-}
-
-/// The replies and elements that come all day, by direct comparison: what [`token`] would find,
-/// or `None` if it has to be asked. Strings have at most `longest` bytes, and 99.
-///
-/// A `memchr` alone would cost more than all of this.
-#[inline(always)]
-pub(super) fn direct(bytes: &[u8], longest: usize) -> Option<(Value<'_>, usize)> {
-    match *bytes {
-        [b'+', b'O', b'K', b'\r', b'\n', ..] => Some((Value::Simple(&bytes[1..3]), 5)),
-        [b':', digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
-            Some((Value::Integer(i64::from(digit - b'0')), 4))
-        }
-        [b'$', b'-', b'1', b'\r', b'\n', ..] => Some((Value::Null, 5)),
-        [b'$', digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
-            direct_bulk(bytes, 4, usize::from(digit - b'0'), longest)
-        }
-        [b'$', ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => direct_bulk(
-            bytes,
-            5,
-            usize::from(ten - b'0') * 10 + usize::from(one - b'0'),
-            longest,
-        ),
-        [b'_', b'\r', b'\n', ..] => Some((Value::Null, 3)),
-        _ => None,
-    }
-}
-
-/// A short string whose header ends at `start`, if it is all there.
-#[inline(always)]
-fn direct_bulk(
-    bytes: &[u8],
-    start: usize,
-    length: usize,
-    longest: usize,
-) -> Option<(Value<'_>, usize)> {
-    let stop = start + length;
-    match bytes.get(stop..stop + 2) {
-        Some(b"\r\n") if length <= longest => Some((Value::Bulk(&bytes[start..stop]), stop + 2)),
-        Some(_) | None => None,
-    }
 }
 
 /// The rest of `-1`, the null of RESP2, from its sign on.

@@ -5,7 +5,8 @@
 
 use core::fmt;
 
-use super::token::{Bounds, Kind, Progress, Token, direct, token};
+use super::direct::direct;
+use super::token::{Bounds, Kind, Progress, Token, token};
 use super::value::{Element, Items, Pairs, Value};
 
 /// What the tape holds of one aggregate that is not empty, in the order of their headers.
