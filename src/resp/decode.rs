@@ -224,7 +224,7 @@ impl Decoder {
             Phase::Fresh => {
                 self.begin();
                 if let Some((elements, end)) = flat(bytes, &self.limits, self.direct_bytes) {
-                    self.top.token = Token::array(elements);
+                    self.top.token = Token::header(Kind::Array, elements);
                     return Ok(Some(end));
                 }
             }

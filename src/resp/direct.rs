@@ -6,6 +6,7 @@
 use core::num::NonZeroUsize;
 
 use super::limits::Limits;
+use super::token::Kind;
 use super::value::Value;
 
 /// A short reply of the usual kinds at the front of `bytes`, and its length. Strings have at most
@@ -37,6 +38,23 @@ fn bulk(bytes: &[u8], start: usize, length: usize, longest: usize) -> Option<(Va
     match bytes.get(stop..stop + 2) {
         Some(b"\r\n") if length <= longest => Some((Value::Bulk(&bytes[start..stop]), stop + 2)),
         Some(_) | None => None,
+    }
+}
+
+/// The header of an aggregate of one to nine elements or pairs at the front of `bytes`: four bytes.
+#[inline(always)]
+pub(super) fn header(bytes: &[u8]) -> Option<(Kind, u32)> {
+    match *bytes {
+        [kind, digit @ b'1'..=b'9', b'\r', b'\n', ..] => {
+            let count = u32::from(digit - b'0');
+            match kind {
+                b'*' => Some((Kind::Array, count)),
+                b'%' => Some((Kind::Map, count * 2)),
+                b'~' => Some((Kind::Set, count)),
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 

@@ -21,35 +21,34 @@ pub(super) fn natural(
     exceeded: Reason,
     progress: &mut Progress,
 ) -> Lexed<u64> {
+    let rest = bytes.get(body..).unwrap_or_default();
+    let tens = most / 10;
     let mut number = 0_u64;
-    let mut at = body;
-    loop {
-        let Some(&byte) = bytes.get(at) else {
-            progress.look(at - body);
-            return Ok(None);
-        };
+    let mut len = 0;
+    for &byte in rest {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             break;
         }
         // A zero can only stand alone.
-        if number == 0 && at > body {
-            return Err(DecodeError::new(at, malformed));
+        if number == 0 && len > 0 {
+            return Err(DecodeError::new(body + len, malformed));
         }
-        let next = number
-            .checked_mul(10)
-            .and_then(|tens| tens.checked_add(u64::from(digit)));
-        number = match next {
-            Some(next) if next <= most => next,
-            Some(_) | None => return Err(DecodeError::new(at, exceeded)),
-        };
-        at += 1;
+        // Not above `most` before the last digit is added: there is no overflow.
+        if number > tens || number * 10 + u64::from(digit) > most {
+            return Err(DecodeError::new(body + len, exceeded));
+        }
+        number = number * 10 + u64::from(digit);
+        len += 1;
     }
-    progress.look(at - body);
-    if at == body || bytes[at] != b'\r' {
-        return Err(DecodeError::new(at, malformed));
+    progress.look(len);
+    match *rest.get(len..).unwrap_or_default() {
+        [] => Ok(None),
+        [b'\r'] if len > 0 => Ok(None),
+        [b'\r', b'\n', ..] if len > 0 => Ok(Some((number, body + len + 2))),
+        [b'\r', ..] if len > 0 => Err(DecodeError::new(body + len + 1, Reason::LineEnd)),
+        _ => Err(DecodeError::new(body + len, malformed)),
     }
-    Ok(line_end(bytes, at)?.map(|end| (number, end)))
 }
 
 /// An integer, in two's complement.

@@ -73,10 +73,10 @@ impl Token {
         end: 0,
     };
 
-    /// The header `*n` of an array of up to nine elements.
-    pub(super) const fn array(elements: u32) -> Self {
+    /// A header of four bytes.
+    pub(super) const fn header(kind: Kind, elements: u32) -> Self {
         Self {
-            kind: Kind::Array,
+            kind,
             number: elements as u64,
             end: 4,
             ..Self::NONE

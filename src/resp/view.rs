@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use super::direct::direct;
+use super::direct::{direct, header};
 use super::token::{Bounds, Kind, Progress, Token, token};
 use super::value::{Element, Items, Pairs, Value};
 
@@ -136,6 +136,9 @@ impl<'a> View<'a> {
 
     #[inline]
     pub(super) fn token(&self) -> Option<Token> {
+        if let Some((kind, elements)) = header(self.bytes) {
+            return Some(Token::header(kind, elements));
+        }
         token(self.bytes, 0, &Bounds::NONE, &mut { Progress::NEW })
             .ok()
             .flatten()
