@@ -11,6 +11,7 @@
 
 use core::ops::Range;
 
+use super::direct::HEADER_BYTES;
 use super::error::{DecodeError, Reason};
 use super::number::{big_number, boolean, double, integer};
 use super::text::{bulk, length, line, line_end, verbatim};
@@ -73,12 +74,12 @@ impl Token {
         end: 0,
     };
 
-    /// A header of four bytes.
+    /// A header with one digit.
     pub(super) const fn header(kind: Kind, elements: u32) -> Self {
         Self {
             kind,
             number: elements as u64,
-            end: 4,
+            end: HEADER_BYTES,
             ..Self::NONE
         }
     }
