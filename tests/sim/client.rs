@@ -23,6 +23,10 @@ pub(crate) struct Client {
     stage: Stage,
     /// The newest time that was handed in.
     shown: Instant,
+    /// The time of the newest tick.
+    ticked: Instant,
+    /// How many turns in a row the engine has wanted to be woken in the past.
+    pub(crate) hot: u32,
     next_turn: Time,
     told: VecDeque<Told>,
     pub(crate) users: Vec<User>,
@@ -51,6 +55,8 @@ pub(crate) struct User {
     at: Time,
     /// When what it did last was over.
     pub(crate) ended: Time,
+    /// Since when it is at its task, by its clock.
+    pub(crate) begun: Instant,
 }
 
 pub(crate) enum Task {
@@ -106,6 +112,7 @@ impl Client {
                 task: Task::Idle,
                 at: world.entropy.span(world.plan.rest),
                 ended: 0,
+                begun: shown,
             })
             .collect();
         Self {
@@ -115,6 +122,8 @@ impl Client {
             ids: vec![None; world.plan.nodes],
             stage: Stage::Read(0),
             shown,
+            ticked: shown,
+            hot: 0,
             next_turn: 0,
             told: VecDeque::new(),
             users,
@@ -168,8 +177,8 @@ impl World {
             }
         }
         self.clients[client].stage = Stage::Read(0);
-        let shown = self.clients[client].shown;
-        self.settling(client, shown);
+        let ticked = self.clients[client].ticked;
+        self.settling(client, ticked);
         self.sleep_until_needed(client);
     }
 
@@ -192,6 +201,7 @@ impl World {
             }
             Stage::Tick => {
                 self.input(client, Input::Tick);
+                self.clients[client].ticked = self.clients[client].shown;
                 Stage::Poll
             }
             Stage::Poll => {
@@ -311,9 +321,11 @@ impl World {
     }
 
     fn set_task(&mut self, client: usize, user: usize, task: Task, next: Time) {
+        let begun = self.shown(client);
         let user = &mut self.clients[client].users[user];
         user.task = task;
         user.at = next;
+        user.begun = begun;
     }
 
     /// What a user did is over: it rests.
@@ -417,11 +429,14 @@ impl World {
             return;
         };
         let shown = self.shown(client);
+        let before = lock.valid_until();
         match result {
-            Ok(extension) if lock.is_valid_at(shown) && extension.apply(&mut lock) => {
+            Ok(extension) if extension.apply(&mut lock) => {
                 self.oracle.counts.extensions += 1;
-                self.check_votes(client, &lock, since.min(since));
-                if !self.clients[client].expired.contains(&lock.id()) {
+                // What lasts as long as before stands on its old votes.
+                let since = if lock.valid_until() == before { 0 } else { since };
+                self.check_votes(client, &lock, since);
+                if lock.is_valid_at(shown) && !self.clients[client].expired.contains(&lock.id()) {
                     self.believe(client, user, &lock);
                 }
             }
@@ -470,7 +485,7 @@ impl World {
 
     fn acquire(&mut self, client: usize, user: usize) {
         let ttl = self.ttl();
-        let wait = self.entropy.span(self.plan.wait);
+        let wait = MILLI + self.entropy.span(self.plan.wait);
         let options = LockOptions::new(ttl);
         let options = match self.entropy.below(3) {
             0 => options.tries(1),

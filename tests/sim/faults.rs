@@ -128,7 +128,7 @@ impl World {
             }
             Fault::Suspend => self.sleep(host, span, self.monotonic),
             Fault::Freeze => {
-                self.suspend_exclusion(None);
+                self.suspend_exclusion(None, span);
                 self.sleep(host, span, true);
             }
             Fault::ForgetScripts => {
@@ -149,7 +149,7 @@ impl World {
                 self.at(self.now + span, Event::Cheer(node, number));
             }
             Fault::Jump => {
-                self.suspend_exclusion(None);
+                self.suspend_exclusion(None, 0);
                 self.servers[node].clock.jump(self.now, span);
             }
             Fault::Delete | Fault::Expire => self.operate(node, fault),
@@ -159,7 +159,7 @@ impl World {
     /// An operator's hand on a key.
     fn operate(&mut self, node: usize, fault: Fault) {
         let resource = self.entropy.below(self.plan.resources as u32) as usize;
-        self.suspend_exclusion(Some(resource));
+        self.suspend_exclusion(Some(resource), 0);
         let key = crate::world::resource_name(resource);
         let now = self.servers[node].clock.show(self.now);
         let store = &mut self.servers[node].store;
@@ -179,7 +179,7 @@ impl World {
             return;
         }
         if memory.is_some() {
-            self.suspend_exclusion(None);
+            self.suspend_exclusion(None, 0);
         }
         self.servers[node].up = false;
         let conns = std::mem::take(&mut self.servers[node].open);
@@ -218,6 +218,9 @@ impl World {
         server.starts += 1;
         let seed = u64::from(number) << 32 | (node as u64) << 16 | server.starts;
         server.store.restart(seed, shown, memory);
+        if lost {
+            self.oracle.brought_back(node, &server.store, shown);
+        }
         if server.mood == Mood::Locked {
             server.store.set_password(None);
             server.mood = Mood::Fine;

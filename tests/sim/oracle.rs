@@ -3,13 +3,13 @@
 //! The oracles know true time and every node's memory, which no client does. They look at what
 //! clients believe, what nodes execute and what calls return, and never into an engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shearline::Instant;
 use shearline::embedded::Store;
 use shearline::engine::Wake;
 
-use crate::client::Task;
+use crate::client::{Client, Task, User};
 use crate::clock::{Clock, MILLI, NEVER, SECOND, Time};
 use crate::plan::Plan;
 use crate::world::{World, resource_name};
@@ -41,6 +41,8 @@ pub(crate) struct Oracle {
     answered: Vec<Vec<Time>>,
     /// Tokens that should not be where they are, and since when.
     suspects: BTreeMap<(usize, Token), Time>,
+    /// Tokens that a node brought back from its disk after they had been deleted.
+    revenants: BTreeSet<(usize, Token)>,
     pub(crate) counts: Counts,
 }
 
@@ -137,6 +139,7 @@ impl Oracle {
             tokens: BTreeMap::new(),
             answered: vec![vec![0; plan.nodes]; plan.clients],
             suspects: BTreeMap::new(),
+            revenants: BTreeSet::new(),
             counts: Counts::default(),
         }
     }
@@ -240,11 +243,13 @@ impl Oracle {
         *newest = sent.max(*newest);
     }
 
-    pub(crate) fn forget_answers(&mut self, node: usize) {
-        for answered in &mut self.answered {
-            answered[node] = 0;
+    /// A node lost its newest past: what was deleted then may be there again.
+    pub(crate) fn brought_back(&mut self, node: usize, store: &Store, shown: Instant) {
+        for resource in 0..self.excused.len() {
+            if let Some(token) = self.token_at(store, shown, &resource_name(resource)) {
+                self.revenants.insert((node, token));
+            }
         }
-        self.suspects.retain(|(at, _), _| *at != node);
     }
 
     // ----- what clients believe ---------------------------------------------------------------
@@ -271,8 +276,9 @@ impl Oracle {
 }
 
 impl World {
-    pub(crate) fn suspend_exclusion(&mut self, resource: Option<usize>) {
-        self.oracle.excuse(self.now, resource);
+    /// Something happens that exclusion does not outlive, for `span`.
+    pub(crate) fn suspend_exclusion(&mut self, resource: Option<usize>, span: Time) {
+        self.oracle.excuse(self.now + span, resource);
     }
 
     /// No two believe that they hold one resource at the same true time.
@@ -302,34 +308,35 @@ impl World {
 
     /// A client has done all that its turn brought: whoever waits has been told by its deadline,
     /// whoever holds was told of the end, and the engine does not want to be woken in the past.
-    pub(crate) fn settling(&mut self, client: usize, shown: Instant) {
+    pub(crate) fn settling(&mut self, client: usize, ticked: Instant) {
         const TICK: std::time::Duration = std::time::Duration::from_millis(1);
         let mut objections = Vec::new();
-        for user in &self.clients[client].users {
+        let begun_before = |user: &&User| user.begun < ticked;
+        for user in self.clients[client].users.iter().filter(begun_before) {
             match &user.task {
                 Task::Acquiring { deadline, .. } => {
-                    if deadline.is_some_and(|deadline| deadline.saturating_add(TICK) <= shown) {
+                    if deadline.is_some_and(|deadline| deadline.saturating_add(TICK) <= ticked) {
                         objections.push(("settling", "an acquire is open after its deadline"));
                     }
                 }
                 Task::Holding { lock } | Task::Extending { lock, .. } => {
                     let told = self.clients[client].expired.contains(&lock.id());
-                    if lock.valid_until().saturating_sub(TICK) <= shown && !told {
+                    if lock.valid_until().saturating_sub(TICK) <= ticked && !told {
                         objections.push(("told", "a holder was not told of the end"));
                     }
                 }
                 Task::Idle | Task::Releasing { .. } => {}
             }
         }
-        let engine = &self.clients[client].engine;
-        match engine.poll_timeout() {
-            None if engine.load().rounds > 0 => {
-                objections.push(("settling", "an engine sleeps for ever with a round open"));
-            }
-            Some((at, wake)) if at <= shown && wake != Wake::Output => {
-                objections.push(("settling", "an engine wants to be woken in the past"));
-            }
-            _ => {}
+        let Client { engine, hot, .. } = &mut self.clients[client];
+        let wake = engine.poll_timeout();
+        let late = wake.is_some_and(|(at, wake)| at <= ticked && wake != Wake::Output);
+        *hot = if late { *hot + 1 } else { 0 };
+        if *hot > 3 {
+            objections.push(("settling", "an engine wants to be woken in the past"));
+        }
+        if wake.is_none() && engine.load().rounds > 0 {
+            objections.push(("settling", "an engine sleeps for ever with a round open"));
         }
         for (oracle, text) in objections {
             self.oracle.object(oracle, self.now, format!("client {client}: {text}"));
@@ -349,6 +356,7 @@ impl World {
                 let shown = server.clock.show(self.now);
                 let key = resource_name(resource);
                 if let Some(token) = self.oracle.token_at(&server.store, shown, &key)
+                    && !self.oracle.revenants.contains(&(node, token))
                     && self.is_orphan(node, token)
                 {
                     found.push((node, token));
@@ -404,7 +412,7 @@ impl World {
     pub(crate) fn is_settled(&self) -> bool {
         self.clients.iter().all(|client| {
             let load = client.engine.load();
-            let idle = |user: &crate::client::User| matches!(user.task, Task::Idle);
+            let idle = |user: &User| matches!(user.task, Task::Idle);
             client.users.iter().all(idle) && load.rounds == 0 && load.claims == 0 && load.owed == 0
         })
     }
@@ -426,6 +434,7 @@ impl World {
                 let store = &self.servers[node].store;
                 if let Some(token) = self.oracle.token_at(store, shown, &resource_name(resource))
                     && self.oracle.tokens.contains_key(&token)
+                    && !self.oracle.revenants.contains(&(node, token))
                 {
                     let text = format!("node {node} keeps a key when all is over");
                     self.oracle.object("orphans", self.now, text);
