@@ -36,6 +36,10 @@ pub(crate) struct Client {
     handed: Vec<(usize, Lock)>,
     /// It takes no more locks.
     pub(crate) finishing: bool,
+    /// Until when its process does not run.
+    pub(crate) stopped_until: Time,
+    /// A user did something in this turn.
+    pub(crate) acted: bool,
 }
 
 /// Where a turn stands.
@@ -130,6 +134,8 @@ impl Client {
             expired: Vec::new(),
             handed: Vec::new(),
             finishing: false,
+            stopped_until: 0,
+            acted: false,
         }
     }
 }
@@ -162,6 +168,7 @@ impl World {
         self.clients[client].next_turn = NEVER;
         let asleep_until = self.hosts[self.clients[client].host].asleep_until;
         if self.now < asleep_until {
+            self.clients[client].stopped_until = asleep_until;
             self.wake_client_at(client, asleep_until);
             return;
         }
@@ -172,6 +179,7 @@ impl World {
             }
             if !self.calm && self.entropy.chance(self.plan.pause) {
                 let pause = self.entropy.span(self.plan.longest_pause);
+                self.clients[client].stopped_until = self.now + pause;
                 self.wake_client_at(client, self.now + pause);
                 return;
             }
@@ -220,6 +228,7 @@ impl World {
             },
             Stage::Act => {
                 if self.act(client) {
+                    self.clients[client].acted = true;
                     Stage::Poll
                 } else {
                     return Step::Done;

@@ -314,6 +314,7 @@ impl World {
         let (up, down) = (self.conns[conn].up.segments(), self.conns[conn].down.segments());
         let kept_up = self.entropy.below(up as u32 + 1) as usize;
         let kept_down = self.entropy.below(down as u32 + 1) as usize;
+        self.conns[conn].cut = true;
         self.conns[conn].up.keep(kept_up);
         self.conns[conn].down.keep(kept_down);
         self.end_far_later(conn);
@@ -324,6 +325,7 @@ impl World {
     fn reset_from_far(&mut self, conn: usize) {
         let down = self.conns[conn].down.segments();
         let kept = self.entropy.below(down as u32 + 1) as usize;
+        self.conns[conn].cut = true;
         self.conns[conn].down.keep(kept);
         self.conns[conn].forget_far();
         self.end_near_later(conn, LinkError::Reset);

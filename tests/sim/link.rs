@@ -110,6 +110,8 @@ pub(crate) struct Conn {
     pub(crate) down: Pipe,
     /// Nothing sent over it arrives any more, and nobody is told.
     pub(crate) dark: bool,
+    /// It was reset: what is sent from now on is lost, because what was sent before it is.
+    pub(crate) cut: bool,
     pub(crate) near: Near,
     pub(crate) far: Far,
 }
@@ -167,6 +169,7 @@ impl Conn {
             up: Pipe::default(),
             down: Pipe::default(),
             dark: false,
+            cut: false,
             near: Near::default(),
             far: Far {
                 state: FarState::Gone,

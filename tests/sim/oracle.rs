@@ -207,10 +207,10 @@ impl Oracle {
         record.sent = record.sent.min(deed.sent);
         let Some(until) = until else { return };
         let grant = &mut record.grants[deed.node];
-        let before = grant.map_or(Instant::ZERO, |grant| grant.until);
+        let before = grant.unwrap_or(Grant { sent: 0, until: Instant::ZERO });
         *grant = Some(Grant {
-            sent: deed.sent,
-            until: until.max(before),
+            sent: before.sent.max(deed.sent),
+            until: before.until.max(until),
         });
     }
 
@@ -328,10 +328,11 @@ impl World {
                 Task::Idle | Task::Releasing { .. } => {}
             }
         }
-        let Client { engine, hot, .. } = &mut self.clients[client];
+        let Client { engine, hot, acted, .. } = &mut self.clients[client];
         let wake = engine.poll_timeout();
         let late = wake.is_some_and(|(at, wake)| at <= ticked && wake != Wake::Output);
-        *hot = if late { *hot + 1 } else { 0 };
+        let acted = std::mem::take(acted);
+        *hot = if late && !acted { *hot + 1 } else { 0 };
         if *hot > 3 {
             objections.push(("settling", "an engine wants to be woken in the past"));
         }
@@ -390,7 +391,8 @@ impl World {
                 }
                 Task::Releasing { .. } => false,
             };
-            over && user.ended < self.oracle.answered[*client][node]
+            let runs = self.clients[*client].stopped_until <= self.now;
+            over && runs && user.ended < self.oracle.answered[*client][node]
         }) && !self.is_handed_over(token)
     }
 

@@ -255,6 +255,9 @@ impl World {
     /// Bytes leave for the other end. `mark`: when what they answer was sent.
     pub(crate) fn send(&mut self, conn: usize, way: Way, bytes: &[u8], mark: Time) {
         let link = &self.conns[conn];
+        if link.cut {
+            return;
+        }
         let (client, node) = (link.client, link.node.index());
         let lost = link.dark || self.partitions[client][node][way as usize];
         let mut rest = bytes;
@@ -367,6 +370,7 @@ impl World {
     pub(crate) fn abort(&mut self, conn: usize) {
         let link = &mut self.conns[conn];
         link.near.gone = true;
+        link.cut = true;
         link.down.keep(0);
         let sent = link.up.segments();
         let kept = if link.up.is_held() || link.dark {
@@ -510,14 +514,18 @@ impl World {
                 }
                 far.marks.pop_front();
             }
-            newest = sent;
             let mut words: [&[u8]; WORDS_MAX] = [&[]; WORDS_MAX];
             let mut count = 0;
             for word in frame.value.as_items().into_iter().flatten() {
                 words[count] = word.as_bytes().unwrap_or_default();
                 count += 1;
             }
+            let start = replies.len();
             self.execute(node, conn, sent, &words[..count], &mut replies);
+            // An error is no answer that settles anything.
+            if replies.get(start) != Some(&b'-') {
+                newest = sent;
+            }
         }
         self.scratch = bytes;
         let link = &mut self.conns[conn];
