@@ -191,6 +191,10 @@ impl World {
     }
 
     fn sleep_until_needed(&mut self, client: usize) {
+        if self.has_news(client) {
+            self.wake_client(client, self.plan.lag);
+            return;
+        }
         let Client { engine, users, host, .. } = &self.clients[client];
         let clock = &self.hosts[*host].clock;
         let engine_wants = engine.poll_timeout().map(|(at, _)| clock.when(at));
@@ -198,6 +202,14 @@ impl World {
         let at = engine_wants.into_iter().chain(users_want).min().unwrap_or(NEVER);
         let lag = self.entropy.span(self.plan.lag);
         self.wake_client_at(client, at.max(self.now) + lag);
+    }
+
+    /// Something came in behind the turn's back.
+    fn has_news(&self, client: usize) -> bool {
+        let links = self.clients[client].links.iter().flatten();
+        links.map(|conn| &self.conns[*conn].near).any(|near| {
+            near.news || !near.arrived.is_empty() || near.end.is_some()
+        })
     }
 
     fn step(&mut self, client: usize) -> Step {
