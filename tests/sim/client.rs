@@ -100,7 +100,10 @@ impl Client {
         let names = (0..plan.nodes).map(|node| format!("node{node}"));
         let mut builder = Config::builder()
             .nodes(names)
-            .retry(Retry::new(6, Duration::from_millis(5)..=Duration::from_millis(60)))
+            .retry(Retry::new(
+                6,
+                Duration::from_millis(5)..=Duration::from_millis(60),
+            ))
             .dead_after(Duration::from_millis(plan.dead_after));
         if let Some(timeout) = plan.node_timeout {
             builder = builder.node_timeout(Duration::from_millis(timeout));
@@ -195,11 +198,20 @@ impl World {
             self.wake_client(client, self.plan.lag);
             return;
         }
-        let Client { engine, users, host, .. } = &self.clients[client];
+        let Client {
+            engine,
+            users,
+            host,
+            ..
+        } = &self.clients[client];
         let clock = &self.hosts[*host].clock;
         let engine_wants = engine.poll_timeout().map(|(at, _)| clock.when(at));
         let users_want = users.iter().map(|user| user.at);
-        let at = engine_wants.into_iter().chain(users_want).min().unwrap_or(NEVER);
+        let at = engine_wants
+            .into_iter()
+            .chain(users_want)
+            .min()
+            .unwrap_or(NEVER);
         let lag = self.entropy.span(self.plan.lag);
         self.wake_client_at(client, at.max(self.now) + lag);
     }
@@ -207,9 +219,9 @@ impl World {
     /// Something came in behind the turn's back.
     fn has_news(&self, client: usize) -> bool {
         let links = self.clients[client].links.iter().flatten();
-        links.map(|conn| &self.conns[*conn].near).any(|near| {
-            near.news || !near.arrived.is_empty() || near.end.is_some()
-        })
+        links
+            .map(|conn| &self.conns[*conn].near)
+            .any(|near| near.news || !near.arrived.is_empty() || near.end.is_some())
     }
 
     fn step(&mut self, client: usize) -> Step {
@@ -277,7 +289,13 @@ impl World {
         if !link.near.arrived.is_empty() {
             let mut arrived = std::mem::take(&mut link.near.arrived);
             let mark = link.near.mark;
-            self.input(client, Input::Received { node, bytes: &arrived });
+            self.input(
+                client,
+                Input::Received {
+                    node,
+                    bytes: &arrived,
+                },
+            );
             self.oracle.answer_read(client, node.index(), mark);
             arrived.clear();
             self.conns[conn].near.arrived = arrived;
@@ -333,7 +351,9 @@ impl World {
 
     fn user_of(&self, client: usize, round: RoundId) -> Option<usize> {
         let users = &self.clients[client].users;
-        users.iter().position(|user| user.task.round() == Some(round))
+        users
+            .iter()
+            .position(|user| user.task.round() == Some(round))
     }
 
     /// The task of a user, which is idle now.
@@ -379,7 +399,8 @@ impl World {
     fn check_votes(&mut self, client: usize, lock: &Lock, since: Time) {
         let until = self.clock_of(client).when(lock.valid_until());
         let clocks: Vec<_> = self.servers.iter().map(|server| &server.clock).collect();
-        self.oracle.votes(self.now, token_of(&lock.token()), since, until, &clocks);
+        self.oracle
+            .votes(self.now, token_of(&lock.token()), since, until, &clocks);
     }
 
     /// A user is told something.
@@ -410,7 +431,8 @@ impl World {
                 let now = self.now;
                 for resource in 0..self.plan.resources {
                     let user = &mut self.clients[client].users[resource];
-                    if let Task::Holding { lock: held } | Task::Extending { lock: held, .. } = &user.task
+                    if let Task::Holding { lock: held } | Task::Extending { lock: held, .. } =
+                        &user.task
                         && held.id() == lock
                     {
                         user.at = user.at.min(now + MILLI);
@@ -446,7 +468,10 @@ impl World {
         let Some(user) = self.user_of(client, round) else {
             return;
         };
-        let Task::Extending { mut lock, since, .. } = self.take_task(client, user) else {
+        let Task::Extending {
+            mut lock, since, ..
+        } = self.take_task(client, user)
+        else {
             return;
         };
         let shown = self.shown(client);
@@ -455,7 +480,11 @@ impl World {
             Ok(extension) if extension.apply(&mut lock) => {
                 self.oracle.counts.extensions += 1;
                 // What lasts as long as before stands on its old votes.
-                let since = if lock.valid_until() == before { 0 } else { since };
+                let since = if lock.valid_until() == before {
+                    0
+                } else {
+                    since
+                };
                 self.check_votes(client, &lock, since);
                 if lock.is_valid_at(shown) && !self.clients[client].expired.contains(&lock.id()) {
                     self.believe(client, user, &lock);
@@ -476,9 +505,10 @@ impl World {
         }
         let now = self.now;
         let finishing = self.clients[client].finishing;
-        let due = self.clients[client].users.iter().position(|user| {
-            user.at <= now && !(finishing && matches!(user.task, Task::Idle))
-        });
+        let due = self.clients[client]
+            .users
+            .iter()
+            .position(|user| user.at <= now && !(finishing && matches!(user.task, Task::Idle)));
         let Some(user) = due else {
             if finishing {
                 for user in &mut self.clients[client].users {
@@ -499,7 +529,9 @@ impl World {
             }
             Task::Holding { lock } => self.use_lock(client, user, lock),
             Task::Extending { lock, .. } => self.release(client, user, lock),
-            Task::Releasing { round } => self.set_task(client, user, Task::Releasing { round }, NEVER),
+            Task::Releasing { round } => {
+                self.set_task(client, user, Task::Releasing { round }, NEVER)
+            }
         }
         true
     }
@@ -526,7 +558,11 @@ impl World {
                 };
                 let since = self.now;
                 self.say(|| format!("client {client} wants {user} for {ttl:?}"));
-                let task = Task::Acquiring { round, since, deadline };
+                let task = Task::Acquiring {
+                    round,
+                    since,
+                    deadline,
+                };
                 self.set_task(client, user, task, next);
             }
             Err(_) => self.rest(client, user),
@@ -567,10 +603,16 @@ impl World {
                 let ttl = self.ttl();
                 let shown = self.shown(client);
                 let task = match self.clients[client].engine.extend(shown, &lock, ttl) {
-                    Ok(round) => Task::Extending { lock, round, since: self.now },
+                    Ok(round) => Task::Extending {
+                        lock,
+                        round,
+                        since: self.now,
+                    },
                     Err(_) => Task::Holding { lock },
                 };
-                let next = if matches!(task, Task::Holding { .. }) || self.entropy.chance(self.plan.cancels) {
+                let next = if matches!(task, Task::Holding { .. })
+                    || self.entropy.chance(self.plan.cancels)
+                {
                     self.work() + 1
                 } else {
                     NEVER
@@ -598,7 +640,11 @@ impl World {
     fn hand_over(&mut self, client: usize, user: usize, lock: Lock) {
         let others = self.plan.clients;
         let to = self.entropy.below(others as u32) as usize;
-        let to = if self.clients[to].host == self.clients[client].host { to } else { client };
+        let to = if self.clients[to].host == self.clients[client].host {
+            to
+        } else {
+            client
+        };
         self.end_belief(client, user);
         let shown = self.shown(client);
         let lock = self.clients[client].engine.detach(shown, lock);

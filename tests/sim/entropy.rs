@@ -35,9 +35,10 @@ impl Entropy {
 
     /// Two bytes for each choice.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
-        let choices = bytes
-            .chunks(2)
-            .map(|pair| pair.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)));
+        let choices = bytes.chunks(2).map(|pair| {
+            pair.iter()
+                .fold(0, |word, byte| word << 8 | u32::from(*byte))
+        });
         Self::of_tape(choices.collect())
     }
 

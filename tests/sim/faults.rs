@@ -100,7 +100,12 @@ impl World {
         let client = self.entropy.below(self.plan.clients as u32) as usize;
         let host = self.clients[client].host;
         let span = MILLI + self.entropy.span(self.plan.longest_fault);
-        self.say(|| format!("fault {fault:?}: client {client}, node {node}, {} ms", span / MILLI));
+        self.say(|| {
+            format!(
+                "fault {fault:?}: client {client}, node {node}, {} ms",
+                span / MILLI
+            )
+        });
         match fault {
             Fault::Reset => {
                 if let Some(conn) = self.clients[client].links[node] {
@@ -311,12 +316,18 @@ impl World {
 
     /// Both ends learn that the connection is gone, after some of what was on its way.
     fn reset(&mut self, conn: usize, reason: LinkError) {
-        let (up, down) = (self.conns[conn].up.segments(), self.conns[conn].down.segments());
+        let (up, down) = (
+            self.conns[conn].up.segments(),
+            self.conns[conn].down.segments(),
+        );
         let kept_up = self.entropy.below(up as u32 + 1) as usize;
         let kept_down = self.entropy.below(down as u32 + 1) as usize;
         self.conns[conn].cut = true;
         self.conns[conn].up.keep(kept_up);
         self.conns[conn].down.keep(kept_down);
+        if !self.conns[conn].up.is_held() {
+            self.hurry(conn);
+        }
         self.end_far_later(conn);
         self.end_near_later(conn, reason);
     }

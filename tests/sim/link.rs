@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use shearline::LinkError;
 use shearline::embedded::Session;
 use shearline::engine::NodeId;
 use shearline::resp::{Inbox, Limits};
-use shearline::LinkError;
 
 use crate::clock::{NEVER, Time};
 
@@ -50,13 +50,21 @@ impl Pipe {
     }
 
     /// Hands what has arrived by `now` to `sink`, with its mark.
-    pub(crate) fn arrive(&mut self, now: Time, mut sink: impl FnMut(&mut dyn Iterator<Item = u8>, usize, Time)) {
+    pub(crate) fn arrive(
+        &mut self,
+        now: Time,
+        mut sink: impl FnMut(&mut dyn Iterator<Item = u8>, usize, Time),
+    ) {
         while let Some(segment) = self.segments.front().copied() {
             if segment.arrives > now {
                 return;
             }
             self.segments.pop_front();
-            sink(&mut self.bytes.drain(..segment.len), segment.len, segment.mark);
+            sink(
+                &mut self.bytes.drain(..segment.len),
+                segment.len,
+                segment.mark,
+            );
         }
     }
 
@@ -67,6 +75,15 @@ impl Pipe {
     /// When the oldest byte on its way was sent.
     pub(crate) fn oldest(&self) -> Option<Time> {
         self.segments.front().map(|segment| segment.sent)
+    }
+
+    /// What is on its way arrives at once: what is sent later, over whatever connection, comes
+    /// behind it.
+    pub(crate) fn hurry(&mut self, now: Time) {
+        for segment in &mut self.segments {
+            segment.arrives = segment.arrives.min(now);
+        }
+        self.last = self.last.min(now);
     }
 
     /// The first `kept` segments still arrive, the others never.

@@ -207,7 +207,10 @@ impl Oracle {
         record.sent = record.sent.min(deed.sent);
         let Some(until) = until else { return };
         let grant = &mut record.grants[deed.node];
-        let before = grant.unwrap_or(Grant { sent: 0, until: Instant::ZERO });
+        let before = grant.unwrap_or(Grant {
+            sent: 0,
+            until: Instant::ZERO,
+        });
         *grant = Some(Grant {
             sent: before.sent.max(deed.sent),
             until: before.until.max(until),
@@ -219,10 +222,9 @@ impl Oracle {
         let Some(before) = deed.before.filter(|_| deed.after != deed.before) else {
             return;
         };
-        let owned = self
-            .tokens
-            .get(&before)
-            .is_none_or(|record| record.owner == deed.client || record.heirs.contains(&deed.client));
+        let owned = self.tokens.get(&before).is_none_or(|record| {
+            record.owner == deed.client || record.heirs.contains(&deed.client)
+        });
         if !owned {
             let text = format!(
                 "client {} took a key away at node {} that is not its own",
@@ -256,7 +258,14 @@ impl Oracle {
 
     /// A grant or an extension stands on nodes that were asked after the call began, and lasts
     /// there at least as long as it was promised.
-    pub(crate) fn votes(&mut self, now: Time, token: Token, since: Time, until: Time, clocks: &[&Clock]) {
+    pub(crate) fn votes(
+        &mut self,
+        now: Time,
+        token: Token,
+        since: Time,
+        until: Time,
+        clocks: &[&Clock],
+    ) {
         let Some(record) = self.tokens.get(&token) else {
             self.object("votes", now, "a lock whose token no node has seen".into());
             return;
@@ -266,7 +275,11 @@ impl Oracle {
                 since <= grant.sent && (!self.covered || clock.show(until) <= grant.until)
             })
         };
-        let votes = record.grants.iter().zip(clocks).filter(|pair| lasting((pair.0, pair.1)));
+        let votes = record
+            .grants
+            .iter()
+            .zip(clocks)
+            .filter(|pair| lasting((pair.0, pair.1)));
         let votes = votes.count();
         if votes < self.quorum {
             let text = format!("{votes} nodes stand behind it, {} are needed", self.quorum);
@@ -328,7 +341,9 @@ impl World {
                 Task::Idle | Task::Releasing { .. } => {}
             }
         }
-        let Client { engine, hot, acted, .. } = &mut self.clients[client];
+        let Client {
+            engine, hot, acted, ..
+        } = &mut self.clients[client];
         let wake = engine.poll_timeout();
         let late = wake.is_some_and(|(at, wake)| at <= ticked && wake != Wake::Output);
         let acted = std::mem::take(acted);
@@ -340,7 +355,8 @@ impl World {
             objections.push(("settling", "an engine sleeps for ever with a round open"));
         }
         for (oracle, text) in objections {
-            self.oracle.object(oracle, self.now, format!("client {client}: {text}"));
+            self.oracle
+                .object(oracle, self.now, format!("client {client}: {text}"));
         }
     }
 
@@ -365,7 +381,9 @@ impl World {
             }
         }
         let now = self.now;
-        self.oracle.suspects.retain(|suspect, _| found.contains(suspect));
+        self.oracle
+            .suspects
+            .retain(|suspect, _| found.contains(suspect));
         for suspect in found {
             let since = *self.oracle.suspects.entry(suspect).or_insert(now);
             if now >= since + SECOND {
@@ -422,7 +440,11 @@ impl World {
     /// When nothing goes wrong any more, everything that was begun ends.
     pub(crate) fn check_settled(&mut self) {
         if !self.is_settled() {
-            let loads: Vec<_> = self.clients.iter().map(|client| client.engine.load()).collect();
+            let loads: Vec<_> = self
+                .clients
+                .iter()
+                .map(|client| client.engine.load())
+                .collect();
             let text = format!("not settled: {loads:?}");
             self.oracle.object("liveness", self.now, text);
         }

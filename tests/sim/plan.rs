@@ -65,7 +65,11 @@ impl Plan {
         let mut faults = [0; crate::faults::FAULTS.len()];
         for (weight, fault) in faults.iter_mut().zip(crate::faults::FAULTS) {
             let drawn = entropy.pick(&[0, 0, 1, 4]);
-            *weight = if fault.is_covered() || !covered { drawn } else { 0 };
+            *weight = if fault.is_covered() || !covered {
+                drawn
+            } else {
+                0
+            };
         }
         let drift = i64::from(entropy.below(4_950)) * 1_000;
         Self {

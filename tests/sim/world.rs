@@ -379,10 +379,18 @@ impl World {
             self.entropy.below(sent as u32 + 1) as usize
         };
         self.conns[conn].up.keep(kept);
+        self.hurry(conn);
         let (client, node) = (self.conns[conn].client, self.conns[conn].node.index());
         if !self.partitions[client][node][Way::ToServer as usize] {
             self.end_far_later(conn);
         }
+    }
+
+    /// What a connection that has ended still brings does not come behind that of a later one.
+    pub(crate) fn hurry(&mut self, conn: usize) {
+        let now = self.now;
+        self.conns[conn].up.hurry(now);
+        self.arrive(conn, Way::ToServer);
     }
 
     fn end_far(&mut self, conn: usize) {
@@ -394,7 +402,9 @@ impl World {
             // Never accepted: it is as if it had never been.
             FarState::Backlog => {
                 link.forget_far();
-                self.servers[node].backlog.retain(|waiting| *waiting != conn);
+                self.servers[node]
+                    .backlog
+                    .retain(|waiting| *waiting != conn);
             }
             FarState::Open => {
                 link.far.ended = true;
@@ -546,7 +556,14 @@ impl World {
         }
     }
 
-    fn execute(&mut self, node: usize, conn: usize, sent: Time, words: &[&[u8]], out: &mut Vec<u8>) {
+    fn execute(
+        &mut self,
+        node: usize,
+        conn: usize,
+        sent: Time,
+        words: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) {
         let client = self.conns[conn].client;
         let server = &mut self.servers[node];
         let shown = server.clock.show(self.now);
