@@ -54,22 +54,16 @@ pub(crate) enum Dialect {
 /// `SET key token NX PX ttl`.
 pub(crate) fn set(out: &mut Vec<u8>, entry: &Entry, ttl: Duration) {
     let millis = resp::Decimal::new(millis(ttl));
-    resp::command(
-        out,
-        &[
-            b"SET",
-            entry.resource(),
-            entry.token().as_bytes(),
-            b"NX",
-            b"PX",
-            millis.as_bytes(),
-        ],
-    );
+    let (key, token) = (entry.resource(), entry.token().as_bytes());
+    mutant!(SetWithoutNx =>
+        return resp::command(out, &[b"SET", key, token, b"PX", millis.as_bytes()]));
+    resp::command(out, &[b"SET", key, token, b"NX", b"PX", millis.as_bytes()]);
 }
 
 /// The release of `entry`, if the node's key holds its token.
 pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
     let (key, token) = (entry.resource(), entry.token().as_bytes());
+    mutant!(ReleaseByPlainDel => return resp::command(out, &[b"DEL", key]));
     match dialect {
         Dialect::Sha1 => {
             resp::command(
@@ -87,6 +81,7 @@ pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
 pub(crate) fn extend(out: &mut Vec<u8>, entry: &Entry, ttl: Duration, dialect: Dialect) {
     let (key, token) = (entry.resource(), entry.token().as_bytes());
     let millis = resp::Decimal::new(millis(ttl));
+    mutant!(ExtendByPexpire => return resp::command(out, &[b"PEXPIRE", key, millis.as_bytes()]));
     let (verb, script): (&[u8], _) = match dialect {
         Dialect::Text => (b"EVAL", EXTEND.text),
         Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => (b"EVALSHA", EXTEND.sha1),

@@ -124,6 +124,7 @@ impl Lock {
     pub(crate) fn extended(&mut self, _majority: &Majority, valid_until: Instant, ttl: Duration) {
         self.ttl = self.ttl.max(ttl);
         self.valid_until = self.valid_until.max(valid_until);
+        mutant!(ExtensionShortens => self.valid_until = valid_until);
         self.extensions_left = match self.extensions_left {
             u32::MAX => u32::MAX,
             limited => limited.saturating_sub(1),
