@@ -12,7 +12,11 @@ use shearline::{Config, Instant, Lock, LockId, LockOptions, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::oracle::{Belief, token_of};
+use crate::trace::{self, Place};
 use crate::world::{Event, World, resource_name};
+
+/// More steps than this are no turn.
+const STEPS_MAX: u32 = 1_000_000;
 
 pub(crate) struct Client {
     pub(crate) engine: Engine,
@@ -175,14 +179,20 @@ impl World {
             self.wake_client_at(client, asleep_until);
             return;
         }
-        loop {
+        for steps in 0.. {
             match self.step(client) {
                 Step::Done => break,
                 Step::Next(stage) => self.clients[client].stage = stage,
             }
+            if steps > STEPS_MAX {
+                return self.endless();
+            }
             if !self.calm && self.entropy.chance(self.plan.pause) {
                 let pause = self.entropy.span(self.plan.longest_pause);
                 self.clients[client].stopped_until = self.now + pause;
+                self.say(Place::Client(client), || {
+                    format!("is stopped for {} ms", trace::millis(pause))
+                });
                 self.wake_client_at(client, self.now + pause);
                 return;
             }
@@ -283,12 +293,18 @@ impl World {
         let link = &mut self.conns[conn];
         let node = link.node;
         if std::mem::take(&mut link.near.news) {
+            self.say(Place::Client(client), || {
+                format!("is connected to node {}", node.index())
+            });
             self.input(client, Input::Connected { node });
             return true;
         }
         if !link.near.arrived.is_empty() {
             let mut arrived = std::mem::take(&mut link.near.arrived);
             let mark = link.near.mark;
+            self.say(Place::Client(client), || {
+                format!("from node {}: {}", node.index(), trace::replies(&arrived))
+            });
             self.input(
                 client,
                 Input::Received {
@@ -304,7 +320,9 @@ impl World {
         if let Some(reason) = link.near.end {
             link.near.gone = true;
             self.clients[client].links[node.index()] = None;
-            self.say(|| format!("client {client} loses node {}: {reason}", node.index()));
+            self.say(Place::Client(client), || {
+                format!("loses node {}: {reason}", node.index())
+            });
             self.input(client, Input::Disconnected { node, reason });
             return true;
         }
@@ -330,7 +348,9 @@ impl World {
             }
             Output::Disconnect { node } => {
                 if let Some(conn) = self.clients[client].links[node.index()].take() {
-                    self.say(|| format!("client {client} gives node {} up", node.index()));
+                    self.say(Place::Client(client), || {
+                        format!("gives node {} up", node.index())
+                    });
                     self.abort(conn);
                 }
             }
@@ -371,7 +391,7 @@ impl World {
 
     /// What a user did is over: it rests.
     fn rest(&mut self, client: usize, user: usize) {
-        let rest = self.entropy.span(self.plan.rest);
+        let rest = self.entropy.rest(self.plan.rest);
         let now = self.now;
         let user = &mut self.clients[client].users[user];
         user.task = Task::Idle;
@@ -405,7 +425,7 @@ impl World {
 
     /// A user is told something.
     fn tell(&mut self, client: usize, told: Told) {
-        self.say(|| format!("client {client} is told {told:?}"));
+        self.say(Place::Client(client), || trace::outcome(&told));
         match told {
             Told::Acquired { round, result } => {
                 let Some(user) = self.user_of(client, round) else {
@@ -557,7 +577,9 @@ impl World {
                     NEVER
                 };
                 let since = self.now;
-                self.say(|| format!("client {client} wants {user} for {ttl:?}"));
+                self.say(Place::Client(client), || {
+                    format!("wants resource {user} for {ttl:?}")
+                });
                 let task = Task::Acquiring {
                     round,
                     since,
@@ -595,7 +617,7 @@ impl World {
             1 => {
                 self.end_belief(client, user);
                 let shown = self.shown(client);
-                self.say(|| format!("client {client} drops {user}"));
+                self.say(Place::Client(client), || format!("drops resource {user}"));
                 self.clients[client].engine.give_back(shown, lock);
                 self.rest(client, user);
             }
@@ -617,7 +639,9 @@ impl World {
                 } else {
                     NEVER
                 };
-                self.say(|| format!("client {client} extends {user} by {ttl:?}"));
+                self.say(Place::Client(client), || {
+                    format!("extends resource {user} by {ttl:?}")
+                });
                 self.set_task(client, user, task, next);
             }
             3 => self.hand_over(client, user, lock),
@@ -631,7 +655,9 @@ impl World {
     fn release(&mut self, client: usize, user: usize, lock: Lock) {
         self.end_belief(client, user);
         let shown = self.shown(client);
-        self.say(|| format!("client {client} releases {user}"));
+        self.say(Place::Client(client), || {
+            format!("releases resource {user}")
+        });
         let round = self.clients[client].engine.release(shown, lock);
         self.set_task(client, user, Task::Releasing { round }, NEVER);
     }
@@ -650,7 +676,9 @@ impl World {
         let lock = self.clients[client].engine.detach(shown, lock);
         self.oracle.counts.hand_overs += 1;
         self.oracle.inherited(token_of(&lock.token()), to);
-        self.say(|| format!("client {client} hands {user} over to {to}"));
+        self.say(Place::Client(client), || {
+            format!("hands resource {user} over to client {to}")
+        });
         self.rest(client, user);
         self.clients[to].handed.push((user, lock));
         self.wake_client(to, self.plan.lag);

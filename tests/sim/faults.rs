@@ -6,6 +6,7 @@ use shearline::embedded::Memory;
 use crate::clock::{MILLI, SECOND, Time};
 use crate::link::{FarState, Way};
 use crate::server::{MOODS, Mood};
+use crate::trace::{self, Place};
 use crate::world::{Event, World};
 
 /// Something that goes wrong.
@@ -82,16 +83,17 @@ impl World {
         if total == 0 {
             return;
         }
-        let mut drawn = self.entropy.below(total);
+        // Zero: this time nothing.
+        let mut drawn = self.entropy.below(total + 1);
         let chosen = FAULTS.iter().zip(weights).find(|(_, weight)| {
-            let here = drawn < *weight;
-            drawn = drawn.wrapping_sub(*weight);
+            let here = drawn > 0 && drawn <= *weight;
+            drawn = drawn.saturating_sub(*weight);
             here
         });
         if let Some((fault, _)) = chosen {
             self.strike(*fault);
         }
-        let gap = 1 + self.entropy.span(self.plan.gap);
+        let gap = 1 + self.entropy.rest(self.plan.gap);
         self.at(self.now + gap, Event::Fault);
     }
 
@@ -100,11 +102,10 @@ impl World {
         let client = self.entropy.below(self.plan.clients as u32) as usize;
         let host = self.clients[client].host;
         let span = MILLI + self.entropy.span(self.plan.longest_fault);
-        self.say(|| {
-            format!(
-                "fault {fault:?}: client {client}, node {node}, {} ms",
-                span / MILLI
-            )
+        self.struck[fault as usize] += 1;
+        self.say(Place::World, || {
+            let span = trace::millis(span);
+            format!("{fault:?}: client {client}, node {node}, {span} ms")
         });
         match fault {
             Fault::Reset => {
@@ -128,10 +129,13 @@ impl World {
             }
             Fault::Restart => self.kill(node, span, None),
             Fault::Amnesia => {
-                let memory = self.entropy.pick(&[0, SECOND]);
-                self.kill(node, span, Some(memory));
+                let memory = self.entropy.pick(&[SECOND, 0]);
+                let away = span.max(self.plan.switches.restart_delay);
+                self.kill(node, away, Some(memory));
             }
-            Fault::Suspend => self.sleep(host, span, self.monotonic),
+            Fault::Suspend => {
+                self.sleep(host, span, self.plan.switches.monotonic);
+            }
             Fault::Freeze => {
                 self.suspend_exclusion(None, span);
                 self.sleep(host, span, true);
@@ -232,7 +236,9 @@ impl World {
         }
         server.up = true;
         server.stalled = false;
-        self.say(|| format!("node {node} starts, memory {memory:?}"));
+        self.say(Place::Node(node), || {
+            format!("starts again, memory {memory:?}")
+        });
     }
 
     /// A mood is over, if it is still that one.
@@ -260,7 +266,7 @@ impl World {
     /// Everything that is wrong ends, and nothing more goes wrong.
     pub(crate) fn heal(&mut self) {
         self.calm = true;
-        self.say(|| "all faults end".into());
+        self.say(Place::World, || "all faults end".into());
         for client in 0..self.plan.clients {
             for node in 0..self.plan.nodes {
                 for way in [Way::ToServer, Way::ToClient] {

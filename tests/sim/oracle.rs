@@ -4,6 +4,7 @@
 //! clients believe, what nodes execute and what calls return, and never into an engine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use shearline::Instant;
 use shearline::embedded::Store;
@@ -13,6 +14,9 @@ use crate::client::{Client, Task, User};
 use crate::clock::{Clock, MILLI, NEVER, SECOND, Time};
 use crate::plan::Plan;
 use crate::world::{World, resource_name};
+
+/// Whoever objects to a history that does not end. It is always heard.
+pub(crate) const ENDLESS: &str = "endless";
 
 /// The random part of a token.
 pub(crate) type Token = [u8; 20];
@@ -29,6 +33,9 @@ pub(crate) struct Violation {
 #[derive(Debug)]
 pub(crate) struct Oracle {
     pub(crate) violation: Option<Violation>,
+    /// The only one that is listened to.
+    only: Option<&'static str>,
+    no_excuses: bool,
     quorum: usize,
     covered: bool,
     longest_ttl: Time,
@@ -47,13 +54,40 @@ pub(crate) struct Oracle {
 }
 
 /// What happened, to know that worlds are not dead.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) locks: u64,
     pub(crate) extensions: u64,
     pub(crate) hand_overs: u64,
     pub(crate) losses: u64,
     pub(crate) commands: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Self) {
+        let Self {
+            locks,
+            extensions,
+            hand_overs,
+            losses,
+            commands,
+        } = other;
+        self.locks += locks;
+        self.extensions += extensions;
+        self.hand_overs += hand_overs;
+        self.losses += losses;
+        self.commands += commands;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} locks, {} extensions, {} hand-overs, {} losses, {} commands",
+            self.locks, self.extensions, self.hand_overs, self.losses, self.commands
+        )
+    }
 }
 
 /// A client takes itself for the holder.
@@ -131,6 +165,8 @@ impl Oracle {
         let believers = plan.clients + plan.strangers;
         Self {
             violation: None,
+            only: plan.switches.only,
+            no_excuses: plan.switches.no_excuses,
             quorum: plan.nodes / 2 + 1,
             covered: plan.covered,
             longest_ttl: plan.longest_ttl * MILLI,
@@ -145,7 +181,10 @@ impl Oracle {
     }
 
     pub(crate) fn object(&mut self, oracle: &'static str, at: Time, text: String) {
-        if self.violation.is_none() {
+        let heard = self
+            .only
+            .is_none_or(|only| only == oracle || oracle == ENDLESS);
+        if heard && self.violation.is_none() {
             self.violation = Some(Violation { oracle, text, at });
         }
     }
@@ -156,6 +195,9 @@ impl Oracle {
 
     /// Several may believe that they hold `resource`, or any, for as long as a lock can live.
     pub(crate) fn excuse(&mut self, now: Time, resource: Option<usize>) {
+        if self.no_excuses {
+            return;
+        }
         let until = now + self.longest_ttl + self.longest_ttl / 100 + 2 * MILLI;
         for (number, excused) in self.excused.iter_mut().enumerate() {
             if resource.is_none_or(|resource| resource == number) {

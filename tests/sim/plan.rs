@@ -5,6 +5,7 @@
 
 use crate::clock::{MICRO, MILLI, SECOND, Time};
 use crate::entropy::Entropy;
+use crate::faults::{FAULTS, Fault};
 
 /// The numbers of one world.
 #[derive(Clone, Debug)]
@@ -19,8 +20,8 @@ pub(crate) struct Plan {
     pub(crate) covered: bool,
 
     /// Fast or slow by so many parts in a thousand million, at most.
-    pub(crate) server_drift: i64,
-    pub(crate) client_drift: i64,
+    pub(crate) server_drift: u32,
+    pub(crate) client_drift: u32,
 
     // Of links.
     pub(crate) delay: Time,
@@ -47,23 +48,96 @@ pub(crate) struct Plan {
     // Faults.
     pub(crate) gap: Time,
     pub(crate) longest_fault: Time,
-    /// Weights, in the order of [`FAULTS`](crate::faults::FAULTS).
-    pub(crate) faults: [u32; crate::faults::FAULTS.len()],
+    /// Weights, in the order of [`FAULTS`].
+    pub(crate) faults: [u32; FAULTS.len()],
     pub(crate) dead_after: u64,
     pub(crate) node_timeout: Option<u64>,
     /// Contenders that use another library.
     pub(crate) strangers: usize,
+
+    pub(crate) switches: Switches,
+}
+
+/// What is otherwise than it should be: an assumption that does not hold, or a driver that does
+/// wrong. Every one off is the world as it is meant.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Switches {
+    /// Exclusion has to hold whatever happens.
+    pub(crate) no_excuses: bool,
+    /// Only this oracle is listened to.
+    pub(crate) only: Option<&'static str>,
+    /// Every server's clock is as fast as it can be and every client's as slow.
+    pub(crate) worst_clocks: bool,
+    /// Clients read a clock that stops while the machine sleeps.
+    pub(crate) monotonic: bool,
+    /// How long a server that lost its memory stays away at least.
+    pub(crate) restart_delay: Time,
 }
 
 impl Plan {
+    /// Three nodes, and nothing goes wrong: what plans for a purpose begin with.
+    pub(crate) fn tame(clients: usize) -> Self {
+        Self {
+            nodes: 3,
+            hosts: clients,
+            clients,
+            resources: 1,
+            length: 20 * SECOND,
+            covered: true,
+            server_drift: 0,
+            client_drift: 0,
+            delay: 50 * MICRO,
+            delay_tail: 0,
+            tear: 0,
+            window: 1 << 20,
+            shortest_ttl: 1_000,
+            longest_ttl: 1_000,
+            work: 20 * MILLI,
+            rest: 20 * MILLI,
+            wait: SECOND,
+            habits: [4, 1, 1, 1, 1],
+            cancels: 0,
+            lag: 20 * MICRO,
+            pause: 0,
+            longest_pause: 0,
+            gap: 300 * MILLI,
+            longest_fault: 100 * MILLI,
+            faults: [0; FAULTS.len()],
+            dead_after: 2_000,
+            node_timeout: None,
+            strangers: 0,
+            switches: Switches::default(),
+        }
+    }
+
+    /// Five nodes, eight clients, sixty seconds; a little of all that is covered goes wrong.
+    pub(crate) fn standard(_: &mut Entropy) -> Self {
+        let faults = FAULTS.map(|fault| u32::from(fault.is_covered()));
+        Self {
+            nodes: 5,
+            length: 60 * SECOND,
+            delay_tail: MILLI,
+            cancels: 50_000,
+            server_drift: 4_000_000,
+            client_drift: 4_000_000,
+            faults,
+            ..Self::tame(8)
+        }
+    }
+
+    /// Only these faults.
+    pub(crate) fn only(faults: &[Fault]) -> [u32; FAULTS.len()] {
+        FAULTS.map(|fault| u32::from(faults.contains(&fault)))
+    }
+
     pub(crate) fn draw(entropy: &mut Entropy) -> Self {
         let covered = entropy.below(4) != 3;
         let nodes = entropy.pick(&[3, 1, 2, 3, 3, 4, 5, 5, 7]);
         let clients = 1 + entropy.below(8) as usize;
         let hosts = 1 + entropy.below(clients as u32) as usize;
         let shortest_ttl = entropy.pick(&[200, 20, 50, 1_000]);
-        let mut faults = [0; crate::faults::FAULTS.len()];
-        for (weight, fault) in faults.iter_mut().zip(crate::faults::FAULTS) {
+        let mut faults = [0; FAULTS.len()];
+        for (weight, fault) in faults.iter_mut().zip(FAULTS) {
             let drawn = entropy.pick(&[0, 0, 1, 4]);
             *weight = if fault.is_covered() || !covered {
                 drawn
@@ -71,7 +145,7 @@ impl Plan {
                 0
             };
         }
-        let drift = i64::from(entropy.below(4_950)) * 1_000;
+        let drift = entropy.below(4_950) * 1_000;
         Self {
             nodes,
             hosts,
@@ -101,6 +175,7 @@ impl Plan {
             dead_after: entropy.pick(&[2_000, 200, 30_000]),
             node_timeout: entropy.pick(&[None, None, Some(5), Some(50)]),
             strangers: entropy.pick(&[0, 0, 1, 2]),
+            switches: Switches::default(),
         }
     }
 

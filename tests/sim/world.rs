@@ -13,13 +13,21 @@ use shearline::resp::{Inbox, Limits};
 use crate::client::Client;
 use crate::clock::{Clock, MILLI, NEVER, SECOND, Time};
 use crate::entropy::Entropy;
+use crate::faults::FAULTS;
 use crate::link::{Conn, FarState, Way};
-use crate::oracle::{Deed, Oracle, Verb, Violation};
+use crate::oracle::{Deed, ENDLESS, Oracle, Verb, Violation};
 use crate::plan::Plan;
 use crate::server::{Mood, READ_BYTES, Server};
+use crate::trace::{self, Place, Trace};
 
 /// How long a client's kernel waits for an acknowledgement before it gives a connection up.
 const USER_TIMEOUT: Time = 5 * SECOND;
+
+/// More than a history ever takes that does not go round in circles.
+const INPUTS_MAX: u64 = 50_000_000;
+
+/// Odd, and nothing else about it matters.
+const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Most words of a command that anybody here sends.
 const WORDS_MAX: usize = 16;
@@ -97,11 +105,15 @@ pub(crate) struct World {
     pub(crate) oracle: Oracle,
     /// Nothing goes wrong any more.
     pub(crate) calm: bool,
-    /// Clients read a clock that stops while the machine sleeps.
-    pub(crate) monotonic: bool,
     /// Inputs that engines were handed.
     pub(crate) inputs: u64,
-    trace: Option<Vec<String>>,
+    /// How often each of the faults happened.
+    pub(crate) struck: [u64; FAULTS.len()],
+    /// Of all that happened so far: equal in equal histories.
+    pub(crate) fingerprint: u64,
+    /// More inputs than this, and the history is broken off.
+    pub(crate) inputs_max: u64,
+    trace: Option<Trace>,
     scratch: Vec<u8>,
 }
 
@@ -113,19 +125,26 @@ pub(crate) fn resource_name(resource: usize) -> [u8; 9] {
 }
 
 impl World {
-    pub(crate) fn new(mut entropy: Entropy, traced: bool) -> Self {
-        let plan = Plan::draw(&mut entropy);
+    /// A world by a plan that `draw` makes.
+    pub(crate) fn new(draw: fn(&mut Entropy) -> Plan, mut entropy: Entropy, traced: bool) -> Self {
+        let plan = draw(&mut entropy);
+        let worst = plan.switches.worst_clocks;
+        let mut clock = |most: u32, worst_way: i64| {
+            let fast = if worst {
+                worst_way * i64::from(most)
+            } else {
+                entropy.around_zero(most)
+            };
+            Clock::new(SECOND, fast)
+        };
         let hosts = (0..plan.hosts)
             .map(|_| Host {
-                clock: Clock::new(SECOND, skew(&mut entropy, plan.client_drift)),
+                clock: clock(plan.client_drift, -1),
                 asleep_until: 0,
             })
             .collect();
         let servers = (0..plan.nodes)
-            .map(|node| {
-                let clock = Clock::new(SECOND, skew(&mut entropy, plan.server_drift));
-                Server::new(node as u64, clock)
-            })
+            .map(|node| Server::new(node as u64, clock(plan.server_drift, 1)))
             .collect();
         let mut world = Self {
             now: 0,
@@ -138,15 +157,15 @@ impl World {
             partitions: vec![vec![[false; 2]; plan.nodes]; plan.clients],
             oracle: Oracle::new(&plan),
             calm: false,
-            monotonic: false,
             inputs: 0,
-            trace: traced.then(Vec::new),
+            struck: [0; FAULTS.len()],
+            fingerprint: 0,
+            inputs_max: INPUTS_MAX,
+            trace: traced.then(|| Trace::new(&plan)),
             scratch: Vec::new(),
             entropy,
             plan,
         };
-        let shown = format!("{:?}", world.plan);
-        world.say(|| shown);
         for client in 0..world.plan.clients {
             let born = Client::new(&mut world, client);
             world.clients.push(born);
@@ -187,15 +206,34 @@ impl World {
             if next.at > end {
                 break;
             }
+            if self.entropy.is_spent() && !self.calm {
+                return Ok(());
+            }
             let Some(Reverse(next)) = self.queue.pop() else {
                 break;
             };
             self.now = next.at;
+            self.note(next.at);
             self.happen(next.event);
             self.verdict()?;
+            if self.inputs > self.inputs_max {
+                self.endless();
+                self.verdict()?;
+            }
         }
         self.now = end;
         Ok(())
+    }
+
+    /// Something goes round in circles.
+    pub(crate) fn endless(&mut self) {
+        let text = format!("no end after {} inputs", self.inputs);
+        self.oracle.object(ENDLESS, self.now, text);
+    }
+
+    /// Takes a word into the fingerprint.
+    fn note(&mut self, word: u64) {
+        self.fingerprint = (self.fingerprint.rotate_left(5) ^ word).wrapping_mul(MIXER);
     }
 
     pub(crate) fn at(&mut self, at: Time, event: Event) {
@@ -235,14 +273,25 @@ impl World {
     // ----- words about it ---------------------------------------------------------------------
 
     /// A line of the trace, if there is one.
-    pub(crate) fn say(&mut self, what: impl FnOnce() -> String) {
+    pub(crate) fn say(&mut self, place: Place, what: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
-            trace.push(format!("{:>12.3} ms  {}", self.now as f64 / 1e6, what()));
+            let clock = match place {
+                Place::World => None,
+                Place::Client(client) => {
+                    let host = self.clients.get(client).map_or(0, |client| client.host);
+                    Some(&self.hosts[host].clock)
+                }
+                Place::Node(node) => Some(&self.servers[node].clock),
+            };
+            let shown = clock.map(|clock| clock.show(self.now));
+            trace.line(self.now, place, shown, &what());
         }
     }
 
+    /// What happened, and what was chosen.
     pub(crate) fn into_story(self) -> (Vec<String>, Vec<u32>) {
-        (self.trace.unwrap_or_default(), self.entropy.into_tape())
+        let lines = self.trace.map(Trace::into_lines);
+        (lines.unwrap_or_default(), self.entropy.into_tape())
     }
 
     // ----- the network --------------------------------------------------------------------------
@@ -258,6 +307,13 @@ impl World {
         if link.cut {
             return;
         }
+        for word in bytes.chunks(8) {
+            let word = word
+                .iter()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte));
+            self.note(word);
+        }
+        let link = &self.conns[conn];
         let (client, node) = (link.client, link.node.index());
         let lost = link.dark || self.partitions[client][node][way as usize];
         let mut rest = bytes;
@@ -452,6 +508,10 @@ impl World {
         let waiting = link.up.len() + link.far.unread.len();
         let len = bytes.len().min(self.plan.window.saturating_sub(waiting));
         if len > 0 {
+            let (client, node) = (link.client, link.node.index());
+            self.say(Place::Client(client), || {
+                format!("to node {node}: {}", trace::commands(&bytes[..len]))
+            });
             self.send(conn, Way::ToServer, &bytes[..len], self.now);
         }
         let near = &mut self.conns[conn].near;
@@ -596,11 +656,10 @@ impl World {
             };
             self.oracle.executed(&deed, &server.clock);
         }
-        if self.trace.is_some() {
-            let reply = out[start..].escape_ascii().to_string();
-            let text = shown_words(words);
-            self.say(|| format!("node {node} runs {text} of client {client}: {reply}"));
-        }
+        self.say(Place::Node(node), || {
+            let reply = trace::raw(&out[start..]);
+            format!("of client {client}: {}: {reply}", trace::command(words))
+        });
     }
 
     /// What is on disk, ten times a second.
@@ -615,18 +674,4 @@ impl World {
             }
         }
     }
-}
-
-/// How fast a clock is, at most `most` either way.
-fn skew(entropy: &mut Entropy, most: i64) -> i64 {
-    let most = most.max(1) as u32;
-    i64::from(entropy.below(2 * most)) - i64::from(most)
-}
-
-fn shown_words(words: &[&[u8]]) -> String {
-    let short = |word: &&[u8]| {
-        let shown = word.escape_ascii().to_string();
-        shown.chars().take(14).collect::<String>()
-    };
-    words.iter().map(short).collect::<Vec<_>>().join(" ")
 }
