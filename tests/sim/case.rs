@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::assumptions::ASSUMPTIONS;
 use crate::entropy::Entropy;
 use crate::faults::FAULTS;
+use crate::mutations::DRIVERS;
 use crate::oracle::{Counts, Violation};
 use crate::plan::Plan;
 use crate::world::World;
@@ -34,6 +35,7 @@ impl Kind {
         [ANY, STANDARD]
             .into_iter()
             .chain(assumed)
+            .chain(DRIVERS)
             .find(|kind| kind.name == name)
     }
 }

@@ -18,7 +18,7 @@ mod faults;
 mod history;
 mod link;
 mod minimise;
-mod mutation;
+mod mutations;
 mod oracle;
 mod plan;
 mod replay;
@@ -32,10 +32,10 @@ use case::Tally;
 /// How many histories the ordinary run looks at.
 pub(crate) const SEEDS: u64 = 1_000;
 
-#[cfg(not(shearline_mutants))]
 #[test]
 fn worlds_keep_their_promises() {
     use replay::number;
+    let _chosen = mutations::Chosen::by_environment();
     if replay::replay() {
         return;
     }
@@ -55,6 +55,7 @@ fn worlds_keep_their_promises() {
 #[test]
 fn equal_choices_make_equal_histories() {
     use case::{ANY, Case, Choices, Keep};
+    let _none = mutations::Chosen::new(None);
     let keep = Keep {
         trace: true,
         tape: true,
@@ -75,6 +76,7 @@ fn equal_choices_make_equal_histories() {
 #[test]
 fn nothing_chosen_is_nothing_done() {
     use case::{ANY, Case, Choices, Keep};
+    let _none = mutations::Chosen::new(None);
     let choices = Choices::Tape(Vec::new());
     let outcome = Case { kind: ANY, choices }.run(Keep::default());
     assert!(outcome.violation.is_none());

@@ -46,7 +46,7 @@ fn words(violation: &Violation) -> String {
 }
 
 fn command(kind: Kind, seed: u64) -> String {
-    let mutant = crate::mutation::chosen();
+    let mutant = crate::mutations::chosen();
     let build = mutant.map_or_else(String::new, |name| {
         format!(
             "MUTANT={name} RUSTFLAGS='--cfg shearline_mutants' CARGO_TARGET_DIR=target/mutants "
@@ -100,7 +100,7 @@ fn shorten(case: &Case, seed: u64) {
     let history = History {
         story: vec![format!("Seed {seed}. {}.", violation.text)],
         kind: case.kind,
-        mutant: crate::mutation::chosen().map(str::to_owned),
+        mutant: crate::mutations::chosen().map(str::to_owned),
         oracle: Some(violation.oracle.to_owned()),
         tape,
     };

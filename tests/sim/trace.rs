@@ -139,10 +139,19 @@ pub(crate) fn command(words: &[&[u8]]) -> String {
 
 /// A reply in a few characters.
 pub(crate) fn raw(bytes: &[u8]) -> String {
-    const LONGEST: usize = 48;
-    let end = bytes.strip_suffix(b"\r\n").unwrap_or(bytes);
-    let mut shown: String = end.escape_ascii().to_string();
-    if shown.len() > LONGEST {
+    const LONGEST: usize = 60;
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let mut first = lines.next().unwrap_or_default();
+    if first.starts_with(b"$") {
+        first = lines
+            .next()
+            .filter(|line| !line.is_empty())
+            .unwrap_or(first);
+    }
+    let more = lines.any(|line| !line.is_empty());
+    let first = first.strip_suffix(b"\r").unwrap_or(first);
+    let mut shown = first.escape_ascii().to_string();
+    if more || shown.len() > LONGEST {
         shown.truncate(LONGEST);
         shown.push_str("..");
     }
