@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::assumptions::ASSUMPTIONS;
-use crate::entropy::Entropy;
+use crate::entropy::{Entropy, Tape};
 use crate::faults::FAULTS;
 use crate::mutations::DRIVERS;
 use crate::oracle::{Counts, Violation};
@@ -44,9 +44,8 @@ impl Kind {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Choices {
     Seed(u64),
-    Tape(Vec<u32>),
     /// A tape, and a seed when it has run out.
-    Both(Vec<u32>, u64),
+    Tape(Tape, Option<u64>),
 }
 
 /// A history to be run.
@@ -64,7 +63,7 @@ pub(crate) struct Outcome {
     /// The lines of its trace, if they were wanted.
     pub(crate) lines: Vec<String>,
     /// All that was chosen, if it was wanted.
-    pub(crate) tape: Vec<u32>,
+    pub(crate) tape: Tape,
 }
 
 /// What is kept of a history besides what happened.
@@ -87,8 +86,7 @@ impl Case {
     pub(crate) fn run(&self, keep: Keep) -> Outcome {
         let entropy = match &self.choices {
             Choices::Seed(seed) => Entropy::of_seed(*seed),
-            Choices::Tape(tape) => Entropy::of_tape(tape.clone()),
-            Choices::Both(tape, seed) => Entropy::of_tape_then_seed(tape.clone(), *seed),
+            Choices::Tape(tape, then) => Entropy::of_tape(tape.clone(), *then),
         };
         let entropy = if keep.tape {
             entropy.recording()

@@ -524,7 +524,7 @@ impl World {
             return true;
         }
         let now = self.now;
-        let finishing = self.clients[client].finishing;
+        let finishing = self.clients[client].finishing || self.entropy.is_spent();
         let due = self.clients[client]
             .users
             .iter()
@@ -600,7 +600,7 @@ impl World {
     fn use_lock(&mut self, client: usize, user: usize, lock: Lock) {
         let habits = self.plan.habits;
         let total: u32 = habits.iter().sum();
-        let over = self.clients[client].finishing || total == 0;
+        let over = self.clients[client].finishing || self.entropy.is_spent() || total == 0;
         let mut drawn = if over { 0 } else { self.entropy.below(total) };
         let mut chosen = 0;
         if !over {

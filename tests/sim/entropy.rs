@@ -2,26 +2,49 @@
 //!
 //! Zero is always the tamest choice: no fault, the shortest delay, the longest rest. So a tape that
 //! is cut short or has zeros written over it is a calmer history, and that is how one is made
-//! smaller. When a tape has run out nothing more is begun, and what goes wrong ends.
+//! smaller. A tape has a strand for each who chooses: what is left out of one shifts nobody else's
+//! choices. Whose strand has run out begins nothing more.
 
 /// Where choices come from. What was chosen can be kept as a tape.
 #[derive(Debug)]
 pub(crate) struct Entropy {
     source: Source,
-    tape: Option<Vec<u32>>,
+    tape: Option<Tape>,
+    /// Whoever chooses now.
+    strand: usize,
+}
+
+/// All choices of a history, by strand.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Tape(pub(crate) Vec<Vec<u32>>);
+
+/// The kind of world is chosen first.
+pub(crate) const PLAN: usize = 0;
+
+/// What goes wrong, and the network's own doings.
+pub(crate) const FATE: usize = 1;
+
+/// The strand of a client.
+pub(crate) const fn client_strand(client: usize) -> usize {
+    2 + 2 * client
+}
+
+/// The strand of a node.
+pub(crate) const fn node_strand(node: usize) -> usize {
+    3 + 2 * node
 }
 
 #[derive(Debug)]
 enum Source {
     Seed(Generator),
-    /// Choices made before, and who chooses when they have run out. Without anybody every choice
-    /// is zero.
+    /// Choices made before, how many of each strand were made again, and who chooses what comes
+    /// then. Without anybody every choice is zero.
     Tape {
-        choices: Vec<u32>,
-        next: usize,
+        tape: Tape,
+        next: Vec<usize>,
         then: Option<Generator>,
     },
-    /// Two of them for each choice.
+    /// Two of them for each choice, whoever makes it.
     Bytes {
         bytes: Vec<u8>,
         next: usize,
@@ -46,29 +69,44 @@ impl Generator {
     }
 }
 
+impl Tape {
+    /// How many choices it holds, and how wild they are.
+    pub(crate) fn size(&self) -> (usize, u64) {
+        let all = || self.0.iter().flatten();
+        (all().count(), all().copied().map(u64::from).sum())
+    }
+
+    fn push(&mut self, strand: usize, choice: u32) {
+        if self.0.len() <= strand {
+            self.0.resize(strand + 1, Vec::new());
+        }
+        self.0[strand].push(choice);
+    }
+
+    fn get(&self, strand: usize, at: usize) -> Option<u32> {
+        self.0.get(strand)?.get(at).copied()
+    }
+}
+
 impl Entropy {
     fn of(source: Source) -> Self {
-        Self { source, tape: None }
+        Self {
+            source,
+            tape: None,
+            strand: PLAN,
+        }
     }
 
     pub(crate) fn of_seed(seed: u64) -> Self {
         Self::of(Source::Seed(Generator::of_seed(seed)))
     }
 
-    pub(crate) fn of_tape(choices: Vec<u32>) -> Self {
+    /// The choices of a tape, and then those of a seed if there is one.
+    pub(crate) fn of_tape(tape: Tape, then: Option<u64>) -> Self {
         Self::of(Source::Tape {
-            choices,
-            next: 0,
-            then: None,
-        })
-    }
-
-    /// The choices of a tape, and then those of a seed.
-    pub(crate) fn of_tape_then_seed(choices: Vec<u32>, seed: u64) -> Self {
-        Self::of(Source::Tape {
-            choices,
-            next: 0,
-            then: Some(Generator::of_seed(seed)),
+            next: vec![0; tape.0.len()],
+            tape,
+            then: then.map(Generator::of_seed),
         })
     }
 
@@ -79,66 +117,90 @@ impl Entropy {
         })
     }
 
-    /// Whether every further choice is zero.
+    /// From now on it is the turn of another strand.
+    pub(crate) fn turn_to(&mut self, strand: usize) {
+        self.strand = strand;
+    }
+
+    /// Whether every further choice of this strand is zero.
     pub(crate) fn is_spent(&self) -> bool {
+        self.is_strand_spent(self.strand)
+    }
+
+    /// Whether every further choice is.
+    pub(crate) fn is_all_spent(&self) -> bool {
         match &self.source {
             Source::Seed(_) => false,
-            Source::Tape {
-                choices,
-                next,
-                then,
-            } => then.is_none() && choices.len() <= *next,
+            Source::Tape { tape, then, .. } => {
+                let mut strands = 0..tape.0.len();
+                then.is_none() && strands.all(|strand| self.is_strand_spent(strand))
+            }
+
+            Source::Bytes { .. } => self.is_spent(),
+        }
+    }
+
+    fn is_strand_spent(&self, strand: usize) -> bool {
+        match &self.source {
+            Source::Seed(_) => false,
+            Source::Tape { tape, next, then } => {
+                let at = next.get(strand).copied().unwrap_or(0);
+                then.is_none() && tape.get(strand, at).is_none()
+            }
             Source::Bytes { bytes, next } => bytes.len() <= *next,
         }
     }
 
     /// Keeps what is chosen from now on.
     pub(crate) fn recording(mut self) -> Self {
-        self.tape = Some(Vec::new());
+        self.tape = Some(Tape::default());
         self
     }
 
-    /// What was chosen since the recording began. One more choice stands behind it unless all of
-    /// them were made: a tape is not spent before the history that it was taken of.
-    pub(crate) fn into_tape(self) -> Vec<u32> {
-        let spent = self.is_spent();
-        let mut tape = self.tape.unwrap_or_default();
-        if !spent {
-            tape.push(0);
+    /// What was chosen since the recording began. Behind it stands one more choice of each who had
+    /// any left: a strand is not spent before the history that it was taken of.
+    pub(crate) fn into_tape(self) -> Tape {
+        let spent = |strand| self.is_strand_spent(strand);
+        let mut tape = self.tape.clone().unwrap_or_default();
+        for (strand, choices) in tape.0.iter_mut().enumerate() {
+            if !choices.is_empty() && !spent(strand) {
+                choices.push(0);
+            }
         }
         tape
     }
 
     /// A number below `bound`, which is not zero.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
-        let choice = match &mut self.source {
-            Source::Seed(generator) => generator.below(bound),
-            Source::Tape {
-                choices,
-                next,
-                then,
-            } => match (choices.get(*next), then) {
-                (Some(choice), _) => {
-                    *next += 1;
-                    (*choice).min(bound - 1)
-                }
-                (None, Some(generator)) => generator.below(bound),
-                (None, None) => return 0,
-            },
-            Source::Bytes { bytes, next } => {
-                if bytes.len() <= *next {
-                    return 0;
-                }
-                let byte = |at| bytes.get(at).copied().unwrap_or(0);
-                let word = u16::from_be_bytes([byte(*next), byte(*next + 1)]);
-                *next += 2;
-                ((u64::from(word) * u64::from(bound)) >> 16) as u32
-            }
+        let Some(choice) = self.choose(bound) else {
+            return 0;
         };
         if let Some(tape) = &mut self.tape {
-            tape.push(choice);
+            tape.push(self.strand, choice);
         }
         choice
+    }
+
+    fn choose(&mut self, bound: u32) -> Option<u32> {
+        match &mut self.source {
+            Source::Seed(generator) => Some(generator.below(bound)),
+            Source::Tape { tape, next, then } => {
+                let next = next.get_mut(self.strand);
+                let told = next.and_then(|next| {
+                    let choice = tape.get(self.strand, *next)?;
+                    *next += 1;
+                    Some(choice.min(bound - 1))
+                });
+                told.or_else(|| Some(then.as_mut()?.below(bound)))
+            }
+            Source::Bytes { bytes, next } => {
+                let high = *bytes.get(*next)?;
+                let low = bytes.get(*next + 1).copied().unwrap_or(0);
+                *next += 2;
+                let word = u16::from_be_bytes([high, low]);
+                Some(((u64::from(word) * u64::from(bound)) >> 16) as u32)
+            }
+        }
     }
 
     /// Whether something happens that does so `rate` times in a million. Nothing is drawn for what
@@ -194,28 +256,34 @@ fn a_seed_chooses_the_same_on_every_machine() {
     let mut entropy = Entropy::of_seed(1).recording();
     let drawn = [10, 1_000, 1 << 20, u32::MAX].map(|bound| entropy.below(bound));
     assert_eq!(drawn, [9, 748, 868_943, 3_500_020_270]);
-    assert_eq!(entropy.into_tape()[..4], drawn);
+    assert_eq!(entropy.into_tape().0[PLAN][..4], drawn);
 }
 
 #[test]
 fn a_tape_repeats_what_was_chosen() {
-    let mut entropy = Entropy::of_seed(2).recording();
     let choose = |entropy: &mut Entropy| {
+        entropy.turn_to(PLAN);
         let spans = [entropy.span(1 << 40), entropy.rest(1_000)];
+        entropy.turn_to(client_strand(3));
         (spans, entropy.around_zero(9), entropy.chance(500_000))
     };
+    let mut entropy = Entropy::of_seed(2).recording();
     let drawn = choose(&mut entropy);
-    let mut again = Entropy::of_tape(entropy.into_tape());
+    let mut again = Entropy::of_tape(entropy.into_tape(), None);
     assert_eq!(choose(&mut again), drawn);
     assert!(!again.is_spent());
     assert!(!again.chance(999_999));
     assert!(again.is_spent());
+    assert!(!again.is_all_spent());
+    again.turn_to(PLAN);
+    assert!(!again.chance(999_999));
+    assert!(again.is_all_spent());
 }
 
 #[test]
 fn nothing_is_tamer_than_zero() {
-    let mut spent = Entropy::of_tape(Vec::new());
-    assert!(spent.is_spent());
+    let mut spent = Entropy::of_tape(Tape::default(), None);
+    assert!(spent.is_all_spent());
     assert_eq!(spent.span(1_000_000), 0);
     assert_eq!(spent.rest(1_000_000), 1_000_000);
     assert_eq!(spent.around_zero(5), 0);

@@ -75,7 +75,7 @@ impl Fault {
 impl World {
     /// Lets something go wrong, and arranges for the next time.
     pub(crate) fn fault(&mut self) {
-        if self.calm {
+        if self.calm || self.entropy.is_spent() {
             return;
         }
         let weights = self.plan.faults;

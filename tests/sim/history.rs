@@ -1,12 +1,13 @@
 //! Histories that were recorded and made short: each is a test with its story.
 //!
 //! A file in `histories/` begins with the story, in lines that begin with `#`. Then come the kind
-//! of world, the mutant if it takes one, the oracle that objects, and the tape of all choices. What
-//! takes a mutant objects with it, and not without it.
+//! of world, the mutant if it takes one, the oracle that objects, and the tape of all choices, a
+//! line for each strand. What takes a mutant objects with it, and not without it.
 
 use std::fmt;
 
 use crate::case::{Case, Choices, Keep, Kind};
+use crate::entropy::Tape;
 
 /// One history.
 #[derive(Clone, Debug)]
@@ -17,17 +18,14 @@ pub(crate) struct History {
     pub(crate) mutant: Option<String>,
     /// Which oracle objects, if one does.
     pub(crate) oracle: Option<String>,
-    pub(crate) tape: Vec<u32>,
+    pub(crate) tape: Tape,
 }
-
-/// Choices in a line of a file.
-const COLUMNS: usize = 100;
 
 impl History {
     pub(crate) fn case(&self) -> Case {
         Case {
             kind: self.kind,
-            choices: Choices::Tape(self.tape.clone()),
+            choices: Choices::Tape(self.tape.clone(), None),
         }
     }
 
@@ -45,22 +43,22 @@ impl History {
             kind: crate::case::ANY,
             mutant: None,
             oracle: None,
-            tape: Vec::new(),
+            tape: Tape::default(),
         };
         for line in text.lines() {
             if let Some(told) = line.strip_prefix('#') {
                 history.story.push(told.trim().to_owned());
             } else if let Some((name, value)) = line.split_once(": ") {
                 match name {
+                    "strand" => history
+                        .tape
+                        .0
+                        .push(value.split_whitespace().flat_map(choices).collect()),
                     "world" => history.kind = Kind::of_name(value).expect("the name of a world"),
                     "mutant" => history.mutant = Some(value.to_owned()),
                     "oracle" => history.oracle = Some(value.to_owned()),
                     _ => panic!("unknown: {line}"),
                 }
-            } else {
-                history
-                    .tape
-                    .extend(line.split_whitespace().flat_map(choices));
             }
         }
         history
@@ -105,23 +103,21 @@ impl fmt::Display for History {
         if let Some(oracle) = &self.oracle {
             writeln!(f, "oracle: {oracle}")?;
         }
-        let mut column = 0;
-        for run in self.tape.chunk_by(|one, other| one == other) {
-            let word = match run {
-                [choice] => choice.to_string(),
-                [choice, ..] => format!("{}*{choice}", run.len()),
-                [] => continue,
-            };
-            let gap = match column {
-                0 => "",
-                _ if column + 1 + word.len() > COLUMNS => "\n",
-                _ => " ",
-            };
-            column = if gap == "\n" { 0 } else { column + gap.len() };
-            column += word.len();
-            write!(f, "{gap}{word}")?;
+        for strand in &self.tape.0 {
+            let words: Vec<_> = strand
+                .chunk_by(|one, other| one == other)
+                .map(word)
+                .collect();
+            writeln!(f, "strand: {}", words.join(" "))?;
         }
-        writeln!(f)
+        Ok(())
+    }
+}
+
+fn word(run: &[u32]) -> String {
+    match run {
+        [choice] => choice.to_string(),
+        _ => format!("{}*{}", run.len(), run[0]),
     }
 }
 
@@ -132,7 +128,7 @@ fn a_history_is_read_as_it_was_written() {
         kind: crate::case::ANY,
         mutant: Some("DriftIgnored".into()),
         oracle: Some("exclusion".into()),
-        tape: (0..400).map(|choice| choice / 7 * 1_000).collect(),
+        tape: Tape(vec![vec![5, 0, 0, 0, 7], vec![], vec![1_000_000]]),
     };
     let text = history.to_string();
     let again = History::parse(&text);

@@ -66,7 +66,7 @@ fn equal_choices_make_equal_histories() {
         let other = Case::of_seed(ANY, seed).run(keep);
         assert_eq!(one.lines, other.lines);
         let kind = ANY;
-        let choices = Choices::Tape(one.tape.clone());
+        let choices = Choices::Tape(one.tape.clone(), None);
         let again = Case { kind, choices }.run(keep);
         assert_eq!(again.lines, one.lines);
         assert_eq!(again.tally, one.tally);
@@ -77,7 +77,7 @@ fn equal_choices_make_equal_histories() {
 fn nothing_chosen_is_nothing_done() {
     use case::{ANY, Case, Choices, Keep};
     let _none = mutations::Chosen::new(None);
-    let choices = Choices::Tape(Vec::new());
+    let choices = Choices::Tape(entropy::Tape::default(), None);
     let outcome = Case { kind: ANY, choices }.run(Keep::default());
     assert!(outcome.violation.is_none());
     let Tally { counts, struck, .. } = outcome.tally;

@@ -1,15 +1,16 @@
 //! Makes a history short: the fewest choices that the same oracle still objects to, and of those
 //! the tamest.
 //!
-//! First other worlds are looked for: fewer nodes, fewer clients, fewer kinds of faults, with other
-//! choices after that, until one fails sooner. Then the tape of that history is cut: pieces are
-//! left out, overwritten with zeros, and single choices lowered. Whatever is shorter and still
-//! fails is kept.
+//! First other worlds are looked for: fewer nodes, fewer clients, fewer kinds of faults, with the
+//! same choices after that or with others, until one fails sooner. Then the tape of that history is
+//! cut: whoever is not needed chooses nothing, pieces are left out or overwritten with zeros, and
+//! single choices are lowered. Whatever is smaller and still fails is kept.
 //!
 //! It ends when nothing more is found or a number of inputs has been run, so that its result is the
 //! same on every machine.
 
 use crate::case::{Case, Choices, Keep, Kind};
+use crate::entropy::{Entropy, FATE, PLAN, Tape};
 use crate::oracle::Violation;
 use crate::sweep::say;
 
@@ -17,22 +18,27 @@ use crate::sweep::say;
 const INPUTS_MAX: u64 = 150_000_000;
 
 /// How many other histories of one plan are tried.
-const OTHERS: u64 = 24;
+const OTHERS: u64 = 16;
 
-/// The shortest tape found and what an oracle objects to in it, if one objects at all.
-pub(crate) fn minimise(case: &Case) -> Option<(Vec<u32>, Violation)> {
+/// The smallest tape found and what an oracle objects to in it, if one objects at all.
+pub(crate) fn minimise(case: &Case) -> Option<(Tape, Violation)> {
     let mut search = Search::begin(case)?;
     search.say("recorded");
     search.other_worlds();
     search.say("other worlds tried");
-    search.shorter_tapes();
-    search.say("done");
+    loop {
+        let before = search.best.size();
+        search.shorter_tapes();
+        if search.is_over() || search.best.size() == before {
+            break;
+        }
+    }
     Some((search.best, search.violation))
 }
 
 struct Search {
     kind: Kind,
-    best: Vec<u32>,
+    best: Tape,
     violation: Violation,
     /// What the best one took.
     inputs: u64,
@@ -61,23 +67,24 @@ impl Search {
     }
 
     fn say(&self, what: &str) {
+        let (choices, _) = self.best.size();
+        let wild = self.best.0.iter().flatten().filter(|choice| **choice > 0);
         say(&format!(
-            "{what}: {} choices, {} of them not zero; {} inputs; {} million tried",
-            self.best.len(),
-            self.best.iter().filter(|choice| **choice > 0).count(),
+            "{what}: {choices} choices, {} of them not zero; {} inputs; {} million tried",
+            wild.count(),
             self.inputs,
             self.spent / 1_000_000
         ));
     }
 
-    /// Runs a history, and keeps it if it is a better one. Whether it is.
-    fn attempt(&mut self, choices: Choices) -> bool {
+    /// Runs a history, and keeps it if it is a smaller one. Whether it is.
+    fn attempt(&mut self, tape: Tape, then: Option<u64>) -> bool {
         if self.is_over() {
             return false;
         }
         let case = Case {
             kind: self.kind,
-            choices,
+            choices: Choices::Tape(tape, then),
         };
         let keep = Keep {
             tape: true,
@@ -89,109 +96,110 @@ impl Search {
         let Some(violation) = outcome.violation else {
             return false;
         };
-        let better =
-            violation.oracle == self.violation.oracle && size(&outcome.tape) < size(&self.best);
-        if better {
+        let smaller =
+            violation.oracle == self.violation.oracle && outcome.tape.size() < self.best.size();
+        if smaller {
             self.best = outcome.tape;
             self.violation = violation;
             self.inputs = outcome.tally.inputs;
         }
-        better
+        smaller
+    }
+
+    /// The best tape with a change, if that is one.
+    fn attempt_change(&mut self, change: impl FnOnce(&mut Tape)) -> bool {
+        let mut tape = self.best.clone();
+        change(&mut tape);
+        tape != self.best && self.attempt(tape, None)
     }
 
     // ----- other worlds -------------------------------------------------------------------------
 
-    /// Tames the plan, one choice after the other, and lets others choose what comes then.
+    /// Tames the plan, one choice after the other.
     fn other_worlds(&mut self) {
-        let mut plan = self.plan_len();
+        self.others(&self.plan().clone());
         let mut at = 0;
-        self.others(plan);
-        while at < plan && !self.is_over() {
-            let most = self.best[at];
-            let tamer = [0, most / 2, most.saturating_sub(1)];
-            let changed = tamer.into_iter().filter(|tame| *tame < most).any(|tame| {
-                let mut prefix = self.best[..plan].to_vec();
-                prefix[at] = tame;
-                (0..OTHERS).any(|seed| self.attempt(Choices::Both(prefix.clone(), seed)))
-            });
-            if changed {
-                plan = self.plan_len();
-            } else {
+        while at < self.plan().len() && !self.is_over() {
+            if !self
+                .tamer(self.plan()[at])
+                .any(|tame| self.other_world(at, tame))
+            {
                 at += 1;
             }
         }
-        self.others(plan);
+        self.others(&self.plan().clone());
     }
 
-    /// How many choices the plan took.
-    fn plan_len(&self) -> usize {
-        let mut entropy = crate::entropy::Entropy::of_tape(self.best.clone()).recording();
+    /// The world with one choice of its plan tamed, whatever happens in it then.
+    fn other_world(&mut self, at: usize, tame: u32) -> bool {
+        let mut plan = self.plan();
+        plan[at] = tame;
+        self.attempt_change(|tape| tape.0[PLAN].clone_from(&plan)) || self.others(&plan)
+    }
+
+    /// Other histories of a plan. Whether one is smaller.
+    fn others(&mut self, plan: &[u32]) -> bool {
+        (0..OTHERS).any(|seed| self.attempt(Tape(vec![plan.to_vec()]), Some(seed)))
+    }
+
+    /// The choices of the plan alone.
+    fn plan(&self) -> Vec<u32> {
+        let mut entropy = Entropy::of_tape(self.best.clone(), None).recording();
         let _ = (self.kind.draw)(&mut entropy);
-        entropy.into_tape().len().min(self.best.len())
-    }
-
-    fn others(&mut self, plan: usize) {
-        let prefix = self.best[..plan].to_vec();
-        for seed in 0..4 * OTHERS {
-            self.attempt(Choices::Both(prefix.clone(), seed));
-        }
+        let mut tape = entropy.into_tape();
+        tape.0.swap_remove(PLAN)
     }
 
     // ----- shorter tapes ------------------------------------------------------------------------
 
     fn shorter_tapes(&mut self) {
-        loop {
-            let before = size(&self.best);
-            self.in_pieces("left out", |tape, from, to| {
-                tape.drain(from..to);
-            });
-            self.in_pieces("tamed", |tape, from, to| tape[from..to].fill(0));
-            self.lower();
-            if self.is_over() || size(&self.best) == before {
-                return;
-            }
+        for strand in (FATE..self.best.0.len()).rev() {
+            self.attempt_change(|tape| tape.0[strand].clear());
         }
+        self.say("silenced");
+        self.in_pieces(|choices, from, to| {
+            choices.drain(from..to);
+        });
+        self.say("left out");
+        self.in_pieces(|choices, from, to| choices[from..to].fill(0));
+        self.say("tamed");
+        self.lower();
+        self.say("lowered");
     }
 
-    /// Tries a change on every piece of the tape, of every size from half of it down to one.
-    fn in_pieces(&mut self, what: &str, change: impl Fn(&mut Vec<u32>, usize, usize)) {
-        let mut piece = self.best.len() / 2;
+    /// Tries a change on every piece of every strand, of every size from all of it down to one.
+    fn in_pieces(&mut self, change: impl Fn(&mut Vec<u32>, usize, usize)) {
+        let longest = self.best.0.iter().map(Vec::len).max().unwrap_or(0);
+        let mut piece = longest.next_power_of_two();
         while piece > 0 && !self.is_over() {
-            let mut end = self.best.len();
-            while end > 0 && !self.is_over() {
-                let start = end.saturating_sub(piece);
-                let mut tape = self.best.clone();
-                change(&mut tape, start, end);
-                if tape != self.best {
-                    self.attempt(Choices::Tape(tape));
+            for strand in (0..self.best.0.len()).rev() {
+                let mut end = self.best.0[strand].len();
+                while end > 0 {
+                    let start = end.saturating_sub(piece);
+                    self.attempt_change(|tape| change(&mut tape.0[strand], start, end));
+                    end = start.min(self.best.0[strand].len());
                 }
-                end = start.min(self.best.len());
             }
             piece /= 2;
         }
-        self.say(what);
     }
 
     /// Tries smaller numbers, one choice after the other.
     fn lower(&mut self) {
-        let mut at = 0;
-        while at < self.best.len() && !self.is_over() {
-            let most = self.best[at];
-            let tamer = [most / 2, most.saturating_sub(1)];
-            let changed = tamer.into_iter().filter(|tame| *tame < most).any(|tame| {
-                let mut tape = self.best.clone();
-                tape[at] = tame;
-                self.attempt(Choices::Tape(tape))
-            });
-            if !changed {
-                at += 1;
+        for strand in 0..self.best.0.len() {
+            let mut at = 0;
+            while at < self.best.0[strand].len() && !self.is_over() {
+                let mut tamer = self.tamer(self.best.0[strand][at]);
+                if !tamer.any(|tame| self.attempt_change(|tape| tape.0[strand][at] = tame)) {
+                    at += 1;
+                }
             }
         }
-        self.say("lowered");
     }
-}
 
-/// Fewer choices are better, then tamer ones.
-fn size(tape: &[u32]) -> (usize, u64) {
-    (tape.len(), tape.iter().copied().map(u64::from).sum())
+    /// What may stand in the place of a choice: from the tamest on.
+    fn tamer(&self, choice: u32) -> impl Iterator<Item = u32> + use<> {
+        let fewer = [0, choice / 2, choice.saturating_sub(1)];
+        fewer.into_iter().filter(move |tame| *tame < choice)
+    }
 }

@@ -12,7 +12,7 @@ use shearline::resp::{Inbox, Limits};
 
 use crate::client::Client;
 use crate::clock::{Clock, MILLI, NEVER, SECOND, Time};
-use crate::entropy::Entropy;
+use crate::entropy::{Entropy, FATE, Tape, client_strand, node_strand};
 use crate::faults::FAULTS;
 use crate::link::{Conn, FarState, Way};
 use crate::oracle::{Deed, ENDLESS, Oracle, Verb, Violation};
@@ -206,7 +206,7 @@ impl World {
             if next.at > end {
                 break;
             }
-            if self.entropy.is_spent() && !self.calm {
+            if self.entropy.is_all_spent() && !self.calm {
                 return Ok(());
             }
             let Some(Reverse(next)) = self.queue.pop() else {
@@ -247,7 +247,23 @@ impl World {
         }
     }
 
+    /// Whose choices follow when something happens.
+    fn strand_of(&self, event: Event) -> usize {
+        match event {
+            Event::Turn(client) => client_strand(client),
+            Event::Serve(node) | Event::Start(node, _) | Event::Continue(node) => node_strand(node),
+            Event::Arrive(conn, Way::ToClient) | Event::EndNear(conn, _) => {
+                client_strand(self.conns[conn].client)
+            }
+            Event::Arrive(conn, Way::ToServer) | Event::EndFar(conn) => {
+                node_strand(self.conns[conn].node.index())
+            }
+            _ => FATE,
+        }
+    }
+
     fn happen(&mut self, event: Event) {
+        self.entropy.turn_to(self.strand_of(event));
         match event {
             Event::Arrive(conn, way) => self.arrive(conn, way),
             Event::Dial(conn) => self.dial(conn),
@@ -289,7 +305,7 @@ impl World {
     }
 
     /// What happened, and what was chosen.
-    pub(crate) fn into_story(self) -> (Vec<String>, Vec<u32>) {
+    pub(crate) fn into_story(self) -> (Vec<String>, Tape) {
         let lines = self.trace.map(Trace::into_lines);
         (lines.unwrap_or_default(), self.entropy.into_tape())
     }
