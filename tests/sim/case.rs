@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::assumptions::ASSUMPTIONS;
-use crate::entropy::{Entropy, Tape};
+use crate::entropy::{Entropy, Recorded, Tape};
 use crate::faults::FAULTS;
 use crate::mutations::DRIVERS;
 use crate::oracle::{Counts, Violation};
@@ -63,7 +63,7 @@ pub(crate) struct Outcome {
     /// The lines of its trace, if they were wanted.
     pub(crate) lines: Vec<String>,
     /// All that was chosen, if it was wanted.
-    pub(crate) tape: Tape,
+    pub(crate) recorded: Recorded,
 }
 
 /// What is kept of a history besides what happened.
@@ -108,12 +108,12 @@ impl Case {
             }),
         };
         let tally = Tally::of(&world);
-        let (lines, tape) = world.into_story();
+        let (lines, recorded) = world.into_story();
         Outcome {
             violation,
             tally,
             lines,
-            tape,
+            recorded,
         }
     }
 }

@@ -5,18 +5,28 @@
 //! smaller. A tape has a strand for each who chooses: what is left out of one shifts nobody else's
 //! choices. Whose strand has run out begins nothing more.
 
+use crate::clock::Time;
+
 /// Where choices come from. What was chosen can be kept as a tape.
 #[derive(Debug)]
 pub(crate) struct Entropy {
     source: Source,
-    tape: Option<Tape>,
-    /// Whoever chooses now.
+    recorded: Option<Recorded>,
+    /// Whoever chooses now, and when it is.
     strand: usize,
+    now: Time,
 }
 
 /// All choices of a history, by strand.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Tape(pub(crate) Vec<Vec<u32>>);
+
+/// A tape, and when each of its choices was made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recorded {
+    pub(crate) tape: Tape,
+    pub(crate) times: Vec<Vec<Time>>,
+}
 
 /// The kind of world is chosen first.
 pub(crate) const PLAN: usize = 0;
@@ -76,15 +86,19 @@ impl Tape {
         (all().count(), all().copied().map(u64::from).sum())
     }
 
-    fn push(&mut self, strand: usize, choice: u32) {
-        if self.0.len() <= strand {
-            self.0.resize(strand + 1, Vec::new());
-        }
-        self.0[strand].push(choice);
-    }
-
     fn get(&self, strand: usize, at: usize) -> Option<u32> {
         self.0.get(strand)?.get(at).copied()
+    }
+}
+
+impl Recorded {
+    fn push(&mut self, strand: usize, choice: u32, now: Time) {
+        if self.tape.0.len() <= strand {
+            self.tape.0.resize(strand + 1, Vec::new());
+            self.times.resize(strand + 1, Vec::new());
+        }
+        self.tape.0[strand].push(choice);
+        self.times[strand].push(now);
     }
 }
 
@@ -92,8 +106,9 @@ impl Entropy {
     fn of(source: Source) -> Self {
         Self {
             source,
-            tape: None,
+            recorded: None,
             strand: PLAN,
+            now: 0,
         }
     }
 
@@ -117,9 +132,10 @@ impl Entropy {
         })
     }
 
-    /// From now on it is the turn of another strand.
-    pub(crate) fn turn_to(&mut self, strand: usize) {
+    /// From `now` on it is the turn of another strand.
+    pub(crate) fn turn_to(&mut self, strand: usize, now: Time) {
         self.strand = strand;
+        self.now = now;
     }
 
     /// Whether every further choice of this strand is zero.
@@ -153,21 +169,20 @@ impl Entropy {
 
     /// Keeps what is chosen from now on.
     pub(crate) fn recording(mut self) -> Self {
-        self.tape = Some(Tape::default());
+        self.recorded = Some(Recorded::default());
         self
     }
 
     /// What was chosen since the recording began. Behind it stands one more choice of each who had
     /// any left: a strand is not spent before the history that it was taken of.
-    pub(crate) fn into_tape(self) -> Tape {
-        let spent = |strand| self.is_strand_spent(strand);
-        let mut tape = self.tape.clone().unwrap_or_default();
-        for (strand, choices) in tape.0.iter_mut().enumerate() {
-            if !choices.is_empty() && !spent(strand) {
-                choices.push(0);
+    pub(crate) fn into_recorded(mut self) -> Recorded {
+        let mut recorded = self.recorded.take().unwrap_or_default();
+        for strand in 0..recorded.tape.0.len() {
+            if !recorded.tape.0[strand].is_empty() && !self.is_strand_spent(strand) {
+                recorded.push(strand, 0, self.now);
             }
         }
-        tape
+        recorded
     }
 
     /// A number below `bound`, which is not zero.
@@ -175,8 +190,8 @@ impl Entropy {
         let Some(choice) = self.choose(bound) else {
             return 0;
         };
-        if let Some(tape) = &mut self.tape {
-            tape.push(self.strand, choice);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(self.strand, choice, self.now);
         }
         choice
     }
@@ -256,26 +271,26 @@ fn a_seed_chooses_the_same_on_every_machine() {
     let mut entropy = Entropy::of_seed(1).recording();
     let drawn = [10, 1_000, 1 << 20, u32::MAX].map(|bound| entropy.below(bound));
     assert_eq!(drawn, [9, 748, 868_943, 3_500_020_270]);
-    assert_eq!(entropy.into_tape().0[PLAN][..4], drawn);
+    assert_eq!(entropy.into_recorded().tape.0[PLAN][..4], drawn);
 }
 
 #[test]
 fn a_tape_repeats_what_was_chosen() {
     let choose = |entropy: &mut Entropy| {
-        entropy.turn_to(PLAN);
+        entropy.turn_to(PLAN, 0);
         let spans = [entropy.span(1 << 40), entropy.rest(1_000)];
-        entropy.turn_to(client_strand(3));
+        entropy.turn_to(client_strand(3), 5);
         (spans, entropy.around_zero(9), entropy.chance(500_000))
     };
     let mut entropy = Entropy::of_seed(2).recording();
     let drawn = choose(&mut entropy);
-    let mut again = Entropy::of_tape(entropy.into_tape(), None);
+    let mut again = Entropy::of_tape(entropy.into_recorded().tape, None);
     assert_eq!(choose(&mut again), drawn);
     assert!(!again.is_spent());
     assert!(!again.chance(999_999));
     assert!(again.is_spent());
     assert!(!again.is_all_spent());
-    again.turn_to(PLAN);
+    again.turn_to(PLAN, 0);
     assert!(!again.chance(999_999));
     assert!(again.is_all_spent());
 }

@@ -66,7 +66,7 @@ fn equal_choices_make_equal_histories() {
         let other = Case::of_seed(ANY, seed).run(keep);
         assert_eq!(one.lines, other.lines);
         let kind = ANY;
-        let choices = Choices::Tape(one.tape.clone(), None);
+        let choices = Choices::Tape(one.recorded.tape.clone(), None);
         let again = Case { kind, choices }.run(keep);
         assert_eq!(again.lines, one.lines);
         assert_eq!(again.tally, one.tally);

@@ -9,8 +9,11 @@
 //! It ends when nothing more is found or a number of inputs has been run, so that its result is the
 //! same on every machine.
 
+use std::ops::Range;
+
 use crate::case::{Case, Choices, Keep, Kind};
-use crate::entropy::{Entropy, FATE, PLAN, Tape};
+use crate::clock::Time;
+use crate::entropy::{Entropy, FATE, PLAN, Recorded, Tape};
 use crate::oracle::Violation;
 use crate::sweep::say;
 
@@ -20,6 +23,9 @@ const INPUTS_MAX: u64 = 150_000_000;
 /// How many other histories of one plan are tried.
 const OTHERS: u64 = 16;
 
+/// Into how many parts a history is cut at most.
+const PARTS: u64 = 512;
+
 /// The smallest tape found and what an oracle objects to in it, if one objects at all.
 pub(crate) fn minimise(case: &Case) -> Option<(Tape, Violation)> {
     let mut search = Search::begin(case)?;
@@ -27,18 +33,18 @@ pub(crate) fn minimise(case: &Case) -> Option<(Tape, Violation)> {
     search.other_worlds();
     search.say("other worlds tried");
     loop {
-        let before = search.best.size();
+        let before = search.best.tape.size();
         search.shorter_tapes();
-        if search.is_over() || search.best.size() == before {
+        if search.is_over() || search.best.tape.size() == before {
             break;
         }
     }
-    Some((search.best, search.violation))
+    Some((search.best.tape, search.violation))
 }
 
 struct Search {
     kind: Kind,
-    best: Tape,
+    best: Recorded,
     violation: Violation,
     /// What the best one took.
     inputs: u64,
@@ -55,7 +61,7 @@ impl Search {
         let outcome = case.run(keep);
         Some(Self {
             kind: case.kind,
-            best: outcome.tape,
+            best: outcome.recorded,
             violation: outcome.violation?,
             inputs: outcome.tally.inputs,
             spent: 0,
@@ -67,8 +73,14 @@ impl Search {
     }
 
     fn say(&self, what: &str) {
-        let (choices, _) = self.best.size();
-        let wild = self.best.0.iter().flatten().filter(|choice| **choice > 0);
+        let (choices, _) = self.best.tape.size();
+        let wild = self
+            .best
+            .tape
+            .0
+            .iter()
+            .flatten()
+            .filter(|choice| **choice > 0);
         say(&format!(
             "{what}: {choices} choices, {} of them not zero; {} inputs; {} million tried",
             wild.count(),
@@ -96,21 +108,26 @@ impl Search {
         let Some(violation) = outcome.violation else {
             return false;
         };
-        let smaller =
-            violation.oracle == self.violation.oracle && outcome.tape.size() < self.best.size();
+        let smaller = violation.oracle == self.violation.oracle
+            && outcome.recorded.tape.size() < self.best.tape.size();
         if smaller {
-            self.best = outcome.tape;
+            self.best = outcome.recorded;
             self.violation = violation;
             self.inputs = outcome.tally.inputs;
         }
         smaller
     }
 
-    /// The best tape with a change, if that is one.
-    fn attempt_change(&mut self, change: impl FnOnce(&mut Tape)) -> bool {
-        let mut tape = self.best.clone();
-        change(&mut tape);
-        tape != self.best && self.attempt(tape, None)
+    /// The best tape with a change of one strand, if that is one.
+    fn attempt_change(&mut self, strand: usize, change: impl FnOnce(&mut Vec<u32>)) -> bool {
+        let mut tape = self.best.tape.clone();
+        tape.0.get_mut(strand).map(change);
+        tape != self.best.tape && self.attempt(tape, None)
+    }
+
+    /// How many choices a strand has.
+    fn len(&self, strand: usize) -> usize {
+        self.best.tape.0.get(strand).map_or(0, Vec::len)
     }
 
     // ----- other worlds -------------------------------------------------------------------------
@@ -134,7 +151,10 @@ impl Search {
     fn other_world(&mut self, at: usize, tame: u32) -> bool {
         let mut plan = self.plan();
         plan[at] = tame;
-        self.attempt_change(|tape| tape.0[PLAN].clone_from(&plan)) || self.others(&plan)
+        self.attempt_change(PLAN, |choices| {
+            choices.drain(..plan.len());
+            choices.splice(..0, plan.iter().copied());
+        }) || self.others(&plan)
     }
 
     /// Other histories of a plan. Whether one is smaller.
@@ -144,19 +164,26 @@ impl Search {
 
     /// The choices of the plan alone.
     fn plan(&self) -> Vec<u32> {
-        let mut entropy = Entropy::of_tape(self.best.clone(), None).recording();
+        let mut entropy = Entropy::of_tape(self.best.tape.clone(), None).recording();
         let _ = (self.kind.draw)(&mut entropy);
-        let mut tape = entropy.into_tape();
-        tape.0.swap_remove(PLAN)
+        entropy
+            .into_recorded()
+            .tape
+            .0
+            .into_iter()
+            .next()
+            .unwrap_or_default()
     }
 
     // ----- shorter tapes ------------------------------------------------------------------------
 
     fn shorter_tapes(&mut self) {
-        for strand in (FATE..self.best.0.len()).rev() {
-            self.attempt_change(|tape| tape.0[strand].clear());
+        for strand in (FATE..self.best.tape.0.len()).rev() {
+            self.attempt_change(strand, Vec::clear);
         }
         self.say("silenced");
+        self.without_spans();
+        self.say("spans left out");
         self.in_pieces(|choices, from, to| {
             choices.drain(from..to);
         });
@@ -167,17 +194,54 @@ impl Search {
         self.say("lowered");
     }
 
-    /// Tries a change on every piece of every strand, of every size from all of it down to one.
+    /// Leaves out all that was chosen in a span of time, of every length that is worth it, from the
+    /// end to the beginning. What comes behind it comes sooner.
+    fn without_spans(&mut self) {
+        let mut parts = 1;
+        while parts <= PARTS && !self.is_over() {
+            let mut part = parts;
+            let mut found = false;
+            while part > 0 {
+                part -= 1;
+                let end = self.end();
+                found |= self.without(end * part / parts..end * (part + 1) / parts + 1);
+            }
+            // What was in the way may be gone.
+            parts = if found && parts > 1 {
+                parts / 2
+            } else {
+                parts * 2
+            };
+        }
+    }
+
+    /// When the last choice was made.
+    fn end(&self) -> Time {
+        let last = self.best.times.iter().filter_map(|times| times.last());
+        last.copied().max().unwrap_or(0)
+    }
+
+    fn without(&mut self, span: Range<Time>) -> bool {
+        let mut tape = self.best.tape.clone();
+        for (choices, times) in tape.0.iter_mut().zip(&self.best.times).skip(FATE) {
+            let mut times = times.iter();
+            choices.retain(|_| times.next().is_none_or(|time| !span.contains(time)));
+        }
+        tape != self.best.tape && self.attempt(tape, None)
+    }
+
+    /// Tries a change on every piece of every strand, of every size from all of it down to one, or
+    /// to a small part of what is long.
     fn in_pieces(&mut self, change: impl Fn(&mut Vec<u32>, usize, usize)) {
-        let longest = self.best.0.iter().map(Vec::len).max().unwrap_or(0);
+        let longest = self.best.tape.0.iter().map(Vec::len).max().unwrap_or(0);
         let mut piece = longest.next_power_of_two();
-        while piece > 0 && !self.is_over() {
-            for strand in (0..self.best.0.len()).rev() {
-                let mut end = self.best.0[strand].len();
+        while piece > longest / 256 && !self.is_over() {
+            for strand in (FATE..self.best.tape.0.len()).rev() {
+                let mut end = self.len(strand);
                 while end > 0 {
                     let start = end.saturating_sub(piece);
-                    self.attempt_change(|tape| change(&mut tape.0[strand], start, end));
-                    end = start.min(self.best.0[strand].len());
+                    self.attempt_change(strand, |choices| change(choices, start, end));
+                    end = start.min(self.len(strand));
                 }
             }
             piece /= 2;
@@ -186,11 +250,11 @@ impl Search {
 
     /// Tries smaller numbers, one choice after the other.
     fn lower(&mut self) {
-        for strand in 0..self.best.0.len() {
+        for strand in 0..self.best.tape.0.len() {
             let mut at = 0;
-            while at < self.best.0[strand].len() && !self.is_over() {
-                let mut tamer = self.tamer(self.best.0[strand][at]);
-                if !tamer.any(|tame| self.attempt_change(|tape| tape.0[strand][at] = tame)) {
+            while at < self.len(strand) && !self.is_over() {
+                let mut tamer = self.tamer(self.best.tape.0[strand][at]);
+                if !tamer.any(|tame| self.attempt_change(strand, |choices| choices[at] = tame)) {
                     at += 1;
                 }
             }

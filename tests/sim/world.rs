@@ -12,7 +12,7 @@ use shearline::resp::{Inbox, Limits};
 
 use crate::client::Client;
 use crate::clock::{Clock, MILLI, NEVER, SECOND, Time};
-use crate::entropy::{Entropy, FATE, Tape, client_strand, node_strand};
+use crate::entropy::{Entropy, FATE, Recorded, client_strand, node_strand};
 use crate::faults::FAULTS;
 use crate::link::{Conn, FarState, Way};
 use crate::oracle::{Deed, ENDLESS, Oracle, Verb, Violation};
@@ -263,7 +263,7 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
-        self.entropy.turn_to(self.strand_of(event));
+        self.entropy.turn_to(self.strand_of(event), self.now);
         match event {
             Event::Arrive(conn, way) => self.arrive(conn, way),
             Event::Dial(conn) => self.dial(conn),
@@ -305,9 +305,9 @@ impl World {
     }
 
     /// What happened, and what was chosen.
-    pub(crate) fn into_story(self) -> (Vec<String>, Tape) {
+    pub(crate) fn into_story(self) -> (Vec<String>, Recorded) {
         let lines = self.trace.map(Trace::into_lines);
-        (lines.unwrap_or_default(), self.entropy.into_tape())
+        (lines.unwrap_or_default(), self.entropy.into_recorded())
     }
 
     // ----- the network --------------------------------------------------------------------------
