@@ -74,5 +74,3 @@ pub use value::{Element, Elements, Items, PairElements, PairValues, Pairs, Value
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod vectors;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::*;
 
-const FILE: &str = include_str!("../../tests/data/resp-vectors.json");
+const FILE: &str = include_str!("../../../tests/data/resp-vectors.json");
 
 /// Where the file lets an implementation choose, what was chosen here.
 const REFUSED_BY_POLICY: [&str; 4] = [

@@ -1,0 +1,55 @@
+//! Replies in pieces.
+
+use alloc::vec;
+
+use super::*;
+
+#[test]
+fn a_whole_reply_is_not_copied_and_a_torn_one_given_back() {
+    let mut inbox = Inbox::new(Limits::default());
+    let stream = b"$5\r\nhello\r\n$5\r\nwor";
+    let mut piece = &stream[..];
+    let frame = inbox.next(&mut piece).unwrap().expect("complete");
+    assert_eq!(
+        frame.value.as_bytes().map(<[u8]>::as_ptr),
+        Some(stream[4..].as_ptr())
+    );
+    assert!(inbox.next(&mut piece).unwrap().is_none());
+    let next = b"ld\r\n+a\r\n";
+    let mut piece = &next[..];
+    let frame = inbox.next(&mut piece).unwrap().expect("complete");
+    assert_eq!(frame.value.as_bytes(), Some(&b"world"[..]));
+    assert_eq!(piece, b"+a\r\n");
+    let frame = inbox.next(&mut piece).unwrap().expect("complete");
+    assert_eq!(
+        frame.value.as_bytes().map(<[u8]>::as_ptr),
+        Some(next[5..].as_ptr())
+    );
+
+    let large = [&b"$1000000\r\n"[..], &vec![b'x'; 1_000_000], b"\r\n"].concat();
+    for piece in large.chunks(1460) {
+        let mut piece = piece;
+        while !piece.is_empty() {
+            let _ = inbox.next(&mut piece).unwrap();
+        }
+    }
+    assert!(
+        (1_000_000..4_000_000).contains(&inbox.memory()),
+        "{}",
+        inbox.memory()
+    );
+    assert!(inbox.next(&mut &b"+a\r\n"[..]).unwrap().is_some());
+    assert!(inbox.memory() < 16 << 10, "given back");
+}
+
+#[test]
+fn clearing_an_inbox_begins_a_new_stream() {
+    let mut inbox = Inbox::new(Limits::default());
+    assert!(inbox.next(&mut &b"$5\r\nhel"[..]).unwrap().is_none());
+    inbox.clear();
+    assert!(inbox.next(&mut &b"+OK\r\n"[..]).unwrap().is_some());
+    assert!(inbox.next(&mut &b"x"[..]).is_err());
+    assert!(inbox.next(&mut &b"+OK\r\n"[..]).is_err());
+    inbox.clear();
+    assert!(inbox.next(&mut &b"+OK\r\n"[..]).unwrap().is_some());
+}
