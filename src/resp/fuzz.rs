@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{Attributed, DecodeError, Decoder, Inbox, Limits, OwnedValue, encode, encode_resp2};
+use super::{DecodeError, Decoder, Inbox, Limits, OwnedValue, encode, encode_resp2};
 
 /// Bounds small enough for a fuzzer to reach.
 const SMALL: Limits = Limits {
@@ -210,7 +210,7 @@ impl Choices<'_> {
         }
         let mut items = self.items(1);
         items.insert(0, OwnedValue::Bulk(self.text()));
-        OwnedValue::Push(items)
+        OwnedValue::push(items)
     }
 
     fn value(&mut self, depth: u8) -> OwnedValue {
@@ -229,9 +229,9 @@ impl Choices<'_> {
                 format: [self.byte(), self.byte(), self.byte()],
                 text: self.text(),
             },
-            10 | 11 => OwnedValue::Array(self.items(depth + 1)),
-            12 => OwnedValue::Set(self.items(depth + 1)),
-            13 => OwnedValue::Map(self.pairs(depth + 1)),
+            10 | 11 => OwnedValue::array(self.items(depth + 1)),
+            12 => OwnedValue::set(self.items(depth + 1)),
+            13 => OwnedValue::map(self.pairs(depth + 1)),
             _ => {
                 let attributes = self.pairs(depth + 1);
                 let value = self.value(depth + 1);
@@ -239,7 +239,7 @@ impl Choices<'_> {
                 if matches!(value, OwnedValue::Attributed(_)) {
                     return value;
                 }
-                OwnedValue::Attributed(Attributed { attributes, value }.into())
+                OwnedValue::attributed(attributes, value)
             }
         }
     }

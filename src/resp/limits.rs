@@ -40,8 +40,8 @@ impl Limits {
         reply_bytes: 16 << 20,
     };
 
-    /// Deepest nesting that can be asked for: values are printed, copied and dropped by functions
-    /// that call themselves once per level, and 128 levels fit every stack.
+    /// Deepest nesting that can be asked for. Nothing here calls itself once per level, but those
+    /// who read values do, and 128 levels fit every stack.
     const DEPTH_MAX: usize = 128;
 
     /// Longest reply that can be asked for: the tape keeps offsets in 32 bits.

@@ -5,8 +5,6 @@
 //! aggregate in constant time by the *tape*, on which the decoder noted where each one ends.
 //! So an aggregate costs no allocation per element, and none at all when it is flat.
 
-use core::fmt;
-
 use super::token::Kind;
 use super::view::View;
 
@@ -111,34 +109,6 @@ impl<'a> Value<'a> {
     }
 }
 
-impl fmt::Debug for Value<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Simple(text) => write!(f, "Simple(b\"{}\")", text.escape_ascii()),
-            Self::Error(text) => write!(f, "Error(b\"{}\")", text.escape_ascii()),
-            Self::Integer(integer) => write!(f, "Integer({integer})"),
-            Self::Bulk(text) => write!(f, "Bulk(b\"{}\")", text.escape_ascii()),
-            Self::Null => f.write_str("Null"),
-            Self::Double(double) => write!(f, "Double({double:?})"),
-            Self::Boolean(boolean) => write!(f, "Boolean({boolean})"),
-            Self::BigNumber(digits) => write!(f, "BigNumber({})", digits.escape_ascii()),
-            Self::BulkError(text) => write!(f, "BulkError(b\"{}\")", text.escape_ascii()),
-            Self::Verbatim { format, text } => {
-                write!(
-                    f,
-                    "Verbatim(b\"{}:{}\")",
-                    format.escape_ascii(),
-                    text.escape_ascii()
-                )
-            }
-            Self::Array(items) => f.debug_tuple("Array").field(&items).finish(),
-            Self::Map(pairs) => f.debug_tuple("Map").field(&pairs).finish(),
-            Self::Set(items) => f.debug_tuple("Set").field(&items).finish(),
-            Self::Push(items) => f.debug_tuple("Push").field(&items).finish(),
-        }
-    }
-}
-
 /// A value together with the attributes that were sent before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
@@ -194,12 +164,6 @@ impl<'a> IntoIterator for Items<'a> {
 
     fn into_iter(self) -> Values<'a> {
         self.iter()
-    }
-}
-
-impl fmt::Debug for Items<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
     }
 }
 
@@ -303,12 +267,6 @@ impl<'a> IntoIterator for Pairs<'a> {
 
     fn into_iter(self) -> PairValues<'a> {
         self.iter()
-    }
-}
-
-impl fmt::Debug for Pairs<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
     }
 }
 

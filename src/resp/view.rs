@@ -162,7 +162,7 @@ impl<'a> View<'a> {
 
     /// Moves behind the element that begins with this token.
     #[inline]
-    fn skip(&mut self, token: Token) -> Option<()> {
+    pub(super) fn skip(&mut self, token: Token) -> Option<()> {
         let (mut behind, mut entries) = (token.end, 0);
         if Self::has_entry(token) {
             let entry = self.tape.first()?;

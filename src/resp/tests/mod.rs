@@ -3,6 +3,8 @@
 mod bounds;
 mod corpus;
 mod cost;
+mod depth;
+mod equality;
 mod inbox;
 mod refusals;
 mod spelling;

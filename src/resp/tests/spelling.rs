@@ -1,15 +1,12 @@
 //! How values are written, and read back: every type in both protocols.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use std::format;
 use std::string::ToString;
 
 use bytes::Bytes;
 
-use OwnedValue::{
-    Array, BigNumber, Boolean, BulkError, Double, Integer, Map, Null, Push, Set, Verbatim,
-};
+use OwnedValue::{BigNumber, Boolean, BulkError, Double, Integer, Null, Verbatim};
 
 use super::*;
 
@@ -100,32 +97,17 @@ fn doubles_in_both_protocols() {
 
 #[test]
 fn aggregates_in_both_protocols() {
-    both(&Array(vec![]), "*0\r\n", "*0\r\n");
-    both(
-        &Array(vec![Null, Integer(1)]),
-        "*2\r\n_\r\n:1\r\n",
-        "*2\r\n$-1\r\n:1\r\n",
-    );
-    both(
-        &Map(vec![(Integer(1), Null)]),
-        "%1\r\n:1\r\n_\r\n",
-        "*2\r\n:1\r\n$-1\r\n",
-    );
-    both(&Set(vec![Integer(1)]), "~1\r\n:1\r\n", "*1\r\n:1\r\n");
-    both(
-        &Push(vec![OwnedValue::simple("k")]),
-        ">1\r\n+k\r\n",
-        "*1\r\n+k\r\n",
-    );
-    let attributed = Attributed {
-        attributes: vec![(Null, Integer(1))],
-        value: Boolean(true),
-    };
-    both(
-        &OwnedValue::Attributed(attributed.into()),
-        "|1\r\n_\r\n:1\r\n#t\r\n",
-        ":1\r\n",
-    );
+    let array = OwnedValue::array([Null, Integer(1)]);
+    let map = OwnedValue::map([(Integer(1), Null)]);
+    let set = OwnedValue::set([Integer(1)]);
+    let push = OwnedValue::push([OwnedValue::simple("k")]);
+    let attributed = OwnedValue::attributed([(Null, Integer(1))], Boolean(true));
+    both(&OwnedValue::array([]), "*0\r\n", "*0\r\n");
+    both(&array, "*2\r\n_\r\n:1\r\n", "*2\r\n$-1\r\n:1\r\n");
+    both(&map, "%1\r\n:1\r\n_\r\n", "*2\r\n:1\r\n$-1\r\n");
+    both(&set, "~1\r\n:1\r\n", "*1\r\n:1\r\n");
+    both(&push, ">1\r\n+k\r\n", "*1\r\n+k\r\n");
+    both(&attributed, "|1\r\n_\r\n:1\r\n#t\r\n", ":1\r\n");
 }
 
 #[test]
