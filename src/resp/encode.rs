@@ -74,18 +74,26 @@ pub fn encode_resp2<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
 /// that are still to come.
 #[inline]
 fn each<'v>(value: &'v OwnedValue, mut begin: impl FnMut(&'v OwnedValue) -> &'v [OwnedValue]) {
-    let mut next = value;
-    let mut walk = Walk::new(&[]);
-    loop {
-        walk.enter(begin(next));
-        match walk.step() {
-            Some(value) => next = value,
-            None => return,
-        }
+    let inside = begin(value);
+    if !inside.is_empty() {
+        each_inside(inside, begin);
+    }
+}
+
+/// Apart, so that a scalar costs nothing but its bytes.
+#[inline(never)]
+fn each_inside<'v>(
+    values: &'v [OwnedValue],
+    mut begin: impl FnMut(&'v OwnedValue) -> &'v [OwnedValue],
+) {
+    let mut walk = Walk::new(values);
+    while let Some(value) = walk.step() {
+        walk.enter(begin(value));
     }
 }
 
 /// Appends all of a scalar, or the header of an aggregate. The values that come next.
+#[inline(always)]
 fn begin<'v, B: BufMut + ?Sized>(out: &mut B, value: &'v OwnedValue) -> &'v [OwnedValue] {
     match value {
         OwnedValue::Simple(text) => line(out, b'+', text),
@@ -109,13 +117,14 @@ fn begin<'v, B: BufMut + ?Sized>(out: &mut B, value: &'v OwnedValue) -> &'v [Own
 }
 
 /// Like [`begin`].
+#[inline(always)]
 fn begin_resp2<'v, B: BufMut + ?Sized>(out: &mut B, value: &'v OwnedValue) -> &'v [OwnedValue] {
     match value {
         OwnedValue::Simple(text) => line(out, b'+', text),
         OwnedValue::Error(text) | OwnedValue::BulkError(text) => line(out, b'-', text),
         OwnedValue::Integer(number) => integer(out, *number),
-        OwnedValue::Bulk(text) | OwnedValue::Verbatim { text, .. } => string(out, b'$', text),
-        OwnedValue::BigNumber(digits) => string(out, b'$', digits),
+        OwnedValue::Bulk(text) | OwnedValue::BigNumber(text) => string(out, b'$', text),
+        OwnedValue::Verbatim { text, .. } => string(out, b'$', text),
         OwnedValue::Null => out.put_slice(b"$-1\r\n"),
         OwnedValue::Double(double) => string(out, b'$', DoubleText::new(*double).as_bytes()),
         OwnedValue::Boolean(boolean) => integer(out, i64::from(*boolean)),
