@@ -1,11 +1,14 @@
 //! The speed of the RESP codec: streams of one kind of reply, whole and torn, and commands.
 //!
-//! `floor` is a tokenizer by hand that knows the three lock replies and nothing else: what any
-//! decoder has to be compared with. Run with `cargo bench --bench resp`.
+//! `floor` is a tokenizer by hand that knows the lock replies and nothing else: what any decoder
+//! has to be compared with. Run with `cargo bench --bench resp`. The same beside other libraries:
+//! `benches/peers`.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use shearline::resp::{
     Decoder, Inbox, Limits, OwnedValue, Pairs, Value, command, encode, encode_resp2,
 };
@@ -16,17 +19,31 @@ const STREAM_BYTES: usize = 1 << 20;
 /// What a socket gives at a time when the network does the cutting.
 const PIECE_BYTES: usize = 1460;
 
+/// What a server answers to a lock command.
+const LOCK_REPLIES: [&[u8]; 4] = [b"+OK\r\n", b"$-1\r\n", b":1\r\n", b"_\r\n"];
+
 /// A stream that repeats `unit`.
 fn stream(unit: &[u8]) -> Vec<u8> {
     unit.repeat((STREAM_BYTES / unit.len()).max(1))
 }
 
-fn streams() -> [(&'static str, Vec<u8>); 6] {
+/// The lock replies by chance, so that a branch predictor does not know what comes next.
+fn random_lock_replies() -> Vec<u8> {
+    let mut random = StdRng::seed_from_u64(42);
+    let mut bytes = Vec::new();
+    while bytes.len() < STREAM_BYTES {
+        bytes.extend_from_slice(LOCK_REPLIES[random.random_range(0..LOCK_REPLIES.len())]);
+    }
+    bytes
+}
+
+fn streams() -> [(&'static str, Vec<u8>); 7] {
     let bulk = b"$20\r\n0123456789abcdefghij\r\n";
     let array = [&b"*5\r\n"[..], &bulk.repeat(5)].concat();
     let large = [&b"$65536\r\n"[..], &vec![b'x'; 65536], b"\r\n"].concat();
     [
-        ("lock_replies", stream(b"+OK\r\n$-1\r\n:1\r\n_\r\n")),
+        ("lock_replies", stream(&LOCK_REPLIES.concat())),
+        ("lock_replies_random", random_lock_replies()),
         ("bulk_20", stream(bulk)),
         ("array_of_five", stream(&array)),
         ("bulk_64k", stream(&large)),
@@ -115,7 +132,7 @@ fn decode(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decode");
     for (name, bytes) in streams() {
         group.throughput(Throughput::Bytes(bytes.len() as u64));
-        if name == "lock_replies" {
+        if name.starts_with("lock_replies") {
             assert_eq!(
                 floor(&bytes),
                 decode_whole(&mut Decoder::new(Limits::DEFAULT), &bytes)
@@ -142,7 +159,12 @@ fn encode_commands(criterion: &mut Criterion) {
     let digest = [b'a'; 40];
     let acquire: [&[u8]; 6] = [b"SET", b"invoice:42", &token, b"NX", b"PX", b"30000"];
     let release: [&[u8]; 5] = [b"EVALSHA", &digest, b"1", b"invoice:42", &token];
-    for (name, arguments) in [("acquire", &acquire[..]), ("release", &release)] {
+    let extend = [&release[..], &[b"30000"]].concat();
+    for (name, arguments) in [
+        ("acquire", &acquire[..]),
+        ("release", &release),
+        ("extend", &extend),
+    ] {
         let mut out = Vec::new();
         command(&mut out, arguments);
         group.throughput(Throughput::Bytes(out.len() as u64));
