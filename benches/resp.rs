@@ -69,7 +69,7 @@ fn deep_map() -> Vec<u8> {
 
 /// Looks at all of a value, as its reader would.
 #[inline]
-fn weigh(value: &Value<'_>) -> usize {
+fn weigh(value: Value<'_>) -> usize {
     if let Some(text) = value.as_bytes() {
         text.len()
     } else if let Some(integer) = value.as_integer() {
@@ -81,16 +81,11 @@ fn weigh(value: &Value<'_>) -> usize {
     }
 }
 
-fn weigh_rest(value: &Value<'_>) -> usize {
+fn weigh_rest(value: Value<'_>) -> usize {
     let items = value
         .as_items()
-        .map(|items| items.iter().map(|item| weigh(&item)).sum());
-    let pairs = |pairs: Pairs<'_>| {
-        pairs
-            .iter()
-            .map(|pair| weigh(&pair.0) + weigh(&pair.1))
-            .sum()
-    };
+        .map(|items| items.iter().map(|item| weigh(item)).sum());
+    let pairs = |pairs: Pairs<'_>| pairs.iter().map(|pair| weigh(pair.0) + weigh(pair.1)).sum();
     let rest = items.or_else(|| value.as_pairs().map(pairs));
     rest.or_else(|| value.as_error().map(<[u8]>::len))
         .unwrap_or(1)
@@ -99,7 +94,7 @@ fn weigh_rest(value: &Value<'_>) -> usize {
 fn decode_whole(decoder: &mut Decoder, mut bytes: &[u8]) -> usize {
     let mut sum = 0;
     while let Some(frame) = decoder.decode(bytes).expect("valid") {
-        sum += weigh(&frame.value);
+        sum += weigh(frame.value);
         bytes = &bytes[frame.len..];
     }
     sum
@@ -109,7 +104,7 @@ fn decode_torn(inbox: &mut Inbox, bytes: &[u8]) -> usize {
     let mut sum = 0;
     for mut piece in bytes.chunks(PIECE_BYTES) {
         while let Some(frame) = inbox.next(&mut piece).expect("valid") {
-            sum += weigh(&frame.value);
+            sum += weigh(frame.value);
         }
     }
     sum

@@ -53,8 +53,8 @@ const BULK: [Rule; 4] = [
     ours("hiredis ÷ shearline", Family::Hiredis, 1.5),
 ];
 
-/// A payload is not looked at: a bulk of 64 KiB may cost as much as two of 20 bytes, for its
-/// longer header and for the cache lines that its ends are in.
+/// A payload is not looked at: a bulk of 64 KiB may cost as much as two of 300 bytes, for the two
+/// more digits of its header and for the cache lines that its ends are in.
 const HEADER: Bound = Bound::AtMost(2.0);
 
 const fn ours(ratio: &'static str, over: Family, times: f64) -> Rule {
@@ -88,7 +88,7 @@ pub(crate) fn judge(comparisons: &[Comparison], header: Option<&Figure>) -> (Tab
     }
     if let Some(figure) = header {
         let cell = judgement.note(*figure, HEADER);
-        let ratio = "shearline ÷ shearline on bulks of 20 bytes";
+        let ratio = "shearline ÷ shearline on bulks of 300 bytes";
         let cells = ["bulk of 64 KiB", ratio, &HEADER.to_string(), &cell, ""];
         table.row(cells.map(Into::into));
     }

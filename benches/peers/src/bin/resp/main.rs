@@ -139,7 +139,7 @@ fn decoders(plan: &Plan, stream: &Stream, progress: &mut Progress) -> Result<Com
 fn header(plan: &Plan, streams: &[Stream], progress: &mut Progress) -> Result<Figure, Failure> {
     progress.next(HEADER.into());
     let find = |name| streams.iter().find(|stream| stream.name == name);
-    let (Some(large), Some(small)) = (find("bulk-64k"), find("bulk-20")) else {
+    let (Some(large), Some(small)) = (find("bulk-64k"), find("bulk-300")) else {
         return Err("a stream has another name now".into());
     };
     let mut sizes = [large, small].map(|stream| shearline::contestant(stream, Form::Whole));

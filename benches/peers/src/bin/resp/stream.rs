@@ -97,6 +97,7 @@ pub(crate) fn streams() -> Vec<Stream> {
         random("lock-both-random", "`+OK` `$-1` `:1` `_` at random", &both),
         one("bulk-20", "bulk of 20 bytes", small),
         one("array-5", "array of five bulks of 20 bytes", array),
+        one("bulk-300", "bulk of 300 bytes", bulk(300)),
         one("bulk-64k", "bulk of 64 KiB", bulk(64 << 10)),
         one("deep-map", "16 maps inside each other", deep_map()),
         one("error", "error line of 45 bytes", error),

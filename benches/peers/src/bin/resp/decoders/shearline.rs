@@ -38,7 +38,7 @@ pub(crate) fn contestant(stream: &Stream, form: Form) -> Contestant<'_> {
 fn whole(decoder: &mut Decoder, mut bytes: &[u8]) -> Result<u64, DecodeError> {
     let mut sum = 0;
     while let Some(frame) = decoder.decode(bytes)? {
-        sum += weigh(&frame.value);
+        sum += weigh(frame.value);
         bytes = &bytes[frame.len..];
     }
     Ok(sum)
@@ -49,15 +49,16 @@ fn torn(inbox: &mut Inbox, room: &mut Room, bytes: &[u8]) -> Result<u64, DecodeE
     for piece in bytes.chunks(PIECE_BYTES) {
         let mut piece = room.receive(piece);
         while let Some(frame) = inbox.next(&mut piece)? {
-            sum += weigh(&frame.value);
+            sum += weigh(frame.value);
         }
     }
     Ok(sum)
 }
 
+/// Takes the value as it is: one that is looked at through a reference has to be in memory first.
 #[inline]
-fn weigh(value: &Value<'_>) -> u64 {
-    match *value {
+fn weigh(value: Value<'_>) -> u64 {
+    match value {
         Value::Simple(text) | Value::Bulk(text) | Value::Error(text) => text.len() as u64,
         Value::Integer(integer) => integer as u64,
         Value::Null => 1,
@@ -73,12 +74,14 @@ fn weigh(value: &Value<'_>) -> u64 {
     }
 }
 
-fn weigh_rest(value: &Value<'_>) -> u64 {
+fn weigh_rest(value: Value<'_>) -> u64 {
     if let Some(items) = value.as_items() {
-        items.iter().map(|item| weigh(&item)).sum()
+        items.iter().map(weigh).sum()
     } else if let Some(pairs) = value.as_pairs() {
-        let weigh = |(key, value): (Value<'_>, Value<'_>)| weigh(&key) + weigh(&value);
-        pairs.iter().map(weigh).sum()
+        pairs
+            .iter()
+            .map(|(key, value)| weigh(key) + weigh(value))
+            .sum()
     } else {
         0
     }
