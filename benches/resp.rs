@@ -10,7 +10,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use shearline::resp::{
-    Decoder, Inbox, Limits, OwnedValue, Pairs, Value, command, encode, encode_resp2,
+    Decimal, Decoder, Inbox, Limits, OwnedValue, Pairs, Template, Value, Word, argument, command,
+    encode, encode_resp2,
 };
 
 /// Bytes in one stream.
@@ -148,29 +149,103 @@ fn decode(criterion: &mut Criterion) {
     group.finish();
 }
 
+// The lock commands as the client has them: key and token come encoded, side by side.
+static ACQUIRE: Template<2, 32> = Template::new(&[
+    Word::Text(b"SET"),
+    Word::Encoded(2),
+    Word::Text(b"NX"),
+    Word::Text(b"PX"),
+    Word::Hole,
+]);
+static RELEASE: Template<1, 128> = Template::new(&[
+    Word::Text(b"EVALSHA"),
+    Word::Text(&DIGEST),
+    Word::Text(b"1"),
+    Word::Encoded(2),
+]);
+static EXTEND: Template<2, 128> = Template::new(&[
+    Word::Text(b"EVALSHA"),
+    Word::Text(&DIGEST),
+    Word::Text(b"1"),
+    Word::Encoded(2),
+    Word::Hole,
+]);
+const DIGEST: [u8; 40] = [b'a'; 40];
+const TOKEN: [u8; 20] = [0x5a; 20];
+const KEY: &[u8] = b"invoice:42";
+const TTL: u64 = 30_000;
+
+/// Each lock command by the general encoder, by its template, and as nothing but a copy of its
+/// bytes.
 fn encode_commands(criterion: &mut Criterion) {
+    let ttl = |ttl: u64| Decimal::new(black_box(ttl));
+    let mut entry = Vec::new();
+    argument(&mut entry, KEY);
+    argument(&mut entry, &TOKEN);
+    let entry = entry.as_slice();
+    encode_command(
+        criterion,
+        "acquire",
+        |out| {
+            let ttl = ttl(TTL);
+            let words: [&[u8]; 6] = [b"SET", KEY, &TOKEN, b"NX", b"PX", ttl.as_bytes()];
+            command(out, black_box(&words));
+        },
+        |out| ACQUIRE.write(out, [black_box(entry), ttl(TTL).as_bytes()]),
+    );
+    encode_command(
+        criterion,
+        "release",
+        |out| {
+            let words: [&[u8]; 5] = [b"EVALSHA", &DIGEST, b"1", KEY, &TOKEN];
+            command(out, black_box(&words));
+        },
+        |out| RELEASE.write(out, [black_box(entry)]),
+    );
+    encode_command(
+        criterion,
+        "extend",
+        |out| {
+            let ttl = ttl(TTL);
+            let words: [&[u8]; 6] = [b"EVALSHA", &DIGEST, b"1", KEY, &TOKEN, ttl.as_bytes()];
+            command(out, black_box(&words));
+        },
+        |out| EXTEND.write(out, [black_box(entry), ttl(TTL).as_bytes()]),
+    );
+}
+
+fn encode_command(
+    criterion: &mut Criterion,
+    name: &str,
+    general: impl Fn(&mut Vec<u8>),
+    template: impl Fn(&mut Vec<u8>),
+) {
+    let (mut bytes, mut same) = (Vec::new(), Vec::new());
+    general(&mut bytes);
+    template(&mut same);
+    assert_eq!(same, bytes);
+    let copy = |out: &mut Vec<u8>| out.extend_from_slice(black_box(&bytes));
     let mut group = criterion.benchmark_group("encode");
-    let token = [0x5a; 20];
-    let digest = [b'a'; 40];
-    let acquire: [&[u8]; 6] = [b"SET", b"invoice:42", &token, b"NX", b"PX", b"30000"];
-    let release: [&[u8]; 5] = [b"EVALSHA", &digest, b"1", b"invoice:42", &token];
-    let extend = [&release[..], &[b"30000"]].concat();
-    for (name, arguments) in [
-        ("acquire", &acquire[..]),
-        ("release", &release),
-        ("extend", &extend),
+    group.throughput(Throughput::Bytes(bytes.len() as u64));
+    for (way, write) in [
+        ("general", &general as &dyn Fn(&mut Vec<u8>)),
+        ("template", &template),
+        ("copy", &copy),
     ] {
-        let mut out = Vec::new();
-        command(&mut out, arguments);
-        group.throughput(Throughput::Bytes(out.len() as u64));
-        group.bench_function(name, |bencher| {
+        let mut out = Vec::with_capacity(bytes.len());
+        group.bench_function(BenchmarkId::new(way, name), |bencher| {
             bencher.iter(|| {
                 out.clear();
-                command(&mut out, black_box(arguments));
+                write(&mut out);
                 out.len()
             });
         });
     }
+    group.finish();
+}
+
+fn encode_replies(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("encode");
     let granted = OwnedValue::simple("OK");
     for (name, spell) in [
         ("reply", encode as fn(&mut Vec<u8>, &OwnedValue)),
@@ -189,5 +264,5 @@ fn encode_commands(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decode, encode_commands);
+criterion_group!(benches, decode, encode_commands, encode_replies);
 criterion_main!(benches);
