@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use redis::Cmd;
 use redis_protocol::resp3::encode::complete::{extend_encode, extend_encode_borrowed};
 use redis_protocol::resp3::types::{BorrowedFrame, BytesFrame};
-use shearline::resp::{Decimal, command};
+use shearline::resp::{Decimal, Template, Word, argument, command};
 use shearline_peers::measure::{Contestant, Failure};
 
 use crate::contest::{Entrant, Family};
@@ -19,6 +19,29 @@ const COMMANDS: u64 = 1000;
 
 const RELEASE: &str = "4453c08d4b7260dfec522c1d9be6140ee00157cb";
 const EXTEND: &str = "20e6e4505b7e6e25b7c6801967c3885864dca680";
+
+// As the client has them. Key and token come encoded, side by side: it encodes them once for each
+// attempt, and every command about the lock copies them.
+static ACQUIRE_TEMPLATE: Template<2, 32> = Template::new(&[
+    Word::Text(b"SET"),
+    Word::Encoded(2),
+    Word::Text(b"NX"),
+    Word::Text(b"PX"),
+    Word::Hole,
+]);
+static RELEASE_TEMPLATE: Template<1, 128> = Template::new(&[
+    Word::Text(b"EVALSHA"),
+    Word::Text(RELEASE.as_bytes()),
+    Word::Text(b"1"),
+    Word::Encoded(2),
+]);
+static EXTEND_TEMPLATE: Template<2, 128> = Template::new(&[
+    Word::Text(b"EVALSHA"),
+    Word::Text(EXTEND.as_bytes()),
+    Word::Text(b"1"),
+    Word::Encoded(2),
+    Word::Hole,
+]);
 
 /// What is written.
 #[derive(Clone, Copy, Debug)]
@@ -70,12 +93,18 @@ pub(crate) fn entrants(what: Command, lock: &Lock) -> Result<(Vec<Entrant<'_>>, 
             arguments(what, lock),
         )
     };
+    let template = entrant(
+        Family::Shearline,
+        "shearline, `Template`".into(),
+        template(what, lock),
+    );
     let (sum, _) = arguments(what, lock).rehearse()?;
     let redis = |way| format!("redis {}, {way}", env!("REDIS_VERSION"));
     let protocol = |way| format!("redis-protocol {}, {way}", env!("REDIS_PROTOCOL_VERSION"));
     let all = vec![
         ours(),
         ours().again(),
+        template,
         entrant(
             Family::Redis,
             redis("`get_packed_command`"),
@@ -115,6 +144,30 @@ fn repeated<'a, B: Default + AsRef<[u8]> + 'a>(
         let mix = |sum: u64, byte: &u8| sum.wrapping_mul(31).wrapping_add(u64::from(*byte));
         Ok(out.as_ref().iter().fold(len, mix))
     })
+}
+
+/// Ours, from a template.
+fn template(what: Command, lock: &Lock) -> Contestant<'_> {
+    let mut entry = Vec::new();
+    argument(&mut entry, &lock.key);
+    argument(&mut entry, &lock.token);
+    match what {
+        Command::Acquire => repeated(lock, move |lock, out: &mut Vec<u8>| {
+            out.clear();
+            ACQUIRE_TEMPLATE.write(out, [black_box(&entry), Decimal::new(lock.ttl).as_bytes()]);
+            Ok(())
+        }),
+        Command::Release => repeated(lock, move |_, out: &mut Vec<u8>| {
+            out.clear();
+            RELEASE_TEMPLATE.write(out, [black_box(&entry)]);
+            Ok(())
+        }),
+        Command::Extend => repeated(lock, move |lock, out: &mut Vec<u8>| {
+            out.clear();
+            EXTEND_TEMPLATE.write(out, [black_box(&entry), Decimal::new(lock.ttl).as_bytes()]);
+            Ok(())
+        }),
+    }
 }
 
 /// Ours, from slices.
