@@ -41,6 +41,9 @@
 //! * Streamed strings and aggregates (`$?`) are refused; no server sends them.
 //! * A push inside another value, or one that does not begin with a string, is an error.
 //!
+//! `tests/differential` lists where another decoder answers otherwise, and who is right by the
+//! specification; a fuzz target holds both to that list.
+//!
 //! # Not here
 //!
 //! What a reply means: nodes, commands in flight, locks. Matching replies to commands is by

@@ -261,6 +261,36 @@ fn doubles_as_servers_print_them() {
     );
 }
 
+/// The digits of a double that is too large are refused before an exponent has arrived that would
+/// bring them back, hence also when it has.
+#[test]
+fn a_double_is_too_large_however_the_stream_is_cut() {
+    let digits = "1".repeat(310);
+    let largest = "1".repeat(309);
+    for (text, fits) in [
+        (format!(",{digits}e-5\r\n"), false),
+        (format!(",{digits}.5\r\n"), false),
+        (format!(",-{digits}.5e-9\r\n"), false),
+        (format!(",{largest}e1\r\n"), false),
+        (format!(",{largest}e-5\r\n"), true),
+        (format!(",-{largest}.5\r\n"), true),
+        (",1e308\r\n".to_string(), true),
+        (",1e309\r\n".to_string(), false),
+    ] {
+        let whole = decode(text.as_bytes());
+        let torn = decode_growing(Limits::default(), text.as_bytes());
+        let overflow = DecodeError::new(1, Reason::Overflow);
+        match whole {
+            Ok(Some((_, len))) if fits => assert_eq!(torn, Ok(len), "{text}"),
+            outcome => {
+                assert_eq!(outcome.err(), Some(overflow), "{text}");
+                assert_eq!(torn, Err(overflow), "{text}");
+                assert!(!fits, "{text}");
+            }
+        }
+    }
+}
+
 /// Nested aggregates and attributes, read by the views.
 #[test]
 fn elements_are_reached_in_order_and_stepped_over() {
