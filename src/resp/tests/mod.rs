@@ -1,6 +1,7 @@
 //! Tests of the codec as a whole, a subject in each file.
 
 mod bounds;
+mod commands;
 mod corpus;
 mod cost;
 mod depth;

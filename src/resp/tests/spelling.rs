@@ -10,15 +10,6 @@ use OwnedValue::{BigNumber, Boolean, BulkError, Double, Integer, Null, Verbatim}
 
 use super::*;
 
-#[test]
-fn commands_as_servers_read_them() {
-    let mut out = Vec::new();
-    let arguments: [&[u8]; 3] = [b"SET", b"", b"a\r\nb"];
-    command(&mut out, &arguments);
-    assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$4\r\na\r\nb\r\n");
-    assert_eq!(out.len(), command_len(&arguments));
-}
-
 fn bytes(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
