@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::direct::{direct, flat};
 use super::error::{DecodeError, Reason};
+use super::least::Place;
 use super::limits::Limits;
 use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, token};
 use super::value::{Element, Pairs, Value};
@@ -36,6 +37,7 @@ use super::view::{Entry, View};
 /// assert_eq!(frame.value.as_bytes(), Some(&b"OK"[..]));
 /// ```
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
     limits: Limits,
     /// Longest string that is decoded directly.
@@ -259,7 +261,6 @@ impl Decoder {
             let Some(&kind) = bytes.get(self.at) else {
                 return Ok(None);
             };
-            self.admit(kind, bytes.get(self.at + 1).copied())?;
             let end = self.room(kind);
             let bounds = Bounds {
                 line: self.limits.line_bytes,
@@ -267,12 +268,12 @@ impl Decoder {
                 elements: self.limits.elements,
                 end,
             };
-            let Some(token) = token(bytes, self.at, &bounds, &mut self.progress)? else {
-                return Ok(None);
+            let admitted = self.admit(kind, bytes.get(self.at + 1).copied());
+            let found = admitted.and_then(|()| token(bytes, self.at, &bounds, &mut self.progress));
+            let token = match found {
+                Ok(Some(token)) if token.end_min() <= end => token,
+                Ok(_) | Err(_) => return self.unfinished(bytes, end, found),
             };
-            if token.end > end {
-                return Err(DecodeError::new(self.at, Reason::ReplyTooLong));
-            }
             self.progress.reset();
             if self.stack.is_empty() {
                 self.top = Top {
@@ -290,6 +291,27 @@ impl Decoder {
                 return Ok(Some(self.at));
             }
             self.scan_direct(bytes);
+        }
+    }
+
+    /// What is to be said about an element that is torn, wrong, or too long for `end`.
+    ///
+    /// A byte after which no end is within the bound comes before one that is wrong for itself.
+    #[cold]
+    fn unfinished(
+        &self,
+        bytes: &[u8],
+        end: usize,
+        found: Result<Option<Token>, DecodeError>,
+    ) -> Result<Option<usize>, DecodeError> {
+        let place = Place {
+            kind_due: self.stack.last().is_some_and(|level| level.kind_due),
+            deepest: self.stack.len() == self.limits.depth,
+        };
+        let valid = found.map_or_else(|error| error.at, |_| bytes.len());
+        match place.excess(&bytes[self.at..valid], end - self.at) {
+            Some(last) => Err(DecodeError::new(self.at + last, Reason::ReplyTooLong)),
+            None => found.map(|_| None),
         }
     }
 

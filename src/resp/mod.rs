@@ -58,6 +58,7 @@ mod encode;
 mod error;
 mod fuzz;
 mod inbox;
+mod least;
 mod limits;
 mod number;
 mod owned;

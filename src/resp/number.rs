@@ -128,8 +128,8 @@ pub(super) fn double(bytes: &[u8], body: usize, progress: &mut Progress) -> Lexe
     let (state, length) = double_syntax(text, progress);
     let (digits, next) = (&text[..length], text.get(length).copied());
     let refuse = |at, reason| Err(DecodeError::new(at, reason));
-    if double_overflows(digits) {
-        return refuse(body, Reason::Overflow);
+    if let Some(digit) = double_overflow(digits) {
+        return refuse(body + digit, Reason::Overflow);
     }
     if length == DOUBLE_BYTES_MAX {
         // The last byte that may be must end the number; one more must not go on with it.
@@ -220,14 +220,27 @@ fn double_syntax(text: &[u8], progress: &mut Progress) -> (DoubleState, usize) {
     (state, length)
 }
 
-/// Whether a double that begins like this is too large, whatever follows. Its digits have to fit
+/// The digit with which a double becomes too large, whatever follows. Its digits have to fit
 /// without their exponent: one that would bring them back is none that a server prints, and has
 /// not arrived yet when the stream is cut before it.
-fn double_overflows(text: &[u8]) -> bool {
-    let infinite = |text| double_value(text).is_some_and(f64::is_infinite);
+fn double_overflow(text: &[u8]) -> Option<usize> {
+    let is_infinite = |text| double_value(text).is_some_and(f64::is_infinite);
     let mark = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let digits = &text[..mark.unwrap_or(text.len())];
-    DIGITS_FINITE < digits.len() && infinite(digits) || mark.is_some() && infinite(text)
+    if DIGITS_FINITE < digits.len() && is_infinite(digits) || mark.is_some() && is_infinite(text) {
+        (0..text.len()).find(|&last| is_infinite(&text[..=last]))
+    } else {
+        None
+    }
+}
+
+/// How many bytes a double that begins like this has at least.
+pub(super) fn double_bytes_min(text: &[u8]) -> usize {
+    if let Some((word, _)) = double_word(text) {
+        return word.len();
+    }
+    let (state, length) = double_syntax(text, &mut { Progress::NEW });
+    length + usize::from(!state.is_complete())
 }
 
 fn double_value(text: &[u8]) -> Option<f64> {
