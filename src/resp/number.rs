@@ -37,8 +37,8 @@ pub(super) fn natural(
         if number == 0 && len > 0 {
             return Err(DecodeError::new(body + len, malformed));
         }
-        // Not above `most` before the last digit is added: there is no overflow.
-        if number > tens || number * 10 + u64::from(digit) > most {
+        // Nothing overflows: ten times the number is not above `most`.
+        if number > tens || u64::from(digit) > most - number * 10 {
             return Err(DecodeError::new(body + len, exceeded));
         }
         number = number * 10 + u64::from(digit);

@@ -148,3 +148,30 @@ fn short_strings_are_bounded_as_well() {
         }
     }
 }
+
+/// Without bounds there are those of the decoder itself, and no length wraps.
+#[test]
+fn a_length_of_twenty_digits_is_too_long_for_any_bounds() {
+    let most = Limits {
+        line_bytes: usize::MAX,
+        bulk_bytes: usize::MAX,
+        elements: usize::MAX,
+        depth: usize::MAX,
+        reply_bytes: usize::MAX,
+    };
+    for (bytes, at, reason) in [
+        ("$4294967281", 10, Reason::ReplyTooLong),
+        ("$18446744073709551616\r\n", 11, Reason::ReplyTooLong),
+        ("!18446744073709551619\r\n", 11, Reason::ReplyTooLong),
+        ("*18446744073709551616\r\n", 10, Reason::ReplyTooLong),
+        ("%9223372036854775808\r\n", 9, Reason::ReplyTooLong),
+    ] {
+        let error = DecodeError::new(at, reason);
+        assert_eq!(decode_with(most, bytes.as_bytes()), Err(error), "{bytes}");
+        assert_eq!(
+            decode_growing(most, bytes.as_bytes()),
+            Err(error),
+            "{bytes}"
+        );
+    }
+}
