@@ -268,11 +268,12 @@ impl Decoder {
                 elements: self.limits.elements,
                 end,
             };
-            let admitted = self.admit(kind, bytes.get(self.at + 1).copied());
-            let found = admitted.and_then(|()| token(bytes, self.at, &bounds, &mut self.progress));
-            let token = match found {
+            if let Err(error) = self.admit(kind, bytes.get(self.at + 1).copied()) {
+                return self.unfinished(bytes, end, Err(error));
+            }
+            let token = match token(bytes, self.at, &bounds, &mut self.progress) {
                 Ok(Some(token)) if token.end_min() <= end => token,
-                Ok(_) | Err(_) => return self.unfinished(bytes, end, found),
+                found => return self.unfinished(bytes, end, found),
             };
             self.progress.reset();
             if self.stack.is_empty() {

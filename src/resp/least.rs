@@ -22,8 +22,11 @@ impl Place {
     /// They begin it, and are valid but for that. The text of a line is not looked at: `line` keeps
     /// the bound itself.
     pub(super) fn excess(self, begun: &[u8], room: usize) -> Option<usize> {
+        /// No number, boolean or null lacks more.
+        const LACKING_MAX: usize = 4;
         let header = match begun {
             [b'+' | b'-', ..] => return None,
+            [b':' | b',' | b'#' | b'_', ..] if begun.len() + LACKING_MAX <= room => return None,
             [b'(', ..] => &begun[..begun.len().min(2)],
             _ => begun.split(|&byte| byte == b'\r').next()?,
         };

@@ -37,8 +37,9 @@ pub(super) fn natural(
         if number == 0 && len > 0 {
             return Err(DecodeError::new(body + len, malformed));
         }
-        // Nothing overflows: ten times the number is not above `most`.
-        if number > tens || u64::from(digit) > most - number * 10 {
+        // Nothing overflows: ten times the number is not above `most`, and no `most` is so large
+        // that a digit more would not fit.
+        if number > tens || number * 10 + u64::from(digit) > most {
             return Err(DecodeError::new(body + len, exceeded));
         }
         number = number * 10 + u64::from(digit);
@@ -140,12 +141,14 @@ pub(super) fn double(bytes: &[u8], body: usize, progress: &mut Progress) -> Lexe
             return refuse(body + length, Reason::LineTooLong);
         }
     }
-    match (next, double_value(digits)) {
-        (None, _) => Ok(None),
-        (Some(b'\r'), Some(value)) if state.is_complete() => {
+    match next {
+        None => Ok(None),
+        Some(b'\r') if state.is_complete() => {
+            // There is a value: the text is complete.
+            let value = double_value(digits).unwrap_or_default();
             Ok(line_end(bytes, body + length)?.map(|end| (value.to_bits(), end)))
         }
-        (Some(_), _) => refuse(body + length, Reason::Number),
+        Some(_) => refuse(body + length, Reason::Number),
     }
 }
 

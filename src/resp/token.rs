@@ -160,7 +160,7 @@ impl Bounds {
     /// For bytes that were found valid before.
     pub(super) const NONE: Self = Self {
         line: usize::MAX,
-        bulk: usize::MAX,
+        bulk: u32::MAX as usize,
         elements: u32::MAX as usize,
         end: usize::MAX,
     };

@@ -161,8 +161,8 @@ fn a_length_of_twenty_digits_is_too_long_for_any_bounds() {
     };
     for (bytes, at, reason) in [
         ("$4294967281", 10, Reason::ReplyTooLong),
-        ("$18446744073709551616\r\n", 11, Reason::ReplyTooLong),
-        ("!18446744073709551619\r\n", 11, Reason::ReplyTooLong),
+        ("$18446744073709551616\r\n", 11, Reason::BulkTooLong),
+        ("!18446744073709551619\r\n", 11, Reason::BulkTooLong),
         ("*18446744073709551616\r\n", 10, Reason::ReplyTooLong),
         ("%9223372036854775808\r\n", 9, Reason::ReplyTooLong),
     ] {
