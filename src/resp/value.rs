@@ -184,7 +184,8 @@ impl<'a> Iterator for Values<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
+        let left = self.view.at_most(self.left as usize);
+        (left, Some(left))
     }
 }
 
@@ -207,7 +208,8 @@ impl<'a> Iterator for Elements<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
+        let left = self.view.at_most(self.left as usize);
+        (left, Some(left))
     }
 }
 
@@ -328,7 +330,8 @@ impl<'a> Iterator for PairElements<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
+        let left = self.view.at_most(self.left as usize * 2) / 2;
+        (left, Some(left))
     }
 }
 

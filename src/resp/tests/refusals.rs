@@ -1,6 +1,7 @@
 //! What is refused: at which byte, and by which rule.
 
 use alloc::vec;
+use alloc::vec::Vec;
 use std::format;
 
 use super::*;
@@ -105,6 +106,27 @@ fn lines_of_all_lengths() {
     }
 }
 
+/// Looks at all of a reply in every way that there is.
+fn look_at(frame: &Frame<'_>) {
+    let (value, element) = (frame.value, frame.element());
+    let _ = format!("{frame:?} {element:?}");
+    let _ = (value.to_owned(), element.to_owned());
+    let _ = value
+        .as_pairs()
+        .map(|pairs| pairs.iter().collect::<Vec<_>>());
+    let items = value
+        .as_items()
+        .map(|items| items.iter().collect::<Vec<_>>());
+    for item in items.into_iter().flatten() {
+        let _ = item
+            .as_items()
+            .map(|items| items.elements().collect::<Vec<_>>());
+        let _ = item
+            .as_pairs()
+            .map(|pairs| pairs.elements().collect::<Vec<_>>());
+    }
+}
+
 /// The caller is told not to; nothing worse than a wrong answer may come of it.
 #[test]
 fn changed_bytes_do_no_harm() {
@@ -116,11 +138,43 @@ fn changed_bytes_do_no_harm() {
                 assert!(decoder.decode(&reply[..cut]).unwrap().is_none());
                 let mut changed = *reply;
                 changed[place] = byte;
-                let _ = decoder.decode(&changed).map(|frame| format!("{frame:?}"));
-                let _ = decoder
-                    .decode(&changed[..place])
-                    .map(|frame| format!("{frame:?}"));
+                for bytes in [&changed[..], &changed[..place]] {
+                    let frame = decoder.decode(bytes).ok().flatten();
+                    frame.iter().for_each(look_at);
+                }
             }
         }
+    }
+}
+
+/// A header that was small announces more than any memory holds. By what an iterator says of its
+/// length, others reserve memory.
+#[test]
+fn changed_headers_reserve_nothing() {
+    let before = b"*3\r\n*1\r\n:2345678901234567\r\n+xy\r\n";
+    for header in ["*4294967295\r\n", "%2147483647\r\n", "|2147483647\r\n"] {
+        let mut decoder = Decoder::new(Limits::default());
+        assert!(decoder.decode(before).unwrap().is_none());
+        let mut after = [&before[..], b"+y\r\n", &b"+more\r\n".repeat(9)].concat();
+        after[4..][..header.len()].copy_from_slice(header.as_bytes());
+        let frame = decoder
+            .decode(&after)
+            .unwrap()
+            .expect("nothing new was seen");
+        let items = frame.value.as_items().expect("an array");
+        let first = items.elements().next().expect("an element");
+        let pairs = first.value.as_pairs().or(first.attributes);
+        let said = [
+            first.value.as_items().map_or(0, |items| items.iter().len()),
+            first
+                .value
+                .as_items()
+                .map_or(0, |items| items.elements().len()),
+            pairs.map_or(0, |pairs| pairs.iter().len()),
+            pairs.map_or(0, |pairs| pairs.elements().len()),
+        ];
+        assert!(said.iter().any(|&len| len > 0), "{header}");
+        assert!(said.iter().all(|&len| len <= after.len()), "{said:?}");
+        look_at(&frame);
     }
 }
