@@ -58,6 +58,8 @@ pub struct Decoder {
 enum Phase {
     /// The next byte is the first of a reply.
     Fresh,
+    /// Likewise, but memory of the last reply has to be given back before.
+    Spent,
     /// A reply has begun.
     Torn,
     /// No reply can follow any more.
@@ -179,7 +181,7 @@ impl Decoder {
 
     /// Forgets the torn reply, or the error: the next byte is the first of a new stream.
     pub fn reset(&mut self) {
-        self.phase = Phase::Fresh;
+        self.phase = Phase::Spent;
     }
 
     /// The reply that was measured last: the first `len` of `bytes`.
@@ -203,6 +205,11 @@ impl Decoder {
         }
     }
 
+    /// Longest reply.
+    pub(super) const fn reply_bytes(&self) -> usize {
+        self.limits.reply_bytes
+    }
+
     /// With fewer bytes than this, [`measure`](Self::measure) will not find the reply complete.
     pub(super) fn need(&self) -> usize {
         self.progress.need
@@ -223,7 +230,7 @@ impl Decoder {
     pub(super) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.phase {
             Phase::Failed(error) => return Err(error),
-            Phase::Fresh => {
+            Phase::Fresh | Phase::Spent => {
                 self.begin();
                 if let Some((elements, end)) = flat(bytes, &self.limits, self.direct_bytes) {
                     self.top.token = Token::header(Kind::Array, elements);
@@ -235,6 +242,7 @@ impl Decoder {
         }
         let result = self.scan(bytes);
         self.phase = match result {
+            Ok(Some(_)) if self.tape.capacity() > KEPT => Phase::Spent,
             Ok(Some(_)) => Phase::Fresh,
             Ok(None) => Phase::Torn,
             Err(error) => Phase::Failed(error),
@@ -300,7 +308,7 @@ impl Decoder {
     /// A byte after which no end is within the bound comes before one that is wrong for itself.
     #[cold]
     fn unfinished(
-        &self,
+        &mut self,
         bytes: &[u8],
         end: usize,
         found: Result<Option<Token>, DecodeError>,
@@ -310,7 +318,9 @@ impl Decoder {
             deepest: self.stack.len() == self.limits.depth,
         };
         let valid = found.map_or_else(|error| error.at, |_| bytes.len());
-        match place.excess(&bytes[self.at..valid], end - self.at) {
+        let begun = bytes.get(self.at..valid).unwrap_or_default();
+        let room = end.saturating_sub(self.at);
+        match place.excess(begun, room, &mut self.progress) {
             Some(last) => Err(DecodeError::new(self.at + last, Reason::ReplyTooLong)),
             None => found.map(|_| None),
         }

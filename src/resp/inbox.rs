@@ -10,8 +10,9 @@ use super::limits::Limits;
 ///
 /// A reply that lies whole in a piece is decoded where it lies. Only a torn one is copied, once:
 /// what is left at the end of a piece is kept, and of the following pieces as much is added as the
-/// reply needs. Memory never exceeds about twice [`Limits::reply_bytes`] and is given back after
-/// a large reply.
+/// reply needs. For the bytes there is never more memory than [`Limits::reply_bytes`]; and for the
+/// structure of a reply that consists of nothing but the smallest aggregates, two and a half times
+/// as much. The next call after a large reply gives it back.
 ///
 /// ```
 /// use shearline::resp::{Inbox, Limits};
@@ -28,6 +29,8 @@ use super::limits::Limits;
 #[derive(Debug)]
 pub struct Inbox {
     decoder: Decoder,
+    /// Longest reply.
+    reply_bytes: usize,
     /// The torn reply so far: a beginning without an end, unless `spent`.
     torn: Vec<u8>,
     /// The reply in `torn` was complete and was handed out by the last call.
@@ -44,8 +47,10 @@ impl Inbox {
     /// An inbox at the beginning of a stream. Allocates nothing.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
+        let decoder = Decoder::new(limits);
         Self {
-            decoder: Decoder::new(limits),
+            reply_bytes: decoder.reply_bytes(),
+            decoder,
             torn: Vec::new(),
             spent: false,
         }
@@ -81,7 +86,7 @@ impl Inbox {
                 Ok(Some(frame))
             }
             None => {
-                self.torn.extend_from_slice(bytes);
+                keep(&mut self.torn, bytes, self.reply_bytes);
                 *piece = &[];
                 Ok(None)
             }
@@ -120,8 +125,10 @@ impl Inbox {
         let mut rest = *piece;
         while !rest.is_empty() {
             let known = self.decoder.need().saturating_sub(self.torn.len());
-            let (now, later) = rest.split_at(known.max(step).min(rest.len()));
-            self.torn.extend_from_slice(now);
+            // With all bytes that a reply may have, it is complete or refused.
+            let room = self.reply_bytes.saturating_sub(self.torn.len()).max(1);
+            let (now, later) = rest.split_at(known.max(step).min(room).min(rest.len()));
+            keep(&mut self.torn, now, self.reply_bytes);
             rest = later;
             step = step.saturating_mul(2);
             if let Some(len) = self.decoder.measure(&self.torn)? {
@@ -133,4 +140,14 @@ impl Inbox {
         *piece = &[];
         Ok(None)
     }
+}
+
+/// Adds bytes to a torn reply. Its memory doubles when it has to, but is never more than `most`.
+fn keep(torn: &mut Vec<u8>, bytes: &[u8], most: usize) {
+    let len = torn.len() + bytes.len();
+    if torn.capacity() < len {
+        let doubled = torn.capacity().saturating_mul(2).max(STEP);
+        torn.reserve_exact(doubled.min(most).max(len) - torn.len());
+    }
+    torn.extend_from_slice(bytes);
 }

@@ -5,7 +5,7 @@
 //! `*-1`. Asked about elements that are torn or too long, never about others.
 
 use super::number::double_bytes_min;
-use super::token::ELEMENT_BYTES_MIN;
+use super::token::{ELEMENT_BYTES_MIN, Progress};
 
 /// What an element cannot be where it stands.
 #[derive(Clone, Copy, Debug)]
@@ -21,15 +21,21 @@ impl Place {
     ///
     /// They begin it, and are valid but for that. The text of a line is not looked at: `line` keeps
     /// the bound itself.
-    pub(super) fn excess(self, begun: &[u8], room: usize) -> Option<usize> {
-        /// No number, boolean or null lacks more.
-        const LACKING_MAX: usize = 4;
+    pub(super) fn excess(
+        self,
+        begun: &[u8],
+        room: usize,
+        progress: &mut Progress,
+    ) -> Option<usize> {
         let header = match begun {
             [b'+' | b'-', ..] => return None,
-            [b':' | b',' | b'#' | b'_', ..] if begun.len() + LACKING_MAX <= room => return None,
+            // What they lack at most is four bytes.
+            [b':' | b',' | b'#' | b'_', ..] if begun.len() + 4 <= room => return None,
+            [b'(', ..] if 5 <= room => return None,
             [b'(', ..] => &begun[..begun.len().min(2)],
             _ => begun.split(|&byte| byte == b'\r').next()?,
         };
+        progress.look(header.len());
         if self.least(header) <= room {
             return None;
         }

@@ -129,7 +129,7 @@ pub(super) fn double(bytes: &[u8], body: usize, progress: &mut Progress) -> Lexe
     let (state, length) = double_syntax(text, progress);
     let (digits, next) = (&text[..length], text.get(length).copied());
     let refuse = |at, reason| Err(DecodeError::new(at, reason));
-    if let Some(digit) = double_overflow(digits) {
+    if let Some(digit) = double_overflow(digits, progress) {
         return refuse(body + digit, Reason::Overflow);
     }
     if length == DOUBLE_BYTES_MAX {
@@ -226,7 +226,8 @@ fn double_syntax(text: &[u8], progress: &mut Progress) -> (DoubleState, usize) {
 /// The digit with which a double becomes too large, whatever follows. Its digits have to fit
 /// without their exponent: one that would bring them back is none that a server prints, and has
 /// not arrived yet when the stream is cut before it.
-fn double_overflow(text: &[u8]) -> Option<usize> {
+fn double_overflow(text: &[u8], progress: &mut Progress) -> Option<usize> {
+    progress.look(text.len());
     let is_infinite = |text| double_value(text).is_some_and(f64::is_infinite);
     let mark = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let digits = &text[..mark.unwrap_or(text.len())];

@@ -53,3 +53,37 @@ fn clearing_an_inbox_begins_a_new_stream() {
     inbox.clear();
     assert!(inbox.next(&mut &b"+OK\r\n"[..]).unwrap().is_some());
 }
+
+/// Whatever is sent, in whatever pieces, and however much lies behind it.
+#[test]
+fn memory_is_bounded_by_the_longest_reply() {
+    let limits = Limits {
+        reply_bytes: 64 << 10,
+        ..Limits::default()
+    };
+    let bulk = [&b"$65526\r\n"[..], &vec![b'x'; 65_526], b"\r\n"].concat();
+    let line = [&b"+"[..], &vec![b'x'; 65_533], b"\r\n"].concat();
+    let small = [&b"*9361\r\n"[..], &b"*1\r\n_\r\n".repeat(9361)].concat();
+    for (reply, structure) in [(bulk, 0), (line, 0), (small, (64 << 10) * 5 / 2)] {
+        assert!(
+            (65_530..=64 << 10).contains(&reply.len()),
+            "{}",
+            reply.len()
+        );
+        let stream = [&reply[..], &reply, &b"+OK\r\n".repeat(100_000)].concat();
+        for pieces in [1, 7, 1000, 65_535, 1 << 20] {
+            let mut inbox = Inbox::new(limits);
+            let mut most = 0;
+            let (first, rest) = stream.split_at(1);
+            for mut piece in [first].into_iter().chain(rest.chunks(pieces)) {
+                let mut is_reply = true;
+                while is_reply {
+                    is_reply = inbox.next(&mut piece).unwrap().is_some();
+                    most = most.max(inbox.memory());
+                }
+            }
+            assert!(most <= limits.reply_bytes + structure, "{most}");
+            assert!(inbox.memory() < 16 << 10, "given back");
+        }
+    }
+}
