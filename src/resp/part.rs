@@ -90,6 +90,10 @@ impl<'a> Iterator for Parts<'a> {
         if self.owed == 0 {
             return None;
         }
+        if let Some(value) = self.view.direct() {
+            self.owed -= 1;
+            return Some(Part::Value(value));
+        }
         let mut token = self.view.token()?;
         while token.kind == Kind::Attribute && self.attributes == Attributes::Skipped {
             self.view.skip(token)?;

@@ -87,13 +87,18 @@ impl<'a> View<'a> {
     /// The first value; the view moves behind it.
     #[inline(always)]
     pub(super) fn value(&mut self) -> Option<Value<'a>> {
-        match direct(self.bytes, usize::MAX) {
-            Some((value, end)) => {
-                self.bytes = &self.bytes[end..];
-                Some(value)
-            }
+        match self.direct() {
             None => self.any_value(),
+            value => value,
         }
+    }
+
+    /// The first value if it is a short scalar of the usual kinds; the view moves behind it.
+    #[inline(always)]
+    pub(super) fn direct(&mut self) -> Option<Value<'a>> {
+        let (value, end) = direct(self.bytes, usize::MAX)?;
+        self.bytes = &self.bytes[end..];
+        Some(value)
     }
 
     #[inline(never)]
