@@ -1,6 +1,7 @@
 //! Replies in pieces.
 
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::*;
 
@@ -52,4 +53,20 @@ fn clearing_an_inbox_begins_a_new_stream() {
     assert!(inbox.next(&mut &b"+OK\r\n"[..]).is_err());
     inbox.clear();
     assert!(inbox.next(&mut &b"+OK\r\n"[..]).unwrap().is_some());
+}
+
+#[test]
+fn a_frame_is_as_long_as_it_was_sent_however_it_was_cut() {
+    let stream = b"|1\r\n+ttl\r\n:9\r\n+OK\r\n$5\r\nhello\r\n";
+    for cut in 0..=stream.len() {
+        let mut inbox = Inbox::new(Limits::default());
+        let mut lengths = Vec::new();
+        let (before, behind) = stream.split_at(cut);
+        for mut piece in [before, behind] {
+            while let Some(frame) = inbox.next(&mut piece).unwrap() {
+                lengths.push(frame.len);
+            }
+        }
+        assert_eq!(lengths, [19, 11], "cut at {cut}");
+    }
 }

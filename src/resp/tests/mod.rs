@@ -7,6 +7,7 @@ mod cost;
 mod depth;
 mod equality;
 mod inbox;
+mod measure;
 mod model;
 mod refusals;
 mod spelling;
