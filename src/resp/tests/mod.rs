@@ -1,5 +1,6 @@
 //! Tests of the codec as a whole, a subject in each file.
 
+mod access;
 mod bounds;
 mod commands;
 mod corpus;
