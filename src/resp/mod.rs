@@ -51,10 +51,12 @@
 //! What a reply means: nodes, commands in flight, locks. Matching replies to commands is by
 //! count, and a push must not be counted.
 
+mod access;
 mod decimal;
 mod decode;
 mod direct;
 mod encode;
+mod equal;
 mod error;
 mod fuzz;
 mod inbox;
