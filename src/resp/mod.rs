@@ -1,8 +1,8 @@
 //! RESP2 and RESP3: bytes to values and back.
 //!
 //! [`Decoder`] reads replies incrementally and without copying, [`Inbox`] puts them together from
-//! the pieces that a socket gives, [`command`] writes commands, and [`encode`] writes values as
-//! servers do.
+//! the pieces that a socket gives, [`command`] writes commands, a [`Template`] those that are sent
+//! again and again, and [`encode`] writes values as servers do.
 //!
 //! ```
 //! use shearline::resp::{Inbox, Limits, Value, command};
@@ -26,7 +26,9 @@
 //! * **Linear.** Decoding n bytes takes O(n) however they are cut into pieces, and the payload of
 //!   a string is not looked at.
 //! * **Bounds before memory.** Nothing is reserved for what a header announces; every bound in
-//!   [`Limits`] has an error of its own. No recursion while decoding.
+//!   [`Limits`] has an error of its own.
+//! * **No recursion.** Not in decoding; and a value that was built by hand is written, copied,
+//!   compared, printed and dropped on any stack, however deep it is nested.
 //! * **No copy, no allocation for scalars.** Values borrow from the receive buffer; the structure
 //!   of aggregates is kept on one flat tape that is reused.
 //! * **No panic on any input.**
@@ -41,21 +43,30 @@
 //! * Streamed strings and aggregates (`$?`) are refused; no server sends them.
 //! * A push inside another value, or one that does not begin with a string, is an error.
 //!
+//! `tests/differential` lists where another decoder answers otherwise, and who is right by the
+//! specification; a fuzz target holds both to that list.
+//!
 //! # Not here
 //!
 //! What a reply means: nodes, commands in flight, locks. Matching replies to commands is by
 //! count, and a push must not be counted.
 
+mod access;
 mod decimal;
 mod decode;
 mod direct;
 mod encode;
+mod equal;
 mod error;
 mod fuzz;
 mod inbox;
+mod least;
 mod limits;
 mod number;
 mod owned;
+mod part;
+mod print;
+mod template;
 mod text;
 mod token;
 mod value;
@@ -63,16 +74,15 @@ mod view;
 
 pub use decimal::{Decimal, decimal_len};
 pub use decode::{Decoder, Frame};
-pub use encode::{command, command_len, encode, encode_resp2};
+pub use encode::{argument, argument_len, command, command_len, encode, encode_resp2};
 pub use error::{DecodeError, Reason};
 #[doc(hidden)]
 pub use fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
 pub use inbox::Inbox;
 pub use limits::Limits;
-pub use owned::{Attributed, OwnedValue};
+pub use owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
+pub use template::{Template, Word};
 pub use value::{Element, Elements, Items, PairElements, PairValues, Pairs, Value, Values};
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod vectors;
