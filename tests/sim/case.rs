@@ -46,6 +46,8 @@ pub(crate) enum Choices {
     Seed(u64),
     /// A tape, and a seed when it has run out.
     Tape(Tape, Option<u64>),
+    /// Of a fuzzer.
+    Bytes(Vec<u8>),
 }
 
 /// A history to be run.
@@ -87,6 +89,7 @@ impl Case {
         let entropy = match &self.choices {
             Choices::Seed(seed) => Entropy::of_seed(*seed),
             Choices::Tape(tape, then) => Entropy::of_tape(tape.clone(), *then),
+            Choices::Bytes(bytes) => Entropy::of_bytes(bytes),
         };
         let entropy = if keep.tape {
             entropy.recording()

@@ -9,25 +9,24 @@
 //!
 //! What else can be asked for stands in [`replay`].
 
-mod assumptions;
-mod case;
-mod client;
-mod clock;
-mod entropy;
-mod faults;
-mod history;
-mod link;
-mod minimise;
-mod mutations;
-mod oracle;
-mod plan;
-mod replay;
-mod server;
-mod sweep;
-mod trace;
-mod world;
-
-use case::Tally;
+pub(crate) mod assumptions;
+pub(crate) mod case;
+pub(crate) mod client;
+pub(crate) mod clock;
+pub(crate) mod entropy;
+pub(crate) mod faults;
+pub(crate) mod fuzz;
+pub(crate) mod history;
+pub(crate) mod link;
+pub(crate) mod minimise;
+pub(crate) mod mutations;
+pub(crate) mod oracle;
+pub(crate) mod plan;
+pub(crate) mod replay;
+pub(crate) mod server;
+pub(crate) mod sweep;
+pub(crate) mod trace;
+pub(crate) mod world;
 
 /// How many histories the ordinary run looks at.
 pub(crate) const SEEDS: u64 = 1_000;
@@ -80,7 +79,7 @@ fn nothing_chosen_is_nothing_done() {
     let choices = Choices::Tape(entropy::Tape::default(), None);
     let outcome = Case { kind: ANY, choices }.run(Keep::default());
     assert!(outcome.violation.is_none());
-    let Tally { counts, struck, .. } = outcome.tally;
+    let case::Tally { counts, struck, .. } = outcome.tally;
     assert_eq!(counts.locks, 0);
     assert!(struck.iter().all(|times| *times == 0));
 }
