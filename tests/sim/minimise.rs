@@ -1,10 +1,11 @@
 //! Makes a history short: the fewest choices that the same oracle still objects to, and of those
 //! the tamest.
 //!
-//! First other worlds are looked for: fewer nodes, fewer clients, fewer kinds of faults, with the
-//! same choices after that or with others, until one fails sooner. Then the tape of that history is
-//! cut: whoever is not needed chooses nothing, pieces are left out or overwritten with zeros, and
-//! single choices are lowered. Whatever is smaller and still fails is kept.
+//! First other seeds are looked at: where the same oracle objects sooner, it is most likely for the
+//! same reason. Then the tape of that history is cut: its end is left out, whoever is not needed
+//! chooses nothing, the world gets fewer nodes, clients and kinds of faults, spans of time and
+//! pieces of strands are left out or overwritten with zeros, and single choices are lowered.
+//! Whatever is smaller and still fails is kept.
 //!
 //! It ends when nothing more is found or a number of inputs has been run, so that its result is the
 //! same on every machine.
@@ -30,8 +31,12 @@ const PARTS: u64 = 512;
 pub(crate) fn minimise(case: &Case) -> Option<(Tape, Violation)> {
     let mut search = Search::begin(case)?;
     search.say("recorded");
+    search.other_seeds();
+    search.say("other seeds");
+    search.cut();
+    search.say("cut");
     search.other_worlds();
-    search.say("other worlds tried");
+    search.say("other worlds");
     loop {
         let before = search.best.tape.size();
         search.shorter_tapes();
@@ -48,8 +53,9 @@ struct Search {
     violation: Violation,
     /// What the best one took.
     inputs: u64,
-    /// Of all attempts.
+    /// Of all attempts, and when that is enough for now.
     spent: u64,
+    limit: u64,
 }
 
 impl Search {
@@ -65,11 +71,17 @@ impl Search {
             violation: outcome.violation?,
             inputs: outcome.tally.inputs,
             spent: 0,
+            limit: INPUTS_MAX,
         })
     }
 
     fn is_over(&self) -> bool {
-        self.spent > INPUTS_MAX
+        self.spent > self.limit
+    }
+
+    /// Part of what may be spent is not for what comes next.
+    fn spare(&mut self, part: u64) {
+        self.limit = self.spent + (INPUTS_MAX - self.spent.min(INPUTS_MAX)) / part;
     }
 
     fn say(&self, what: &str) {
@@ -132,29 +144,58 @@ impl Search {
 
     // ----- other worlds -------------------------------------------------------------------------
 
-    /// Tames the plan, one choice after the other.
+    /// Looks for a seed that the same oracle objects to sooner.
+    fn other_seeds(&mut self) {
+        self.spare(3);
+        let mut seed = 0;
+        while !self.is_over() {
+            self.attempt(Tape::default(), Some(seed));
+            seed += 1;
+        }
+    }
+
+    /// Leaves out the end, and those who are not needed.
+    fn cut(&mut self) {
+        self.spare(4);
+        for _ in 0..2 {
+            let mut parts = 2;
+            while parts <= PARTS {
+                let end = self.end();
+                if !self.without(end - end / parts..end + 1) {
+                    parts *= 2;
+                }
+            }
+            for strand in (FATE..self.best.tape.0.len()).rev() {
+                self.attempt_change(strand, Vec::clear);
+            }
+        }
+    }
+
+    /// Tames the plan, one choice after the other. What happens in the tamer world is the same as
+    /// far as can be, or anything if the fault shows often.
     fn other_worlds(&mut self) {
-        self.others(&self.plan().clone());
+        self.spare(3);
+        let often = self.others(&self.plan());
         let mut at = 0;
         while at < self.plan().len() && !self.is_over() {
-            if !self
-                .tamer(self.plan()[at])
-                .any(|tame| self.other_world(at, tame))
-            {
+            let mut tamer = self.tamer(self.plan()[at]);
+            if !tamer.any(|tame| self.other_world(at, tame, often)) {
                 at += 1;
             }
         }
-        self.others(&self.plan().clone());
+        if often {
+            self.others(&self.plan());
+        }
     }
 
-    /// The world with one choice of its plan tamed, whatever happens in it then.
-    fn other_world(&mut self, at: usize, tame: u32) -> bool {
+    /// The world with one choice of its plan tamed.
+    fn other_world(&mut self, at: usize, tame: u32, often: bool) -> bool {
         let mut plan = self.plan();
         plan[at] = tame;
         self.attempt_change(PLAN, |choices| {
             choices.drain(..plan.len());
             choices.splice(..0, plan.iter().copied());
-        }) || self.others(&plan)
+        }) || (often && self.others(&plan))
     }
 
     /// Other histories of a plan. Whether one is smaller.
@@ -178,16 +219,17 @@ impl Search {
     // ----- shorter tapes ------------------------------------------------------------------------
 
     fn shorter_tapes(&mut self) {
-        for strand in (FATE..self.best.tape.0.len()).rev() {
-            self.attempt_change(strand, Vec::clear);
-        }
-        self.say("silenced");
+        self.cut();
+        self.say("cut");
+        self.spare(2);
         self.without_spans();
         self.say("spans left out");
+        self.spare(2);
         self.in_pieces(|choices, from, to| {
             choices.drain(from..to);
         });
         self.say("left out");
+        self.spare(1);
         self.in_pieces(|choices, from, to| choices[from..to].fill(0));
         self.say("tamed");
         self.lower();
