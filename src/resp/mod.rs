@@ -2,7 +2,7 @@
 //!
 //! [`Decoder`] reads replies incrementally and without copying, [`Inbox`] puts them together from
 //! the pieces that a socket gives, [`command`] writes commands, a [`Template`] those that are sent
-//! again and again, and [`encode`] writes values as servers do.
+//! again and again, and [`encode`] and [`write`](mod@write) write what servers do.
 //!
 //! ```
 //! use shearline::resp::{Inbox, Limits, Value, command};
@@ -71,6 +71,7 @@ mod text;
 mod token;
 mod value;
 mod view;
+pub mod write;
 
 pub use decimal::{Decimal, decimal_len};
 pub use decode::{Decoder, Frame};
