@@ -40,6 +40,8 @@
 //!   leading zeros, because servers pass on what a script made.
 //! * Only `$` and `*` know the length -1.
 //! * The decoder does not know which protocol was negotiated: RESP3 types are accepted always.
+//! * Inline commands (`PING` on a line, as people type it) are refused: a server on this codec takes
+//!   commands as arrays of bulk strings, as all clients send them.
 //! * Streamed strings and aggregates (`$?`) are refused; no server sends them.
 //! * A push inside another value, or one that does not begin with a string, is an error.
 //!
