@@ -26,6 +26,34 @@ use super::limits::Limits;
 /// }
 /// assert_eq!(texts, [&b"one"[..], b"two", b"three"]);
 /// ```
+///
+/// All that a socket brings, until the other side closes:
+///
+/// ```
+/// use shearline::resp::{Inbox, Limits};
+/// use std::io::Read;
+///
+/// fn count_replies(mut socket: impl Read) -> std::io::Result<usize> {
+///     let mut inbox = Inbox::new(Limits::default());
+///     let mut buffer = [0; 16 << 10];
+///     let mut replies = 0;
+///     loop {
+///         let mut piece = match socket.read(&mut buffer)? {
+///             0 => return Ok(replies),
+///             count => &buffer[..count],
+///         };
+///         while let Some(frame) = inbox.next(&mut piece).map_err(std::io::Error::other)? {
+///             println!("{:?}", frame.value);
+///             replies += 1;
+///         }
+///     }
+/// }
+/// assert_eq!(count_replies(&b"+OK\r\n:1\r\n$-1\r\n"[..])?, 3);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// A function that reads until it can return *one* reply, borrowed, is written with
+/// [`Decoder::measure`].
 #[derive(Debug)]
 pub struct Inbox {
     decoder: Decoder,
@@ -72,10 +100,10 @@ impl Inbox {
     ) -> Result<Option<Frame<'a>>, DecodeError> {
         if !self.torn.is_empty() {
             if !self.spent {
-                let Some(len) = self.complete(piece)? else {
+                if !self.complete(piece)? {
                     return Ok(None);
-                };
-                return self.decoder.frame(&self.torn, len).map(Some);
+                }
+                return self.decoder.frame(&self.torn).map(Some);
             }
             self.forget();
         }
@@ -114,12 +142,12 @@ impl Inbox {
         }
     }
 
-    /// Adds bytes of `piece` to the torn reply until it is complete; its length. What is behind
-    /// the reply stays in the piece.
+    /// Adds bytes of `piece` to the torn reply until it is complete, if it can. What is behind the
+    /// reply stays in the piece.
     ///
     /// More and more is added at a time, so that neither the number of attempts nor the bytes
     /// copied in vain grow beyond the reply's own length.
-    fn complete(&mut self, piece: &mut &[u8]) -> Result<Option<usize>, DecodeError> {
+    fn complete(&mut self, piece: &mut &[u8]) -> Result<bool, DecodeError> {
         let before = self.torn.len();
         let mut step = STEP;
         let mut rest = *piece;
@@ -134,11 +162,11 @@ impl Inbox {
             if let Some(len) = self.decoder.measure(&self.torn)? {
                 *piece = piece.get(len - before..).unwrap_or_default();
                 self.spent = true;
-                return Ok(Some(len));
+                return Ok(true);
             }
         }
         *piece = &[];
-        Ok(None)
+        Ok(false)
     }
 }
 

@@ -9,6 +9,19 @@ use super::token::Kind;
 use super::view::View;
 
 /// One value of a reply. It borrows from the bytes that were decoded.
+///
+/// Two are equal if they say the same, attributes of nested values aside: for doubles bit by bit,
+/// so that the two zeros differ, but that any NaN equals any other. So it is with
+/// [`OwnedValue`](super::OwnedValue).
+///
+/// ```
+/// use shearline::resp::{Decoder, Limits, Value};
+///
+/// let mut decoder = Decoder::new(Limits::default());
+/// let frame = decoder.decode(b"+OK\r\n")?.expect("complete");
+/// assert_eq!(frame.value, Value::Simple(b"OK"));
+/// # Ok::<(), shearline::resp::DecodeError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
     /// `+`: a short text without CR or LF, such as `OK`.
@@ -45,68 +58,6 @@ pub enum Value<'a> {
     /// `>`: something that was not asked for; its first element is a string that says of what
     /// kind it is. It is never inside another value, and never the answer to a command.
     Push(Items<'a>),
-}
-
-impl<'a> Value<'a> {
-    /// The bytes of a simple, bulk or verbatim string; `None` for everything else, errors
-    /// included.
-    #[must_use]
-    pub const fn as_bytes(&self) -> Option<&'a [u8]> {
-        match *self {
-            Self::Simple(text) | Self::Bulk(text) | Self::Verbatim { text, .. } => Some(text),
-            Self::Error(_)
-            | Self::Integer(_)
-            | Self::Null
-            | Self::Double(_)
-            | Self::Boolean(_)
-            | Self::BigNumber(_)
-            | Self::BulkError(_)
-            | Self::Array(_)
-            | Self::Map(_)
-            | Self::Set(_)
-            | Self::Push(_) => None,
-        }
-    }
-
-    /// The integer, if it is one.
-    #[must_use]
-    pub const fn as_integer(&self) -> Option<i64> {
-        if let Self::Integer(integer) = *self {
-            Some(integer)
-        } else {
-            None
-        }
-    }
-
-    /// The text of an error, simple or bulk.
-    #[must_use]
-    pub const fn as_error(&self) -> Option<&'a [u8]> {
-        if let Self::Error(text) | Self::BulkError(text) = *self {
-            Some(text)
-        } else {
-            None
-        }
-    }
-
-    /// The elements of an array, a set or a push.
-    #[must_use]
-    pub const fn as_items(&self) -> Option<Items<'a>> {
-        if let Self::Array(items) | Self::Set(items) | Self::Push(items) = *self {
-            Some(items)
-        } else {
-            None
-        }
-    }
-
-    /// The pairs of a map.
-    #[must_use]
-    pub const fn as_pairs(&self) -> Option<Pairs<'a>> {
-        if let Self::Map(pairs) = *self {
-            Some(pairs)
-        } else {
-            None
-        }
-    }
 }
 
 /// A value together with the attributes that were sent before it.
@@ -255,6 +206,16 @@ impl<'a> Pairs<'a> {
     }
 
     /// The first value whose key is a string with these bytes. Looks at one pair after the other.
+    ///
+    /// ```
+    /// use shearline::resp::{Decoder, Limits};
+    ///
+    /// let mut decoder = Decoder::new(Limits::default());
+    /// let frame = decoder.decode(b"%1\r\n$5\r\nproto\r\n:3\r\n")?.expect("complete");
+    /// let pairs = frame.value.as_pairs().expect("a map");
+    /// assert_eq!(pairs.get(b"proto").and_then(|value| value.as_integer()), Some(3));
+    /// # Ok::<(), shearline::resp::DecodeError>(())
+    /// ```
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<Value<'a>> {
         self.iter()

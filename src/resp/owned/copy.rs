@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
+use super::super::decode::Frame;
 use super::super::part::{Attributes, Part};
 use super::super::value::{Element, Value};
 use super::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
@@ -11,29 +12,181 @@ use super::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
 impl Value<'_> {
     /// A copy that borrows nothing. Attributes of nested values are left out: see
     /// [`Element::to_owned`].
+    ///
+    /// ```
+    /// use shearline::resp::{OwnedValue, Value};
+    ///
+    /// assert_eq!(Value::Bulk(b"token").to_owned(), OwnedValue::bulk(b"token"));
+    /// ```
     #[must_use]
     pub fn to_owned(&self) -> OwnedValue {
-        Copying::new(None).complete(*self, Attributes::Skipped)
+        copy(*self, Attributes::Skipped, None)
     }
 
     /// Like [`to_owned`](Self::to_owned), but strings that lie in `buffer` are cheap slices of it
     /// and not copied. `buffer` stays in memory as long as any of them.
+    ///
+    /// It pays from strings of about 1 KiB on: a shorter one is copied as fast as it is counted,
+    /// and keeps nothing else in memory.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use shearline::resp::{Decoder, Limits};
+    ///
+    /// let buffer = Bytes::from_static(b"$5\r\nhello\r\n");
+    /// let mut decoder = Decoder::new(Limits::default());
+    /// let frame = decoder.decode(&buffer)?.expect("complete");
+    /// let kept = frame.value.share(&buffer);
+    /// assert_eq!(kept, frame.value.to_owned());
+    /// # Ok::<(), shearline::resp::DecodeError>(())
+    /// ```
     #[must_use]
     pub fn share(&self, buffer: &Bytes) -> OwnedValue {
-        Copying::new(Some(buffer)).complete(*self, Attributes::Skipped)
+        copy(*self, Attributes::Skipped, Some(buffer))
     }
 }
 
 impl Element<'_> {
-    /// A copy that borrows nothing, with all attributes at every depth.
+    /// A copy that borrows nothing, with all attributes at every depth:
+    /// [`OwnedValue::Attributed`] where there are any.
+    ///
+    /// ```
+    /// use shearline::resp::{Element, OwnedValue, Value};
+    ///
+    /// let element = Element { attributes: None, value: Value::Integer(1) };
+    /// assert_eq!(element.to_owned(), OwnedValue::Integer(1));
+    /// ```
     #[must_use]
     pub fn to_owned(&self) -> OwnedValue {
-        let mut copying = Copying::new(None);
-        if let Some(pairs) = self.attributes {
+        copy_element(*self, None)
+    }
+
+    /// Like [`to_owned`](Self::to_owned), but strings that lie in `buffer` are slices of it: see
+    /// [`Value::share`].
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use shearline::resp::{Element, OwnedValue, Value};
+    ///
+    /// let buffer = Bytes::from_static(b"+hello\r\n");
+    /// let element = Element { attributes: None, value: Value::Simple(&buffer[1..6]) };
+    /// assert_eq!(element.share(&buffer), OwnedValue::simple("hello"));
+    /// ```
+    #[must_use]
+    pub fn share(&self, buffer: &Bytes) -> OwnedValue {
+        copy_element(*self, Some(buffer))
+    }
+}
+
+impl Frame<'_> {
+    /// A copy of the reply that borrows nothing, with all its attributes:
+    /// [`OwnedValue::Attributed`] where there are any. Without them: `frame.value.to_owned()`.
+    ///
+    /// ```
+    /// use shearline::resp::{Decoder, Limits, OwnedValue};
+    ///
+    /// let mut decoder = Decoder::new(Limits::default());
+    /// let frame = decoder.decode(b"|1\r\n+ttl\r\n:9\r\n+OK\r\n")?.expect("complete");
+    /// let ttl = (OwnedValue::simple("ttl"), OwnedValue::Integer(9));
+    /// assert_eq!(frame.to_owned(), OwnedValue::attributed([ttl], OwnedValue::simple("OK")));
+    /// assert_eq!(frame.value.to_owned(), OwnedValue::simple("OK"));
+    /// # Ok::<(), shearline::resp::DecodeError>(())
+    /// ```
+    #[must_use]
+    pub fn to_owned(&self) -> OwnedValue {
+        copy_element(self.element(), None)
+    }
+
+    /// Like [`to_owned`](Self::to_owned), but strings that lie in `buffer` are slices of it: see
+    /// [`Value::share`].
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use shearline::resp::{Decoder, Limits, OwnedValue};
+    ///
+    /// let buffer = Bytes::from_static(b"$5\r\nhello\r\n");
+    /// let mut decoder = Decoder::new(Limits::default());
+    /// let frame = decoder.decode(&buffer)?.expect("complete");
+    /// assert_eq!(frame.share(&buffer), OwnedValue::bulk(b"hello"));
+    /// # Ok::<(), shearline::resp::DecodeError>(())
+    /// ```
+    #[must_use]
+    pub fn share(&self, buffer: &Bytes) -> OwnedValue {
+        copy_element(self.element(), Some(buffer))
+    }
+}
+
+/// Apart from [`Copying`], so that a scalar costs nothing but its bytes.
+#[inline]
+fn copy(value: Value<'_>, attributes: Attributes, buffer: Option<&Bytes>) -> OwnedValue {
+    match begin(value, buffer) {
+        Begun::Complete(copy) => copy,
+        Begun::Aggregate(..) => Copying::new(buffer).complete(value, attributes),
+    }
+}
+
+#[inline]
+fn copy_element(element: Element<'_>, buffer: Option<&Bytes>) -> OwnedValue {
+    match element.attributes {
+        None => copy(element.value, Attributes::Kept, buffer),
+        Some(pairs) => {
+            let mut copying = Copying::new(buffer);
             copying.attributes(pairs.len());
             copying.parts(pairs.parts(Attributes::Kept));
+            copying.complete(element.value, Attributes::Kept)
         }
-        copying.complete(self.value, Attributes::Kept)
+    }
+}
+
+/// What becomes of the values of an aggregate.
+type Wrap = fn(OwnedItems) -> OwnedValue;
+
+/// A copy of one value, without what is inside it.
+enum Begun {
+    /// There is nothing inside.
+    Complete(OwnedValue),
+    /// So many values belong in it.
+    Aggregate(Wrap, usize),
+}
+
+#[inline(always)]
+fn begin(value: Value<'_>, buffer: Option<&Bytes>) -> Begun {
+    let bytes = |text| copy_bytes(text, buffer);
+    let (wrap, values): (Wrap, usize) = match value {
+        Value::Array(items) => (OwnedValue::Array, items.len()),
+        Value::Set(items) => (OwnedValue::Set, items.len()),
+        Value::Push(items) => (OwnedValue::Push, items.len()),
+        Value::Map(pairs) => (|items| OwnedValue::Map(OwnedPairs(items)), pairs.len() * 2),
+        Value::Simple(text) => return Begun::Complete(OwnedValue::Simple(bytes(text))),
+        Value::Error(text) => return Begun::Complete(OwnedValue::Error(bytes(text))),
+        Value::Integer(integer) => return Begun::Complete(OwnedValue::Integer(integer)),
+        Value::Bulk(text) => return Begun::Complete(OwnedValue::Bulk(bytes(text))),
+        Value::Null => return Begun::Complete(OwnedValue::Null),
+        Value::Double(double) => return Begun::Complete(OwnedValue::Double(double)),
+        Value::Boolean(boolean) => return Begun::Complete(OwnedValue::Boolean(boolean)),
+        Value::BigNumber(digits) => return Begun::Complete(OwnedValue::BigNumber(bytes(digits))),
+        Value::BulkError(text) => return Begun::Complete(OwnedValue::BulkError(bytes(text))),
+        Value::Verbatim { format, text } => {
+            let text = bytes(text);
+            return Begun::Complete(OwnedValue::Verbatim { format, text });
+        }
+    };
+    match values {
+        0 => Begun::Complete(wrap(OwnedItems::default())),
+        _ => Begun::Aggregate(wrap, values),
+    }
+}
+
+#[inline]
+fn copy_bytes(text: &[u8], buffer: Option<&Bytes>) -> Bytes {
+    match buffer {
+        Some(buffer)
+            if buffer.as_ptr_range().start <= text.as_ptr()
+                && text.as_ptr_range().end <= buffer.as_ptr_range().end =>
+        {
+            buffer.slice_ref(text)
+        }
+        Some(_) | None => Bytes::copy_from_slice(text),
     }
 }
 
@@ -46,8 +199,7 @@ struct Copying<'b> {
 }
 
 struct Open {
-    /// What becomes of the values.
-    wrap: fn(OwnedItems) -> OwnedValue,
+    wrap: Wrap,
     values: Vec<OwnedValue>,
     /// Values that it lacks.
     left: usize,
@@ -85,27 +237,13 @@ impl<'b> Copying<'b> {
     }
 
     fn value(&mut self, value: Value<'_>) -> Option<OwnedValue> {
-        let map = |items| OwnedValue::Map(OwnedPairs(items));
-        let scalar = match value {
-            Value::Array(items) => return self.begin(OwnedValue::Array, items.len()),
-            Value::Set(items) => return self.begin(OwnedValue::Set, items.len()),
-            Value::Push(items) => return self.begin(OwnedValue::Push, items.len()),
-            Value::Map(pairs) => return self.begin(map, pairs.len() * 2),
-            Value::Simple(text) => OwnedValue::Simple(self.bytes(text)),
-            Value::Error(text) => OwnedValue::Error(self.bytes(text)),
-            Value::Integer(integer) => OwnedValue::Integer(integer),
-            Value::Bulk(text) => OwnedValue::Bulk(self.bytes(text)),
-            Value::Null => OwnedValue::Null,
-            Value::Double(double) => OwnedValue::Double(double),
-            Value::Boolean(boolean) => OwnedValue::Boolean(boolean),
-            Value::BigNumber(digits) => OwnedValue::BigNumber(self.bytes(digits)),
-            Value::BulkError(text) => OwnedValue::BulkError(self.bytes(text)),
-            Value::Verbatim { format, text } => OwnedValue::Verbatim {
-                format,
-                text: self.bytes(text),
-            },
-        };
-        self.put(scalar)
+        match begin(value, self.buffer) {
+            Begun::Complete(copy) => self.put(copy),
+            Begun::Aggregate(wrap, values) => {
+                self.open(wrap, values, false);
+                None
+            }
+        }
     }
 
     fn attributes(&mut self, pairs: usize) -> Option<OwnedValue> {
@@ -120,16 +258,7 @@ impl<'b> Copying<'b> {
         None
     }
 
-    /// An aggregate of so many values begins.
-    fn begin(&mut self, wrap: fn(OwnedItems) -> OwnedValue, values: usize) -> Option<OwnedValue> {
-        if values == 0 {
-            return self.put(wrap(OwnedItems::default()));
-        }
-        self.open(wrap, values, false);
-        None
-    }
-
-    fn open(&mut self, wrap: fn(OwnedItems) -> OwnedValue, left: usize, attributes: bool) {
+    fn open(&mut self, wrap: Wrap, left: usize, attributes: bool) {
         self.open.push(Open {
             wrap,
             values: Vec::with_capacity(left.min(RESERVED)),
@@ -152,17 +281,5 @@ impl<'b> Copying<'b> {
             value = wrap(values.into());
         }
         Some(value)
-    }
-
-    fn bytes(&self, text: &[u8]) -> Bytes {
-        match self.buffer {
-            Some(buffer)
-                if buffer.as_ptr_range().start <= text.as_ptr()
-                    && text.as_ptr_range().end <= buffer.as_ptr_range().end =>
-            {
-                buffer.slice_ref(text)
-            }
-            Some(_) | None => Bytes::copy_from_slice(text),
-        }
     }
 }

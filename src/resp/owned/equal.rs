@@ -3,6 +3,7 @@
 use core::iter::zip;
 use core::slice::from_ref;
 
+use super::super::equal::are_same_doubles;
 use super::walk::Walk;
 use super::{OwnedItems, OwnedValue};
 
@@ -43,9 +44,7 @@ fn is_like(one: &OwnedValue, other: &OwnedValue) -> bool {
         | (BulkError(one), BulkError(other)) => one == other,
         (Integer(one), Integer(other)) => one == other,
         (Null, Null) => true,
-        (Double(one), Double(other)) => {
-            one.to_bits() == other.to_bits() || one.is_nan() && other.is_nan()
-        }
+        (Double(one), Double(other)) => are_same_doubles(*one, *other),
         (Boolean(one), Boolean(other)) => one == other,
         (
             Verbatim {

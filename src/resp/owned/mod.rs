@@ -6,6 +6,7 @@
 
 mod copy;
 mod equal;
+mod from;
 mod nested;
 mod walk;
 
@@ -69,19 +70,33 @@ pub enum OwnedValue {
 }
 
 impl OwnedValue {
-    /// A simple string.
+    /// A simple string. A `&'static str` or [`Bytes`] is not copied, a `String` or `Vec<u8>` kept.
+    ///
+    /// ```
+    /// use shearline::resp::OwnedValue;
+    ///
+    /// assert_eq!(OwnedValue::simple(format!("v{}", 7)), OwnedValue::simple("v7"));
+    /// ```
     #[must_use]
-    pub const fn simple(text: &'static str) -> Self {
-        Self::Simple(Bytes::from_static(text.as_bytes()))
+    pub fn simple(text: impl Into<Bytes>) -> Self {
+        Self::Simple(text.into())
     }
 
-    /// An error.
+    /// An error. Like [`simple`](Self::simple).
     #[must_use]
-    pub const fn error(text: &'static str) -> Self {
-        Self::Error(Bytes::from_static(text.as_bytes()))
+    pub fn error(text: impl Into<Bytes>) -> Self {
+        Self::Error(text.into())
     }
 
-    /// A bulk string, copied.
+    /// A bulk string, copied. One that is owned already needs no copy:
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use shearline::resp::OwnedValue;
+    ///
+    /// let kept = Bytes::from(vec![0; 1 << 20]);
+    /// assert_eq!(OwnedValue::Bulk(kept.clone()), OwnedValue::bulk(&kept));
+    /// ```
     #[must_use]
     pub fn bulk(bytes: &[u8]) -> Self {
         Self::Bulk(Bytes::copy_from_slice(bytes))

@@ -1,8 +1,8 @@
 //! What is inside aggregates. No other types hold values, so that whatever goes from a value to
 //! those inside it passes here: being dropped, and being copied.
 
-use alloc::vec::Vec;
-use core::iter::{from_fn, zip};
+use alloc::vec::{IntoIter, Vec};
+use core::iter::{Map, from_fn, zip};
 use core::mem::take;
 use core::ops::Deref;
 use core::slice::Iter;
@@ -19,7 +19,10 @@ use super::OwnedValue;
 ///     panic!("an array")
 /// };
 /// assert_eq!(items[1], OwnedValue::Null);
-/// assert_eq!(items.into_vec().len(), 2);
+/// for item in &items {
+///     assert!(item.is_null() || item.as_integer() == Some(1));
+/// }
+/// assert_eq!(items.into_iter().next(), Some(OwnedValue::Integer(1)));
 /// ```
 #[derive(Default)]
 pub struct OwnedItems(Vec<OwnedValue>);
@@ -95,6 +98,15 @@ impl<'v> IntoIterator for &'v OwnedItems {
     }
 }
 
+impl IntoIterator for OwnedItems {
+    type Item = OwnedValue;
+    type IntoIter = IntoIter<OwnedValue>;
+
+    fn into_iter(self) -> IntoIter<OwnedValue> {
+        self.into_vec().into_iter()
+    }
+}
+
 impl From<Vec<OwnedValue>> for OwnedItems {
     fn from(values: Vec<OwnedValue>) -> Self {
         Self(values)
@@ -115,7 +127,10 @@ impl FromIterator<OwnedValue> for OwnedItems {
 /// let map = OwnedValue::map([(OwnedValue::simple("one"), OwnedValue::Integer(1))]);
 /// let OwnedValue::Map(pairs) = map else { panic!("a map") };
 /// assert_eq!(pairs.len(), 1);
-/// assert_eq!(pairs.iter().next(), Some((&OwnedValue::simple("one"), &OwnedValue::Integer(1))));
+/// assert_eq!(pairs.get(b"one"), Some(&OwnedValue::Integer(1)));
+/// for (key, value) in &pairs {
+///     assert_eq!((key.as_str(), value.as_integer()), (Some("one"), Some(1)));
+/// }
 /// assert_eq!(pairs.into_vec(), [(OwnedValue::simple("one"), OwnedValue::Integer(1))]);
 /// ```
 // Flat, so that what is inside of any aggregate is one slice.
@@ -140,11 +155,44 @@ impl OwnedPairs {
         pairs(&self.0)
     }
 
+    /// The first value whose key is a string with these bytes. Looks at one pair after the other.
+    #[must_use]
+    pub fn get(&self, key: &[u8]) -> Option<&OwnedValue> {
+        self.iter()
+            .find(|(candidate, _)| candidate.as_bytes() == Some(key))
+            .map(|(_, value)| value)
+    }
+
     /// The pairs as a vector.
     #[must_use]
     pub fn into_vec(self) -> Vec<(OwnedValue, OwnedValue)> {
         let mut flat = self.0.into_vec().into_iter();
         from_fn(|| Some((flat.next()?, flat.next()?))).collect()
+    }
+}
+
+impl<'v> IntoIterator for &'v OwnedPairs {
+    type Item = (&'v OwnedValue, &'v OwnedValue);
+    type IntoIter = PairsIter<'v>;
+
+    fn into_iter(self) -> PairsIter<'v> {
+        pairs(&self.0)
+    }
+}
+
+/// Makes one vector of pairs first.
+impl IntoIterator for OwnedPairs {
+    type Item = (OwnedValue, OwnedValue);
+    type IntoIter = IntoIter<(OwnedValue, OwnedValue)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.into_vec().into_iter()
+    }
+}
+
+impl From<Vec<(OwnedValue, OwnedValue)>> for OwnedPairs {
+    fn from(pairs: Vec<(OwnedValue, OwnedValue)>) -> Self {
+        pairs.into_iter().collect()
     }
 }
 
@@ -201,8 +249,11 @@ impl Attributed {
     }
 }
 
+type PairsIter<'v> =
+    Map<Iter<'v, [OwnedValue; 2]>, fn(&'v [OwnedValue; 2]) -> (&'v OwnedValue, &'v OwnedValue)>;
+
 /// What lies flat as pairs; a value behind them is left out.
-fn pairs(flat: &[OwnedValue]) -> impl ExactSizeIterator<Item = (&OwnedValue, &OwnedValue)> {
+fn pairs(flat: &[OwnedValue]) -> PairsIter<'_> {
     let (pairs, _) = flat.as_chunks();
     pairs.iter().map(|[key, value]| (key, value))
 }

@@ -1,5 +1,7 @@
 //! When two values are equal.
 
+use alloc::vec::Vec;
+
 use OwnedValue::{Double, Integer, Null};
 
 use super::*;
@@ -50,4 +52,34 @@ fn a_value_is_equal_to_itself_and_to_no_other() {
 #[test]
 fn a_not_a_number_is_one_whatever_its_bits() {
     assert_eq!(Double(f64::NAN), Double(-f64::NAN));
+    assert_eq!(Value::Double(f64::NAN), Value::Double(-f64::NAN));
+}
+
+/// Values of replies are equal when those are that own what they say.
+#[test]
+fn replies_are_equal_by_the_same_rules() {
+    for one in values() {
+        for other in values() {
+            let nested = |value: &OwnedValue| {
+                let mut bytes = Vec::new();
+                // A push stands alone.
+                if let OwnedValue::Push(_) = value {
+                    encode(&mut bytes, &OwnedValue::push([OwnedValue::simple("k")]));
+                } else {
+                    encode(&mut bytes, &OwnedValue::array([value.clone(), Null]));
+                }
+                bytes
+            };
+            let (one_bytes, other_bytes) = (nested(&one), nested(&other));
+            let (mut one, mut other) =
+                (Decoder::new(Limits::DEFAULT), Decoder::new(Limits::DEFAULT));
+            let one = one.decode(&one_bytes).unwrap().expect("complete").value;
+            let other = other.decode(&other_bytes).unwrap().expect("complete").value;
+            assert_eq!(
+                one == other,
+                one.to_owned() == other.to_owned(),
+                "{one:?} and {other:?}"
+            );
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Replies in pieces.
 
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::*;
 
@@ -85,5 +86,21 @@ fn memory_is_bounded_by_the_longest_reply() {
             assert!(most <= limits.reply_bytes + structure, "{most}");
             assert!(inbox.memory() < 16 << 10, "given back");
         }
+    }
+}
+
+#[test]
+fn a_frame_is_as_long_as_it_was_sent_however_it_was_cut() {
+    let stream = b"|1\r\n+ttl\r\n:9\r\n+OK\r\n$5\r\nhello\r\n";
+    for cut in 0..=stream.len() {
+        let mut inbox = Inbox::new(Limits::default());
+        let mut lengths = Vec::new();
+        let (before, behind) = stream.split_at(cut);
+        for mut piece in [before, behind] {
+            while let Some(frame) = inbox.next(&mut piece).unwrap() {
+                lengths.push(frame.len);
+            }
+        }
+        assert_eq!(lengths, [19, 11], "cut at {cut}");
     }
 }

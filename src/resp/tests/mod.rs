@@ -1,5 +1,6 @@
 //! Tests of the codec as a whole, a subject in each file.
 
+mod access;
 mod bounds;
 mod commands;
 mod corpus;
@@ -7,6 +8,7 @@ mod cost;
 mod depth;
 mod equality;
 mod inbox;
+mod measure;
 mod model;
 mod refusals;
 mod spelling;

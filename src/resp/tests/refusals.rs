@@ -162,7 +162,12 @@ fn changed_headers_reserve_nothing() {
             .unwrap()
             .expect("nothing new was seen");
         let items = frame.value.as_items().expect("an array");
-        let first = items.elements().next().expect("an element");
+        look_at(&frame);
+        let Some(first) = items.elements().next() else {
+            // The value behind the attributes would be behind the reply.
+            assert!(header.starts_with('|'));
+            continue;
+        };
         let pairs = first.value.as_pairs().or(first.attributes);
         let said = [
             first.value.as_items().map_or(0, |items| items.iter().len()),
@@ -175,6 +180,5 @@ fn changed_headers_reserve_nothing() {
         ];
         assert!(said.iter().any(|&len| len > 0), "{header}");
         assert!(said.iter().all(|&len| len <= after.len()), "{said:?}");
-        look_at(&frame);
     }
 }
