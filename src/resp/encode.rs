@@ -1,7 +1,9 @@
 //! Values and commands as bytes.
 //!
-//! What is written here is always read back as one value by any parser: lengths are counted, and
-//! a CR or LF where none may be becomes a space, as the servers do it.
+//! What is written here never ends early or late in the eyes of its reader: lengths are counted,
+//! and a CR or LF where none may be becomes a space, as the servers do it. Whether a value is one
+//! that may be sent is not checked: a big number has digits only, a push begins with a string and
+//! stands inside nothing.
 
 use core::fmt::{self, Write};
 use core::slice::from_ref;
@@ -15,6 +17,8 @@ use super::write::{LINE_END, digits, header, integer, line, string};
 /// Appends a command: an array of bulk strings, as servers read it.
 ///
 /// No `format!`, no allocation but what `out` does to grow. See [`command_len`] for its length.
+/// Without any argument it is an empty array, to which servers give no answer at all: do not send
+/// it where replies are matched by count.
 ///
 /// # Panics
 ///

@@ -22,9 +22,10 @@ pub struct Limits {
     /// Longest payload of one bulk string, bulk error or verbatim string. 1 MiB by default.
     pub bulk_bytes: usize,
     /// Most elements of one aggregate, where a pair of a map counts as two. 65,536 by default.
+    /// Attributes in a row are several aggregates, though they are handed out as one.
     pub elements: usize,
     /// Most levels of aggregates inside each other; an attribute is a level, an empty aggregate
-    /// too. 32 by default (the deepest reply of a server, `HELLO`, has four), 128 at most.
+    /// too. 32 by default (`COMMAND DOCS` has twelve, the most seen of a server), 128 at most.
     pub depth: usize,
     /// Longest reply as a whole, its attributes included. 16 MiB by default, 4 GiB - 1 at most
     /// and seven at least.
