@@ -112,13 +112,8 @@ impl Attempt {
     /// Whether a value that was read gives the lock away: there is none, or its time has passed.
     /// What is no number is not ours to take.
     fn is_over(&self, value: Value<'_>) -> bool {
-        match value.as_bytes() {
-            None => matches!(value, Value::Null),
-            Some(text) => std::str::from_utf8(text)
-                .ok()
-                .and_then(|text| text.parse::<u64>().ok())
-                .is_some_and(|until| until < self.now),
-        }
+        let until = value.as_str().and_then(|text| text.parse::<u64>().ok());
+        value.is_null() || until.is_some_and(|until| until < self.now)
     }
 }
 

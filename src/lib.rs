@@ -74,6 +74,11 @@
 //! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std`
 //! with `alloc`. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline`
 //! command.
+// What is not built is explained where the features are.
+#![cfg_attr(not(feature = "std"), doc = "")]
+#![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`LocalRedlock`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`Driver`]: #features")]
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -31,8 +31,8 @@
 //!
 //! # Not at all
 //!
-//! * **A holder that is paused** between looking at [`is_valid`](crate::Lock::is_valid) and acting
-//!   acts without a lock. The gap can be made short, and never closed from here. Keep the ttl well
+//! * **A holder that is paused** between looking whether its [`Lock`](crate::Lock) is valid and
+//!   acting acts without a lock. The gap can be made short, and never closed from here. Keep the ttl well
 //!   above the time that the work takes, look at the validity right before each effect, and have
 //!   the storage refuse what must not happen twice.
 //! * **Who is next** is chance. There is no queue.

@@ -167,14 +167,18 @@ impl Decoder {
     // memory costs more than the short replies themselves.
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
-        if self.phase == Phase::Fresh
-            && let Some((value, len)) = direct(bytes, self.direct_bytes)
-        {
-            return Ok(Some(Frame {
-                value,
-                len,
-                attributed: None,
-            }));
+        if self.phase == Phase::Fresh {
+            if let Some((value, len)) = direct(bytes, self.direct_bytes) {
+                return Ok(Some(Frame {
+                    value,
+                    len,
+                    attributed: None,
+                }));
+            }
+            // Whoever reads until there is no more asks once more for nothing.
+            if bytes.is_empty() {
+                return Ok(None);
+            }
         }
         match self.measure(bytes)? {
             None => Ok(None),
@@ -251,10 +255,13 @@ impl Decoder {
             Phase::Failed(error) => return Err(error),
             Phase::Fresh | Phase::Spent => {
                 self.begin();
+                self.phase = Phase::Fresh;
+                if bytes.is_empty() {
+                    return Ok(None);
+                }
                 if let Some((elements, end)) = flat(bytes, &self.limits, self.direct_bytes) {
                     self.top.token = Token::header(Kind::Array, elements);
                     self.at = end;
-                    self.phase = Phase::Fresh;
                     return Ok(Some(end));
                 }
             }
@@ -309,6 +316,14 @@ impl Decoder {
     /// Longest reply.
     pub(super) const fn reply_bytes(&self) -> usize {
         self.limits.reply_bytes
+    }
+
+    /// Why no reply can follow any more, if none can.
+    pub(super) fn failure(&self) -> Option<DecodeError> {
+        match self.phase {
+            Phase::Failed(error) => Some(error),
+            Phase::Fresh | Phase::Spent | Phase::Torn => None,
+        }
     }
 
     /// With fewer bytes than this, [`measure`](Self::measure) will not find the reply complete.

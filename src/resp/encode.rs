@@ -1,21 +1,24 @@
 //! Values and commands as bytes.
 //!
-//! What is written here is always read back as one value by any parser: lengths are counted, and
-//! a CR or LF where none may be becomes a space, as the servers do it.
+//! What is written here never ends early or late in the eyes of its reader: lengths are counted,
+//! and a CR or LF where none may be becomes a space, as the servers do it. Whether a value is one
+//! that may be sent is not checked: a big number has digits only, a push begins with a string and
+//! stands inside nothing.
 
 use core::fmt::{self, Write};
 use core::slice::from_ref;
 
 use bytes::BufMut;
 
-use super::decimal::{Decimal, decimal_len};
+use super::decimal::decimal_len;
 use super::owned::{OwnedValue, Walk};
-
-const LINE_END: &[u8] = b"\r\n";
+use super::write::{LINE_END, digits, header, integer, line, string};
 
 /// Appends a command: an array of bulk strings, as servers read it.
 ///
 /// No `format!`, no allocation but what `out` does to grow. See [`command_len`] for its length.
+/// Without any argument it is an empty array, to which servers give no answer at all: do not send
+/// it where replies are matched by count.
 ///
 /// # Panics
 ///
@@ -68,7 +71,32 @@ const fn header_len(count: usize) -> usize {
     1 + decimal_len(count as u64) + LINE_END.len()
 }
 
-/// Appends a value as a RESP3 connection gets it.
+/// Appends a value as a RESP3 connection gets it. A server that has its answer at hand need not
+/// make a value of it: see [`write`](super::write).
+///
+/// What is written reads back as an equal value, but not every reply is written again byte for
+/// byte. Doubles get their shortest spelling; `-nan` becomes `nan`; the nulls of RESP2 become `_`;
+/// several attributes in a row become one.
+///
+/// ```
+/// use shearline::resp::{Decoder, Limits, encode};
+///
+/// let again = |reply: &[u8]| {
+///     let mut decoder = Decoder::new(Limits::default());
+///     let value = decoder.decode(reply).unwrap().expect("complete").to_owned();
+///     let mut out = Vec::new();
+///     encode(&mut out, &value);
+///     String::from_utf8(out).unwrap()
+/// };
+/// assert_eq!(again(b"*2\r\n$5\r\nhello\r\n:1\r\n"), "*2\r\n$5\r\nhello\r\n:1\r\n");
+/// assert_eq!(again(b",1.50e1\r\n"), ",15\r\n");
+/// assert_eq!(again(b",-nan\r\n"), ",nan\r\n");
+/// assert_eq!(again(b"$-1\r\n"), "_\r\n");
+/// assert_eq!(
+///     again(b"|1\r\n:1\r\n:2\r\n|1\r\n:3\r\n:4\r\n+OK\r\n"),
+///     "|2\r\n:1\r\n:2\r\n:3\r\n:4\r\n+OK\r\n",
+/// );
+/// ```
 ///
 /// # Panics
 ///
@@ -80,6 +108,14 @@ pub fn encode<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
 /// Appends a value as a RESP2 connection gets it: null as `$-1`, maps as flat arrays, sets and
 /// pushes as arrays, doubles, big numbers and verbatim texts as bulk strings, booleans as 1 and 0,
 /// bulk errors as errors on one line, attributes not at all.
+///
+/// ```
+/// use shearline::resp::{OwnedValue, encode_resp2};
+///
+/// let mut out = Vec::new();
+/// encode_resp2(&mut out, &OwnedValue::map([(OwnedValue::simple("one"), OwnedValue::Null)]));
+/// assert_eq!(out, b"*2\r\n+one\r\n$-1\r\n");
+/// ```
 ///
 /// # Panics
 ///
@@ -158,57 +194,6 @@ fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
     header(out, b'=', text.len() + 4);
     out.put_slice(&format);
     out.put_slice(b":");
-    out.put_slice(text);
-    out.put_slice(LINE_END);
-}
-
-/// `$20\r\n` and its like. The short ones, as nearly all are, in pieces of constant length: nothing
-/// is put together elsewhere and copied.
-#[inline]
-fn header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
-    let digit = |power: usize| b'0' + (count / power % 10) as u8;
-    match count {
-        0..=9 => out.put_slice(&[kind, digit(1), b'\r', b'\n']),
-        10..=99 => out.put_slice(&[kind, digit(10), digit(1), b'\r', b'\n']),
-        _ => long_header(out, kind, count),
-    }
-}
-
-#[cold]
-fn long_header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
-    out.put_u8(kind);
-    out.put_slice(Decimal::new(count as u64).as_bytes());
-    out.put_slice(LINE_END);
-}
-
-#[inline]
-fn string<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
-    header(out, kind, text.len());
-    out.put_slice(text);
-    out.put_slice(LINE_END);
-}
-
-fn integer<B: BufMut + ?Sized>(out: &mut B, number: i64) {
-    digits(out, b':', Decimal::from(number).as_bytes());
-}
-
-/// A text on a line of its own. CR and LF in it become spaces, so that it cannot be taken for
-/// several replies.
-fn line<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
-    let mut rest = text;
-    out.put_u8(kind);
-    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
-        out.put_slice(&rest[..at]);
-        out.put_u8(b' ');
-        rest = &rest[at + 1..];
-    }
-    out.put_slice(rest);
-    out.put_slice(LINE_END);
-}
-
-/// A line of a text that is known to have neither.
-fn digits<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
-    out.put_u8(kind);
     out.put_slice(text);
     out.put_slice(LINE_END);
 }

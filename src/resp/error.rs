@@ -54,19 +54,19 @@ pub enum Reason {
     #[error("streamed strings and aggregates are not taken")]
     Streamed,
     /// More than [`Limits::line_bytes`](super::Limits::line_bytes).
-    #[error("the line is longer than the limit")]
+    #[error("the line is longer than the limit (`line_bytes`)")]
     LineTooLong,
     /// More than [`Limits::bulk_bytes`](super::Limits::bulk_bytes).
-    #[error("the string is longer than the limit")]
+    #[error("the string is longer than the limit (`bulk_bytes`)")]
     BulkTooLong,
     /// More than [`Limits::elements`](super::Limits::elements).
-    #[error("the aggregate has more elements than the limit")]
+    #[error("the aggregate has more elements than the limit (`elements`)")]
     TooManyElements,
     /// More than [`Limits::depth`](super::Limits::depth).
-    #[error("aggregates are nested deeper than the limit")]
+    #[error("aggregates are nested deeper than the limit (`depth`)")]
     TooDeep,
     /// More than [`Limits::reply_bytes`](super::Limits::reply_bytes).
-    #[error("the reply is longer than the limit")]
+    #[error("the reply is longer than the limit (`reply_bytes`)")]
     ReplyTooLong,
     /// The caller did not pass the same bytes again after `Ok(None)`.
     #[error("the bytes are not those that were passed before")]

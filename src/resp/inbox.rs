@@ -91,7 +91,7 @@ impl Inbox {
     /// # Errors
     ///
     /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
-    /// gives the same error until [`clear`](Self::clear).
+    /// gives the same error until [`clear`](Self::clear). What is left of `piece` then means nothing.
     // Inlined so that a short reply never takes its way through memory: see `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
@@ -148,6 +148,9 @@ impl Inbox {
     /// More and more is added at a time, so that neither the number of attempts nor the bytes
     /// copied in vain grow beyond the reply's own length.
     fn complete(&mut self, piece: &mut &[u8]) -> Result<bool, DecodeError> {
+        if let Some(error) = self.decoder.failure() {
+            return Err(error);
+        }
         let before = self.torn.len();
         let mut step = STEP;
         let mut rest = *piece;

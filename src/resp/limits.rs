@@ -3,6 +3,8 @@
 /// What a decoder accepts at most. Past a bound stands an error of its own ([`Reason`]), raised
 /// as soon as a header announces too much and before anything is reserved for it.
 ///
+/// A value above its maximum, or below its minimum, counts as that.
+///
 /// [`Reason`]: super::Reason
 ///
 /// ```
@@ -20,9 +22,10 @@ pub struct Limits {
     /// Longest payload of one bulk string, bulk error or verbatim string. 1 MiB by default.
     pub bulk_bytes: usize,
     /// Most elements of one aggregate, where a pair of a map counts as two. 65,536 by default.
+    /// Attributes in a row are several aggregates, though they are handed out as one.
     pub elements: usize,
     /// Most levels of aggregates inside each other; an attribute is a level, an empty aggregate
-    /// too. 32 by default (the deepest reply of a server, `HELLO`, has four), 128 at most.
+    /// too. 32 by default (`COMMAND DOCS` has twelve, the most seen of a server), 128 at most.
     pub depth: usize,
     /// Longest reply as a whole, its attributes included. 16 MiB by default, 4 GiB - 1 at most
     /// and seven at least.
@@ -38,6 +41,29 @@ impl Limits {
         elements: 1 << 16,
         depth: 32,
         reply_bytes: 16 << 20,
+    };
+
+    /// What Redis itself sends and keeps with its own defaults: strings and lines of 512 MiB, as
+    /// many elements as fit in a reply, replies of 4 GiB - 1 and 128 levels, which are the maxima
+    /// here.
+    ///
+    /// Only for servers that are trusted. One torn reply may then take all of these 4 GiB, in an
+    /// [`Inbox`](super::Inbox) twice that, and the notes on its aggregates as much again; a copy
+    /// by [`Value::to_owned`](super::Value::to_owned) takes up to forty bytes for three received.
+    ///
+    /// ```
+    /// use shearline::resp::{Decoder, Limits};
+    ///
+    /// let mut decoder = Decoder::new(Limits { reply_bytes: 1 << 30, ..Limits::REDIS });
+    /// assert_eq!(decoder.measure(b"$536870912\r\n"), Ok(None));
+    /// assert_eq!(decoder.measure(b"$536870912\r\nand more"), Ok(None));
+    /// ```
+    pub const REDIS: Self = Self {
+        line_bytes: 512 << 20,
+        bulk_bytes: 512 << 20,
+        elements: i32::MAX as usize,
+        depth: Self::DEPTH_MAX,
+        reply_bytes: Self::REPLY_BYTES_MAX,
     };
 
     /// Deepest nesting that can be asked for. Nothing here calls itself once per level, but those

@@ -2,7 +2,7 @@
 //!
 //! [`Decoder`] reads replies incrementally and without copying, [`Inbox`] puts them together from
 //! the pieces that a socket gives, [`command`] writes commands, a [`Template`] those that are sent
-//! again and again, and [`encode`] writes values as servers do.
+//! again and again, and [`encode`] and [`write`](mod@write) write what servers do.
 //!
 //! ```
 //! use shearline::resp::{Inbox, Limits, Value, command};
@@ -40,6 +40,8 @@
 //!   leading zeros, because servers pass on what a script made.
 //! * Only `$` and `*` know the length -1.
 //! * The decoder does not know which protocol was negotiated: RESP3 types are accepted always.
+//! * Inline commands (`PING` on a line, as people type it) are refused: a server on this codec takes
+//!   commands as arrays of bulk strings, as all clients send them.
 //! * Streamed strings and aggregates (`$?`) are refused; no server sends them.
 //! * A push inside another value, or one that does not begin with a string, is an error.
 //!
@@ -71,6 +73,7 @@ mod text;
 mod token;
 mod value;
 mod view;
+pub mod write;
 
 pub use decimal::{Decimal, decimal_len};
 pub use decode::{Decoder, Frame};

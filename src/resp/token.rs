@@ -152,7 +152,8 @@ pub(super) struct Bounds {
     pub(super) line: usize,
     pub(super) bulk: usize,
     pub(super) elements: usize,
-    /// Offset that the element must not reach beyond, because of the bound on the reply.
+    /// Offset that the element must not reach beyond, because of the bound on the reply. Only lines
+    /// look at it, which have no other end; the rest is seen to in `least`.
     pub(super) end: usize,
 }
 

@@ -37,8 +37,8 @@ impl From<bool> for OwnedValue {
 /// let array = OwnedValue::from(vec![OwnedValue::from(7), OwnedValue::from(true)]);
 /// assert_eq!(array.as_items().map(|items| items.len()), Some(2));
 /// ```
-impl From<Vec<OwnedValue>> for OwnedValue {
-    fn from(values: Vec<OwnedValue>) -> Self {
+impl From<Vec<Self>> for OwnedValue {
+    fn from(values: Vec<Self>) -> Self {
         Self::Array(values.into())
     }
 }

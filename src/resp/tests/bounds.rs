@@ -175,3 +175,27 @@ fn a_length_of_twenty_digits_is_too_long_for_any_bounds() {
         );
     }
 }
+
+#[test]
+fn an_error_names_the_limit_to_raise() {
+    for (reason, field) in [
+        (Reason::LineTooLong, "line_bytes"),
+        (Reason::BulkTooLong, "bulk_bytes"),
+        (Reason::TooManyElements, "elements"),
+        (Reason::TooDeep, "depth"),
+        (Reason::ReplyTooLong, "reply_bytes"),
+    ] {
+        let text = std::format!("{reason}");
+        assert!(text.contains(&std::format!("(`{field}`)")), "{text}");
+    }
+}
+
+#[test]
+fn the_limits_of_redis_are_kept_as_they_are() {
+    assert_eq!(Limits::REDIS.clamped(), Limits::REDIS);
+    let most = |reply: &[u8]| decode_with(Limits::REDIS, reply);
+    assert_eq!(most(b"$536870912\r\n"), Ok(None));
+    assert!(most(b"$536870913\r\n").is_err());
+    assert_eq!(most(b"*1000000000\r\n"), Ok(None));
+    assert!(most(b"*2147483648\r\n").is_err());
+}

@@ -1,6 +1,7 @@
 //! The bodies of the fuzz targets, over the committed corpus and over random input.
 
 use alloc::vec::Vec;
+use std::format;
 use std::path::Path;
 
 use super::*;
@@ -52,6 +53,30 @@ fn the_fuzz_bodies_hold_on_random_input() {
             .collect();
         for (_, body) in BODIES {
             body(&input);
+        }
+    }
+}
+
+/// Where a digit more is one too many, at every cut.
+#[test]
+fn the_fuzz_bodies_hold_at_the_borders_of_numbers() {
+    let ones = |count| "1".repeat(count);
+    for number in [
+        format!(":{}\r\n", i64::MAX),
+        format!(":{}\r\n", i64::MIN),
+        ":9223372036854775808\r\n".into(),
+        ":-9223372036854775809\r\n".into(),
+        ",1.7976931348623157e308\r\n".into(),
+        ",1.7976931348623159e308\r\n".into(),
+        format!(",{}.{}\r\n", ones(309), ones(18)),
+        format!(",{}.{}1\r\n", ones(309), ones(18)),
+        format!(",{}.{}e\r\n", ones(309), ones(17)),
+        format!(",-{}e-1\r\n", ones(310)),
+        format!(",0.{}e{}\r\n", ones(300), ones(20)),
+        format!(",0e{}\r\n", ones(327)),
+    ] {
+        for end in 1..=number.len() {
+            fuzz_decode_any(&number.as_bytes()[..end]);
         }
     }
 }

@@ -104,3 +104,49 @@ fn a_frame_is_as_long_as_it_was_sent_however_it_was_cut() {
         assert_eq!(lengths, [19, 11], "cut at {cut}");
     }
 }
+
+/// Whoever reads until there is no more hands in an empty piece now and then.
+#[test]
+fn nothing_is_no_beginning_of_a_reply() {
+    let mut decoder = Decoder::new(Limits::default());
+    let mut inbox = Inbox::new(Limits::default());
+    for _ in 0..3 {
+        assert!(decoder.decode(b"").unwrap().is_none());
+        assert_eq!(decoder.measure(b""), Ok(None));
+        assert!(decoder.decode(b"+OK\r\n").unwrap().is_some());
+        assert!(inbox.next(&mut &b""[..]).unwrap().is_none());
+        assert!(inbox.next(&mut &b":1\r\n"[..]).unwrap().is_some());
+    }
+    assert_eq!(decoder.looked(), 0, "they were taken directly");
+}
+
+#[test]
+fn an_error_is_repeated_and_costs_nothing() {
+    let mut inbox = Inbox::new(Limits::default());
+    assert!(inbox.next(&mut &b":1"[..]).unwrap().is_none());
+    let error = inbox.next(&mut &b"x"[..]).unwrap_err();
+    let memory = inbox.memory();
+    for mut piece in [&b""[..], b"+OK\r\n", &[b'x'; 100_000], b""] {
+        assert_eq!(inbox.next(&mut piece).unwrap_err(), error);
+        assert_eq!(inbox.memory(), memory);
+    }
+}
+
+/// Whatever was open is forgotten: an aggregate, a line that was seen halfway, an error.
+#[test]
+fn nothing_of_a_torn_reply_outlives_a_reset() {
+    let mut decoder = Decoder::new(Limits::default());
+    for torn in [
+        &b"*2\r\n*1\r\n"[..],
+        b"+a long line without",
+        b"$100\r\nabc",
+        b"x",
+    ] {
+        assert!(!matches!(decoder.decode(torn), Ok(Some(_))));
+        decoder.reset();
+        for whole in [&b"+a\r\n"[..], b"*1\r\n*1\r\n#t\r\n", b"-E\r\n"] {
+            let frame = decoder.decode(whole).unwrap().expect("complete");
+            assert_eq!(frame.len, whole.len());
+        }
+    }
+}

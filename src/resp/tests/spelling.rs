@@ -163,3 +163,45 @@ fn a_double_is_too_large_however_the_stream_is_cut() {
         assert_eq!(torn, expected, "{text}");
     }
 }
+
+/// What is written at once is what a value of the same kind is encoded as.
+#[test]
+fn writers_write_what_values_are_encoded_as() {
+    let text = b"a\r\nb";
+    for length in [0, 9, 10, 99, 100, 1000] {
+        let written = |write: fn(&mut Vec<u8>, usize)| {
+            let mut out = Vec::new();
+            write(&mut out, length);
+            out
+        };
+        for (header, kind) in [
+            (written(write::array), '*'),
+            (written(write::map), '%'),
+            (written(write::set), '~'),
+            (written(write::push), '>'),
+        ] {
+            assert_eq!(header, format!("{kind}{length}\r\n").as_bytes());
+        }
+    }
+    let (mut at_once, mut encoded) = (Vec::new(), Vec::new());
+    write::simple(&mut at_once, text);
+    write::error(&mut at_once, text);
+    write::bulk(&mut at_once, text);
+    write::integer(&mut at_once, i64::MIN);
+    write::null(&mut at_once);
+    write::null_resp2(&mut at_once);
+    for value in [
+        OwnedValue::simple(&text[..]),
+        OwnedValue::error(&text[..]),
+        OwnedValue::bulk(text),
+        Integer(i64::MIN),
+        Null,
+    ] {
+        encode(&mut encoded, &value);
+    }
+    encode_resp2(&mut encoded, &Null);
+    assert_eq!(
+        at_once.escape_ascii().to_string(),
+        encoded.escape_ascii().to_string()
+    );
+}

@@ -8,8 +8,9 @@ use shearline_peers::measure::{Contestant, Failure, Plan, Rounds, measure};
 pub(crate) enum Family {
     Floor,
     Shearline,
-    /// Values that outlive the buffer.
-    ShearlineOwned,
+    /// Ours, but not what is compared: values that outlive the buffer, commands that were encoded
+    /// in part before.
+    ShearlineOther,
     /// The floor once more, or shearline where there is none, behind its twin: shows the noise.
     Again,
     RedisProtocolRange,

@@ -55,7 +55,7 @@ pub(super) fn owned(stream: &Stream, form: Form) -> Entrant<'_> {
         }
     };
     Entrant {
-        family: Family::ShearlineOwned,
+        family: Family::ShearlineOther,
         name: name.into(),
         contestant: Ok(contestant),
     }

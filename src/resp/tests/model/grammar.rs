@@ -1,9 +1,6 @@
-//! The decoder against a model of the grammar, within tiny limits.
+//! The model: every reply within some limits, by the rules of the grammar alone.
 //!
-//! The model lists every reply that the limits allow. So it is known of any bytes whether they are
-//! a reply, the beginning of one, or neither; and the decoder has to know it too, with each byte
-//! that is added. It says "more" only where some continuation is valid, and an error names the
-//! byte that came last.
+//! Bytes that are as good as each other are listed once: see [`Place`].
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -12,11 +9,11 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::cell::RefCell;
 
-use super::*;
+use super::Limits;
 
 /// What may stand at a place of a reply beside what the model puts there.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Place {
+pub(super) enum Place {
     /// Nothing.
     Exact,
     /// `E` instead of `e`.
@@ -33,7 +30,7 @@ enum Place {
 
 impl Place {
     /// Whether this byte is as good there as one that the model lists.
-    fn is_another(self, byte: u8) -> bool {
+    pub(super) fn is_another(self, byte: u8) -> bool {
         match self {
             Self::Exact => false,
             Self::Mark => byte == b'E',
@@ -45,12 +42,9 @@ impl Place {
     }
 }
 
-/// Bytes that are tried at each place.
-const BYTES: &[u8] = b"+-:$*_#,(!=%~>|0123456789\r\n.eEinfatxy?@ \0\xff";
-
 /// A part of a reply: its bytes, and their places.
 #[derive(Clone, Debug, Default)]
-struct Spelled(Vec<(u8, Place)>);
+pub(super) struct Spelled(pub(super) Vec<(u8, Place)>);
 
 impl Spelled {
     fn new(text: &str, place: impl Fn(u8) -> Place) -> Self {
@@ -87,6 +81,20 @@ fn number(text: &str) -> Spelled {
     spelled
 }
 
+/// All replies within the limits.
+pub(super) fn replies(limits: Limits) -> Elements {
+    let around = Around {
+        depth: limits.depth,
+        is_reply: true,
+        is_kind: false,
+    };
+    let model = Model {
+        limits,
+        known: RefCell::default(),
+    };
+    model.elements(limits.reply_bytes, around)
+}
+
 /// What an element has around it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Around {
@@ -104,20 +112,9 @@ struct Model {
     known: RefCell<BTreeMap<(usize, Around), Elements>>,
 }
 
-type Elements = Rc<Vec<Spelled>>;
+pub(super) type Elements = Rc<Vec<Spelled>>;
 
 impl Model {
-    /// All replies.
-    fn replies(limits: Limits) -> Elements {
-        let known = RefCell::default();
-        let around = Around {
-            depth: limits.depth,
-            is_reply: true,
-            is_kind: false,
-        };
-        Self { limits, known }.elements(limits.reply_bytes, around)
-    }
-
     /// All elements of at most so many bytes, with and without attributes.
     fn elements(&self, room: usize, around: Around) -> Elements {
         if let Some(known) = self.known.borrow().get(&(room, around)) {
@@ -272,159 +269,4 @@ fn doubles(longest: usize) -> Vec<String> {
 /// Whether a number is too large, or has become so on the way.
 fn overflows(text: &str) -> bool {
     (1..=text.len()).any(|end| text[..end].parse().is_ok_and(f64::is_infinite))
-}
-
-/// What the model says of some bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Says {
-    Reply,
-    /// The beginning of a reply, and what else may stand behind it.
-    More(Place),
-}
-
-/// What the model says of all bytes that can become a reply.
-fn sayings(limits: Limits) -> BTreeMap<Vec<u8>, Says> {
-    let mut sayings = BTreeMap::new();
-    for Spelled(reply) in Model::replies(limits).iter() {
-        let mut beginning = Vec::new();
-        for &(byte, place) in reply {
-            let says = sayings
-                .entry(beginning.clone())
-                .or_insert(Says::More(place));
-            if let Says::More(known) = says {
-                *known = place.max(*known);
-            }
-            beginning.push(byte);
-        }
-        sayings.insert(beginning, Says::Reply);
-    }
-    sayings
-}
-
-/// What may lie behind a byte that is wrong: nothing changes with it.
-const TAILS: [&[u8]; 3] = [b"0", b"\r\n", b"1\r\n+x\r\n"];
-
-/// Asks the decoder about all that can become a reply, and about all that is wrong by one byte. Of
-/// how much the model knew.
-fn check(limits: Limits) -> usize {
-    let sayings = sayings(limits);
-    for (beginning, says) in &sayings {
-        let Says::More(place) = says else { continue };
-        let mut grown = Decoder::new(limits);
-        for end in 0..=beginning.len() {
-            assert_eq!(grown.measure(&beginning[..end]), Ok(None));
-        }
-        for &byte in BYTES.iter().filter(|&&byte| !place.is_another(byte)) {
-            let bytes = [&beginning[..], &[byte]].concat();
-            let found = Decoder::new(limits).measure(&bytes);
-            let shown = bytes.escape_ascii();
-            match (sayings.get(&bytes), found) {
-                (Some(Says::Reply), Ok(Some(len))) if len == bytes.len() => (),
-                (Some(Says::More(_)), Ok(None)) => (),
-                (None, Err(error)) if error.at == beginning.len() => {
-                    let more = [&bytes, TAILS[usize::from(byte) % TAILS.len()]].concat();
-                    let more = Decoder::new(limits).measure(&more);
-                    assert_eq!(more, found, "{shown} and more with {limits:?}");
-                }
-                (says, found) => panic!("{shown} is {says:?} and not {found:?} with {limits:?}"),
-            }
-            assert_eq!(grown.clone().measure(&bytes), found, "{shown} grown");
-            let mut decoder = Decoder::new(limits);
-            let decoded = decoder
-                .decode(&bytes)
-                .map(|frame| frame.map(|frame| frame.len));
-            assert_eq!(decoded, found, "{shown} directly");
-        }
-    }
-    sayings.len()
-}
-
-/// No bound but that on the reply matters.
-const WIDE: Limits = Limits {
-    line_bytes: 99,
-    bulk_bytes: 99,
-    elements: 99,
-    depth: 9,
-    reply_bytes: 99,
-};
-
-#[test]
-fn the_bound_on_the_reply() {
-    let known = (7..=12).map(|reply_bytes| {
-        check(Limits {
-            reply_bytes,
-            ..WIDE
-        })
-    });
-    assert_eq!(known.sum::<usize>(), 13_044);
-}
-
-#[test]
-fn the_bound_on_the_reply_and_each_other() {
-    let known = (0..=4).flat_map(|bound| {
-        let bounds = [
-            Limits {
-                line_bytes: bound + 2,
-                ..WIDE
-            },
-            Limits {
-                bulk_bytes: bound,
-                ..WIDE
-            },
-            Limits {
-                elements: bound,
-                ..WIDE
-            },
-            Limits {
-                depth: bound,
-                ..WIDE
-            },
-        ];
-        bounds.into_iter().flat_map(|bounds| {
-            [8, 10].map(|reply_bytes| {
-                check(Limits {
-                    reply_bytes,
-                    ..bounds
-                })
-            })
-        })
-    });
-    assert_eq!(known.sum::<usize>(), 38_009);
-}
-
-#[test]
-fn all_bounds_at_once() {
-    let tight = Limits {
-        line_bytes: 2,
-        bulk_bytes: 4,
-        elements: 3,
-        depth: 2,
-        reply_bytes: 0,
-    };
-    let known = [10, 13].map(|reply_bytes| {
-        check(Limits {
-            reply_bytes,
-            ..tight
-        })
-    });
-    assert_eq!(known.iter().sum::<usize>(), 13_445);
-}
-
-/// A verbatim string of ten bytes has the first length of two digits.
-#[test]
-fn scalars_of_some_length() {
-    let scalars = Limits {
-        line_bytes: 3,
-        elements: 1,
-        depth: 0,
-        ..WIDE
-    };
-    let known = (9..=11).map(|bulk_bytes| {
-        check(Limits {
-            bulk_bytes,
-            reply_bytes: 19,
-            ..scalars
-        })
-    });
-    assert_eq!(known.sum::<usize>(), 21_698);
 }

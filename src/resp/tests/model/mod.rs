@@ -1,0 +1,183 @@
+//! The decoder against a model of the grammar, within tiny limits.
+//!
+//! The model lists every reply that the limits allow. So it is known of any bytes whether they are
+//! a reply, the beginning of one, or neither; and the decoder has to know it too, with each byte
+//! that is added. It says "more" only where some continuation is valid, and an error names the
+//! byte that came last.
+
+mod grammar;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::*;
+use grammar::{Place, Spelled, replies};
+
+/// Bytes that are tried at each place.
+const BYTES: &[u8] = b"+-:$*_#,(!=%~>|0123456789\r\n.eEinfatxy?@ \0\xff";
+
+/// What the model says of some bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Says {
+    Reply,
+    /// The beginning of a reply, and what else may stand behind it.
+    More(Place),
+}
+
+/// What the model says of all bytes that can become a reply.
+fn sayings(limits: Limits) -> BTreeMap<Vec<u8>, Says> {
+    let mut sayings = BTreeMap::new();
+    for Spelled(reply) in replies(limits).iter() {
+        let mut beginning = Vec::new();
+        for &(byte, place) in reply {
+            let says = sayings
+                .entry(beginning.clone())
+                .or_insert(Says::More(place));
+            if let Says::More(known) = says {
+                *known = place.max(*known);
+            }
+            beginning.push(byte);
+        }
+        sayings.insert(beginning, Says::Reply);
+    }
+    sayings
+}
+
+/// What may lie behind a byte that is wrong: nothing changes with it.
+const TAILS: [&[u8]; 3] = [b"0", b"\r\n", b"1\r\n+x\r\n"];
+
+/// Asks the decoder about all that can become a reply, and about all that is wrong by one byte. Of
+/// how much the model knew.
+fn check(limits: Limits) -> usize {
+    let sayings = sayings(limits);
+    for (beginning, says) in &sayings {
+        let Says::More(place) = says else { continue };
+        let mut grown = Decoder::new(limits);
+        for end in 0..=beginning.len() {
+            assert_eq!(grown.measure(&beginning[..end]), Ok(None));
+        }
+        for &byte in BYTES.iter().filter(|&&byte| !place.is_another(byte)) {
+            let bytes = [&beginning[..], &[byte]].concat();
+            let found = check_one(limits, &bytes, sayings.get(&bytes));
+            let shown = bytes.escape_ascii();
+            assert_eq!(grown.clone().measure(&bytes), found, "{shown} grown");
+        }
+    }
+    sayings.len()
+}
+
+/// Asks it about bytes that were valid up to the last, of which the model says this. The answer.
+fn check_one(
+    limits: Limits,
+    bytes: &[u8],
+    says: Option<&Says>,
+) -> Result<Option<usize>, DecodeError> {
+    let ask = |bytes: &[u8]| Decoder::new(limits).measure(bytes);
+    let found = ask(bytes);
+    let shown = bytes.escape_ascii();
+    let last = bytes.len() - 1;
+    match (says, found) {
+        (Some(Says::Reply), Ok(Some(len))) if len == bytes.len() => (),
+        (Some(Says::More(_)), Ok(None)) => (),
+        (None, Err(error)) if error.at == last => {
+            let tail = TAILS[usize::from(bytes[last]) % TAILS.len()];
+            assert_eq!(ask(&[bytes, tail].concat()), found, "{shown} and more");
+        }
+        _ => panic!("{shown} is {says:?} and not {found:?} with {limits:?}"),
+    }
+    let mut decoder = Decoder::new(limits);
+    let decoded = decoder.decode(bytes);
+    let decoded = decoded.map(|frame| frame.map(|frame| frame.len));
+    assert_eq!(decoded, found, "{shown} directly");
+    found
+}
+
+/// No bound but that on the reply matters.
+const WIDE: Limits = Limits {
+    line_bytes: 99,
+    bulk_bytes: 99,
+    elements: 99,
+    depth: 9,
+    reply_bytes: 99,
+};
+
+#[test]
+fn the_bound_on_the_reply() {
+    let known = (7..=12).map(|reply_bytes| {
+        check(Limits {
+            reply_bytes,
+            ..WIDE
+        })
+    });
+    assert_eq!(known.sum::<usize>(), 13_044);
+}
+
+#[test]
+fn the_bound_on_the_reply_and_each_other() {
+    let known = (0..=3).flat_map(|bound| {
+        let bounds = [
+            Limits {
+                line_bytes: bound + 2,
+                ..WIDE
+            },
+            Limits {
+                bulk_bytes: bound,
+                ..WIDE
+            },
+            Limits {
+                elements: bound,
+                ..WIDE
+            },
+            Limits {
+                depth: bound,
+                ..WIDE
+            },
+        ];
+        bounds.into_iter().flat_map(|bounds| {
+            [8, 10].map(|reply_bytes| {
+                check(Limits {
+                    reply_bytes,
+                    ..bounds
+                })
+            })
+        })
+    });
+    assert_eq!(known.sum::<usize>(), 29_997);
+}
+
+#[test]
+fn all_bounds_at_once() {
+    let tight = Limits {
+        line_bytes: 2,
+        bulk_bytes: 4,
+        elements: 3,
+        depth: 2,
+        reply_bytes: 0,
+    };
+    let known = [10, 13].map(|reply_bytes| {
+        check(Limits {
+            reply_bytes,
+            ..tight
+        })
+    });
+    assert_eq!(known.iter().sum::<usize>(), 13_445);
+}
+
+/// A verbatim string of ten bytes has the first length of two digits.
+#[test]
+fn scalars_of_some_length() {
+    let scalars = Limits {
+        line_bytes: 3,
+        elements: 1,
+        depth: 0,
+        ..WIDE
+    };
+    let known = [9, 10].map(|bulk_bytes| {
+        check(Limits {
+            bulk_bytes,
+            reply_bytes: 19,
+            ..scalars
+        })
+    });
+    assert_eq!(known.iter().sum::<usize>(), 14_418);
+}

@@ -1,0 +1,146 @@
+//! Replies as servers write them, one call for each, without a value in between.
+//!
+//! An aggregate is its header, and then as many elements as it announces; a pair of a map is a key
+//! and a value. Nothing counts along. Every function appends to `out`, allocates nothing but what
+//! `out` does to grow, and panics when `out` is of a fixed size and too small.
+//!
+//! ```
+//! use shearline::resp::write;
+//!
+//! let mut out = Vec::new();
+//! write::simple(&mut out, b"OK");
+//! write::error(&mut out, b"ERR unknown\r\ncommand");
+//! write::integer(&mut out, -7);
+//! write::bulk(&mut out, b"hello");
+//! write::null(&mut out);
+//! write::null_resp2(&mut out);
+//! assert_eq!(out, b"+OK\r\n-ERR unknown  command\r\n:-7\r\n$5\r\nhello\r\n_\r\n$-1\r\n");
+//!
+//! out.clear();
+//! write::array(&mut out, 2);
+//! write::map(&mut out, 1);
+//! write::bulk(&mut out, b"proto");
+//! write::integer(&mut out, 3);
+//! write::set(&mut out, 0);
+//! assert_eq!(out, b"*2\r\n%1\r\n$5\r\nproto\r\n:3\r\n~0\r\n");
+//!
+//! out.clear();
+//! write::push(&mut out, 1);
+//! write::simple(&mut out, b"invalidate");
+//! assert_eq!(out, b">1\r\n+invalidate\r\n");
+//! ```
+//!
+//! Not here: the rarer kinds. [`encode`](super::encode()) writes them all.
+
+use bytes::BufMut;
+
+use super::decimal::Decimal;
+
+pub(super) const LINE_END: &[u8] = b"\r\n";
+
+/// `+`: a short text. CR and LF in it become spaces.
+#[inline]
+pub fn simple<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
+    line(out, b'+', text);
+}
+
+/// `-`: an error text. CR and LF in it become spaces.
+#[inline]
+pub fn error<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
+    line(out, b'-', text);
+}
+
+/// `$`: any bytes.
+#[inline]
+pub fn bulk<B: BufMut + ?Sized>(out: &mut B, bytes: &[u8]) {
+    string(out, b'$', bytes);
+}
+
+/// `_`: null, on a connection that speaks RESP3.
+#[inline]
+pub fn null<B: BufMut + ?Sized>(out: &mut B) {
+    out.put_slice(b"_\r\n");
+}
+
+/// `$-1`: null, on a connection that speaks RESP2.
+#[inline]
+pub fn null_resp2<B: BufMut + ?Sized>(out: &mut B) {
+    out.put_slice(b"$-1\r\n");
+}
+
+/// `*`: the header of an array of so many elements.
+#[inline]
+pub fn array<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
+    header(out, b'*', elements);
+}
+
+/// `%`: the header of a map of so many pairs. RESP2 has none: an array of twice as many.
+#[inline]
+pub fn map<B: BufMut + ?Sized>(out: &mut B, pairs: usize) {
+    header(out, b'%', pairs);
+}
+
+/// `~`: the header of a set of so many elements. RESP2 has none: an array.
+#[inline]
+pub fn set<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
+    header(out, b'~', elements);
+}
+
+/// `>`: the header of a push of so many elements, of which the first is a string that says of
+/// what kind it is. RESP2 has none: an array.
+#[inline]
+pub fn push<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
+    header(out, b'>', elements);
+}
+
+/// `$20\r\n` and its like. The short ones, as nearly all are, in pieces of constant length: nothing
+/// is put together elsewhere and copied.
+#[inline]
+pub(super) fn header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
+    let digit = |power: usize| b'0' + (count / power % 10) as u8;
+    match count {
+        0..=9 => out.put_slice(&[kind, digit(1), b'\r', b'\n']),
+        10..=99 => out.put_slice(&[kind, digit(10), digit(1), b'\r', b'\n']),
+        _ => long_header(out, kind, count),
+    }
+}
+
+#[cold]
+fn long_header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
+    out.put_u8(kind);
+    out.put_slice(Decimal::new(count as u64).as_bytes());
+    out.put_slice(LINE_END);
+}
+
+#[inline]
+pub(super) fn string<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
+    header(out, kind, text.len());
+    out.put_slice(text);
+    out.put_slice(LINE_END);
+}
+
+/// `:`: an integer.
+pub fn integer<B: BufMut + ?Sized>(out: &mut B, number: i64) {
+    digits(out, b':', Decimal::from(number).as_bytes());
+}
+
+/// A text on a line of its own. CR and LF in it become spaces, so that it cannot be taken for
+/// several replies.
+pub(super) fn line<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
+    let mut rest = text;
+    out.put_u8(kind);
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
+        out.put_slice(&rest[..at]);
+        out.put_u8(b' ');
+        rest = &rest[at + 1..];
+    }
+    out.put_slice(rest);
+    out.put_slice(LINE_END);
+}
+
+/// A line of a text that is known to have neither.
+pub(super) fn digits<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
+    out.put_u8(kind);
+    out.put_slice(text);
+    out.put_slice(LINE_END);
+}
