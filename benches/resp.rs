@@ -1,13 +1,17 @@
 //! The speed of the RESP codec: streams of one kind of reply, whole and torn, and commands.
 //!
-//! `floor` is a tokenizer by hand that knows the three lock replies and nothing else: what any
-//! decoder has to be compared with. Run with `cargo bench --bench resp`.
+//! `floor` is a tokenizer by hand that knows the lock replies and nothing else: what any decoder
+//! has to be compared with. Run with `cargo bench --bench resp`. The same beside other libraries:
+//! `benches/peers`.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use shearline::resp::{
-    Decoder, Inbox, Limits, OwnedValue, Pairs, Value, command, encode, encode_resp2,
+    Decimal, Decoder, Inbox, Limits, OwnedValue, Pairs, Template, Value, Word, argument, command,
+    encode, encode_resp2,
 };
 
 /// Bytes in one stream.
@@ -16,17 +20,31 @@ const STREAM_BYTES: usize = 1 << 20;
 /// What a socket gives at a time when the network does the cutting.
 const PIECE_BYTES: usize = 1460;
 
+/// What a server answers to a lock command.
+const LOCK_REPLIES: [&[u8]; 4] = [b"+OK\r\n", b"$-1\r\n", b":1\r\n", b"_\r\n"];
+
 /// A stream that repeats `unit`.
 fn stream(unit: &[u8]) -> Vec<u8> {
     unit.repeat((STREAM_BYTES / unit.len()).max(1))
 }
 
-fn streams() -> [(&'static str, Vec<u8>); 6] {
+/// The lock replies by chance, so that a branch predictor does not know what comes next.
+fn random_lock_replies() -> Vec<u8> {
+    let mut random = StdRng::seed_from_u64(42);
+    let mut bytes = Vec::new();
+    while bytes.len() < STREAM_BYTES {
+        bytes.extend_from_slice(LOCK_REPLIES[random.random_range(0..LOCK_REPLIES.len())]);
+    }
+    bytes
+}
+
+fn streams() -> [(&'static str, Vec<u8>); 7] {
     let bulk = b"$20\r\n0123456789abcdefghij\r\n";
     let array = [&b"*5\r\n"[..], &bulk.repeat(5)].concat();
     let large = [&b"$65536\r\n"[..], &vec![b'x'; 65536], b"\r\n"].concat();
     [
-        ("lock_replies", stream(b"+OK\r\n$-1\r\n:1\r\n_\r\n")),
+        ("lock_replies", stream(&LOCK_REPLIES.concat())),
+        ("lock_replies_random", random_lock_replies()),
         ("bulk_20", stream(bulk)),
         ("array_of_five", stream(&array)),
         ("bulk_64k", stream(&large)),
@@ -52,7 +70,7 @@ fn deep_map() -> Vec<u8> {
 
 /// Looks at all of a value, as its reader would.
 #[inline]
-fn weigh(value: &Value<'_>) -> usize {
+fn weigh(value: Value<'_>) -> usize {
     if let Some(text) = value.as_bytes() {
         text.len()
     } else if let Some(integer) = value.as_integer() {
@@ -64,16 +82,11 @@ fn weigh(value: &Value<'_>) -> usize {
     }
 }
 
-fn weigh_rest(value: &Value<'_>) -> usize {
+fn weigh_rest(value: Value<'_>) -> usize {
     let items = value
         .as_items()
-        .map(|items| items.iter().map(|item| weigh(&item)).sum());
-    let pairs = |pairs: Pairs<'_>| {
-        pairs
-            .iter()
-            .map(|pair| weigh(&pair.0) + weigh(&pair.1))
-            .sum()
-    };
+        .map(|items| items.iter().map(|item| weigh(item)).sum());
+    let pairs = |pairs: Pairs<'_>| pairs.iter().map(|pair| weigh(pair.0) + weigh(pair.1)).sum();
     let rest = items.or_else(|| value.as_pairs().map(pairs));
     rest.or_else(|| value.as_error().map(<[u8]>::len))
         .unwrap_or(1)
@@ -82,7 +95,7 @@ fn weigh_rest(value: &Value<'_>) -> usize {
 fn decode_whole(decoder: &mut Decoder, mut bytes: &[u8]) -> usize {
     let mut sum = 0;
     while let Some(frame) = decoder.decode(bytes).expect("valid") {
-        sum += weigh(&frame.value);
+        sum += weigh(frame.value);
         bytes = &bytes[frame.len..];
     }
     sum
@@ -92,7 +105,7 @@ fn decode_torn(inbox: &mut Inbox, bytes: &[u8]) -> usize {
     let mut sum = 0;
     for mut piece in bytes.chunks(PIECE_BYTES) {
         while let Some(frame) = inbox.next(&mut piece).expect("valid") {
-            sum += weigh(&frame.value);
+            sum += weigh(frame.value);
         }
     }
     sum
@@ -115,7 +128,7 @@ fn decode(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decode");
     for (name, bytes) in streams() {
         group.throughput(Throughput::Bytes(bytes.len() as u64));
-        if name == "lock_replies" {
+        if name.starts_with("lock_replies") {
             assert_eq!(
                 floor(&bytes),
                 decode_whole(&mut Decoder::new(Limits::DEFAULT), &bytes)
@@ -136,24 +149,103 @@ fn decode(criterion: &mut Criterion) {
     group.finish();
 }
 
+// The lock commands as the client has them: key and token come encoded, side by side.
+static ACQUIRE: Template<2, 32> = Template::new(&[
+    Word::Text(b"SET"),
+    Word::Encoded(2),
+    Word::Text(b"NX"),
+    Word::Text(b"PX"),
+    Word::Hole,
+]);
+static RELEASE: Template<1, 128> = Template::new(&[
+    Word::Text(b"EVALSHA"),
+    Word::Text(&DIGEST),
+    Word::Text(b"1"),
+    Word::Encoded(2),
+]);
+static EXTEND: Template<2, 128> = Template::new(&[
+    Word::Text(b"EVALSHA"),
+    Word::Text(&DIGEST),
+    Word::Text(b"1"),
+    Word::Encoded(2),
+    Word::Hole,
+]);
+const DIGEST: [u8; 40] = [b'a'; 40];
+const TOKEN: [u8; 20] = [0x5a; 20];
+const KEY: &[u8] = b"invoice:42";
+const TTL: u64 = 30_000;
+
+/// Each lock command by the general encoder, by its template, and as nothing but a copy of its
+/// bytes.
 fn encode_commands(criterion: &mut Criterion) {
+    let ttl = |ttl: u64| Decimal::new(black_box(ttl));
+    let mut entry = Vec::new();
+    argument(&mut entry, KEY);
+    argument(&mut entry, &TOKEN);
+    let entry = entry.as_slice();
+    encode_command(
+        criterion,
+        "acquire",
+        |out| {
+            let ttl = ttl(TTL);
+            let words: [&[u8]; 6] = [b"SET", KEY, &TOKEN, b"NX", b"PX", ttl.as_bytes()];
+            command(out, black_box(&words));
+        },
+        |out| ACQUIRE.write(out, [black_box(entry), ttl(TTL).as_bytes()]),
+    );
+    encode_command(
+        criterion,
+        "release",
+        |out| {
+            let words: [&[u8]; 5] = [b"EVALSHA", &DIGEST, b"1", KEY, &TOKEN];
+            command(out, black_box(&words));
+        },
+        |out| RELEASE.write(out, [black_box(entry)]),
+    );
+    encode_command(
+        criterion,
+        "extend",
+        |out| {
+            let ttl = ttl(TTL);
+            let words: [&[u8]; 6] = [b"EVALSHA", &DIGEST, b"1", KEY, &TOKEN, ttl.as_bytes()];
+            command(out, black_box(&words));
+        },
+        |out| EXTEND.write(out, [black_box(entry), ttl(TTL).as_bytes()]),
+    );
+}
+
+fn encode_command(
+    criterion: &mut Criterion,
+    name: &str,
+    general: impl Fn(&mut Vec<u8>),
+    template: impl Fn(&mut Vec<u8>),
+) {
+    let (mut bytes, mut same) = (Vec::new(), Vec::new());
+    general(&mut bytes);
+    template(&mut same);
+    assert_eq!(same, bytes);
+    let copy = |out: &mut Vec<u8>| out.extend_from_slice(black_box(&bytes));
     let mut group = criterion.benchmark_group("encode");
-    let token = [0x5a; 20];
-    let digest = [b'a'; 40];
-    let acquire: [&[u8]; 6] = [b"SET", b"invoice:42", &token, b"NX", b"PX", b"30000"];
-    let release: [&[u8]; 5] = [b"EVALSHA", &digest, b"1", b"invoice:42", &token];
-    for (name, arguments) in [("acquire", &acquire[..]), ("release", &release)] {
-        let mut out = Vec::new();
-        command(&mut out, arguments);
-        group.throughput(Throughput::Bytes(out.len() as u64));
-        group.bench_function(name, |bencher| {
+    group.throughput(Throughput::Bytes(bytes.len() as u64));
+    for (way, write) in [
+        ("general", &general as &dyn Fn(&mut Vec<u8>)),
+        ("template", &template),
+        ("copy", &copy),
+    ] {
+        let mut out = Vec::with_capacity(bytes.len());
+        group.bench_function(BenchmarkId::new(way, name), |bencher| {
             bencher.iter(|| {
                 out.clear();
-                command(&mut out, black_box(arguments));
+                write(&mut out);
                 out.len()
             });
         });
     }
+    group.finish();
+}
+
+fn encode_replies(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("encode");
     let granted = OwnedValue::simple("OK");
     for (name, spell) in [
         ("reply", encode as fn(&mut Vec<u8>, &OwnedValue)),
@@ -172,5 +264,5 @@ fn encode_commands(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decode, encode_commands);
+criterion_group!(benches, decode, encode_commands, encode_replies);
 criterion_main!(benches);

@@ -66,8 +66,8 @@
 //!
 //! For readers of the source: `time`, [`limits`], `error` and `resource` import nothing of ours;
 //! `config` makes settings that are valid by construction; [`resp`] knows no lock, [`timer`] knows
-//! no server, [`quorum`] knows no bytes; `node` and [`engine`] put them together; `driver` adds
-//! the world; `local` and `shared` are the faces.
+//! no server, [`quorum`] knows no bytes; `entry` is a lock's name and token in wire form; `node` and
+//! [`engine`] put them together; `driver` adds the world; `local` and `shared` are the faces.
 //!
 //! # Features
 //!
@@ -90,6 +90,7 @@ mod resource;
 mod time;
 
 mod config;
+mod entry;
 mod slab;
 
 pub mod engine;

@@ -2,8 +2,9 @@
 //!
 //! A name is one to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: any other
 //! Redlock library on the same key excludes us and is excluded. A token is what the key holds.
+//!
+//! Not here: the two together, as the nodes are told them. See `entry`.
 
-use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
 
@@ -54,79 +55,6 @@ impl<'a> Token<'a> {
     #[must_use]
     pub fn owner(self) -> &'a [u8] {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
-    }
-}
-
-/// What a lock leaves on a node, in one buffer: the key (the resource) and the value (the token).
-///
-/// The buffer comes from the engine's pool and goes back there, so that steady locking allocates
-/// nothing.
-#[derive(Clone, Eq, PartialEq)]
-pub(crate) struct Entry {
-    bytes: Vec<u8>,
-    resource_len: u16,
-}
-
-impl Entry {
-    /// `resource` and `token`, written into `buffer`, whose contents are forgotten.
-    ///
-    /// The caller has checked the resource; a longer one than fits the length is cut, never read
-    /// beyond.
-    #[cfg(any(feature = "std", test))]
-    pub(crate) fn new(mut buffer: Vec<u8>, resource: &[u8], token: &[u8]) -> Self {
-        let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
-        buffer.clear();
-        buffer.extend_from_slice(resource);
-        buffer.extend_from_slice(token);
-        Self {
-            bytes: buffer,
-            resource_len: resource.len() as u16,
-        }
-    }
-
-    /// The resource that `buffer` holds, and `token` behind it.
-    pub(crate) fn with_token(mut buffer: Vec<u8>, token: &[u8]) -> Self {
-        buffer.truncate(RESOURCE_BYTES_MAX);
-        let resource_len = buffer.len() as u16;
-        buffer.extend_from_slice(token);
-        Self {
-            bytes: buffer,
-            resource_len,
-        }
-    }
-
-    /// The same in another buffer, whose contents are forgotten.
-    pub(crate) fn copy_into(&self, mut buffer: Vec<u8>) -> Self {
-        buffer.clear();
-        buffer.extend_from_slice(&self.bytes);
-        Self {
-            bytes: buffer,
-            resource_len: self.resource_len,
-        }
-    }
-
-    pub(crate) fn resource(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.resource_len)]
-    }
-
-    pub(crate) fn token(&self) -> Token<'_> {
-        Token::new(&self.bytes[usize::from(self.resource_len)..])
-    }
-
-    /// The buffer, for the pool.
-    pub(crate) fn into_buffer(self) -> Vec<u8> {
-        self.bytes
-    }
-}
-
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Entry({} {:?})",
-            self.resource().escape_ascii(),
-            self.token()
-        )
     }
 }
 

@@ -301,8 +301,12 @@ main() {
     fi
     for manifest in $(other_packages); do
         [[ $manifest == tests/no_std/* ]] && continue
-        step "check of ${manifest%/Cargo.toml}" cargo check --all-targets --manifest-path "$manifest"
+        step "clippy of ${manifest%/Cargo.toml}" \
+            cargo clippy --all-targets --manifest-path "$manifest" -- -D warnings
     done
+    if [[ -e benches/peers/Cargo.toml ]]; then
+        step 'tests of benches/peers' cargo test --manifest-path benches/peers/Cargo.toml
+    fi
 
     if ((failed == 0)); then
         echo "verdict: good, in $SECONDS s"

@@ -12,9 +12,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::clock::{self, ClockIdentity};
+use crate::entry::Entry;
 use crate::limits::{RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::quorum::Lock;
-use crate::resource::Entry;
 use crate::time::{Instant, nanos};
 
 const MAGIC: [u8; 4] = *b"SHLK";

@@ -8,11 +8,12 @@ use core::time::Duration;
 
 use rand::{Rng, RngExt};
 
+use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome};
 use crate::limits::{CLAIMS_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{self, Access, Dialect, Errand, Node, Reply, Trouble, refuses_for_certain};
 use crate::quorum::{Acquisition, Majority, Vote};
-use crate::resource::{Entry, check_resource};
+use crate::resource::check_resource;
 use crate::slab::Key;
 use crate::time::{Instant, NANOS_PER_TICK};
 
@@ -75,14 +76,11 @@ impl Engine {
         };
         round.reset(now);
         let ttl = round.ttl;
-        let Kind::Acquire { resource, .. } = &mut round.kind else {
+        let Kind::Acquire { resource, .. } = &round.kind else {
             return;
         };
-        let entry = fresh_entry(
-            core::mem::take(resource),
-            &mut self.random,
-            &self.settings.owner,
-        );
+        let buffer = self.buffers.take();
+        let entry = fresh_entry(buffer, resource, &mut self.random, &self.settings.owner);
         let claim = self.claims.insert(Claim::attempt(key, entry, ttl));
         self.encode_set(claim);
         self.set_claim(key, Some(claim));
@@ -352,21 +350,6 @@ impl Engine {
             return;
         };
         let rest = self.rest(now, key);
-        if let (
-            Some(_),
-            Some(Claim {
-                entry: Some(entry), ..
-            }),
-        ) = (rest, self.claims.get(claim))
-        {
-            let mut copy = self.buffers.take();
-            copy.extend_from_slice(entry.resource());
-            if let Some(round) = self.rounds.get_mut(key)
-                && let Kind::Acquire { resource, .. } = &mut round.kind
-            {
-                *resource = copy;
-            }
-        }
         self.let_go(now, claim, None);
         match rest {
             Some(until) => self.retry_at(key, until, refusal),
@@ -461,9 +444,10 @@ enum OwnKey {
     Still,
 }
 
-/// `resource` with a fresh token, in one buffer.
+/// `resource` with a fresh token, written into `buffer`.
 fn fresh_entry(
-    resource: alloc::vec::Vec<u8>,
+    buffer: alloc::vec::Vec<u8>,
+    resource: &[u8],
     random: &mut rand::rngs::StdRng,
     owner: &[u8],
 ) -> Entry {
@@ -471,7 +455,7 @@ fn fresh_entry(
     random.fill_bytes(&mut token[..TOKEN_RANDOM_BYTES]);
     let len = TOKEN_RANDOM_BYTES + owner.len();
     token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
-    Entry::with_token(resource, &token[..len])
+    Entry::new(buffer, resource, &token[..len])
 }
 
 fn between(random: &mut rand::rngs::StdRng, from: Duration, to: Duration) -> Duration {

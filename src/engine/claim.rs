@@ -13,8 +13,8 @@
 
 use core::time::Duration;
 
+use crate::entry::Entry;
 use crate::quorum::NodeSet;
-use crate::resource::Entry;
 use crate::slab::Key;
 use crate::time::Instant;
 use crate::timer::TimerKey;

@@ -7,10 +7,10 @@
 
 use core::time::Duration;
 
+use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::node::{self, Dialect, Errand, Reply, Said, Trouble, refuses_the_verb, wants_the_text};
 use crate::quorum::{Lock, LockId, Releasing, Vote};
-use crate::resource::Entry;
 use crate::slab::Key;
 use crate::time::Instant;
 

@@ -9,9 +9,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::entry::Entry;
 use crate::error::{NodeOutcome, NodeReport, Report};
 use crate::quorum::{Majority, Tally, Vote};
-use crate::resource::Entry;
 use crate::slab::Key;
 use crate::time::Instant;
 use crate::timer::TimerKey;
@@ -47,7 +47,7 @@ pub(crate) enum Kind {
     Acquire {
         /// The claim of the present attempt.
         claim: Option<Key>,
-        /// The resource, while there is no claim that has it.
+        /// What each attempt is for, in a buffer of the pool.
         resource: Vec<u8>,
         /// `None`: as many as there is time for.
         tries_allowed: Option<u32>,

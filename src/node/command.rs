@@ -1,6 +1,9 @@
 //! The commands that a lock needs, as bytes.
 //!
-//! Each is written once per round and dialect and then copied into the out buffer of every node.
+//! Each is a template that was encoded at compile time; what is left to do is to copy the entry
+//! into it, which brings key and token in wire form, and to write the ttl. That is done once per
+//! round and dialect, and the outcome is copied into the out buffer of every node.
+//!
 //! The scripts are sent by their SHA-1 digest; a node that has forgotten them gets the text.
 //! The digests are constants, because some builds of some systems may not compute SHA-1 at all;
 //! a test holds them against a server.
@@ -8,8 +11,9 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::resource::Entry;
-use crate::resp;
+use crate::entry::Entry;
+use crate::resp::Word::{Encoded, Hole, Text};
+use crate::resp::{Decimal, Template};
 
 /// A script, and its digest.
 #[derive(Debug)]
@@ -51,70 +55,89 @@ pub(crate) enum Dialect {
     DelEx,
 }
 
+static ACQUIRE: Template<2, 32> =
+    Template::new(&[Text(b"SET"), Encoded(2), Text(b"NX"), Text(b"PX"), Hole]);
+
+static RELEASE_BY_SHA1: Template<1, 128> = Template::new(&[
+    Text(b"EVALSHA"),
+    Text(RELEASE.sha1.as_bytes()),
+    Text(b"1"),
+    Encoded(2),
+]);
+
+static RELEASE_BY_TEXT: Template<1, 256> = Template::new(&[
+    Text(b"EVAL"),
+    Text(RELEASE.text.as_bytes()),
+    Text(b"1"),
+    Encoded(2),
+]);
+
+static DELIFEQ: Template<1, 32> = Template::new(&[Text(b"DELIFEQ"), Encoded(2)]);
+
+static DELEX: Template<2, 32> =
+    Template::new(&[Text(b"DELEX"), Encoded(1), Text(b"IFEQ"), Encoded(1)]);
+
+static EXTEND_BY_SHA1: Template<2, 128> = Template::new(&[
+    Text(b"EVALSHA"),
+    Text(EXTEND.sha1.as_bytes()),
+    Text(b"1"),
+    Encoded(2),
+    Hole,
+]);
+
+static EXTEND_BY_TEXT: Template<2, 512> = Template::new(&[
+    Text(b"EVAL"),
+    Text(EXTEND.text.as_bytes()),
+    Text(b"1"),
+    Encoded(2),
+    Hole,
+]);
+
 /// `SET key token NX PX ttl`.
 pub(crate) fn set(out: &mut Vec<u8>, entry: &Entry, ttl: Duration) {
-    let millis = resp::Decimal::new(millis(ttl));
-    resp::command(
-        out,
-        &[
-            b"SET",
-            entry.resource(),
-            entry.token().as_bytes(),
-            b"NX",
-            b"PX",
-            millis.as_bytes(),
-        ],
-    );
+    ACQUIRE.write(out, [entry.arguments(), millis(ttl).as_bytes()]);
 }
 
 /// The release of `entry`, if the node's key holds its token.
 pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
-    let (key, token) = (entry.resource(), entry.token().as_bytes());
+    let arguments = entry.arguments();
     match dialect {
-        Dialect::Sha1 => {
-            resp::command(
-                out,
-                &[b"EVALSHA", RELEASE.sha1.as_bytes(), b"1", key, token],
-            );
-        }
-        Dialect::Text => resp::command(out, &[b"EVAL", RELEASE.text.as_bytes(), b"1", key, token]),
-        Dialect::DelIfEq => resp::command(out, &[b"DELIFEQ", key, token]),
-        Dialect::DelEx => resp::command(out, &[b"DELEX", key, b"IFEQ", token]),
+        Dialect::Sha1 => RELEASE_BY_SHA1.write(out, [arguments]),
+        Dialect::Text => RELEASE_BY_TEXT.write(out, [arguments]),
+        Dialect::DelIfEq => DELIFEQ.write(out, [arguments]),
+        Dialect::DelEx => DELEX.write(out, [entry.key_argument(), entry.token_argument()]),
     }
 }
 
 /// The extension of `entry` to at least `ttl` from its execution on.
 pub(crate) fn extend(out: &mut Vec<u8>, entry: &Entry, ttl: Duration, dialect: Dialect) {
-    let (key, token) = (entry.resource(), entry.token().as_bytes());
-    let millis = resp::Decimal::new(millis(ttl));
-    let (verb, script): (&[u8], _) = match dialect {
-        Dialect::Text => (b"EVAL", EXTEND.text),
-        Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => (b"EVALSHA", EXTEND.sha1),
-    };
-    resp::command(
-        out,
-        &[verb, script.as_bytes(), b"1", key, token, millis.as_bytes()],
-    );
+    let ttl = millis(ttl);
+    let fillings = [entry.arguments(), ttl.as_bytes()];
+    match dialect {
+        Dialect::Text => EXTEND_BY_TEXT.write(out, fillings),
+        Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => EXTEND_BY_SHA1.write(out, fillings),
+    }
 }
 
 /// `ttl` in the unit of the server. The limits keep it far below 2^63.
-fn millis(ttl: Duration) -> u64 {
-    u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
+fn millis(ttl: Duration) -> Decimal {
+    Decimal::new(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::limits::{COMMAND_BYTES_MAX, RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX};
-    use alloc::string::String;
+    use crate::resp::command;
+    use alloc::string::{String, ToString};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     fn shown(write: impl Fn(&mut Vec<u8>, &Entry)) -> String {
         let mut out = Vec::new();
         write(&mut out, &Entry::new(Vec::new(), b"k\r\n", b"token"));
         out.escape_ascii().to_string().replace(r"\r\n", "|")
     }
-
-    use alloc::string::ToString;
 
     #[test]
     fn the_commands_are_what_the_servers_read() {
@@ -151,5 +174,54 @@ mod tests {
         let mut out = Vec::new();
         extend(&mut out, &longest, Duration::MAX, Dialect::Text);
         assert!(out.len() <= COMMAND_BYTES_MAX, "{}", out.len());
+    }
+
+    /// `write` behind bytes that are there already.
+    fn written(write: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = b"before".to_vec();
+        write(&mut out);
+        out.split_off(b"before".len())
+    }
+
+    fn encoded(words: &[&[u8]]) -> Vec<u8> {
+        written(|out| command(out, words))
+    }
+
+    proptest! {
+        #[test]
+        fn every_template_writes_what_the_general_encoder_writes(
+            key in vec(any::<u8>(), 0..=RESOURCE_BYTES_MAX),
+            token in vec(any::<u8>(), 0..=TOKEN_BYTES_MAX),
+            ttl in prop_oneof![0..100_000_u64, any::<u64>()],
+        ) {
+            let entry = &Entry::new(Vec::new(), &key, &token);
+            let (key, token) = (&key[..], &token[..]);
+            let whole = Duration::from_millis(ttl);
+            let digits = ttl.to_string();
+            let ttl = digits.as_bytes();
+            prop_assert_eq!(
+                written(|out| set(out, entry, whole)),
+                encoded(&[b"SET", key, token, b"NX", b"PX", ttl])
+            );
+            for (dialect, words) in [
+                (Dialect::Sha1, &[b"EVALSHA", RELEASE.sha1.as_bytes(), b"1", key, token][..]),
+                (Dialect::Text, &[b"EVAL", RELEASE.text.as_bytes(), b"1", key, token]),
+                (Dialect::DelIfEq, &[b"DELIFEQ", key, token]),
+                (Dialect::DelEx, &[b"DELEX", key, b"IFEQ", token]),
+            ] {
+                prop_assert_eq!(written(|out| release(out, entry, dialect)), encoded(words));
+            }
+            for (dialect, verb, script) in [
+                (Dialect::Sha1, &b"EVALSHA"[..], EXTEND.sha1),
+                (Dialect::Text, b"EVAL", EXTEND.text),
+                (Dialect::DelIfEq, b"EVALSHA", EXTEND.sha1),
+                (Dialect::DelEx, b"EVALSHA", EXTEND.sha1),
+            ] {
+                prop_assert_eq!(
+                    written(|out| extend(out, entry, whole, dialect)),
+                    encoded(&[verb, script.as_bytes(), b"1", key, token, ttl])
+                );
+            }
+        }
     }
 }

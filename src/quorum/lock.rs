@@ -4,7 +4,8 @@ use core::fmt;
 use core::time::Duration;
 
 use super::Majority;
-use crate::resource::{Entry, Token};
+use crate::entry::Entry;
+use crate::resource::Token;
 use crate::time::Instant;
 
 /// Names a held lock towards the engine that granted or adopted it.

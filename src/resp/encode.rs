@@ -10,6 +10,8 @@ use bytes::BufMut;
 use super::decimal::{Decimal, decimal_len};
 use super::owned::OwnedValue;
 
+const LINE_END: &[u8] = b"\r\n";
+
 /// Appends a command: an array of bulk strings, as servers read it.
 ///
 /// No `format!`, no allocation but what `out` does to grow. See [`command_len`] for its length.
@@ -25,28 +27,44 @@ use super::owned::OwnedValue;
 /// ```
 pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
     header(out, b'*', arguments.len());
-    let Some((first, others)) = arguments.split_first() else {
-        return;
-    };
-    header(out, b'$', first.len());
-    out.put_slice(first);
-    for argument in others {
-        // The end of one and the header of the next in one piece.
-        let piece = Header::new(b'$', argument.len());
-        out.put_slice(piece.behind_line());
-        out.put_slice(argument);
+    for text in arguments {
+        argument(out, text);
     }
-    out.put_slice(b"\r\n");
 }
 
 /// How many bytes [`command`] appends for these arguments.
 #[must_use]
 pub fn command_len(arguments: &[&[u8]]) -> usize {
-    let header = |count: usize| 1 + decimal_len(count as u64) + 2;
-    let strings = arguments
-        .iter()
-        .map(|argument| header(argument.len()) + argument.len() + 2);
-    header(arguments.len()) + strings.sum::<usize>()
+    let strings = arguments.iter().map(|text| argument_len(text.len()));
+    header_len(arguments.len()) + strings.sum::<usize>()
+}
+
+/// Appends one argument of a command, a bulk string: for a command whose constant parts a
+/// [`Template`](super::Template) brings.
+///
+/// # Panics
+///
+/// When `out` is of a fixed size and too small.
+///
+/// ```
+/// let mut out = Vec::new();
+/// shearline::resp::argument(&mut out, b"invoice:42");
+/// assert_eq!(out, b"$10\r\ninvoice:42\r\n");
+/// ```
+#[inline]
+pub fn argument<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
+    string(out, b'$', text);
+}
+
+/// How many bytes [`argument`] appends for a text of `len` bytes.
+#[must_use]
+pub const fn argument_len(len: usize) -> usize {
+    header_len(len) + len + LINE_END.len()
+}
+
+/// How many of these bytes stand before the text.
+const fn header_len(count: usize) -> usize {
+    1 + decimal_len(count as u64) + LINE_END.len()
 }
 
 /// Appends a value as a RESP3 connection gets it.
@@ -141,53 +159,30 @@ fn elements<B: BufMut + ?Sized>(out: &mut B, kind: u8, items: &[OwnedValue]) {
     }
 }
 
+/// `$20\r\n` and its like. The short ones, as nearly all are, in pieces of constant length: nothing
+/// is put together elsewhere and copied.
+#[inline]
 fn header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
-    out.put_slice(Header::new(kind, count).as_bytes());
-}
-
-/// `$20\r\n` and its like, with the end of a line before it for those who want it.
-struct Header {
-    /// The text stands at the end.
-    bytes: [u8; Self::BYTES_MAX],
-    start: usize,
-}
-
-impl Header {
-    const BYTES_MAX: usize = 2 + 1 + Decimal::BYTES_MAX + 2;
-
-    #[inline]
-    fn new(kind: u8, count: usize) -> Self {
-        let mut bytes = [0; Self::BYTES_MAX];
-        let mut start = Self::BYTES_MAX - 2;
-        bytes[start..].copy_from_slice(b"\r\n");
-        let mut rest = count;
-        loop {
-            start -= 1;
-            bytes[start] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        start -= 1;
-        bytes[start] = kind;
-        bytes[start - 2..start].copy_from_slice(b"\r\n");
-        Self { bytes, start }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[self.start..]
-    }
-
-    fn behind_line(&self) -> &[u8] {
-        &self.bytes[self.start - 2..]
+    let digit = |power: usize| b'0' + (count / power % 10) as u8;
+    match count {
+        0..=9 => out.put_slice(&[kind, digit(1), b'\r', b'\n']),
+        10..=99 => out.put_slice(&[kind, digit(10), digit(1), b'\r', b'\n']),
+        _ => long_header(out, kind, count),
     }
 }
 
+#[cold]
+fn long_header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
+    out.put_u8(kind);
+    out.put_slice(Decimal::new(count as u64).as_bytes());
+    out.put_slice(LINE_END);
+}
+
+#[inline]
 fn string<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
     header(out, kind, text.len());
     out.put_slice(text);
-    out.put_slice(b"\r\n");
+    out.put_slice(LINE_END);
 }
 
 fn integer<B: BufMut + ?Sized>(out: &mut B, number: i64) {

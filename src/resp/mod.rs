@@ -1,8 +1,8 @@
 //! RESP2 and RESP3: bytes to values and back.
 //!
 //! [`Decoder`] reads replies incrementally and without copying, [`Inbox`] puts them together from
-//! the pieces that a socket gives, [`command`] writes commands, and [`encode`] writes values as
-//! servers do.
+//! the pieces that a socket gives, [`command`] writes commands, a [`Template`] those that are sent
+//! again and again, and [`encode`] writes values as servers do.
 //!
 //! ```
 //! use shearline::resp::{Inbox, Limits, Value, command};
@@ -41,6 +41,9 @@
 //! * Streamed strings and aggregates (`$?`) are refused; no server sends them.
 //! * A push inside another value, or one that does not begin with a string, is an error.
 //!
+//! `tests/differential` lists where another decoder answers otherwise, and who is right by the
+//! specification; a fuzz target holds both to that list.
+//!
 //! # Not here
 //!
 //! What a reply means: nodes, commands in flight, locks. Matching replies to commands is by
@@ -56,6 +59,7 @@ mod inbox;
 mod limits;
 mod number;
 mod owned;
+mod template;
 mod text;
 mod token;
 mod value;
@@ -63,13 +67,14 @@ mod view;
 
 pub use decimal::{Decimal, decimal_len};
 pub use decode::{Decoder, Frame};
-pub use encode::{command, command_len, encode, encode_resp2};
+pub use encode::{argument, argument_len, command, command_len, encode, encode_resp2};
 pub use error::{DecodeError, Reason};
 #[doc(hidden)]
 pub use fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
 pub use inbox::Inbox;
 pub use limits::Limits;
 pub use owned::{Attributed, OwnedValue};
+pub use template::{Template, Word};
 pub use value::{Element, Elements, Items, PairElements, PairValues, Pairs, Value, Values};
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ use super::token::{Bounds, Lexed, Progress};
 /// Longest double: sign, 309 digits, point and 17 decimals, the longest that servers print.
 const DOUBLE_BYTES_MAX: usize = 328;
 
+/// So many digits never exceed the largest double.
+const DIGITS_FINITE: usize = 308;
+
 /// Digits in their one spelling and CR LF behind them: a number not above `most`.
 #[inline]
 pub(super) fn natural(
@@ -125,7 +128,7 @@ pub(super) fn double(bytes: &[u8], body: usize, progress: &mut Progress) -> Lexe
     let (state, length) = double_syntax(text, progress);
     let (digits, next) = (&text[..length], text.get(length).copied());
     let refuse = |at, reason| Err(DecodeError::new(at, reason));
-    if state.only_grows() && double_value(digits).is_none_or(f64::is_infinite) {
+    if double_overflows(digits) {
         return refuse(body, Reason::Overflow);
     }
     if length == DOUBLE_BYTES_MAX {
@@ -182,12 +185,6 @@ impl DoubleState {
         )
     }
 
-    /// Whether all that may follow makes the number larger, or is an exponent. What has
-    /// overflowed stays so; an exponent that would bring it back is none that a server prints.
-    const fn only_grows(self) -> bool {
-        matches!(self, Self::Integral | Self::Fraction | Self::Exponent)
-    }
-
     const fn after(self, byte: u8) -> Option<Self> {
         Some(match (self, byte) {
             (Self::Start, b'-') => Self::Minus,
@@ -221,6 +218,16 @@ fn double_syntax(text: &[u8], progress: &mut Progress) -> (DoubleState, usize) {
     }
     progress.look(length);
     (state, length)
+}
+
+/// Whether a double that begins like this is too large, whatever follows. Its digits have to fit
+/// without their exponent: one that would bring them back is none that a server prints, and has
+/// not arrived yet when the stream is cut before it.
+fn double_overflows(text: &[u8]) -> bool {
+    let infinite = |text| double_value(text).is_some_and(f64::is_infinite);
+    let mark = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
+    let digits = &text[..mark.unwrap_or(text.len())];
+    DIGITS_FINITE < digits.len() && infinite(digits) || mark.is_some() && infinite(text)
 }
 
 fn double_value(text: &[u8]) -> Option<f64> {

@@ -110,6 +110,26 @@ fn commands_as_servers_read_them() {
     assert_eq!(out.len(), command_len(&arguments));
 }
 
+/// Lengths and counts on both sides of every change in the length of a header.
+#[test]
+fn commands_of_all_lengths() {
+    for length in [0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 12_345] {
+        let text = vec![b'x'; length];
+        let mut out = Vec::new();
+        argument(&mut out, &text);
+        let expected = [format!("${length}\r\n").as_bytes(), &text, b"\r\n"].concat();
+        assert_eq!(out, expected);
+        assert_eq!(out.len(), argument_len(length));
+
+        let words = vec![&b"w"[..]; length];
+        let mut out = Vec::new();
+        command(&mut out, &words);
+        let expected = format!("*{length}\r\n") + &"$1\r\nw\r\n".repeat(length);
+        assert_eq!(out, expected.as_bytes());
+        assert_eq!(out.len(), command_len(&words));
+    }
+}
+
 fn bytes(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
@@ -239,6 +259,36 @@ fn doubles_as_servers_print_them() {
         refused(format!(",{}", "1".repeat(310)).as_bytes()),
         (1, Reason::Overflow)
     );
+}
+
+/// The digits of a double that is too large are refused before an exponent has arrived that would
+/// bring them back, hence also when it has.
+#[test]
+fn a_double_is_too_large_however_the_stream_is_cut() {
+    let digits = "1".repeat(310);
+    let largest = "1".repeat(309);
+    for (text, fits) in [
+        (format!(",{digits}e-5\r\n"), false),
+        (format!(",{digits}.5\r\n"), false),
+        (format!(",-{digits}.5e-9\r\n"), false),
+        (format!(",{largest}e1\r\n"), false),
+        (format!(",{largest}e-5\r\n"), true),
+        (format!(",-{largest}.5\r\n"), true),
+        (",1e308\r\n".to_string(), true),
+        (",1e309\r\n".to_string(), false),
+    ] {
+        let whole = decode(text.as_bytes());
+        let torn = decode_growing(Limits::default(), text.as_bytes());
+        let overflow = DecodeError::new(1, Reason::Overflow);
+        match whole {
+            Ok(Some((_, len))) if fits => assert_eq!(torn, Ok(len), "{text}"),
+            outcome => {
+                assert_eq!(outcome.err(), Some(overflow), "{text}");
+                assert_eq!(torn, Err(overflow), "{text}");
+                assert!(!fits, "{text}");
+            }
+        }
+    }
 }
 
 /// Nested aggregates and attributes, read by the views.

@@ -1,0 +1,76 @@
+//! Counts what is allocated through Rust's global allocator.
+//!
+//! Counting is off but for [`counted`], so that timed rounds pay one predicted branch for it. What
+//! C allocates for itself does not come this way.
+
+#![expect(
+    unsafe_code,
+    reason = "an allocator cannot be written without; this one only counts and passes on"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+static COUNTING: AtomicBool = AtomicBool::new(false);
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Runs `work` and says how often memory was allocated or resized meanwhile, in all threads.
+pub fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = COUNT.load(Ordering::Relaxed);
+    COUNTING.store(true, Ordering::Relaxed);
+    let result = work();
+    COUNTING.store(false, Ordering::Relaxed);
+    (result, COUNT.load(Ordering::Relaxed) - before)
+}
+
+/// Runs `work` without counting, within [`counted`] or not.
+pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
+    let counting = COUNTING.swap(false, Ordering::Relaxed);
+    let result = work();
+    COUNTING.store(counting, Ordering::Relaxed);
+    result
+}
+
+#[derive(Debug)]
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[inline]
+fn count() {
+    if COUNTING.load(Ordering::Relaxed) {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every method hands its arguments unchanged to the system's allocator, which keeps the
+// contract; `count` neither allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `realloc`; the block is the system's.
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`; the block is the system's.
+        unsafe { System.dealloc(block, layout) }
+    }
+}

@@ -1,0 +1,190 @@
+//! What shearline has set itself, and whether it is kept.
+
+use std::fmt;
+
+use shearline_peers::figure::{Bound, Figure, Verdict};
+
+use crate::contest::{Contest, Family, Refusal};
+use crate::table::{Comparison, Table};
+
+/// A bound on the ratio of the times of two families, the fastest of each.
+struct Rule {
+    ratio: &'static str,
+    over: Family,
+    under: Family,
+    bound: Bound,
+}
+
+/// Of lock replies.
+const LOCK: [Rule; 5] = [
+    Rule {
+        ratio: "shearline ÷ floor",
+        over: Family::Shearline,
+        under: Family::Floor,
+        bound: Bound::AtMost(3.0),
+    },
+    ours("redis ÷ shearline", Family::Redis, 10.0),
+    ours(
+        "redis-protocol `Bytes` ÷ shearline",
+        Family::RedisProtocolBytes,
+        5.0,
+    ),
+    ours(
+        "redis-protocol range ÷ shearline",
+        Family::RedisProtocolRange,
+        2.0,
+    ),
+    ours("hiredis ÷ shearline", Family::Hiredis, 2.0),
+];
+
+/// Of short bulks, and of arrays of them.
+const BULK: [Rule; 4] = [
+    ours("redis ÷ shearline", Family::Redis, 3.0),
+    ours(
+        "redis-protocol `Bytes` ÷ shearline",
+        Family::RedisProtocolBytes,
+        3.0,
+    ),
+    ours(
+        "redis-protocol range ÷ shearline",
+        Family::RedisProtocolRange,
+        3.0,
+    ),
+    ours("hiredis ÷ shearline", Family::Hiredis, 1.5),
+];
+
+/// A payload is not looked at: a bulk of 64 KiB may cost as much as two of 300 bytes, for the two
+/// more digits of its header and for the cache lines that its ends are in.
+const HEADER: Bound = Bound::AtMost(2.0);
+
+const fn ours(ratio: &'static str, over: Family, times: f64) -> Rule {
+    Rule {
+        ratio,
+        over,
+        under: Family::Shearline,
+        bound: Bound::AtLeast(times),
+    }
+}
+
+/// How many bounds were met.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Judgement {
+    pub(crate) met: usize,
+    pub(crate) missed: usize,
+    /// For want of somebody to compare with.
+    pub(crate) unjudged: usize,
+}
+
+/// Holds all comparisons, and the one of headers, against their bounds: a line for each.
+pub(crate) fn judge(comparisons: &[Comparison], header: Option<&Figure>) -> (Table, Judgement) {
+    let mut table = Table::new(&["replies", "time", "bound", "in one piece", "torn"]);
+    let mut judgement = Judgement::default();
+    for comparison in comparisons {
+        let mut title = comparison.title.to_string();
+        for [ratio, bound, whole, torn] in judgement.lines(comparison) {
+            table.row([title, ratio, bound, whole, torn]);
+            title = String::new();
+        }
+    }
+    if let Some(figure) = header {
+        let cell = judgement.note(*figure, HEADER);
+        let ratio = "shearline ÷ shearline on bulks of 300 bytes";
+        let cells = ["bulk of 64 KiB", ratio, &HEADER.to_string(), &cell, ""];
+        table.row(cells.map(Into::into));
+    }
+    (table, judgement)
+}
+
+fn rules(name: &str) -> &'static [Rule] {
+    match name {
+        "bulk-20" | "array-5" => &BULK,
+        name if name.starts_with("lock") => &LOCK,
+        _ => &[],
+    }
+}
+
+impl Judgement {
+    /// Whether anything was to be judged.
+    pub(crate) const fn any(self) -> bool {
+        self.met + self.missed + self.unjudged > 0
+    }
+
+    /// Whether everything was judged and met.
+    pub(crate) const fn good(self) -> bool {
+        self.missed == 0 && self.unjudged == 0
+    }
+
+    /// All but the title. Left out is what neither form of can be read.
+    fn lines(&mut self, comparison: &Comparison) -> Vec<[String; 4]> {
+        let both = [&comparison.whole, &comparison.torn];
+        let mut lines = Vec::new();
+        for Rule {
+            ratio,
+            over,
+            under,
+            bound,
+        } in rules(comparison.name)
+        {
+            let results = both.map(|contest| contest.ratio(*over, *under));
+            if results
+                .iter()
+                .all(|result| result == &Err(Refusal::CannotRead))
+            {
+                continue;
+            }
+            let [whole, torn] = results.map(|result| self.cell(result, *bound));
+            lines.push([(*ratio).into(), bound.to_string(), whole, torn]);
+        }
+        if comparison.name.starts_with("lock") {
+            let [whole, torn] = both.map(|contest| self.allocations(contest));
+            lines.push(["allocations of shearline".into(), "0".into(), whole, torn]);
+        }
+        lines
+    }
+
+    fn cell(&mut self, result: Result<Figure, Refusal>, bound: Bound) -> String {
+        match result {
+            Ok(figure) => self.note(figure, bound),
+            Err(Refusal::CannotRead) => "cannot read it".into(),
+            Err(Refusal::Absent(advice)) => {
+                self.unjudged += 1;
+                advice
+            }
+        }
+    }
+
+    fn note(&mut self, figure: Figure, bound: Bound) -> String {
+        let verdict = bound.judge(figure);
+        self.count(verdict != Verdict::Missed);
+        format!("{figure} {verdict}")
+    }
+
+    fn allocations(&mut self, contest: &Contest) -> String {
+        let Ok((_, measured)) = contest.fastest(Family::Shearline) else {
+            return String::new();
+        };
+        let none = measured.allocations == 0.0;
+        self.count(none);
+        let verdict = if none { Verdict::Met } else { Verdict::Missed };
+        format!("{} {verdict}", measured.allocations)
+    }
+
+    fn count(&mut self, met: bool) {
+        if met {
+            self.met += 1;
+        } else {
+            self.missed += 1;
+        }
+    }
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            met,
+            missed,
+            unjudged,
+        } = self;
+        write!(f, "{met} met, {missed} not met, {unjudged} not judged.")
+    }
+}

@@ -1,0 +1,53 @@
+//! How far it is: on a terminal one line that changes, otherwise a line for each contest.
+
+use std::io::{IsTerminal, Write, stderr};
+
+#[derive(Debug)]
+pub(crate) struct Progress {
+    terminal: bool,
+    contest: usize,
+    contests: usize,
+    title: String,
+}
+
+impl Progress {
+    pub(crate) fn new(contests: usize) -> Self {
+        Self {
+            terminal: stderr().is_terminal(),
+            contest: 0,
+            contests,
+            title: String::new(),
+        }
+    }
+
+    /// The next contest begins.
+    pub(crate) fn next(&mut self, title: String) {
+        self.contest += 1;
+        self.title = title;
+        if !self.terminal {
+            eprintln!("{}/{} {}", self.contest, self.contests, self.title);
+        }
+    }
+
+    /// So many rounds are over.
+    pub(crate) fn round(&self, round: usize) {
+        if self.terminal {
+            let Self {
+                contest,
+                contests,
+                title,
+                ..
+            } = self;
+            eprint!("\r\x1b[K{contest}/{contests} {title}, round {round}");
+            // Nobody misses a progress line that could not be written.
+            let _ = stderr().flush();
+        }
+    }
+
+    /// All contests are over.
+    pub(crate) fn end(&self) {
+        if self.terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

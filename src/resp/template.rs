@@ -1,0 +1,362 @@
+//! Commands that are sent again and again: encoded ahead, with holes.
+//!
+//! Only what differs from one time to the next is written each time. The rest, headers and the
+//! count of the arguments among it, is put together at compile time from the words themselves, so
+//! that a text and its length cannot drift apart.
+//!
+//! Not here: commands whose words are known only when they are sent. See [`command`](super::command).
+
+use core::fmt;
+
+use bytes::BufMut;
+
+use super::decimal::Decimal;
+use super::encode::argument;
+
+/// A word of a command that is sent again and again.
+#[derive(Clone, Copy, Debug)]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "whoever writes a command knows what its words are"
+)]
+pub enum Word<'a> {
+    /// The same each time.
+    Text(&'a [u8]),
+    /// Another each time, given as it is.
+    Hole,
+    /// So many arguments side by side, given in wire form, as [`argument`] writes them: what
+    /// several commands have in common is encoded once for all of them.
+    Encoded(usize),
+}
+
+/// A command whose constant parts are encoded ahead. It has `HOLES` holes, and `BYTES` are enough
+/// for what stands around them.
+///
+/// In a `static` or `const`, a mistake in either number does not compile, and [`Template::write`]
+/// costs a copy for each hole and little else.
+///
+/// ```
+/// use shearline::resp::{Decimal, Template, Word, argument};
+///
+/// static ACQUIRE: Template<2, 32> = Template::new(&[
+///     Word::Text(b"SET"),
+///     Word::Encoded(2),
+///     Word::Text(b"NX"),
+///     Word::Text(b"PX"),
+///     Word::Hole,
+/// ]);
+/// static READ: Template<1, 16> = Template::new(&[Word::Text(b"GET"), Word::Hole]);
+///
+/// let mut entry = Vec::new();
+/// argument(&mut entry, b"invoice:42");
+/// argument(&mut entry, b"token");
+///
+/// let mut out = Vec::new();
+/// ACQUIRE.write(&mut out, [&entry, Decimal::new(30_000).as_bytes()]);
+/// READ.write(&mut out, [b"invoice:42"]);
+/// assert_eq!(
+///     out,
+///     b"*6\r\n$3\r\nSET\r\n$10\r\ninvoice:42\r\n$5\r\ntoken\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n30000\r\n\
+///       *2\r\n$3\r\nGET\r\n$10\r\ninvoice:42\r\n"
+/// );
+/// ```
+///
+/// Here one number is too small, and a hole has no filling:
+///
+/// ```compile_fail
+/// # use shearline::resp::{Template, Word};
+/// static READ: Template<1, 9> = Template::new(&[Word::Text(b"GET"), Word::Hole]);
+/// ```
+///
+/// ```compile_fail
+/// # use shearline::resp::{Template, Word};
+/// # static READ: Template<1, 16> = Template::new(&[Word::Text(b"GET"), Word::Hole]);
+/// READ.write(&mut Vec::new(), []);
+/// ```
+#[derive(Clone)]
+pub struct Template<const HOLES: usize, const BYTES: usize> {
+    /// What stands before, between and behind the holes; and zeros.
+    bytes: [u8; BYTES],
+    len: usize,
+    holes: [Hole; HOLES],
+}
+
+#[derive(Clone, Copy)]
+struct Hole {
+    /// How many constant bytes stand before it.
+    at: usize,
+    /// How many arguments its filling brings in wire form. `None`: one, as it is.
+    encoded: Option<usize>,
+}
+
+impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
+    /// The command that consists of `words`.
+    ///
+    /// # Panics
+    ///
+    /// When the words have another number of holes than `HOLES`, or more than `BYTES` bytes stand
+    /// around them: at compile time, in a `static` or `const`.
+    #[must_use]
+    pub const fn new(words: &[Word<'_>]) -> Self {
+        const UNSET: Hole = Hole {
+            at: 0,
+            encoded: None,
+        };
+        let mut template = Self {
+            bytes: [0; BYTES],
+            len: 0,
+            holes: [UNSET; HOLES],
+        };
+        template.header(b'*', count(words));
+        let (mut word, mut holes) = (0, 0);
+        while word < words.len() {
+            match words[word] {
+                Word::Text(text) => template.text(text),
+                Word::Hole => {
+                    template.hole(holes, None);
+                    holes += 1;
+                }
+                Word::Encoded(arguments) => {
+                    template.hole(holes, Some(arguments));
+                    holes += 1;
+                }
+            }
+            word += 1;
+        }
+        assert!(holes == HOLES, "fewer holes than the type says");
+        template
+    }
+
+    /// Appends the command with its holes filled in their order.
+    ///
+    /// No allocation but what `out` does to grow. What fills a [`Word::Encoded`] is copied as it is:
+    /// anything but that many arguments in wire form breaks the stream.
+    ///
+    /// # Panics
+    ///
+    /// When `out` is of a fixed size and too small. With debug assertions, also when what fills a
+    /// [`Word::Encoded`] is something else.
+    // Always, so that the pieces of a `static` template are constants where it is called.
+    #[inline(always)]
+    pub fn write<B: BufMut + ?Sized>(&self, out: &mut B, fillings: [&[u8]; HOLES]) {
+        let mut from = 0;
+        for (hole, filling) in self.holes.iter().zip(fillings) {
+            out.put_slice(&self.bytes[from..hole.at]);
+            match hole.encoded {
+                None => fill(out, filling),
+                Some(arguments) => {
+                    debug_assert!(are_arguments(filling, arguments), "not in wire form");
+                    out.put_slice(filling);
+                }
+            }
+            from = hole.at;
+        }
+        out.put_slice(&self.bytes[from..self.len]);
+    }
+
+    const fn hole(&mut self, index: usize, encoded: Option<usize>) {
+        assert!(index < HOLES, "more holes than the type says");
+        self.holes[index] = Hole {
+            at: self.len,
+            encoded,
+        };
+    }
+
+    const fn text(&mut self, text: &[u8]) {
+        self.header(b'$', text.len());
+        self.put(text);
+        self.put(b"\r\n");
+    }
+
+    const fn header(&mut self, kind: u8, count: usize) {
+        self.put(&[kind]);
+        self.put(Decimal::new(count as u64).as_bytes());
+        self.put(b"\r\n");
+    }
+
+    const fn put(&mut self, text: &[u8]) {
+        let (_, free) = self.bytes.split_at_mut(self.len);
+        assert!(
+            text.len() <= free.len(),
+            "more bytes around the holes than the type says"
+        );
+        let (place, _) = free.split_at_mut(text.len());
+        place.copy_from_slice(text);
+        self.len += text.len();
+    }
+}
+
+/// Fills a hole with a text as it is. Out of line: the loop over the holes is only unrolled while
+/// it is short, and the pieces of a `static` template have constant lengths only when it is.
+#[inline(never)]
+fn fill<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
+    argument(out, text);
+}
+
+/// How many arguments a command of these words has.
+const fn count(words: &[Word<'_>]) -> usize {
+    let (mut arguments, mut word) = (0, 0);
+    while word < words.len() {
+        arguments += match words[word] {
+            Word::Text(_) | Word::Hole => 1,
+            Word::Encoded(arguments) => arguments,
+        };
+        word += 1;
+    }
+    arguments
+}
+
+/// Whether `bytes` are as many arguments in wire form.
+fn are_arguments(mut bytes: &[u8], arguments: usize) -> bool {
+    for _ in 0..arguments {
+        let Some(rest) = behind_argument(bytes) else {
+            return false;
+        };
+        bytes = rest;
+    }
+    bytes.is_empty()
+}
+
+/// What stands behind the argument in wire form with which `bytes` begin.
+fn behind_argument(bytes: &[u8]) -> Option<&[u8]> {
+    let (header, rest) = bytes.split_at(bytes.iter().position(|&byte| byte == b'\r')?);
+    let len = core::str::from_utf8(header.strip_prefix(b"$")?).ok()?;
+    let rest = rest.strip_prefix(b"\r\n")?.get(len.parse().ok()?..)?;
+    rest.strip_prefix(b"\r\n")
+}
+
+impl<const HOLES: usize, const BYTES: usize> fmt::Debug for Template<HOLES, BYTES> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Template(")?;
+        let mut from = 0;
+        for hole in &self.holes {
+            write!(f, "{}", self.bytes[from..hole.at].escape_ascii())?;
+            f.write_str("{}")?;
+            from = hole.at;
+        }
+        write!(f, "{})", self.bytes[from..self.len].escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Word::{Encoded, Hole, Text};
+    use super::*;
+    use crate::resp::command;
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    /// What `template` writes, behind bytes that are there already.
+    fn written<const HOLES: usize, const BYTES: usize>(
+        template: &Template<HOLES, BYTES>,
+        fillings: [&[u8]; HOLES],
+    ) -> Vec<u8> {
+        let mut out = b"before".to_vec();
+        template.write(&mut out, fillings);
+        out.split_off(b"before".len())
+    }
+
+    fn encoded(words: &[&[u8]]) -> Vec<u8> {
+        let mut out = Vec::new();
+        command(&mut out, words);
+        out
+    }
+
+    fn arguments(texts: &[&[u8]]) -> Vec<u8> {
+        let mut out = Vec::new();
+        texts.iter().for_each(|text| argument(&mut out, text));
+        out
+    }
+
+    #[test]
+    fn holes_may_stand_anywhere() {
+        let none: Template<0, 64> = Template::new(&[]);
+        assert_eq!(written(&none, []), b"*0\r\n");
+        let constant: Template<0, 64> = Template::new(&[Text(b"PING"), Text(b"")]);
+        assert_eq!(written(&constant, []), encoded(&[b"PING", b""]));
+        let first: Template<1, 64> = Template::new(&[Hole, Text(b"k")]);
+        assert_eq!(written(&first, [b"GET"]), encoded(&[b"GET", b"k"]));
+        let last: Template<1, 64> = Template::new(&[Text(b"GET"), Hole]);
+        assert_eq!(written(&last, [b"k\r\n"]), encoded(&[b"GET", b"k\r\n"]));
+        let only: Template<3, 4> = Template::new(&[Hole, Hole, Hole]);
+        assert_eq!(
+            written(&only, [b"SET", b"", b"\0"]),
+            encoded(&[b"SET", b"", b"\0"])
+        );
+        let around: Template<2, 64> = Template::new(&[Text(b"A"), Hole, Text(b"B"), Hole]);
+        assert_eq!(
+            written(&around, [b"1", b"2"]),
+            encoded(&[b"A", b"1", b"B", b"2"])
+        );
+    }
+
+    #[test]
+    fn encoded_arguments_are_counted_and_copied() {
+        let template: Template<4, 64> = Template::new(&[
+            Encoded(1),
+            Text(b"x"),
+            Encoded(3),
+            Encoded(0),
+            Hole,
+            Text(b"y"),
+        ]);
+        let (one, three) = (arguments(&[b"SET"]), arguments(&[b"a", b"", b"$1\r\n"]));
+        assert_eq!(
+            written(&template, [&one, &three, b"", b"b"]),
+            encoded(&[b"SET", b"x", b"a", b"", b"$1\r\n", b"b", b"y"])
+        );
+    }
+
+    #[test]
+    fn long_words_and_many_words() {
+        let long = [b'x'; 1234];
+        let template: Template<1, 1300> = Template::new(&[Text(&long), Hole]);
+        assert_eq!(written(&template, [&long]), encoded(&[&long, &long]));
+        let words = [b"w".as_slice(); 123];
+        let template: Template<0, 1000> = Template::new(&words.map(Text));
+        assert_eq!(written(&template, []), encoded(&words));
+    }
+
+    #[test]
+    fn a_buffer_of_the_very_size_suffices() {
+        static GET: Template<1, 13> = Template::new(&[Text(b"GET"), Hole]);
+        let mut out = [0; 20];
+        GET.write(&mut &mut out[..], [b"k"]);
+        assert_eq!(&out, b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
+    }
+
+    #[test]
+    fn only_whole_arguments_pass_for_arguments() {
+        let two = arguments(&[b"a\r\n", &[b'b'; 100]]);
+        assert!(are_arguments(&two, 2));
+        assert!(are_arguments(b"", 0));
+        for count in [0, 1, 3] {
+            assert!(!are_arguments(&two, count), "{count}");
+        }
+        for cut in 1..two.len() {
+            assert!(!are_arguments(&two[..cut], 2), "{cut}");
+            assert!(!are_arguments(&two[cut..], 2), "{cut}");
+        }
+        for wrong in [
+            "token",
+            "$5\r\ntoken",
+            "$5\r\ntoken\n\n",
+            "$4\r\ntoken\r\n",
+            "$\r\n\r\n",
+            "$-1\r\n",
+            "+5\r\ntoken\r\n",
+        ] {
+            assert!(!are_arguments(wrong.as_bytes(), 1), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_the_holes() {
+        let template: Template<2, 64> =
+            Template::new(&[Text(b"GET"), Hole, Text(b"x"), Encoded(1)]);
+        assert_eq!(
+            format!("{template:?}"),
+            r"Template(*4\r\n$3\r\nGET\r\n{}$1\r\nx\r\n{})"
+        );
+    }
+}

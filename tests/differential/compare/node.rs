@@ -1,0 +1,176 @@
+//! What the reader makes of values: the common form, and what the other decoder would do with it.
+
+use super::answer;
+use super::differences::Difference;
+use super::rules::{Rules, Stop, Unfit};
+
+/// A value that was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// The byte of its type.
+    kind: u8,
+    /// The value in the common form, with its attributes.
+    pub(crate) text: String,
+    pub(crate) marks: Marks,
+}
+
+/// What is in a value, its attributes included.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    /// There is a string in it.
+    string: bool,
+    /// There is a NaN in it, which is not equal to itself.
+    nan: bool,
+    /// There is a text in it that is not UTF-8, where the other decoder wants it to be.
+    pub(crate) not_utf8: bool,
+}
+
+impl Marks {
+    fn and(self, other: Self) -> Self {
+        Self {
+            string: self.string || other.string,
+            nan: self.nan || other.nan,
+            not_utf8: self.not_utf8 || other.not_utf8,
+        }
+    }
+}
+
+impl Node {
+    /// A value without a string in it.
+    pub(crate) fn plain(kind: u8, text: String) -> Self {
+        Self {
+            kind,
+            text,
+            marks: Marks::default(),
+        }
+    }
+
+    pub(crate) fn null() -> Self {
+        Self::plain(b'_', "_".to_owned())
+    }
+
+    pub(crate) fn double(value: f64) -> Self {
+        let mut node = Self::plain(b',', answer::double(value));
+        node.marks.nan = value.is_nan();
+        node
+    }
+
+    pub(crate) fn string(kind: u8, bytes: &[u8]) -> Self {
+        Self::text(kind, answer::string(char::from(kind), bytes))
+    }
+
+    /// A string that has to be UTF-8 for the other decoder.
+    pub(crate) fn utf8(kind: u8, bytes: &[u8]) -> Self {
+        let mut node = Self::string(kind, bytes);
+        node.marks.not_utf8 = std::str::from_utf8(bytes).is_err();
+        node
+    }
+
+    pub(crate) fn verbatim(format: &[u8], text: &[u8]) -> Self {
+        Self::text(b'=', answer::verbatim(format, text))
+    }
+
+    fn text(kind: u8, text: String) -> Self {
+        let mut node = Self::plain(kind, text);
+        node.marks.string = true;
+        node
+    }
+
+    /// An array or a push.
+    pub(crate) fn list(kind: u8, items: Vec<Self>) -> Self {
+        let marks = items
+            .iter()
+            .fold(Marks::default(), |marks, item| marks.and(item.marks));
+        let items = items.into_iter().map(|item| item.text);
+        Self {
+            kind,
+            text: answer::list(char::from(kind), items),
+            marks,
+        }
+    }
+
+    /// A set, a map or attributes.
+    pub(crate) fn bag(kind: u8, entries: &[Entry]) -> Self {
+        let marks = entries
+            .iter()
+            .fold(Marks::default(), |marks, entry| marks.and(entry.marks()));
+        Self {
+            kind,
+            text: answer::bag(char::from(kind), entries.iter().map(Entry::text)),
+            marks,
+        }
+    }
+
+    /// The value with attributes in front of it.
+    pub(crate) fn with(mut self, attributes: &Self) -> Self {
+        self.text = answer::attributed(&attributes.text, &self.text);
+        self.marks = self.marks.and(attributes.marks);
+        self
+    }
+
+    /// Whether the other decoder has a place for attributes beside it.
+    pub(crate) fn takes_attributes(&self) -> bool {
+        !matches!(self.kind, b'_' | b';' | b'H')
+    }
+
+    /// Whether the other decoder puts it into a hash table.
+    fn is_hashable(&self) -> bool {
+        !matches!(self.kind, b'*' | b'%' | b'~' | b'>' | b'H')
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.text == other.text && !self.marks.nan
+    }
+
+    fn is_but_for_zeros(&self, other: &Self) -> bool {
+        let unsigned = |node: &Self| node.text.replace("-0.0", "0.0");
+        self.text.contains("0.0") && self.text != other.text && unsigned(self) == unsigned(other)
+    }
+}
+
+/// An element of a set, or of a map or attributes with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: Node,
+    pub(crate) value: Option<Node>,
+}
+
+impl Entry {
+    fn text(&self) -> String {
+        match &self.value {
+            Some(value) => answer::pair(&self.key.text, &value.text),
+            None => self.key.text.clone(),
+        }
+    }
+
+    fn marks(&self) -> Marks {
+        match &self.value {
+            Some(value) => self.key.marks.and(value.marks),
+            None => self.key.marks,
+        }
+    }
+}
+
+/// What is left of these entries in a hash table, if the other decoder makes one.
+pub(crate) fn hashed(entries: Vec<Entry>, rules: &mut Rules) -> Result<Vec<Entry>, Stop> {
+    if entries.iter().any(|entry| !entry.key.is_hashable()) {
+        rules.forbid(Difference::AggregateKey)?;
+    }
+    let mut kept: Vec<Entry> = Vec::new();
+    for entry in entries {
+        if rules.has(Difference::Repeated)
+            && kept.iter().any(|one| one.key.is_but_for_zeros(&entry.key))
+        {
+            return Err(Stop::Unfit(Unfit::Zeros));
+        }
+        match kept.iter_mut().find(|one| one.key.is(&entry.key)) {
+            Some(first) if rules.meet(Difference::Repeated) => {
+                // Numbers are compared at once, strings only after all texts were looked at.
+                let looked_at = entry.key.marks.string;
+                first.key.marks.not_utf8 |= looked_at && entry.marks().not_utf8;
+            }
+            Some(_) | None => kept.push(entry),
+        }
+    }
+    Ok(kept)
+}
