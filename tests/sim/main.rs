@@ -6,9 +6,14 @@ mod clock;
 mod entropy;
 mod faults;
 mod link;
+mod mend;
+mod network;
 mod oracle;
 mod plan;
 mod server;
+mod stranger;
+mod trace;
+mod user;
 mod world;
 
 use entropy::Entropy;
