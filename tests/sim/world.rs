@@ -196,7 +196,9 @@ impl World {
             self.run_until((self.now + 100 * MILLI).min(end))?;
             self.check_taken();
         }
-        if !self.is_settled() { self.dump(); }
+        if !self.is_settled() {
+            self.dump();
+        }
         self.check_settled();
         self.run_until(self.now + AFTERMATH)?;
         self.check_clean();

@@ -260,14 +260,17 @@ impl World {
         release: Release,
         result: &Result<Released, UnlockError>,
     ) -> Result<(), String> {
-        // What was read in this turn may have been read before the verdict or after it, and what
-        // was read later than a node timeout may not have counted.
-        let surely = |entry: &Entry| {
+        // What was read in this turn may have been read before the verdict or after it, what was
+        // read later than a node timeout may not have counted, and who had no greeted connection
+        // at the call was not waited for.
+        let surely = |node: usize, entry: &Entry| {
+            let there = &self.clients[client];
             let soon = call.begun.saturating_add(TOO_SOON);
-            entry.read < self.clients[client].turn_began && entry.read_shown < soon
+            let waited_for = there.paths[node].ready_at < call.since;
+            waited_for && entry.read < there.turn_began && entry.read_shown < soon
         };
         let before = self.answers_to(client, call, release, surely);
-        let now = self.answers_to(client, call, release, Entry::is_read);
+        let now = self.answers_to(client, call, release, |_, entry| entry.is_read());
         let quorum = self.plan.quorum();
         let question = Question {
             client,
@@ -310,13 +313,15 @@ impl World {
         client: usize,
         call: &Call,
         release: Release,
-        counts: impl Fn(&Entry) -> bool,
+        counts: impl Fn(usize, &Entry) -> bool,
     ) -> (usize, usize) {
         let process = self.clients[client].process;
         let cells = release.token.map(|id| self.oracle.ledger.cells(id));
-        let entries = cells.into_iter().flatten().map(|cell| &cell.release);
-        let answers = entries.filter(|entry| entry.answers(process, call.since) && counts(entry));
-        answers.fold((0, 0), |(yes, no), entry| match entry.said {
+        let cells = cells.into_iter().flatten().enumerate();
+        let answers = cells.map(|(node, cell)| (node, &cell.release));
+        let answers = answers
+            .filter(|(node, entry)| entry.answers(process, call.since) && counts(*node, entry));
+        answers.fold((0, 0), |(yes, no), (_, entry)| match entry.said {
             Said::One => (yes + 1, no),
             Said::Zero | Said::Foreign => (yes, no + 1),
             _ => (yes, no),

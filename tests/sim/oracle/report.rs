@@ -10,8 +10,8 @@
 //!
 //! How long a node timeout was, beyond its shortest. For an attempt of which no node executed
 //! anything and which is not the first of its call, *timed out* and *pending* are believed. So is
-//! *pending* after a nil, because the client may have asked again, behind a release of its own; and
-//! where the deadline may have ended a rest, because then the verdict is older than the outcome.
+//! both after a nil, because the client may have asked again, behind a release of its own; and
+//! *pending* where the deadline may have ended a rest, because then the verdict is older than the outcome.
 
 use std::time::Duration;
 
@@ -198,17 +198,13 @@ impl World {
         match outcome {
             NodeOutcome::TimedOut => {
                 // The yes to an extension that came behind the old end is none.
-                let early = read.is_some_and(|entry| entry.read_shown < soon) && latency.is_none();
-                (!early || !question.first)
-                    .then_some(())
-                    .ok_or("it answered in time")
+                let counts = |entry: &Entry| entry.read_shown < soon && is_final(entry);
+                let early = question.first && latency.is_none() && read.is_some_and(counts);
+                (!early).then_some(()).ok_or("it answered in time")
             }
             NodeOutcome::Pending => {
-                let before = read.is_some_and(|entry| {
-                    // A nil may be due to a key of its own, and then it asks again.
-                    entry.read < client.turn_began && entry.said != Said::Nil
-                });
-                let before = before && question.at_once;
+                let counts = |entry: &Entry| entry.read < client.turn_began && is_final(entry);
+                let before = question.at_once && read.is_some_and(counts);
                 (!before).then_some(()).ok_or("it has answered")
             }
             NodeOutcome::Unreachable(reason) => {
@@ -280,6 +276,11 @@ impl Votes {
         };
         *count += 1;
     }
+}
+
+/// Whether there is nothing to be asked again: a nil may be due to a key of the client's own.
+fn is_final(entry: &Entry) -> bool {
+    entry.said != Said::Nil
 }
 
 /// What an engine finds out by itself, or knows from the beginning.
