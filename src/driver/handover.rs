@@ -1,11 +1,11 @@
 //! A lock as bytes, for another process; and its validity by the clock of this machine.
 //!
 //! ```text
-//! "SHLK"  version  clock known  clock identity  valid until  ttl  lengths  resource, token  checksum
-//!  4       1        1            24              8            8    2 + 2    ..               8
+//! "SHLK"  version  clock known  clock identity  valid until  ttl  voters  lengths  resource, token  checksum
+//!  4       1        1            24              8            8    4       2 + 2    ..               8
 //! ```
 //!
-//! Numbers are big-endian, times in nanoseconds. The checksum (FNV-1a) tells a lock from bytes that were cut or mixed up
+//! The voters are the nodes that the lock stands on, a bit for each by its place in the configuration. Numbers are big-endian, times in nanoseconds. The checksum (FNV-1a) tells a lock from bytes that were cut or mixed up
 //! on the way; it is no seal. Who has the bytes has the lock.
 
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use core::time::Duration;
 use super::clock::{self, ClockIdentity};
 use crate::entry::Entry;
 use crate::limits::{RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
-use crate::quorum::Lock;
+use crate::quorum::{Lock, NodeSet};
 use crate::time::{Instant, nanos};
 
 const MAGIC: [u8; 4] = *b"SHLK";
@@ -56,6 +56,9 @@ impl Lock {
     /// token, its deadline, and which clock that deadline is told by. A limit of extensions is
     /// not part of them.
     ///
+    /// Part of them is also on which nodes it stands, by their places: whoever wants to extend it
+    /// has to name the nodes in the same order.
+    ///
     /// Detach the lock from its handle first. Who has the bytes can release the lock: keep them
     /// as secret as the access to the nodes.
     #[must_use]
@@ -79,13 +82,14 @@ impl Lock {
 
 fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     let (resource, token) = (lock.resource(), lock.token().as_bytes());
-    let mut bytes = Vec::with_capacity(72 + resource.len() + token.len());
+    let mut bytes = Vec::with_capacity(76 + resource.len() + token.len());
     bytes.extend_from_slice(&MAGIC);
     bytes.push(VERSION);
     bytes.push(clock.is_some().into());
     bytes.extend_from_slice(&clock.map_or([0; ClockIdentity::BYTES], ClockIdentity::to_bytes));
     bytes.extend_from_slice(&lock.valid_until().as_nanos().to_be_bytes());
     bytes.extend_from_slice(&nanos(lock.ttl()).to_be_bytes());
+    bytes.extend_from_slice(&lock.voters().to_bits().to_be_bytes());
     for part in [resource, token] {
         // Both are shorter than this by the limits.
         let len = u16::try_from(part.len()).unwrap_or(u16::MAX);
@@ -118,6 +122,7 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     let (identity, rest) = rest.split_first_chunk::<{ ClockIdentity::BYTES }>()?;
     let (until, rest) = rest.split_first_chunk::<8>()?;
     let (ttl, rest) = rest.split_first_chunk::<8>()?;
+    let (voters, rest) = rest.split_first_chunk::<4>()?;
     let (resource_len, rest) = rest.split_first_chunk::<2>()?;
     let (token_len, rest) = rest.split_first_chunk::<2>()?;
     let resource_len = usize::from(u16::from_be_bytes(*resource_len));
@@ -141,6 +146,7 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
         Entry::new(Vec::new(), resource, token),
         valid_until,
         Duration::from_nanos(u64::from_be_bytes(*ttl)),
+        NodeSet::from_bits(u32::from_be_bytes(*voters))?,
     ))
 }
 
@@ -161,11 +167,13 @@ mod tests {
             Entry::new(Vec::new(), resource, token),
             Instant::from_nanos(until),
             Duration::from_secs(10),
+            NodeSet::first(2),
         )
     }
 
     fn parts(lock: &Lock) -> (&[u8], &[u8], u64) {
         assert_eq!(lock.ttl(), Duration::from_secs(10));
+        assert_eq!(lock.voters(), NodeSet::first(2));
         (
             lock.resource(),
             lock.token().as_bytes(),
@@ -252,8 +260,8 @@ mod tests {
             );
         }
         let mut long = lock(&[1; RESOURCE_BYTES_MAX], &[7; 20], 9).to_bytes();
-        long.insert(50, 1);
-        long[38..40].copy_from_slice(&(RESOURCE_BYTES_MAX as u16 + 1).to_be_bytes());
+        long.insert(54, 1);
+        long[42..44].copy_from_slice(&(RESOURCE_BYTES_MAX as u16 + 1).to_be_bytes());
         reseal(&mut long);
         assert_eq!(
             Lock::from_bytes(&long).unwrap_err(),
@@ -279,16 +287,17 @@ mod tests {
             let mut bytes = MAGIC.to_vec();
             bytes.push(VERSION);
             bytes.extend_from_slice(&body);
-            if 45 < bytes.len() {
+            if 49 < bytes.len() {
                 bytes[5] &= 1;
-                bytes[38..42].copy_from_slice(&[0, lens.0, 0, lens.1]);
+                bytes[38] &= 0x7f;
+                bytes[42..46].copy_from_slice(&[0, lens.0, 0, lens.1]);
             }
             bytes.extend_from_slice(&[0; 8]);
             reseal(&mut bytes);
             if let Ok(lock) = Lock::from_bytes(&bytes) {
                 prop_assert!((1..=RESOURCE_BYTES_MAX).contains(&lock.resource().len()));
                 prop_assert!((20..=TOKEN_BYTES_MAX).contains(&lock.token().len()));
-                prop_assert_eq!(bytes.len(), 50 + lock.resource().len() + lock.token().len());
+                prop_assert_eq!(bytes.len(), 54 + lock.resource().len() + lock.token().len());
             }
         }
     }

@@ -9,7 +9,7 @@ use core::time::Duration;
 use crate::error::{ExtendError, LinkError, NodeOutcome};
 use crate::limits::{CLAIMS_MAX, ROUNDS_MAX};
 use crate::node::{self, Access, Dialect, Errand, Reply, Said, Trouble, wants_the_text};
-use crate::quorum::{Extending, Lock, Vote};
+use crate::quorum::{Extending, Lock, NodeSet, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
@@ -43,8 +43,10 @@ impl Engine {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let claim = self.claim_of(lock);
-        if !is_extensible(&self.claims, claim) {
-            return Err(ExtendError::Expired); // Its holder was told that it is over.
+        // One that was in this engine's care and is not any more was told to be over, or lost.
+        let forgotten = claim.is_none() && lock.id().engine == self.id;
+        if forgotten || !is_extensible(&self.claims, claim) {
+            return Err(ExtendError::Expired);
         }
         let buffer = self.buffers.take();
         let key = self.open_round(
@@ -54,6 +56,7 @@ impl Engine {
                 claim,
                 entry: lock.entry().copy_into(buffer),
                 valid_until: lock.valid_until(),
+                voters: self.voters(claim, lock),
             },
         );
         if let Some(round) = self.rounds.get_mut(key) {
@@ -66,6 +69,17 @@ impl Engine {
         }
         self.ask_extensions(now, key);
         Ok(RoundId(key))
+    }
+
+    /// The nodes whose yes to an extension of `lock` counts: all, if it is this engine's own. Of one
+    /// that was handed over only those that it stands on: whoever did that may still give back a
+    /// copy that he had not heard of, over a connection of his, and after it was extended here.
+    fn voters(&self, claim: Option<Key>, lock: &Lock) -> NodeSet {
+        let own = claim.and_then(|claim| self.claims.get(claim));
+        match own.filter(|claim| !claim.adopted) {
+            Some(_) => self.all_nodes(),
+            None => lock.voters(),
+        }
     }
 
     fn ask_extensions(&mut self, now: Instant, key: Key) {
@@ -159,7 +173,7 @@ impl Engine {
         Ok(())
     }
 
-    /// An answer counts only within the old validity.
+    /// A yes counts only within the old validity, and from a node that the lock stands on.
     fn count_extension(
         &mut self,
         now: Instant,
@@ -168,14 +182,22 @@ impl Engine {
         vote: Vote,
         outcome: NodeOutcome,
     ) {
-        let in_time = self.rounds.get(key).is_some_and(
-            |round| matches!(round.kind, Kind::Extend { valid_until, .. } if now < valid_until),
-        );
+        let Some(Kind::Extend {
+            valid_until,
+            voters,
+            ..
+        }) = self.rounds.get(key).map(|round| &round.kind)
+        else {
+            return;
+        };
+        let (in_time, counts) = (now < *valid_until, voters.contains(node));
         let in_time = in_time || mutant!(ExtensionAfterValidity | ExtensionRevives);
-        match vote {
-            Vote::Yes if !in_time => self.vote(now, key, node, Vote::Mute, NodeOutcome::TimedOut),
-            Vote::Yes | Vote::No | Vote::Mute => self.vote(now, key, node, vote, outcome),
-        }
+        let (vote, outcome) = match vote {
+            Vote::Yes if !in_time => (Vote::Mute, NodeOutcome::TimedOut),
+            Vote::Yes if !counts => (Vote::Mute, NodeOutcome::Missing),
+            Vote::Yes | Vote::No | Vote::Mute => (vote, outcome),
+        };
+        self.vote(now, key, node, vote, outcome);
     }
 
     /// The node has forgotten the script: the same operation goes on with its text.

@@ -58,6 +58,9 @@ impl Engine {
             claim.may_hold = claim.may_hold.without(claim.granted);
             mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
             claim.entry = Some(copy);
+            if !claim.adopted {
+                lock.set_voters(claim.granted);
+            }
         }
         self.let_go(now, key, None);
         lock.set_id(LockId::NONE);
@@ -102,18 +105,14 @@ impl Engine {
 
     /// Sends the releases of `claim` on behalf of round `key`, and counts what is known already.
     fn ask_releases(&mut self, now: Instant, key: Key, claim: Key) {
-        let Some((held, ttl)) = self
-            .claims
-            .get(claim)
-            .map(|claim| (claim.may_hold, claim.ttl))
-        else {
+        let Some(ttl) = self.claims.get(claim).map(|claim| claim.ttl) else {
             return;
         };
         for node in 0..self.nodes.len() {
             let deadline = now.saturating_add(self.node_timeout(node, ttl));
             if let Some(round) = self.rounds.get_mut(key) {
                 round.ballots[node].deadline = deadline;
-                round.ballots[node].asked = held.contains(node);
+                round.ballots[node].asked = true;
             }
         }
         self.let_go(now, claim, Some(key));
@@ -125,12 +124,17 @@ impl Engine {
                 (claim.releasing.union(claim.owed), claim.owed)
             });
         for node in 0..self.nodes.len() {
-            if !asked.contains(node) {
-                self.vote(now, key, node, Vote::Mute, NodeOutcome::Missing);
+            let outcome = if !asked.contains(node) {
+                NodeOutcome::Missing
             } else if owed.contains(node) && !self.nodes[node].is_ready() {
-                let outcome = self.nodes[node].trouble().outcome();
-                self.vote(now, key, node, Vote::Mute, outcome);
+                self.nodes[node].trouble().outcome()
+            } else {
+                continue;
+            };
+            if let Some(round) = self.rounds.get_mut(key) {
+                round.ballots[node].asked = false;
             }
+            self.vote(now, key, node, Vote::Mute, outcome);
         }
         self.arm_round(key);
     }
@@ -223,9 +227,17 @@ impl Engine {
             return;
         };
         if claim.gone_by <= now {
-            for node in claim.ends_by_time().iter() {
-                claim.owed.remove(node);
-                claim.may_hold.remove(node);
+            let ended = claim.ends_by_time();
+            claim.owed = claim.owed.without(ended);
+            claim.may_hold = claim.may_hold.without(ended);
+            for node in ended.iter() {
+                let claims = &self.claims;
+                let is_owed = |key| {
+                    claims
+                        .get(key)
+                        .is_some_and(|claim| claim.owed.contains(node))
+                };
+                self.nodes[node].debts.forget(is_owed);
             }
         }
         self.limit_debt(key);
@@ -240,12 +252,14 @@ impl Engine {
         mutant!(DebtsAfterSets => if !self.nodes[node].waiting.is_empty() { return });
         while let Some(key) = self.nodes[node].debts.pop() {
             let drift = self.settings.drift;
-            let Some(claim) = self.claims.get_mut(key) else {
+            let owed = self
+                .claims
+                .get_mut(key)
+                .filter(|claim| claim.owed.contains(node));
+            let Some(claim) = owed else {
+                self.nodes[node].debts.popped_forgotten();
                 continue;
             };
-            if !claim.owed.contains(node) {
-                continue;
-            }
             // One that is unanswered on this connection, for which there was no room for the release
             // at once, may still wait to be run.
             if claim.unknown.contains(node) && !claim.unanswered.contains(node) {

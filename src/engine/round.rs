@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{NodeOutcome, NodeReport, Report};
-use crate::quorum::{Majority, Tally, Vote};
+use crate::quorum::{Majority, NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
 use crate::timer::TimerKey;
@@ -59,6 +59,8 @@ pub(crate) enum Kind {
         entry: Entry,
         /// The validity that the extension must be confirmed within.
         valid_until: Instant,
+        /// The nodes whose yes counts.
+        voters: NodeSet,
     },
     Release {
         /// Whether the lock was valid when its release was called.

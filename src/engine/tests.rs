@@ -540,7 +540,27 @@ fn a_lock_from_elsewhere_is_not_owed_for_longer_than_its_own_ttl() {
     assert!(matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_))));
     assert_eq!(world.engine.load().owed, 1);
     world.pass(TTL + Duration::from_secs(61));
-    assert_eq!(world.engine.load().claims, 0);
+    let load = world.engine.load();
+    assert_eq!((load.claims, load.owed), (0, 0));
+}
+
+#[test]
+fn a_node_that_was_not_asked_to_release_took_no_time_to_answer() {
+    let (mut world, lock) = World::held(3);
+    world.lose(1);
+    world.lose(2);
+    world.release(lock);
+    world.say(0, ":1|");
+    let Err(UnlockError::Unconfirmed(report)) = world.unlocked() else {
+        panic!("one answer is no majority");
+    };
+    let reset = NodeOutcome::Unreachable(LinkError::Reset);
+    assert_eq!(outcomes(&report)[1..], [reset; 2]);
+    assert!(
+        report.nodes()[1..]
+            .iter()
+            .all(|node| node.latency.is_none())
+    );
 }
 
 #[test]
@@ -1004,6 +1024,69 @@ fn a_lock_handed_over_stands_on_the_nodes_that_answered() {
     assert_eq!(other.take_all(), vec![vec!["EVALSHA release"]; 3]);
     (0..2).for_each(|node| other.say(node, ":1|"));
     assert!(other.unlocked().is_ok());
+}
+
+#[test]
+fn an_extension_of_a_lock_that_was_handed_over_counts_those_alone_that_it_stands_on() {
+    let mut world = World::ready(3);
+    world.try_once();
+    world.say(0, "+OK|");
+    world.say(1, "+OK|");
+    let lock = world.lock();
+    // The third has granted it too, and that was not heard: a release is under way to it, and will
+    // delete what the other engine has extended there.
+    let lock = world.engine.detach(world.now, lock);
+    let mut other = World::ready(3);
+    other.now = world.now;
+    let mut lock = other.engine.adopt(other.now, lock);
+    let before = lock.valid_until();
+    other.pass(Duration::from_secs(1));
+    other.engine.extend(other.now, &lock, TTL).expect("valid");
+    other.drain();
+    other.say(1, ":1|");
+    other.say(2, ":1|");
+    other.lose(0);
+    let Event::Extended {
+        result: Err(ExtendError::Unconfirmed(report)),
+        ..
+    } = other.event()
+    else {
+        panic!("one node is no majority");
+    };
+    let reset = NodeOutcome::Unreachable(LinkError::Reset);
+    let said = [reset, NodeOutcome::Granted, NodeOutcome::Missing];
+    assert_eq!(outcomes(&report), said);
+    // With those that had answered it is one.
+    other.take(0);
+    other.greet(0);
+    other.pass(Duration::from_secs(1));
+    other.engine.extend(other.now, &lock, TTL).expect("valid");
+    other.drain();
+    other.say(2, ":1|");
+    other.say(1, ":1|");
+    assert_eq!(other.events.len(), 0);
+    other.say(0, ":1|");
+    let Event::Extended {
+        result: Ok(extension),
+        ..
+    } = other.event()
+    else {
+        panic!("both have confirmed it");
+    };
+    assert!(extension.apply(&mut lock) && before < lock.valid_until());
+}
+
+#[test]
+fn a_lock_that_was_taken_over_and_told_to_be_over_is_not_extended() {
+    let (mut world, lock) = World::held(3);
+    let lock = world.engine.detach(world.now, lock);
+    let lock = world.engine.adopt(world.now, lock);
+    world.now = lock.valid_until().saturating_sub(Duration::from_millis(1));
+    world.pass(Duration::ZERO);
+    assert!(matches!(world.event(), Event::Expired { .. }));
+    assert!(lock.is_valid_at(world.now));
+    let refused = world.engine.extend(world.now, &lock, TTL);
+    assert!(matches!(refused, Err(ExtendError::Expired)));
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //!
 //! Two queues: what goes out as soon as there is a connection and room, and what the node has
 //! refused and is asked again after a while. A debt is a claim's key; the claim knows what is owed.
-//! Each claim stands here once at most, so that its number is bounded by that of the claims.
+//! Each claim stands here once at most, so that its number is bounded by that of the claims. One that
+//! time has ended is forgotten: its key may stand here for a while longer, but is not counted, and
+//! at most half of what stands here is forgotten.
 
 use alloc::collections::VecDeque;
 
@@ -12,6 +14,8 @@ use crate::slab::Key;
 pub(crate) struct Debts {
     due: VecDeque<Key>,
     deferred: VecDeque<Key>,
+    /// How many of both are forgotten.
+    forgotten: usize,
 }
 
 impl Debts {
@@ -34,7 +38,23 @@ impl Debts {
         any
     }
 
-    /// The next release to send.
+    /// A release is owed no longer, and `is_owed` tells of the others. A step for each of them, but
+    /// only once for as many as there are.
+    pub(crate) fn forget(&mut self, is_owed: impl Fn(Key) -> bool) {
+        self.forgotten += 1;
+        if self.due.len() + self.deferred.len() <= 2 * self.forgotten {
+            self.due.retain(|claim| is_owed(*claim));
+            self.deferred.retain(|claim| is_owed(*claim));
+            self.forgotten = 0;
+        }
+    }
+
+    /// What [`Debts::pop`] gave was forgotten before.
+    pub(crate) fn popped_forgotten(&mut self) {
+        self.forgotten -= 1;
+    }
+
+    /// The next release to send; it may be a forgotten one.
     pub(crate) fn pop(&mut self) -> Option<Key> {
         self.due.pop_front()
     }
@@ -54,7 +74,7 @@ impl Debts {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.due.len() + self.deferred.len()
+        self.due.len() + self.deferred.len() - self.forgotten
     }
 }
 
@@ -78,5 +98,22 @@ mod tests {
             [Some(a), Some(b), Some(c)]
         );
         assert_eq!(debts.len(), 0);
+    }
+
+    #[test]
+    fn what_is_forgotten_neither_counts_nor_stays() {
+        let mut slab = Slab::new();
+        let mut debts = Debts::default();
+        let live = slab.insert(0);
+        debts.owe(live);
+        for number in 1..=1_000 {
+            let claim = slab.insert(number);
+            debts.owe(claim);
+            slab.remove(claim);
+            debts.forget(|claim| slab.get(claim).is_some());
+            assert_eq!(debts.len(), 1);
+            assert!(debts.due.len() <= 2);
+        }
+        assert_eq!(debts.pop(), Some(live));
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::Majority;
+use super::{Majority, NodeSet};
 use crate::entry::Entry;
 use crate::resource::Token;
 use crate::time::Instant;
@@ -32,6 +32,8 @@ pub struct Lock {
     /// The longest that its keys were given. Its releases are not owed for longer.
     ttl: Duration,
     extensions_left: u32,
+    /// The nodes that said that they have it, as far as the lock has heard.
+    voters: NodeSet,
 }
 
 impl LockId {
@@ -45,7 +47,7 @@ impl LockId {
 impl Lock {
     /// The lock that `majority` granted.
     pub(crate) fn granted(
-        _majority: &Majority,
+        majority: &Majority,
         entry: Entry,
         id: LockId,
         valid_until: Instant,
@@ -58,18 +60,25 @@ impl Lock {
             valid_until,
             ttl,
             extensions_left,
+            voters: majority.nodes(),
         }
     }
 
     /// A lock that was granted elsewhere, until then at most. It is given an id when adopted.
     #[cfg(feature = "std")]
-    pub(crate) fn transferred(entry: Entry, valid_until: Instant, ttl: Duration) -> Self {
+    pub(crate) fn transferred(
+        entry: Entry,
+        valid_until: Instant,
+        ttl: Duration,
+        voters: NodeSet,
+    ) -> Self {
         Self {
             entry,
             id: LockId::NONE,
             valid_until,
             ttl,
             extensions_left: u32::MAX,
+            voters,
         }
     }
 
@@ -122,7 +131,8 @@ impl Lock {
     }
 
     /// A majority extended it: its validity ends at the later of the two ends.
-    pub(crate) fn extended(&mut self, _majority: &Majority, valid_until: Instant, ttl: Duration) {
+    pub(crate) fn extended(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
+        self.voters = self.voters.union(majority.nodes());
         self.ttl = self.ttl.max(ttl);
         self.valid_until = self.valid_until.max(valid_until);
         mutant!(ExtensionShortens => self.valid_until = valid_until);
@@ -136,6 +146,16 @@ impl Lock {
     #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
         self.valid_until = self.valid_until.min(now);
+    }
+
+    /// The nodes whose copy whoever hands the lock over leaves alone. Another may still be given
+    /// back, behind its `SET`.
+    pub(crate) fn voters(&self) -> NodeSet {
+        self.voters
+    }
+
+    pub(crate) fn set_voters(&mut self, voters: NodeSet) {
+        self.voters = voters;
     }
 
     pub(crate) fn entry(&self) -> &Entry {

@@ -17,6 +17,22 @@ impl NodeSet {
         Self((1 << nodes) - 1)
     }
 
+    /// The set as a number, a bit for each node.
+    #[cfg(feature = "std")]
+    pub(crate) const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The set that [`NodeSet::to_bits`] made this number of; `None` if there are no such nodes.
+    #[cfg(feature = "std")]
+    pub(crate) const fn from_bits(bits: u32) -> Option<Self> {
+        if bits >> NODES_MAX == 0 {
+            Some(Self(bits))
+        } else {
+            None
+        }
+    }
+
     /// How many nodes are in the set.
     #[must_use]
     pub const fn len(self) -> usize {

@@ -299,6 +299,7 @@ pub(super) fn copy_of(lock: &Lock) -> Lock {
         lock.entry().copy_into(Vec::new()),
         lock.valid_until(),
         lock.ttl(),
+        lock.voters(),
     );
     copy.set_id(lock.id());
     copy
