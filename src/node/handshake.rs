@@ -334,13 +334,15 @@ fn selected(value: Value<'_>) -> Result<(), Unusable> {
 }
 
 /// The text of an `INFO`. `None` if it is forbidden or not at hand: that costs what it would have
-/// told, not the node.
+/// told, not the node. One that will be at hand when a script has ended is waited for: without it
+/// one server could have two votes, and a busy one has none anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
-    let wants_credentials = |line: &[u8]| ServerError::from_line(line).code() == "NOAUTH";
-    if value.as_error().is_some_and(wants_credentials) {
-        return Err(Unusable::NoCredentials);
+    let error = value.as_error().map(ServerError::from_line);
+    match error.as_ref().map(ServerError::code) {
+        Some("NOAUTH") => Err(Unusable::NoCredentials),
+        Some("BUSY") => Err(Unusable::Refused(ServerError::from_line(b"BUSY"))),
+        Some(_) | None => Ok(value.as_bytes()),
     }
-    Ok(value.as_bytes())
 }
 
 /// The value of `key` in the lines `key:value` of an `INFO`.
@@ -483,5 +485,10 @@ mod tests {
         let forbidden = b"-NOPERM this user has no permissions to run the 'info' command\r\n";
         assert_eq!(answer(&mut blind, Step::Server, forbidden), Ok(Next::Wait));
         assert_eq!(blind.identity, Identity::default());
+        let busy = b"-BUSY Redis is busy running a script.\r\n";
+        let refused = Unusable::Refused(ServerError::from_line(b"BUSY"));
+        for step in [Step::Server, Step::Replication, Step::Memory] {
+            assert_eq!(answer(&mut blind, step, busy), Err(refused));
+        }
     }
 }

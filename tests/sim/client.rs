@@ -1,19 +1,21 @@
-//! A client: a real engine, a model of the driver that turns it, and users on top.
+//! A client: a process with a real engine, and a model of the driver that turns it.
 //!
 //! A turn does what the driver's does, in its order: read what is there and the clock after each
 //! read, hand in the time, do what the engine wants done, tell users. Between any two of these
-//! steps the process may be stopped for a while, and the world goes on without it.
+//! steps the process may be stopped for a while or killed, and the world goes on without it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use shearline::engine::{Engine, Event as Told, Input, NodeId, Output, Request, RoundId};
-use shearline::{Config, Instant, Lock, LockId, LockOptions, Retry};
+use shearline::engine::{Engine, Event as Told, Input, NodeId, Output};
+use shearline::{Config, Instant, LinkError, Lock, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
-use crate::oracle::{Belief, token_of};
+use crate::oracle::{Process, Verb};
+use crate::plan::{LONGEST_REST, SHORTEST_REST, TRIES};
 use crate::trace::{self, Place};
-use crate::world::{Event, World, resource_name};
+use crate::user::{Task, User};
+use crate::world::{Event, World};
 
 /// More steps than this are no turn.
 const STEPS_MAX: u32 = 1_000_000;
@@ -21,130 +23,62 @@ const STEPS_MAX: u32 = 1_000_000;
 pub(crate) struct Client {
     pub(crate) engine: Engine,
     pub(crate) host: usize,
+    pub(crate) process: Process,
+    /// Its process runs. If not, another will in its place.
+    pub(crate) alive: bool,
+    pub(crate) born: Time,
     /// By node: the connection.
     pub(crate) links: Vec<Option<usize>>,
-    ids: Vec<Option<NodeId>>,
-    stage: Stage,
+    /// By node: what the world knows of the way there.
+    pub(crate) paths: Vec<Path>,
+    pub(crate) stage: Stage,
     /// The newest time that was handed in.
-    shown: Instant,
+    pub(crate) shown: Instant,
     /// The time of the newest tick.
     ticked: Instant,
+    pub(crate) turn_began: Time,
     /// How many turns in a row the engine has wanted to be woken in the past.
     pub(crate) hot: u32,
     next_turn: Time,
     told: VecDeque<Told>,
     pub(crate) users: Vec<User>,
-    /// Locks of which it was told that they are over.
-    pub(crate) expired: Vec<LockId>,
     /// Locks that other clients hand to it.
-    handed: Vec<(usize, Lock)>,
+    pub(crate) handed: Vec<(usize, Lock)>,
     /// It takes no more locks.
     pub(crate) finishing: bool,
-    /// Until when its process does not run.
+    /// Until when its process does not run, and for how long it has not in its life.
     pub(crate) stopped_until: Time,
+    pub(crate) stopped: Time,
+    /// The longest of these times.
+    longest_stop: Time,
     /// A user did something in this turn.
     pub(crate) acted: bool,
 }
 
+/// A client's way to one node.
+#[derive(Debug)]
+pub(crate) struct Path {
+    /// When it was last lost, and since when its greeting is done.
+    pub(crate) lost_at: Time,
+    pub(crate) ready_at: Time,
+    /// Answers to the last questions of the greeting.
+    loads: u32,
+    /// Why connections have ended so far.
+    reasons: Vec<LinkError>,
+    /// The longest that an answer has taken until it was read.
+    pub(crate) worst_trip: Time,
+    /// How many connections there were.
+    pub(crate) opened: u64,
+}
+
 /// Where a turn stands.
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+pub(crate) enum Stage {
     Read(usize),
     Tick,
     Poll,
     Tell,
     Act,
-}
-
-/// Somebody who wants one resource now and then.
-pub(crate) struct User {
-    pub(crate) task: Task,
-    /// When it does something next.
-    at: Time,
-    /// When what it did last was over.
-    pub(crate) ended: Time,
-    /// Since when it is at its task, by its clock.
-    pub(crate) begun: Instant,
-}
-
-pub(crate) enum Task {
-    Idle,
-    Acquiring {
-        round: RoundId,
-        since: Time,
-        deadline: Option<Instant>,
-    },
-    Holding {
-        lock: Lock,
-    },
-    Extending {
-        lock: Lock,
-        round: RoundId,
-        since: Time,
-    },
-    Releasing {
-        round: RoundId,
-    },
-}
-
-impl Task {
-    fn round(&self) -> Option<RoundId> {
-        match self {
-            Self::Acquiring { round, .. }
-            | Self::Extending { round, .. }
-            | Self::Releasing { round } => Some(*round),
-            Self::Idle | Self::Holding { .. } => None,
-        }
-    }
-}
-
-impl Client {
-    pub(crate) fn new(world: &mut World, number: usize) -> Self {
-        let plan = &world.plan;
-        let names = (0..plan.nodes).map(|node| format!("node{node}"));
-        let mut builder = Config::builder()
-            .nodes(names)
-            .retry(Retry::new(
-                6,
-                Duration::from_millis(5)..=Duration::from_millis(60),
-            ))
-            .dead_after(Duration::from_millis(plan.dead_after));
-        if let Some(timeout) = plan.node_timeout {
-            builder = builder.node_timeout(Duration::from_millis(timeout));
-        }
-        let config = builder.config().expect("a valid configuration");
-        let host = number % plan.hosts;
-        let mut seed = [0; 32];
-        seed[0] = number as u8;
-        seed[4..8].copy_from_slice(&world.entropy.below(u32::MAX).to_le_bytes());
-        let shown = world.hosts[host].clock.show(world.now);
-        let users = (0..world.plan.resources)
-            .map(|_| User {
-                task: Task::Idle,
-                at: world.entropy.span(world.plan.rest),
-                ended: 0,
-                begun: shown,
-            })
-            .collect();
-        Self {
-            engine: Engine::new(&config, seed, shown),
-            host,
-            links: vec![None; world.plan.nodes],
-            ids: vec![None; world.plan.nodes],
-            stage: Stage::Read(0),
-            shown,
-            ticked: shown,
-            hot: 0,
-            next_turn: 0,
-            told: VecDeque::new(),
-            users,
-            expired: Vec::new(),
-            handed: Vec::new(),
-            finishing: false,
-            stopped_until: 0,
-            acted: false,
-        }
-    }
 }
 
 /// What one step of a turn came to.
@@ -153,7 +87,144 @@ enum Step {
     Done,
 }
 
+/// The driver sleeps no longer than that while anything is open.
+const NAP_MAX: Time = 100 * MILLI;
+
+/// Scripts that a greeting teaches: when both were answered, it is done.
+const SCRIPTS: u32 = 2;
+
+impl Path {
+    const NEW: Self = Self {
+        lost_at: 0,
+        ready_at: NEVER,
+        loads: 0,
+        reasons: Vec::new(),
+        worst_trip: 0,
+        opened: 0,
+    };
+
+    /// An answer was read to what was sent at `sent`.
+    pub(crate) fn heard(&mut self, now: Time, sent: Time, verb: Verb) {
+        self.worst_trip = self.worst_trip.max(now - sent);
+        if verb == Verb::Load {
+            self.loads += 1;
+            if self.loads == SCRIPTS {
+                self.ready_at = now;
+            }
+        }
+    }
+
+    fn lost(&mut self, now: Time, reason: Option<LinkError>) {
+        self.lost_at = now;
+        self.ready_at = NEVER;
+        self.loads = 0;
+        if let Some(reason) = reason.filter(|reason| !self.was_told(*reason)) {
+            self.reasons.push(reason);
+        }
+    }
+
+    /// Whether a connection has ended for this reason.
+    pub(crate) fn was_told(&self, reason: LinkError) -> bool {
+        self.reasons.contains(&reason)
+    }
+}
+
+impl Client {
+    pub(crate) fn new(world: &mut World, number: usize) -> Self {
+        let plan = &world.plan;
+        let names = (0..plan.nodes).map(|node| format!("node{node}"));
+        let rest = Duration::from_millis(SHORTEST_REST)..=Duration::from_millis(LONGEST_REST);
+        let mut builder = Config::builder()
+            .nodes(names)
+            .retry(Retry::new(TRIES, rest))
+            .dead_after(Duration::from_millis(plan.dead_after));
+        if let Some(timeout) = plan.node_timeout {
+            builder = builder.node_timeout(Duration::from_millis(timeout));
+        }
+        let config = builder.config().expect("a valid configuration");
+        let host = number % plan.hosts;
+        let process = world.oracle.born(number);
+        let mut seed = [0; 32];
+        seed[..4].copy_from_slice(&process.to_le_bytes());
+        seed[4..8].copy_from_slice(&world.entropy.below(u32::MAX).to_le_bytes());
+        let shown = world.hosts[host].clock.show(world.now);
+        let rest = world.plan.rest;
+        let users = (0..world.plan.resources)
+            .map(|_| User::new(shown, world.now + world.entropy.span(rest)))
+            .collect();
+        Self {
+            engine: Engine::new(&config, seed, shown),
+            host,
+            process,
+            alive: true,
+            born: world.now,
+            links: vec![None; world.plan.nodes],
+            paths: (0..world.plan.nodes).map(|_| Path::NEW).collect(),
+            stage: Stage::Read(0),
+            shown,
+            ticked: shown,
+            turn_began: world.now,
+            hot: 0,
+            next_turn: NEVER,
+            told: VecDeque::new(),
+            users,
+            handed: Vec::new(),
+            finishing: world.calm,
+            stopped_until: 0,
+            stopped: 0,
+            longest_stop: 0,
+            acted: false,
+        }
+    }
+
+    /// The longest round trip that it can have measured, by its own clock: from when it had
+    /// something to say, and it may have been stopped before it said it.
+    pub(crate) fn worst_trip(&self) -> Time {
+        let worst = self.paths.iter().map(|path| path.worst_trip).max();
+        let worst = worst.unwrap_or(0) + self.longest_stop;
+        worst + worst / 50
+    }
+
+    /// Its process is gone.
+    fn die(&mut self) -> Vec<Option<usize>> {
+        self.alive = false;
+        self.next_turn = NEVER;
+        self.told.clear();
+        self.handed.clear();
+        for user in &mut self.users {
+            user.task = Task::Idle;
+        }
+        let none = vec![None; self.links.len()];
+        std::mem::replace(&mut self.links, none)
+    }
+}
+
 impl World {
+    // ----- life and death ---------------------------------------------------------------------
+
+    /// A process is killed. Its kernel closes its connections, and `away` later there is another.
+    pub(crate) fn kill_client(&mut self, client: usize, away: Time) {
+        if !self.clients[client].alive {
+            return;
+        }
+        self.oracle.died(self.clients[client].process);
+        for conn in self.clients[client].die().into_iter().flatten() {
+            self.hang_up(conn);
+        }
+        self.at(self.now + away, Event::Birth(client));
+    }
+
+    /// Another process begins in the place of one that was killed.
+    pub(crate) fn bear_client(&mut self, client: usize) {
+        if !self.clients[client].alive {
+            self.say(Place::Client(client), || "begins anew".into());
+            self.clients[client] = Client::new(self, client);
+            self.wake_client(client, self.plan.lag);
+        }
+    }
+
+    // ----- turns --------------------------------------------------------------------------------
+
     /// Arranges a turn of a client, `lag` from now at the latest.
     pub(crate) fn wake_client(&mut self, client: usize, lag: Time) {
         let lag = self.entropy.span(lag);
@@ -161,8 +232,9 @@ impl World {
     }
 
     fn wake_client_at(&mut self, client: usize, at: Time) {
-        if at < self.clients[client].next_turn {
-            self.clients[client].next_turn = at;
+        let there = &mut self.clients[client];
+        if there.alive && at < there.next_turn {
+            there.next_turn = at;
             self.at(at, Event::Turn(client));
         }
     }
@@ -175,9 +247,11 @@ impl World {
         self.clients[client].next_turn = NEVER;
         let asleep_until = self.hosts[self.clients[client].host].asleep_until;
         if self.now < asleep_until {
-            self.clients[client].stopped_until = asleep_until;
-            self.wake_client_at(client, asleep_until);
+            self.stop_client(client, asleep_until - self.now);
             return;
+        }
+        if let Stage::Read(0) = self.clients[client].stage {
+            self.clients[client].turn_began = self.now;
         }
         for steps in 0.. {
             match self.step(client) {
@@ -189,21 +263,32 @@ impl World {
             }
             if !self.calm && self.entropy.chance(self.plan.pause) {
                 let pause = self.entropy.span(self.plan.longest_pause);
-                self.clients[client].stopped_until = self.now + pause;
-                self.say(Place::Client(client), || {
-                    format!("is stopped for {} ms", trace::millis(pause))
-                });
-                self.wake_client_at(client, self.now + pause);
+                self.stop_client(client, pause);
                 return;
             }
         }
         self.clients[client].stage = Stage::Read(0);
         let ticked = self.clients[client].ticked;
         self.settling(client, ticked);
+        self.told(client, ticked);
+        self.memory(client);
         self.sleep_until_needed(client);
     }
 
-    fn sleep_until_needed(&mut self, client: usize) {
+    /// Its process does not run for a while.
+    fn stop_client(&mut self, client: usize, pause: Time) {
+        let until = self.now + pause;
+        self.say(Place::Client(client), || {
+            format!("is stopped for {} ms", trace::millis(pause))
+        });
+        let there = &mut self.clients[client];
+        there.stopped_until = until;
+        there.stopped += pause;
+        there.longest_stop = there.longest_stop.max(pause);
+        self.wake_client_at(client, until);
+    }
+
+    pub(crate) fn sleep_until_needed(&mut self, client: usize) {
         if self.has_news(client) {
             self.wake_client(client, self.plan.lag);
             return;
@@ -216,9 +301,12 @@ impl World {
         } = &self.clients[client];
         let clock = &self.hosts[*host].clock;
         let engine_wants = engine.poll_timeout().map(|(at, _)| clock.when(at));
+        let load = engine.load();
+        let nap = (load.claims != 0 || load.rounds != 0).then_some(self.now + NAP_MAX);
         let users_want = users.iter().map(|user| user.at);
         let at = engine_wants
             .into_iter()
+            .chain(nap)
             .chain(users_want)
             .min()
             .unwrap_or(NEVER);
@@ -272,12 +360,14 @@ impl World {
     }
 
     /// What the client's clock shows.
-    fn shown(&mut self, client: usize) -> Instant {
+    pub(crate) fn shown(&mut self, client: usize) -> Instant {
         let host = self.clients[client].host;
         let shown = self.hosts[host].clock.show(self.now);
         self.clients[client].shown = shown;
         shown
     }
+
+    // ----- the driver ---------------------------------------------------------------------------
 
     fn input(&mut self, client: usize, input: Input<'_>) {
         let shown = self.shown(client);
@@ -291,47 +381,61 @@ impl World {
             return false;
         };
         let link = &mut self.conns[conn];
-        let node = link.node;
+        let Some(id) = link.id else {
+            return false;
+        };
         if std::mem::take(&mut link.near.news) {
             self.say(Place::Client(client), || {
-                format!("is connected to node {}", node.index())
+                format!("is connected to node {node}")
             });
-            self.input(client, Input::Connected { node });
+            self.input(client, Input::Connected { node: id });
             return true;
         }
         if !link.near.arrived.is_empty() {
             let mut arrived = std::mem::take(&mut link.near.arrived);
-            let mark = link.near.mark;
+            link.near.read += arrived.len() as u64;
+            let bytes = &arrived[..];
             self.say(Place::Client(client), || {
-                format!("from node {}: {}", node.index(), trace::replies(&arrived))
+                format!("from node {node}: {}", trace::replies(bytes))
             });
-            self.input(
-                client,
-                Input::Received {
-                    node,
-                    bytes: &arrived,
-                },
-            );
-            self.oracle.answer_read(client, node.index(), mark);
+            self.input(client, Input::Received { node: id, bytes });
+            self.answers_read(client, conn);
+            self.turned_away(client, conn);
             arrived.clear();
             self.conns[conn].near.arrived = arrived;
             return true;
         }
         if let Some(reason) = link.near.end {
             link.near.gone = true;
-            self.clients[client].links[node.index()] = None;
-            self.say(Place::Client(client), || {
-                format!("loses node {}: {reason}", node.index())
-            });
-            self.input(client, Input::Disconnected { node, reason });
+            self.lose(client, node, Some(reason));
+            self.input(client, Input::Disconnected { node: id, reason });
             return true;
         }
-        let waiting = link.up.len() + link.far.unread.len();
-        if link.near.blocked && waiting < self.plan.window {
+        if link.near.blocked && link.waiting() < self.plan.window {
             link.near.blocked = false;
-            self.input(client, Input::Writable { node });
+            link.near.unblocked_at = self.now;
+            self.input(client, Input::Writable { node: id });
         }
         false
+    }
+
+    /// Whoever is turned away takes that for the answer to what it said first.
+    fn turned_away(&mut self, client: usize, conn: usize) {
+        let link = &self.conns[conn];
+        if link.far.session.is_none() && link.talk == 0 {
+            self.clients[client].paths[link.node].heard(self.now, link.opened, Verb::Other);
+        }
+    }
+
+    fn lose(&mut self, client: usize, node: usize, reason: Option<LinkError>) {
+        self.say(Place::Client(client), || {
+            let why = reason.map_or("given up".to_owned(), |reason| reason.to_string());
+            format!("loses node {node}: {why}")
+        });
+        let now = self.now;
+        let there = &mut self.clients[client];
+        there.links[node] = None;
+        there.paths[node].lost(now, reason);
     }
 
     /// Does one thing that the engine wants done. Whether there may be more.
@@ -341,370 +445,43 @@ impl World {
             return false;
         };
         match output {
-            Output::Connect { node } => {
-                let conn = self.open(client, node);
-                self.clients[client].links[node.index()] = Some(conn);
-                self.clients[client].ids[node.index()] = Some(node);
-            }
+            Output::Connect { node } => self.connect(client, node),
             Output::Disconnect { node } => {
-                if let Some(conn) = self.clients[client].links[node.index()].take() {
-                    self.say(Place::Client(client), || {
-                        format!("gives node {} up", node.index())
-                    });
+                if let Some(conn) = self.clients[client].links[node.index()] {
+                    self.lose(client, node.index(), None);
                     self.abort(conn);
                 }
             }
             Output::Event(told) => self.clients[client].told.push_back(told),
             Output::Transmit { node, bytes } => {
-                let bytes = bytes.to_vec();
+                let mut copy = std::mem::take(&mut self.offered);
+                copy.clear();
+                copy.extend_from_slice(bytes);
                 let len = match self.clients[client].links[node.index()] {
-                    Some(conn) => self.write(conn, &bytes),
+                    Some(conn) => self.write(conn, &copy),
                     None => 0,
                 };
+                self.offered = copy;
                 self.input(client, Input::Transmitted { node, len });
             }
         }
         true
     }
 
-    // ----- users --------------------------------------------------------------------------------
-
-    fn user_of(&self, client: usize, round: RoundId) -> Option<usize> {
-        let users = &self.clients[client].users;
-        users
-            .iter()
-            .position(|user| user.task.round() == Some(round))
+    fn connect(&mut self, client: usize, node: NodeId) {
+        let process = self.clients[client].process;
+        let conn = self.open(client, process, node.index());
+        self.conns[conn].id = Some(node);
+        self.clients[client].links[node.index()] = Some(conn);
+        self.opened(client, node.index());
     }
 
-    /// The task of a user, which is idle now.
-    fn take_task(&mut self, client: usize, user: usize) -> Task {
-        std::mem::replace(&mut self.clients[client].users[user].task, Task::Idle)
-    }
-
-    fn set_task(&mut self, client: usize, user: usize, task: Task, next: Time) {
-        let begun = self.shown(client);
-        let user = &mut self.clients[client].users[user];
-        user.task = task;
-        user.at = next;
-        user.begun = begun;
-    }
-
-    /// What a user did is over: it rests.
-    fn rest(&mut self, client: usize, user: usize) {
-        let rest = self.entropy.rest(self.plan.rest);
-        let now = self.now;
-        let user = &mut self.clients[client].users[user];
-        user.task = Task::Idle;
-        user.ended = now;
-        user.at = now + rest;
-    }
-
-    /// It works for a while before it does anything with its lock.
-    fn work(&mut self) -> Time {
-        self.now + self.entropy.span(self.plan.work)
-    }
-
-    fn believe(&mut self, client: usize, resource: usize, lock: &Lock) {
-        self.oracle.beliefs[resource][client] = Some(Belief {
-            token: token_of(&lock.token()),
-            until: lock.valid_until(),
-        });
-        self.exclusion(resource);
-    }
-
-    fn end_belief(&mut self, client: usize, resource: usize) {
-        self.oracle.beliefs[resource][client] = None;
-    }
-
-    fn check_votes(&mut self, client: usize, lock: &Lock, since: Time) {
-        let until = self.clock_of(client).when(lock.valid_until());
-        let clocks: Vec<_> = self.servers.iter().map(|server| &server.clock).collect();
-        self.oracle
-            .votes(self.now, token_of(&lock.token()), since, until, &clocks);
-    }
-
-    /// A user is told something.
-    fn tell(&mut self, client: usize, told: Told) {
-        self.say(Place::Client(client), || trace::outcome(&told));
-        match told {
-            Told::Acquired { round, result } => {
-                let Some(user) = self.user_of(client, round) else {
-                    return;
-                };
-                let Task::Acquiring { since, .. } = self.take_task(client, user) else {
-                    return;
-                };
-                match result {
-                    Ok(lock) => self.acquired(client, user, lock, since),
-                    Err(_) => self.rest(client, user),
-                }
-            }
-            Told::Extended { round, result } => self.extended(client, round, result),
-            Told::Released { round, .. } => {
-                if let Some(user) = self.user_of(client, round) {
-                    self.rest(client, user);
-                }
-            }
-            Told::Expired { lock } => {
-                self.oracle.counts.losses += 1;
-                self.clients[client].expired.push(lock);
-                let now = self.now;
-                for resource in 0..self.plan.resources {
-                    let user = &mut self.clients[client].users[resource];
-                    if let Task::Holding { lock: held } | Task::Extending { lock: held, .. } =
-                        &user.task
-                        && held.id() == lock
-                    {
-                        user.at = user.at.min(now + MILLI);
-                        self.end_belief(client, resource);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// As the faces do, the clock is read once more before a lock is handed out.
-    fn acquired(&mut self, client: usize, user: usize, lock: Lock, since: Time) {
-        self.oracle.counts.locks += 1;
-        let shown = self.shown(client);
-        if !lock.is_valid_at(shown) {
-            self.clients[client].engine.give_back(shown, lock);
-            self.rest(client, user);
-            return;
-        }
-        self.check_votes(client, &lock, since);
-        self.believe(client, user, &lock);
-        let next = self.work();
-        self.set_task(client, user, Task::Holding { lock }, next);
-    }
-
-    fn extended(
-        &mut self,
-        client: usize,
-        round: RoundId,
-        result: Result<shearline::engine::Extension, shearline::ExtendError>,
-    ) {
-        let Some(user) = self.user_of(client, round) else {
-            return;
-        };
-        let Task::Extending {
-            mut lock, since, ..
-        } = self.take_task(client, user)
-        else {
-            return;
-        };
-        let shown = self.shown(client);
-        let before = lock.valid_until();
-        match result {
-            Ok(extension) if extension.apply(&mut lock) => {
-                self.oracle.counts.extensions += 1;
-                // What lasts as long as before stands on its old votes.
-                let since = if lock.valid_until() == before {
-                    0
-                } else {
-                    since
-                };
-                self.check_votes(client, &lock, since);
-                if lock.is_valid_at(shown) && !self.clients[client].expired.contains(&lock.id()) {
-                    self.believe(client, user, &lock);
-                }
-            }
-            Ok(_) | Err(shearline::ExtendError::Unconfirmed(_)) => {}
-            Err(_) => self.end_belief(client, user),
-        }
-        let next = self.work();
-        self.set_task(client, user, Task::Holding { lock }, next);
-    }
-
-    /// One user whose time has come does something. Whether one did.
-    fn act(&mut self, client: usize) -> bool {
-        if let Some((resource, lock)) = self.clients[client].handed.pop() {
-            self.adopt(client, resource, lock);
-            return true;
-        }
-        let now = self.now;
-        let finishing = self.clients[client].finishing || self.entropy.is_spent();
-        let due = self.clients[client]
-            .users
-            .iter()
-            .position(|user| user.at <= now && !(finishing && matches!(user.task, Task::Idle)));
-        let Some(user) = due else {
-            if finishing {
-                for user in &mut self.clients[client].users {
-                    if matches!(user.task, Task::Idle) {
-                        user.at = NEVER;
-                    }
-                }
-            }
-            return false;
-        };
-        self.clients[client].users[user].at = NEVER;
-        match self.take_task(client, user) {
-            Task::Idle => self.acquire(client, user),
-            Task::Acquiring { round, .. } => {
-                let shown = self.shown(client);
-                self.clients[client].engine.cancel(shown, round);
-                self.rest(client, user);
-            }
-            Task::Holding { lock } => self.use_lock(client, user, lock),
-            Task::Extending { lock, .. } => self.release(client, user, lock),
-            Task::Releasing { round } => {
-                self.set_task(client, user, Task::Releasing { round }, NEVER)
-            }
-        }
-        true
-    }
-
-    fn acquire(&mut self, client: usize, user: usize) {
-        let ttl = self.ttl();
-        let wait = MILLI + self.entropy.span(self.plan.wait);
-        let options = LockOptions::new(ttl);
-        let options = match self.entropy.below(3) {
-            0 => options.tries(1),
-            1 => options.wait(Duration::from_nanos(wait)),
-            _ => options,
-        };
-        let shown = self.shown(client);
-        let deadline = options.deadline().map(|wait| shown.saturating_add(wait));
-        let name = resource_name(user);
-        let request = Request::new(&name, &options);
-        match self.clients[client].engine.acquire(shown, &request) {
-            Ok(round) => {
-                let next = if self.entropy.chance(self.plan.cancels) {
-                    self.work()
-                } else {
-                    NEVER
-                };
-                let since = self.now;
-                self.say(Place::Client(client), || {
-                    format!("wants resource {user} for {ttl:?}")
-                });
-                let task = Task::Acquiring {
-                    round,
-                    since,
-                    deadline,
-                };
-                self.set_task(client, user, task, next);
-            }
-            Err(_) => self.rest(client, user),
-        }
-    }
-
-    fn ttl(&mut self) -> Duration {
-        let longest = self.plan.longest_ttl;
-        let ttl = self.plan.shortest_ttl + self.entropy.span(longest - self.plan.shortest_ttl);
-        Duration::from_millis(ttl)
-    }
-
-    fn use_lock(&mut self, client: usize, user: usize, lock: Lock) {
-        let habits = self.plan.habits;
-        let total: u32 = habits.iter().sum();
-        let over = self.clients[client].finishing || self.entropy.is_spent() || total == 0;
-        let mut drawn = if over { 0 } else { self.entropy.below(total) };
-        let mut chosen = 0;
-        if !over {
-            for (habit, weight) in habits.iter().enumerate() {
-                if drawn < *weight {
-                    chosen = habit;
-                    break;
-                }
-                drawn -= weight;
-            }
-        }
-        match chosen {
-            0 => self.release(client, user, lock),
-            1 => {
-                self.end_belief(client, user);
-                let shown = self.shown(client);
-                self.say(Place::Client(client), || format!("drops resource {user}"));
-                self.clients[client].engine.give_back(shown, lock);
-                self.rest(client, user);
-            }
-            2 => {
-                let ttl = self.ttl();
-                let shown = self.shown(client);
-                let task = match self.clients[client].engine.extend(shown, &lock, ttl) {
-                    Ok(round) => Task::Extending {
-                        lock,
-                        round,
-                        since: self.now,
-                    },
-                    Err(_) => Task::Holding { lock },
-                };
-                let next = if matches!(task, Task::Holding { .. })
-                    || self.entropy.chance(self.plan.cancels)
-                {
-                    self.work() + 1
-                } else {
-                    NEVER
-                };
-                self.say(Place::Client(client), || {
-                    format!("extends resource {user} by {ttl:?}")
-                });
-                self.set_task(client, user, task, next);
-            }
-            3 => self.hand_over(client, user, lock),
-            _ => {
-                let next = self.now + MILLI + self.entropy.span(2 * self.plan.longest_ttl * MILLI);
-                self.set_task(client, user, Task::Holding { lock }, next);
-            }
-        }
-    }
-
-    fn release(&mut self, client: usize, user: usize, lock: Lock) {
-        self.end_belief(client, user);
-        let shown = self.shown(client);
-        self.say(Place::Client(client), || {
-            format!("releases resource {user}")
-        });
-        let round = self.clients[client].engine.release(shown, lock);
-        self.set_task(client, user, Task::Releasing { round }, NEVER);
-    }
-
-    /// Gives the lock to another client of the same machine.
-    fn hand_over(&mut self, client: usize, user: usize, lock: Lock) {
-        let others = self.plan.clients;
-        let to = self.entropy.below(others as u32) as usize;
-        let to = if self.clients[to].host == self.clients[client].host {
-            to
+    /// Bytes have come for a client, or room.
+    pub(crate) fn wake_peer(&mut self, peer: usize) {
+        if peer < self.clients.len() {
+            self.wake_client(peer, self.plan.lag);
         } else {
-            client
-        };
-        self.end_belief(client, user);
-        let shown = self.shown(client);
-        let lock = self.clients[client].engine.detach(shown, lock);
-        self.oracle.counts.hand_overs += 1;
-        self.oracle.inherited(token_of(&lock.token()), to);
-        self.say(Place::Client(client), || {
-            format!("hands resource {user} over to client {to}")
-        });
-        self.rest(client, user);
-        self.clients[to].handed.push((user, lock));
-        self.wake_client(to, self.plan.lag);
-    }
-
-    fn adopt(&mut self, client: usize, user: usize, lock: Lock) {
-        let shown = self.shown(client);
-        let lock = self.clients[client].engine.adopt(shown, lock);
-        if !matches!(self.clients[client].users[user].task, Task::Idle) {
-            let now = self.now;
-            self.clients[client].engine.give_back(shown, lock);
-            self.clients[client].users[user].ended = now;
-            return;
+            self.wake_stranger(peer);
         }
-        if lock.is_valid_at(shown) {
-            self.believe(client, user, &lock);
-        }
-        let next = self.work();
-        self.set_task(client, user, Task::Holding { lock }, next);
-    }
-
-    /// A token is on its way from one client to another.
-    pub(crate) fn is_handed_over(&self, token: [u8; 20]) -> bool {
-        self.clients
-            .iter()
-            .flat_map(|client| &client.handed)
-            .any(|(_, lock)| token_of(&lock.token()) == token)
     }
 }

@@ -27,12 +27,29 @@ impl Clock {
 
     /// Shows `base` when the world begins, and runs `fast` parts in a thousand million too fast.
     pub(crate) fn new(base: u64, fast: i64) -> Self {
-        let speed = i128::from(Self::TRUE_SPEED) * (1_000_000_000 + i128::from(fast));
         Self {
             base,
             since: 0,
-            speed: (speed / 1_000_000_000) as u64,
+            speed: Self::speed(fast),
         }
+    }
+
+    fn speed(fast: i64) -> u64 {
+        let speed = i128::from(Self::TRUE_SPEED) * (1_000_000_000 + i128::from(fast));
+        (speed / 1_000_000_000) as u64
+    }
+
+    /// From `time` on it runs `fast` parts in a thousand million too fast.
+    pub(crate) fn retune(&mut self, time: Time, fast: i64) {
+        self.base = self.show(time).as_nanos();
+        // One that stands still goes on standing.
+        self.since = self.since.max(time);
+        self.speed = Self::speed(fast);
+    }
+
+    /// When it was last changed. What it showed before that cannot be asked.
+    pub(crate) fn since(&self) -> Time {
+        self.since
     }
 
     /// What it shows at `time`, which is not before its last change.

@@ -34,14 +34,13 @@ pub(crate) const PLAN: usize = 0;
 /// What goes wrong, and the network's own doings.
 pub(crate) const FATE: usize = 1;
 
-/// The strand of a client.
-pub(crate) const fn client_strand(client: usize) -> usize {
-    2 + 2 * client
+/// The strand of a client or a stranger.
+pub(crate) const fn peer_strand(peer: usize) -> usize {
+    2 + 2 * peer
 }
 
-/// The strand of a node.
-pub(crate) const fn node_strand(node: usize) -> usize {
-    3 + 2 * node
+pub(crate) const fn server_strand(server: usize) -> usize {
+    3 + 2 * server
 }
 
 #[derive(Debug)]
@@ -75,7 +74,7 @@ impl Generator {
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((word ^ (word >> 31)) >> 32) * u64::from(bound) >> 32) as u32
+        ((((word ^ (word >> 31)) >> 32) * u64::from(bound)) >> 32) as u32
     }
 }
 
@@ -279,7 +278,7 @@ fn a_tape_repeats_what_was_chosen() {
     let choose = |entropy: &mut Entropy| {
         entropy.turn_to(PLAN, 0);
         let spans = [entropy.span(1 << 40), entropy.rest(1_000)];
-        entropy.turn_to(client_strand(3), 5);
+        entropy.turn_to(peer_strand(3), 5);
         (spans, entropy.around_zero(9), entropy.chance(500_000))
     };
     let mut entropy = Entropy::of_seed(2).recording();

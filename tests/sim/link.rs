@@ -8,6 +8,7 @@ use shearline::engine::NodeId;
 use shearline::resp::{Inbox, Limits};
 
 use crate::clock::{NEVER, Time};
+use crate::oracle::{Answer, Process};
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,43 +30,42 @@ pub(crate) struct Pipe {
 struct Segment {
     arrives: Time,
     len: usize,
-    /// When it was sent; of an answer, when what it answers was sent.
-    mark: Time,
     sent: Time,
 }
 
 impl Pipe {
     /// When a segment arrives that could do so at `at`: [`NEVER`] behind one that does not.
-    pub(crate) fn push(&mut self, bytes: &[u8], now: Time, at: Time, mark: Time) -> Time {
+    pub(crate) fn push(&mut self, bytes: &[u8], now: Time, at: Time) -> Time {
         let arrives = at.max(self.last);
         self.last = arrives;
         self.bytes.extend(bytes);
         self.segments.push_back(Segment {
             arrives,
             len: bytes.len(),
-            mark,
             sent: now,
         });
         arrives
     }
 
-    /// Hands what has arrived by `now` to `sink`, with its mark.
+    /// Moves what has arrived by `now` to the end of `into`, and tells `note` of each segment: its
+    /// length, and when it was sent.
     pub(crate) fn arrive(
         &mut self,
         now: Time,
-        mut sink: impl FnMut(&mut dyn Iterator<Item = u8>, usize, Time),
+        into: &mut Vec<u8>,
+        mut note: impl FnMut(usize, Time),
     ) {
-        while let Some(segment) = self.segments.front().copied() {
-            if segment.arrives > now {
-                return;
-            }
+        let mut len = 0;
+        while let Some(segment) = self.segments.front().filter(|front| front.arrives <= now) {
+            len += segment.len;
+            note(segment.len, segment.sent);
             self.segments.pop_front();
-            sink(
-                &mut self.bytes.drain(..segment.len),
-                segment.len,
-                segment.mark,
-            );
         }
+        let (front, back) = self.bytes.as_slices();
+        let (first, second) = (len.min(front.len()), len.saturating_sub(front.len()));
+        into.extend_from_slice(&front[..first]);
+        into.extend_from_slice(&back[..second]);
+        self.bytes.drain(..len);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -118,11 +118,17 @@ impl Pipe {
     }
 }
 
-/// One connection of a client to a node.
+/// One connection to a node, of a client or of a stranger.
 #[derive(Debug)]
 pub(crate) struct Conn {
-    pub(crate) client: usize,
-    pub(crate) node: NodeId,
+    /// Whose it is: the clients first, the strangers behind them.
+    pub(crate) peer: usize,
+    pub(crate) process: Process,
+    /// The node by its place in the configuration; for a client also as the engine names it.
+    pub(crate) node: usize,
+    pub(crate) id: Option<NodeId>,
+    pub(crate) server: usize,
+    pub(crate) opened: Time,
     pub(crate) up: Pipe,
     pub(crate) down: Pipe,
     /// Nothing sent over it arrives any more, and nobody is told.
@@ -131,6 +137,11 @@ pub(crate) struct Conn {
     pub(crate) cut: bool,
     pub(crate) near: Near,
     pub(crate) far: Far,
+    /// What the server has answered and the client has not read.
+    pub(crate) answers: VecDeque<Answer>,
+    /// Commands other than those of locks, and answers that were errors.
+    pub(crate) talk: u32,
+    pub(crate) errors: u32,
 }
 
 /// The client's end.
@@ -140,15 +151,21 @@ pub(crate) struct Near {
     pub(crate) news: bool,
     /// Received by the kernel, not yet read.
     pub(crate) arrived: Vec<u8>,
-    /// The newest command that is answered therein.
-    pub(crate) mark: Time,
+    /// How many bytes were read.
+    pub(crate) read: u64,
     /// How it ended, told when all that arrived has been read.
     pub(crate) end: Option<LinkError>,
+    /// How it has ended, where that could not be told yet.
+    pub(crate) ends_with: Option<LinkError>,
     /// A write was cut short.
     pub(crate) blocked: bool,
     pub(crate) blocked_since: Time,
-    /// The engine has let go of it.
+    /// When that was last over.
+    pub(crate) unblocked_at: Time,
+    /// The client has let go of it.
     pub(crate) gone: bool,
+    /// It did so politely: its kernel still sends what it was given, and then the end.
+    pub(crate) lingers: bool,
 }
 
 /// The server's end.
@@ -158,15 +175,19 @@ pub(crate) struct Far {
     pub(crate) session: Option<Session>,
     pub(crate) commands: Inbox,
     /// Received by the kernel, not yet read by the server.
-    pub(crate) unread: VecDeque<u8>,
+    pub(crate) unread: Vec<u8>,
     /// Up to which byte what was sent when.
-    pub(crate) marks: VecDeque<(u64, Time)>,
-    pub(crate) received: u64,
-    pub(crate) consumed: u64,
+    marks: VecDeque<(u64, Time)>,
+    received: u64,
+    consumed: u64,
+    /// Bytes that were answered.
+    pub(crate) replied: u64,
     /// The other end is gone: to be closed when all has been read.
     pub(crate) ended: bool,
     /// It is in the server's list of what to look at.
     pub(crate) ready: bool,
+    /// Its next command is a write, and waits until writes are allowed again.
+    pub(crate) postponed: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -178,11 +199,29 @@ pub(crate) enum FarState {
     Open,
 }
 
+/// How the other end learns that a connection is over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum End {
+    /// The process is gone or has closed it: a FIN behind the last byte.
+    Polite,
+    Reset,
+}
+
 impl Conn {
-    pub(crate) fn new(client: usize, node: NodeId) -> Self {
+    pub(crate) fn new(
+        peer: usize,
+        process: Process,
+        node: usize,
+        server: usize,
+        opened: Time,
+    ) -> Self {
         Self {
-            client,
+            opened,
+            peer,
+            process,
             node,
+            id: None,
+            server,
             up: Pipe::default(),
             down: Pipe::default(),
             dark: false,
@@ -192,23 +231,83 @@ impl Conn {
                 state: FarState::Gone,
                 session: None,
                 commands: Inbox::new(Limits::DEFAULT),
-                unread: VecDeque::new(),
+                unread: Vec::new(),
                 marks: VecDeque::new(),
                 received: 0,
                 consumed: 0,
+                replied: 0,
                 ended: false,
                 ready: false,
+                postponed: false,
             },
+            answers: VecDeque::new(),
+            talk: 0,
+            errors: 0,
         }
+    }
+
+    /// What was sent reaches the server's kernel.
+    pub(crate) fn arrive_far(&mut self, now: Time) {
+        let Self { up, far, .. } = self;
+        let Far {
+            unread,
+            marks,
+            received,
+            ..
+        } = far;
+        up.arrive(now, unread, |len, sent| {
+            *received += len as u64;
+            marks.push_back((*received, sent));
+        });
+    }
+
+    /// What was answered reaches the client's kernel.
+    pub(crate) fn arrive_near(&mut self, now: Time) {
+        self.down.arrive(now, &mut self.near.arrived, |_, _| {});
+    }
+
+    /// Bytes that were written and that the server has not read.
+    pub(crate) fn waiting(&self) -> usize {
+        self.up.len() + self.far.unread.len()
     }
 
     /// The server forgets it.
     pub(crate) fn forget_far(&mut self) {
         self.far.state = FarState::Gone;
         self.far.session = None;
-        self.far.unread = VecDeque::new();
+        self.far.unread = Vec::new();
         self.far.marks.clear();
         self.far.ready = false;
+        self.far.postponed = false;
         self.up.keep(0);
+    }
+}
+
+impl Far {
+    /// Takes what the server reads at once, `most` at most, into `bytes`, which is empty.
+    pub(crate) fn take(&mut self, bytes: &mut Vec<u8>, most: usize) {
+        if self.unread.len() <= most {
+            std::mem::swap(bytes, &mut self.unread);
+        } else {
+            bytes.extend(self.unread.drain(..most));
+        }
+    }
+
+    /// The server has read a command of `len` bytes. When its end was sent.
+    pub(crate) fn consume(&mut self, len: usize) -> Time {
+        self.consumed += len as u64;
+        while let Some((end, sent)) = self.marks.front() {
+            if self.consumed <= *end {
+                return *sent;
+            }
+            self.marks.pop_front();
+        }
+        0
+    }
+
+    /// The server has not read `bytes` after all.
+    pub(crate) fn put_back(&mut self, mut bytes: Vec<u8>) {
+        bytes.append(&mut self.unread);
+        self.unread = bytes;
     }
 }

@@ -6,13 +6,32 @@
 use crate::clock::{MICRO, MILLI, SECOND, Time};
 use crate::entropy::Entropy;
 use crate::faults::{FAULTS, Fault};
+use crate::network::KEEP_ALIVE;
+
+/// How clients try again unless a call says otherwise: so often, and after so many milliseconds.
+pub(crate) const TRIES: u32 = 6;
+pub(crate) const SHORTEST_REST: u64 = 5;
+pub(crate) const LONGEST_REST: u64 = 60;
+
+/// How long a client's kernel waits for an acknowledgement before it gives a connection up.
+pub(crate) const USER_TIMEOUT: Time = 5 * SECOND;
+
+/// How long a client waits for a connection and its greeting, and how long it waits at most
+/// before it tries again.
+pub(crate) const CONNECT_TIMEOUT: Time = SECOND;
+pub(crate) const LONGEST_BACKOFF: Time = 2 * SECOND;
 
 /// The numbers of one world.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
+    /// Nodes of the configuration.
     pub(crate) nodes: usize,
+    /// Servers behind them: where there are fewer, the last nodes are the first servers again.
+    pub(crate) servers: usize,
     pub(crate) hosts: usize,
     pub(crate) clients: usize,
+    /// Contenders that use another library.
+    pub(crate) strangers: usize,
     pub(crate) resources: usize,
     /// How long faults go on.
     pub(crate) length: Time,
@@ -30,6 +49,15 @@ pub(crate) struct Plan {
     /// Bytes that a connection takes before a write is cut short.
     pub(crate) window: usize,
 
+    // Of servers.
+    pub(crate) kinds: Kinds,
+    /// Connections that wait to be accepted, before more are turned away.
+    pub(crate) backlog: usize,
+    /// How many servers never come back when all other faults end, and whether they are silent
+    /// rather than dead.
+    pub(crate) losses: usize,
+    pub(crate) silent: bool,
+
     // Of users.
     pub(crate) shortest_ttl: u64,
     pub(crate) longest_ttl: u64,
@@ -39,21 +67,21 @@ pub(crate) struct Plan {
     /// Weights of what a holder does next: release, drop, extend, hand over, overstay.
     pub(crate) habits: [u32; 5],
     pub(crate) cancels: u32,
+    /// How often a lock may be extended.
+    pub(crate) extensions: Option<u32>,
 
     // Of processes.
     pub(crate) lag: Time,
     pub(crate) pause: u32,
     pub(crate) longest_pause: Time,
+    pub(crate) dead_after: u64,
+    pub(crate) node_timeout: Option<u64>,
 
     // Faults.
     pub(crate) gap: Time,
     pub(crate) longest_fault: Time,
     /// Weights, in the order of [`FAULTS`].
     pub(crate) faults: [u32; FAULTS.len()],
-    pub(crate) dead_after: u64,
-    pub(crate) node_timeout: Option<u64>,
-    /// Contenders that use another library.
-    pub(crate) strangers: usize,
 
     pub(crate) switches: Switches,
 }
@@ -74,13 +102,96 @@ pub(crate) struct Switches {
     pub(crate) restart_delay: Time,
 }
 
+/// Which servers there are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kinds {
+    Redis,
+    /// They can compare and delete without a script.
+    Valkey,
+    /// They know neither `HELLO` nor RESP3.
+    Old,
+    /// One of each in turn.
+    Mixed,
+}
+
 impl Plan {
+    pub(crate) fn draw(entropy: &mut Entropy) -> Self {
+        let covered = entropy.below(4) != 3;
+        let nodes: usize = entropy.pick(&[3, 1, 2, 3, 3, 4, 5, 5, 7]);
+        let quorum = nodes / 2 + 1;
+        let spare = (nodes - quorum) as u32;
+        let twins = entropy.pick(&[0, 0, 0, 0, 1]) * entropy.below(spare + 1);
+        let servers = nodes - twins as usize;
+        let losses = entropy.pick(&[0, 0, 1]) * entropy.below(spare - twins + 1);
+        let clients = 1 + entropy.below(8) as usize;
+        let shortest_ttl = entropy.pick(&[200, 20, 50, 1_000]);
+        let drift = entropy.below(4_950) * 1_000;
+        let delay = entropy.pick(&[50, 20, 200, 2_000]) * MICRO;
+        Self {
+            nodes,
+            servers,
+            hosts: 1 + entropy.below(clients as u32) as usize,
+            clients,
+            strangers: entropy.pick(&[0, 0, 1, 2]),
+            resources: 1 + entropy.below(3) as usize,
+            length: entropy.pick(&[5, 2, 10, 20]) * SECOND,
+            covered,
+            server_drift: drift,
+            client_drift: drift,
+            delay,
+            delay_tail: entropy.pick(&[0, 0, 1, 10, 200]) * MILLI,
+            tear: entropy.pick(&[0, 0, 50_000, 500_000]),
+            window: entropy.pick(&[1 << 20, 1 << 16, 4096, 700]),
+            kinds: entropy.pick(&[
+                Kinds::Redis,
+                Kinds::Redis,
+                Kinds::Mixed,
+                Kinds::Valkey,
+                Kinds::Old,
+            ]),
+            backlog: entropy.pick(&[511, 511, 2, 0]),
+            losses: losses as usize,
+            silent: entropy.pick(&[false, true]),
+            shortest_ttl,
+            longest_ttl: shortest_ttl * u64::from(entropy.pick(&[1_u32, 3, 10])),
+            work: entropy.pick(&[5, 1, 50, 1_000]) * MILLI,
+            rest: entropy.pick(&[20, 1, 200, 1_000]) * MILLI,
+            wait: entropy.pick(&[200, 20, 1_000, 3_000]) * MILLI,
+            habits: [4, 2, 2, 1, 1].map(|most| entropy.below(most * 4)),
+            cancels: entropy.pick(&[0, 0, 50_000, 300_000]),
+            extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
+            lag: entropy.pick(&[20, 5, 100, 1_000]) * MICRO,
+            pause: entropy.pick(&[0, 0, 1_000, 20_000]),
+            longest_pause: entropy.pick(&[1, 20, 300, 3_000]) * MILLI,
+            dead_after: entropy.pick(&[2_000, 200, 30_000]),
+            // Who fixes it below the usual round trip gets no lock, and that is no news.
+            node_timeout: if delay < MILLI {
+                entropy.pick(&[None, None, Some(5), Some(50)])
+            } else {
+                entropy.pick(&[None, None, Some(50)])
+            },
+            gap: entropy.pick(&[1_000, 20, 100, 300]) * MILLI,
+            longest_fault: entropy.pick(&[100, 10, 1_000, 8_000]) * MILLI,
+            faults: FAULTS.map(|fault| {
+                let drawn = entropy.pick(&[0, 0, 1, 4]);
+                if fault.is_covered() || !covered {
+                    drawn
+                } else {
+                    0
+                }
+            }),
+            switches: Switches::default(),
+        }
+    }
+
     /// Three nodes, and nothing goes wrong: what plans for a purpose begin with.
     pub(crate) fn tame(clients: usize) -> Self {
         Self {
             nodes: 3,
+            servers: 3,
             hosts: clients,
             clients,
+            strangers: 0,
             resources: 1,
             length: 20 * SECOND,
             covered: true,
@@ -90,6 +201,10 @@ impl Plan {
             delay_tail: 0,
             tear: 0,
             window: 1 << 20,
+            kinds: Kinds::Redis,
+            backlog: 511,
+            losses: 0,
+            silent: false,
             shortest_ttl: 1_000,
             longest_ttl: 1_000,
             work: 20 * MILLI,
@@ -97,30 +212,30 @@ impl Plan {
             wait: SECOND,
             habits: [4, 1, 1, 1, 1],
             cancels: 0,
+            extensions: None,
             lag: 20 * MICRO,
             pause: 0,
             longest_pause: 0,
+            dead_after: 2_000,
+            node_timeout: None,
             gap: 300 * MILLI,
             longest_fault: 100 * MILLI,
             faults: [0; FAULTS.len()],
-            dead_after: 2_000,
-            node_timeout: None,
-            strangers: 0,
             switches: Switches::default(),
         }
     }
 
     /// Five nodes, eight clients, sixty seconds; a little of all that is covered goes wrong.
     pub(crate) fn standard(_: &mut Entropy) -> Self {
-        let faults = FAULTS.map(|fault| u32::from(fault.is_covered()));
         Self {
             nodes: 5,
+            servers: 5,
             length: 60 * SECOND,
             delay_tail: MILLI,
             cancels: 50_000,
             server_drift: 4_000_000,
             client_drift: 4_000_000,
-            faults,
+            faults: FAULTS.map(|fault| u32::from(fault.is_covered())),
             ..Self::tame(8)
         }
     }
@@ -130,61 +245,83 @@ impl Plan {
         FAULTS.map(|fault| u32::from(faults.contains(&fault)))
     }
 
-    pub(crate) fn draw(entropy: &mut Entropy) -> Self {
-        let covered = entropy.below(4) != 3;
-        let nodes = entropy.pick(&[3, 1, 2, 3, 3, 4, 5, 5, 7]);
-        let clients = 1 + entropy.below(8) as usize;
-        let hosts = 1 + entropy.below(clients as u32) as usize;
-        let shortest_ttl = entropy.pick(&[200, 20, 50, 1_000]);
-        let mut faults = [0; FAULTS.len()];
-        for (weight, fault) in faults.iter_mut().zip(FAULTS) {
-            let drawn = entropy.pick(&[0, 0, 1, 4]);
-            *weight = if fault.is_covered() || !covered {
-                drawn
-            } else {
-                0
-            };
-        }
-        let drift = entropy.below(4_950) * 1_000;
-        Self {
-            nodes,
-            hosts,
-            clients,
-            resources: 1 + entropy.below(3) as usize,
-            length: entropy.pick(&[5, 2, 10, 20]) * SECOND,
-            covered,
-            server_drift: drift,
-            client_drift: drift,
-            delay: entropy.pick(&[50, 20, 200, 2_000]) * MICRO,
-            delay_tail: entropy.pick(&[0, 0, 1, 10, 200]) * MILLI,
-            tear: entropy.pick(&[0, 0, 50_000, 500_000]),
-            window: entropy.pick(&[1 << 20, 1 << 16, 4096, 700]),
-            shortest_ttl,
-            longest_ttl: shortest_ttl * u64::from(entropy.pick(&[1_u32, 3, 10])),
-            work: entropy.pick(&[5, 1, 50, 1_000]) * MILLI,
-            rest: entropy.pick(&[20, 1, 200, 1_000]) * MILLI,
-            wait: entropy.pick(&[200, 20, 1_000, 3_000]) * MILLI,
-            habits: [4, 2, 2, 1, 1].map(|most| entropy.below(most * 4)),
-            cancels: entropy.pick(&[0, 0, 50_000, 300_000]),
-            lag: entropy.pick(&[20, 5, 100, 1_000]) * MICRO,
-            pause: entropy.pick(&[0, 0, 1_000, 20_000]),
-            longest_pause: entropy.pick(&[1, 20, 300, 3_000]) * MILLI,
-            gap: entropy.pick(&[1_000, 20, 100, 300]) * MILLI,
-            longest_fault: entropy.pick(&[100, 10, 1_000, 8_000]) * MILLI,
-            faults,
-            dead_after: entropy.pick(&[2_000, 200, 30_000]),
-            node_timeout: entropy.pick(&[None, None, Some(5), Some(50)]),
-            strangers: entropy.pick(&[0, 0, 1, 2]),
-            switches: Switches::default(),
+    /// How fast the clock of a client is, in parts of a thousand million.
+    pub(crate) fn client_skew(&self, entropy: &mut Entropy) -> i64 {
+        if self.switches.worst_clocks {
+            -i64::from(self.client_drift)
+        } else {
+            entropy.around_zero(self.client_drift)
         }
     }
 
-    /// By when everything that was begun has to be over, once nothing goes wrong any more.
-    pub(crate) fn patience(&self) -> Time {
-        const BACKOFF: Time = 2 * SECOND;
-        const USER_TIMEOUT: Time = 5 * SECOND;
+    pub(crate) fn server_skew(&self, entropy: &mut Entropy) -> i64 {
+        if self.switches.worst_clocks {
+            i64::from(self.server_drift)
+        } else {
+            entropy.around_zero(self.server_drift)
+        }
+    }
+
+    pub(crate) fn quorum(&self) -> usize {
+        self.nodes / 2 + 1
+    }
+
+    /// The server behind a node of the configuration.
+    pub(crate) fn server_of(&self, node: usize) -> usize {
+        node % self.servers
+    }
+
+    /// Clients and strangers.
+    pub(crate) fn peers(&self) -> usize {
+        self.clients + self.strangers
+    }
+
+    /// For how long a client asks one node at most, by its clock: a vote is worth nothing when
+    /// half of the lock's life is over, unless the user has fixed it; but a node that was never
+    /// reached before has as long as a connection may take.
+    pub(crate) fn longest_vote(&self, ttl: u64) -> Time {
+        let vote = self.node_timeout.unwrap_or(ttl / 2) * MILLI;
+        vote.max(CONNECT_TIMEOUT)
+    }
+
+    /// How long a call that has only its tries to end it may take, by its client's clock: every
+    /// attempt its longest vote, and the longest rest behind it. Each of the two may end a tick
+    /// and a turn late.
+    pub(crate) fn longest_tries(&self, tries: u32, ttl: u64) -> Time {
+        let attempt = self.longest_vote(ttl) + LONGEST_REST * MILLI;
+        u64::from(tries) * (attempt + 2 * (2 * MILLI + self.lag))
+    }
+
+    /// When nothing goes wrong any more, somebody gets each lock within this time.
+    pub(crate) fn lock_within(&self) -> Time {
+        // A node that lost its memory is kept from voting for as long. Not in this version.
+        const QUARANTINE: Time = 0;
+        // Keys of those who died, or were handed from one to another on their way, stay that long.
         let ttl = self.longest_ttl * MILLI;
-        let waits = self.wait + self.dead_after * MILLI + BACKOFF + USER_TIMEOUT;
-        ttl + ttl / 50 + waits + 2 * SECOND + 20 * self.delay_tail
+        let ttl = ttl + ttl / 50 + 2 * MILLI;
+        // A connection that died without a word is noticed by the kernel: five seconds after
+        // something was written to it, or by asking who is there. A greeting that hangs in one is
+        // noticed by the client, and sooner.
+        let noticed = USER_TIMEOUT.max(KEEP_ALIVE).max(CONNECT_TIMEOUT);
+        // Then it is opened again, sooner or later.
+        let opened = LONGEST_BACKOFF + CONNECT_TIMEOUT;
+        // And then the next attempt finds it.
+        QUARANTINE + ttl + noticed + opened + LONGEST_REST * MILLI + self.answers()
+    }
+
+    /// And everything that was begun before, or to get those locks, is over within this time.
+    pub(crate) fn patience(&self) -> Time {
+        // The calls that were open have as long as they were given, by their clients' clocks.
+        let calls = self.wait.max(self.longest_tries(TRIES, self.longest_ttl));
+        let calls = calls + calls / 50;
+        // The release at the end of one may be the first to find that a connection is dead: it is
+        // owed until there is another.
+        let debts = USER_TIMEOUT.max(KEEP_ALIVE) + LONGEST_BACKOFF + CONNECT_TIMEOUT;
+        calls.max(self.lock_within()) + debts + self.answers()
+    }
+
+    /// Some round trips, and the quarter of a second after which a refused release is tried again.
+    fn answers(&self) -> Time {
+        250 * MILLI + 20 * (2 * self.delay + self.lag)
     }
 }

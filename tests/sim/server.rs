@@ -1,33 +1,56 @@
-//! A node: the embedded store behind a model of a server process and its kernel.
+//! A server: the embedded store behind a model of a process and its kernel.
 //!
 //! As measured on `redis-server`: one thread; in each turn of its loop it reads from every
 //! connection that is readable, in an order of its own, runs what is complete, and accepts new
 //! connections after that. While it is stopped its kernel goes on accepting connections and bytes,
 //! and all of them are run when it continues; a connection that was reset is still read to its end,
-//! unless it had not been accepted. Keys expire by its clock, also while it is stopped.
+//! unless it had not been accepted. While writes are paused, what is behind a write waits with it,
+//! and is never run if its connection ends. Keys expire by its clock, also while it is stopped.
 
 use std::collections::VecDeque;
 
-use shearline::embedded::Store;
+use shearline::Instant;
+use shearline::embedded::{Flavour, Store};
+use shearline::resp::{self, Inbox, Limits, Value};
 
-use crate::clock::{Clock, Time};
+use crate::clock::{Clock, MILLI, SECOND, Time};
+use crate::link::{FarState, Way};
+use crate::oracle::{Answer, Command, Deed, Said, Token, token_of};
+use crate::plan::Kinds;
+use crate::stranger;
+use crate::trace::{self, Place};
+use crate::world::{Event, World};
 
 /// Bytes that the server reads from one connection before it looks at the next.
-pub(crate) const READ_BYTES: usize = 16 << 10;
+const READ_BYTES: usize = 16 << 10;
+
+/// Most words of a command that anybody here sends.
+const WORDS_MAX: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
+    /// It does not know `HELLO`.
+    old: bool,
     /// The process runs. If not, connections are refused.
     pub(crate) up: bool,
     pub(crate) stalled: bool,
+    /// It does not come back.
+    pub(crate) lost: bool,
+    /// It executes no writes for a while.
+    pub(crate) paused: bool,
+    /// It has as many clients as it may have; how often that was so.
+    pub(crate) crowded: bool,
+    pub(crate) crowds: u32,
+    /// What it takes longer on the way there and back.
+    pub(crate) slow: Time,
     /// Connections with something to read, in the order of the kernel's list.
     pub(crate) ready: VecDeque<usize>,
     pub(crate) backlog: VecDeque<usize>,
     pub(crate) open: Vec<usize>,
     /// It will run at the next `Serve`.
-    pub(crate) serving: bool,
+    serving: bool,
     pub(crate) mood: Mood,
     /// The mood of whatever began last, so that an older end does not end it.
     pub(crate) mood_number: u32,
@@ -45,7 +68,7 @@ pub(crate) enum Mood {
     OutOfMemory,
     DiskFull,
     Busy,
-    /// New clients have to give a password.
+    /// Clients have to give a password.
     Locked,
 }
 
@@ -59,12 +82,26 @@ pub(crate) const MOODS: [Mood; 6] = [
 ];
 
 impl Server {
-    pub(crate) fn new(number: u64, clock: Clock) -> Self {
+    pub(crate) fn new(number: usize, kinds: Kinds, clock: Clock) -> Self {
+        let mut store = Store::new(number as u64, clock.show(0));
+        let kind = match kinds {
+            Kinds::Mixed => [Kinds::Redis, Kinds::Valkey, Kinds::Old][number % 3],
+            kind => kind,
+        };
+        if kind == Kinds::Valkey {
+            store.set_flavour(Flavour::Valkey);
+        }
         Self {
-            store: Store::new(number, clock.show(0)),
+            store,
             clock,
+            old: kind == Kinds::Old,
             up: true,
             stalled: false,
+            lost: false,
+            paused: false,
+            crowded: false,
+            crowds: 0,
+            slow: 0,
             ready: VecDeque::new(),
             backlog: VecDeque::new(),
             open: Vec::new(),
@@ -75,17 +112,21 @@ impl Server {
             starts: 0,
         }
     }
+
+    /// What a key holds.
+    pub(crate) fn token_at(&self, shown: Instant, key: &[u8]) -> Option<Token> {
+        self.store.get(shown, key).map(token_of)
+    }
 }
 
 impl Mood {
     /// What the server answers to `words` instead of executing them. `present`: the key of the
     /// command is there.
-    pub(crate) fn answer(self, words: &[&[u8]], present: bool) -> Option<&'static [u8]> {
+    fn answer(self, words: &[&[u8]], present: bool) -> Option<&'static [u8]> {
         let verb = words.first()?;
         let is = |names: &[&[u8]]| names.contains(verb);
         let set = is(&[b"SET"]);
         let script = is(&[b"EVAL", b"EVALSHA"]);
-        let writes = set || script || is(&[b"DELIFEQ", b"DEL", b"PEXPIRE"]);
         let greeting = is(&[b"HELLO", b"AUTH", b"INFO"]);
         match self {
             Self::Fine => None,
@@ -109,11 +150,255 @@ impl Mood {
             Self::OutOfMemory if set => {
                 Some(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n")
             }
-            Self::DiskFull if set || (writes && present) => Some(
+            Self::DiskFull if set || (is_write(words) && present) => Some(
                 b"-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
                   persist to disk.\r\n",
             ),
             Self::ReadOnly | Self::OutOfMemory | Self::DiskFull => None,
+        }
+    }
+}
+
+/// Scripts count, whatever they do.
+fn is_write(words: &[&[u8]]) -> bool {
+    const WRITES: [&[u8]; 6] = [b"SET", b"EVAL", b"EVALSHA", b"DELIFEQ", b"DEL", b"PEXPIRE"];
+    words.first().is_some_and(|verb| WRITES.contains(verb))
+}
+
+/// The words of a command; how many there are.
+fn words_of<'a>(value: &Value<'a>, words: &mut [&'a [u8]; WORDS_MAX]) -> usize {
+    let mut count = 0;
+    for word in value.as_items().into_iter().flatten() {
+        words[count] = word.as_bytes().unwrap_or_default();
+        count += 1;
+    }
+    count
+}
+
+impl World {
+    pub(crate) fn wake_server(&mut self, server: usize) {
+        let there = &mut self.servers[server];
+        if there.up && !there.stalled && !there.serving {
+            there.serving = true;
+            let lag = self.entropy.span(self.plan.lag);
+            self.at(self.now + lag, Event::Serve(server));
+        }
+    }
+
+    /// The server has something to read.
+    pub(crate) fn readable(&mut self, conn: usize) {
+        let link = &mut self.conns[conn];
+        let server = link.server;
+        if link.far.state == FarState::Open && !link.far.ready {
+            link.far.ready = true;
+            self.servers[server].ready.push_back(conn);
+        }
+        self.wake_server(server);
+    }
+
+    /// One turn of a server's loop.
+    pub(crate) fn serve(&mut self, server: usize) {
+        let there = &mut self.servers[server];
+        there.serving = false;
+        if !there.up || there.stalled {
+            return;
+        }
+        let mut ready = std::mem::take(&mut there.ready);
+        if ready.len() > 1 {
+            let first = self.entropy.below(ready.len() as u32) as usize;
+            ready.rotate_left(first);
+        }
+        for conn in ready.drain(..) {
+            self.read(server, conn);
+        }
+        let there = &mut self.servers[server];
+        ready.append(&mut there.ready);
+        there.ready = ready;
+        while let Some(conn) = self.servers[server].backlog.pop_front() {
+            self.accept(server, conn);
+        }
+        if !self.servers[server].ready.is_empty() {
+            self.wake_server(server);
+        }
+    }
+
+    fn accept(&mut self, server: usize, conn: usize) {
+        let there = &mut self.servers[server];
+        let link = &mut self.conns[conn];
+        link.far.state = FarState::Open;
+        if there.crowded {
+            self.turn_away(conn);
+            return;
+        }
+        link.far.session = Some(there.store.session());
+        there.open.push(conn);
+        if !link.far.unread.is_empty() || link.far.ended {
+            self.readable(conn);
+        }
+    }
+
+    /// The server reads from one connection, and answers what it has read.
+    fn read(&mut self, server: usize, conn: usize) {
+        let link = &mut self.conns[conn];
+        link.far.ready = false;
+        if link.far.state != FarState::Open {
+            return;
+        }
+        if link.far.postponed && link.far.ended {
+            link.far.unread.clear(); // What waits to be executed is not, when its client is gone.
+        } else if link.far.postponed && self.servers[server].paused {
+            return;
+        }
+        let mut bytes = std::mem::take(&mut self.scratch);
+        let mut replies = std::mem::take(&mut self.replies);
+        bytes.clear();
+        replies.clear();
+        let far = &mut self.conns[conn].far;
+        far.postponed = false;
+        far.take(&mut bytes, READ_BYTES);
+        let mut commands = std::mem::replace(&mut far.commands, Inbox::new(Limits::DEFAULT));
+        let mut piece = &bytes[..];
+        while let Ok(Some(frame)) = commands.next(&mut piece) {
+            let mut words: [&[u8]; WORDS_MAX] = [&[]; WORDS_MAX];
+            let count = words_of(&frame.value, &mut words);
+            let words = &words[..count];
+            if self.servers[server].paused && is_write(words) {
+                self.postpone(conn, words, piece);
+                break;
+            }
+            let sent = self.conns[conn].far.consume(frame.len);
+            self.execute(server, conn, sent, words, &mut replies);
+        }
+        let link = &mut self.conns[conn];
+        link.far.commands = commands;
+        self.scratch = bytes;
+        self.answer(conn, &replies);
+        self.replies = replies;
+        self.done_reading(server, conn);
+    }
+
+    /// A write waits, and what was read behind it.
+    fn postpone(&mut self, conn: usize, words: &[&[u8]], behind: &[u8]) {
+        let mut again = Vec::new();
+        resp::command(&mut again, words);
+        again.extend_from_slice(behind);
+        let far = &mut self.conns[conn].far;
+        far.put_back(again);
+        far.postponed = true;
+    }
+
+    fn answer(&mut self, conn: usize, replies: &[u8]) {
+        if !replies.is_empty() && !self.conns[conn].far.ended {
+            self.send(conn, Way::ToClient, replies);
+        }
+    }
+
+    fn done_reading(&mut self, server: usize, conn: usize) {
+        let link = &mut self.conns[conn];
+        let waits = link.far.postponed && !link.far.ended;
+        if !link.far.unread.is_empty() && !waits {
+            self.readable(conn);
+        } else if link.far.ended {
+            link.forget_far();
+            self.servers[server].open.retain(|open| *open != conn);
+        }
+        let link = &self.conns[conn];
+        if link.near.blocked && !link.near.gone {
+            self.wake_peer(link.peer);
+        }
+    }
+
+    fn execute(
+        &mut self,
+        server: usize,
+        conn: usize,
+        sent: Time,
+        words: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) {
+        let there = &mut self.servers[server];
+        let shown = there.clock.show(self.now);
+        let start = out.len();
+        let command = Command::of(words);
+        let before = command.key.and_then(|key| there.token_at(shown, key));
+        let refusal = match words {
+            [b"HELLO", ..] if there.old => {
+                Some(&b"-ERR unknown command 'HELLO', with args beginning with: '3' \r\n"[..])
+            }
+            _ => there.mood.answer(words, before.is_some()),
+        };
+        let link = &mut self.conns[conn];
+        match (refusal, &mut link.far.session) {
+            (Some(refusal), _) => out.extend_from_slice(refusal),
+            (None, Some(session)) => match *words {
+                [b"EVAL", stranger::SCRIPT, _, key, token] => {
+                    let own = before == Some(token_of(token));
+                    let words: &[&[u8]] = if own {
+                        &[b"DEL", key]
+                    } else {
+                        &[b"EXISTS", b"?"]
+                    };
+                    there.store.execute(session, shown, words, out);
+                }
+                _ => there.store.execute(session, shown, words, out),
+            },
+            (None, None) => {}
+        }
+        let said = Said::of(&out[start..]);
+        let changes = before.is_some() && !matches!(said, Said::Nil | Said::Zero | Said::Foreign);
+        let after = match command.key {
+            Some(key) if changes => there.token_at(shown, key),
+            _ => before,
+        };
+        link.far.replied += (out.len() - start) as u64;
+        let deed = Deed {
+            peer: link.peer,
+            process: link.process,
+            conn,
+            node: link.node,
+            server,
+            sent,
+            shown,
+            command,
+            said,
+            before,
+            after,
+        };
+        let answer = Answer {
+            end: link.far.replied,
+            verb: command.verb,
+            token: None,
+            sent,
+            said,
+        };
+        let token = self.executed(&deed);
+        if deed.peer < self.plan.clients {
+            self.conns[conn]
+                .answers
+                .push_back(Answer { token, ..answer });
+            self.talk(conn, command.key.is_some(), said);
+        }
+        let place = self.place_of(deed.peer);
+        self.say(Place::Server(server), || {
+            let reply = trace::raw(&out[start..]);
+            format!("of {place}: {}: {reply}", trace::command(words))
+        });
+    }
+
+    /// What is on disk, ten times a second.
+    pub(crate) fn snapshot(&mut self) {
+        const KEPT: usize = (SECOND / (100 * MILLI)) as usize + 2;
+        let now = self.now;
+        if self.plan.covered {
+            return; // Nobody ever loses anything.
+        }
+        for server in &mut self.servers {
+            if server.up {
+                server.snapshots.push_back((now, server.store.clone()));
+                if server.snapshots.len() > KEPT {
+                    server.snapshots.pop_front();
+                }
+            }
         }
     }
 }

@@ -2,24 +2,39 @@
 //! happened to, and what the clock there showed.
 //!
 //! ```text
-//!      true ms  where           its clock  what
-//!     1204.031  client 1         2203.990  to node 2: SET resource0 1fc0e2.. NX PX 200
-//!     1204.102  node 2           2204.101  of client 1: SET resource0 1fc0e2.. NX PX 200: +OK
+//!      true ms  where          its clock  what
+//!     1204.031  client 1        2203.990  to node 2: SET resource0 1fc0e2.. NX PX 200
+//!     1204.102  server 2        2204.101  of client 1: SET resource0 1fc0e2.. NX PX 200: +OK
 //! ```
 
-use shearline::Instant;
+use std::fmt;
+use std::time::Duration;
+
 use shearline::engine::Event as Told;
 use shearline::resp::{Inbox, Limits};
+use shearline::{Instant, LockOptions, Retry};
 
 use crate::clock::{MILLI, Time};
-use crate::plan::Plan;
+use crate::plan::{Plan, TRIES};
 
 /// Whom a line is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     World,
     Client(usize),
-    Node(usize),
+    Stranger(usize),
+    Server(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::World => f.write_str("world"),
+            Self::Client(client) => write!(f, "client {client}"),
+            Self::Stranger(stranger) => write!(f, "stranger {stranger}"),
+            Self::Server(server) => write!(f, "server {server}"),
+        }
+    }
 }
 
 /// The lines so far.
@@ -54,13 +69,9 @@ impl Trace {
     }
 
     pub(crate) fn line(&mut self, now: Time, place: Place, shown: Option<Instant>, what: &str) {
-        let place = match place {
-            Place::World => "world".to_owned(),
-            Place::Client(client) => format!("client {client}"),
-            Place::Node(node) => format!("node {node}"),
-        };
         let shown = shown.map_or_else(String::new, |shown| millis(shown.as_nanos()));
-        self.lines.push(aligned(&millis(now), &place, &shown, what));
+        self.lines
+            .push(aligned(&millis(now), &place.to_string(), &shown, what));
     }
 
     pub(crate) fn into_lines(self) -> Vec<String> {
@@ -69,7 +80,7 @@ impl Trace {
 }
 
 fn aligned(now: &str, place: &str, shown: &str, what: &str) -> String {
-    format!("{now:>12}  {place:<9} {shown:>12}  {what}")
+    format!("{now:>12}  {place:<10} {shown:>12}  {what}")
 }
 
 /// Milliseconds with the microseconds behind the point.
@@ -191,6 +202,15 @@ pub(crate) fn token(bytes: &[u8]) -> String {
 
 // ----- what is told -------------------------------------------------------------------------------
 
+/// For how long a call waits, or how often it tries.
+pub(crate) fn limits(options: &LockOptions) -> String {
+    let usual = Retry::new(TRIES, Duration::ZERO..=Duration::ZERO);
+    let tries = options.tries_allowed(&usual);
+    let tries = tries.map(|tries| format!("tries {tries} times"));
+    let wait = options.deadline().map(|wait| format!("waits for {wait:?}"));
+    tries.into_iter().chain(wait).collect::<Vec<_>>().join(", ")
+}
+
 /// What a user is told, without the advice.
 pub(crate) fn outcome(told: &Told) -> String {
     match told {
@@ -225,7 +245,7 @@ pub(crate) fn outcome(told: &Told) -> String {
     }
 }
 
-fn no(what: &str, error: &dyn std::fmt::Display) -> String {
+fn no(what: &str, error: &dyn fmt::Display) -> String {
     let text = error.to_string();
     let fact = text.split(';').next().unwrap_or_default();
     format!("not {what}: {fact}")

@@ -1,0 +1,132 @@
+//! How what went wrong ends: one by one, and all at once when the world is healed.
+
+use shearline::embedded::Memory;
+
+use crate::clock::NEVER;
+use crate::faults::Fault;
+use crate::link::Way;
+use crate::server::Mood;
+use crate::trace::Place;
+use crate::world::World;
+
+impl World {
+    /// The process of a server begins again.
+    pub(crate) fn start(&mut self, server: usize, lost: bool) {
+        let there = &mut self.servers[server];
+        if there.up || there.lost {
+            return;
+        }
+        let number = self.entropy.below(u32::MAX);
+        let shown = there.clock.show(self.now);
+        let memory = match (lost, there.snapshots.pop_back()) {
+            (false, _) => Memory::Kept,
+            (true, None) => Memory::Lost,
+            (true, Some((_, store))) => {
+                there.store = store;
+                Memory::Kept
+            }
+        };
+        there.starts += 1;
+        let seed = u64::from(number) << 32 | (server as u64) << 16 | there.starts;
+        there.store.restart(seed, shown, memory);
+        if there.mood == Mood::Locked {
+            there.store.set_password(None);
+            there.mood = Mood::Fine;
+        }
+        there.up = true;
+        there.stalled = false;
+        there.paused = false;
+        there.crowded = false;
+        if lost {
+            self.brought_back(server);
+        }
+        self.say(Place::Server(server), || {
+            format!("starts again, memory {memory:?}")
+        });
+    }
+
+    /// A mood is over, if it is still that one.
+    pub(crate) fn cheer(&mut self, server: usize, number: u32) {
+        let there = &mut self.servers[server];
+        if there.mood_number == number {
+            there.mood = Mood::Fine;
+            there.store.set_password(None);
+        }
+    }
+
+    /// What has befallen a server is over.
+    pub(crate) fn over(&mut self, server: usize, fault: Fault) {
+        let there = &mut self.servers[server];
+        if there.lost {
+            return;
+        }
+        match fault {
+            Fault::Crowd => there.crowded = false,
+            Fault::Slow => there.slow = 0,
+            Fault::Pause => {
+                there.paused = false;
+                for conn in there.open.clone() {
+                    if self.conns[conn].far.postponed {
+                        self.readable(conn);
+                    }
+                }
+            }
+            _ => {
+                there.stalled = false;
+                self.wake_server(server);
+            }
+        }
+    }
+
+    /// Nothing more goes wrong, and everything that is wrong ends, but for the servers that are
+    /// lost for ever and the connections that have died without a word.
+    pub(crate) fn heal(&mut self) {
+        self.calm = true;
+        self.plan.delay_tail = 0;
+        self.say(Place::World, || "all faults end".into());
+        for server in self.plan.servers - self.plan.losses..self.plan.servers {
+            if self.plan.silent && self.servers[server].up {
+                self.servers[server].stalled = true;
+            } else {
+                self.kill(server, NEVER, None);
+            }
+            self.servers[server].lost = true;
+        }
+        for peer in 0..self.plan.peers() {
+            for node in 0..self.plan.nodes {
+                self.heal_partition(peer, node, Way::ToServer);
+                self.heal_partition(peer, node, Way::ToClient);
+            }
+        }
+        for server in 0..self.plan.servers {
+            self.start(server, false);
+            let number = self.servers[server].mood_number;
+            self.cheer(server, number);
+            for fault in [Fault::Stall, Fault::Pause, Fault::Crowd, Fault::Slow] {
+                self.over(server, fault);
+            }
+        }
+        for client in 0..self.plan.clients {
+            self.bear_client(client);
+        }
+    }
+
+    /// Everybody ends what he has begun and begins nothing more, but for those who are to take
+    /// each lock once more.
+    pub(crate) fn finish(&mut self) {
+        self.let_take();
+        for client in 0..self.plan.clients {
+            let now = self.now;
+            let there = &mut self.clients[client];
+            there.finishing = true;
+            for user in &mut there.users {
+                user.finish(now);
+            }
+            self.wake_client(client, 0);
+        }
+        for peer in self.plan.clients..self.plan.peers() {
+            self.strangers[peer - self.plan.clients].finish();
+            self.wake_stranger(peer);
+        }
+    }
+}

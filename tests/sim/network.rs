@@ -1,0 +1,390 @@
+//! The network: what carries bytes from one to the other, and the kernels at both ends.
+//!
+//! A connection keeps the order, may be torn anywhere, and brings what was sent before a reset in
+//! part. Between two connections of one client to one node the order is kept too, as on one path.
+
+use shearline::LinkError;
+
+use crate::clock::{NEVER, SECOND, Time};
+use crate::link::{Conn, End, FarState, Way};
+use crate::oracle::Process;
+use crate::plan::USER_TIMEOUT;
+use crate::trace;
+use crate::world::{Event, World};
+
+/// After how long a kernel knocks again where the backlog was full.
+const KNOCK_AGAIN: Time = SECOND;
+
+/// After how long a silence a kernel is sure that nobody is there: it asks after five seconds, and
+/// three times.
+pub(crate) const KEEP_ALIVE: Time = 8 * SECOND;
+
+/// The error number of a connection that was given up for want of acknowledgements.
+const TIMED_OUT: i32 = 110;
+
+impl World {
+    /// How long one way takes.
+    pub(crate) fn delay(&mut self, server: usize) -> Time {
+        let tail = self.entropy.span(self.plan.delay_tail);
+        let slow = self.servers[server].slow;
+        self.plan.delay / 2 + self.entropy.span(self.plan.delay) + tail + slow
+    }
+
+    /// Bytes leave for the other end.
+    pub(crate) fn send(&mut self, conn: usize, way: Way, bytes: &[u8]) {
+        let link = &self.conns[conn];
+        if link.cut {
+            return;
+        }
+        for word in bytes.chunks(8) {
+            let word = word
+                .iter()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte));
+            self.note(word);
+        }
+        let link = &self.conns[conn];
+        let lost = link.dark || self.partitions[link.peer][link.node][way as usize];
+        let server = link.server;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let len = if rest.len() > 1 && self.entropy.chance(self.plan.tear) {
+                1 + self.entropy.below(rest.len() as u32 - 1) as usize
+            } else {
+                rest.len()
+            };
+            let (piece, later) = rest.split_at(len);
+            rest = later;
+            let at = if lost {
+                NEVER
+            } else {
+                self.now + self.delay(server)
+            };
+            let link = &mut self.conns[conn];
+            let pipe = match way {
+                Way::ToServer => &mut link.up,
+                Way::ToClient => &mut link.down,
+            };
+            let at = pipe.push(piece, self.now, at);
+            self.at(at, Event::Arrive(conn, way));
+        }
+        if way == Way::ToServer && self.conns[conn].up.is_held() {
+            self.at(self.now + USER_TIMEOUT, Event::UserTimeout(conn));
+        }
+    }
+
+    pub(crate) fn arrive(&mut self, conn: usize, way: Way) {
+        let now = self.now;
+        let link = &mut self.conns[conn];
+        if link.dark {
+            return;
+        }
+        match way {
+            Way::ToServer if link.far.state == FarState::Gone => link.up.keep(0),
+            Way::ToServer => {
+                link.arrive_far(now);
+                self.readable(conn);
+            }
+            Way::ToClient => {
+                link.arrive_near(now);
+                if !link.near.gone {
+                    let peer = link.peer;
+                    self.wake_peer(peer);
+                }
+            }
+        }
+    }
+
+    // ----- the beginning ------------------------------------------------------------------------
+
+    /// A process opens a connection. Its number.
+    pub(crate) fn open(&mut self, peer: usize, process: Process, node: usize) -> usize {
+        let conn = self.conns.len();
+        let server = self.plan.server_of(node);
+        self.conns
+            .push(Conn::new(peer, process, node, server, self.now));
+        if self.partitions[peer][node] == [false; 2] {
+            let delay = self.delay(server) + self.delay(server);
+            self.at(self.now + delay, Event::Dial(conn));
+        }
+        conn
+    }
+
+    pub(crate) fn dial(&mut self, conn: usize) {
+        let link = &mut self.conns[conn];
+        let (peer, server) = (link.peer, link.server);
+        if link.near.gone {
+            return;
+        }
+        let there = &mut self.servers[server];
+        if !there.up {
+            link.near.end = Some(LinkError::Refused);
+        } else if self.plan.backlog < there.backlog.len() {
+            self.at(self.now + KNOCK_AGAIN, Event::Dial(conn));
+            return;
+        } else {
+            link.far.state = FarState::Backlog;
+            link.near.news = true;
+            there.backlog.push_back(conn);
+            self.wake_server(server);
+        }
+        self.wake_peer(peer);
+    }
+
+    /// A server with too many clients says so, and closes the connection.
+    pub(crate) fn turn_away(&mut self, conn: usize) {
+        self.send(
+            conn,
+            Way::ToClient,
+            b"-ERR max number of clients reached\r\n",
+        );
+        if self.entropy.below(2) == 0 {
+            let link = &mut self.conns[conn];
+            link.cut = true;
+            link.forget_far();
+            self.end_near_later(conn, LinkError::Closed);
+        } else {
+            // What the client had sent meets a closed door.
+            self.reset_from_far(conn);
+        }
+    }
+
+    // ----- the end ------------------------------------------------------------------------------
+
+    /// A client lets go of a connection by a reset: of what is on its way some arrives first.
+    pub(crate) fn abort(&mut self, conn: usize) {
+        self.conns[conn].near.gone = true;
+        self.conns[conn].cut = true;
+        self.conns[conn].down.keep(0);
+        self.keep_some_up(conn);
+        let link = &self.conns[conn];
+        if !self.partitions[link.peer][link.node][Way::ToServer as usize] {
+            self.end_far_later(conn, End::Reset);
+        }
+    }
+
+    /// What a kernel still holds goes with its connection; of what has left some arrives.
+    fn keep_some_up(&mut self, conn: usize) {
+        let link = &self.conns[conn];
+        let kept = if link.up.is_held() || link.dark {
+            0
+        } else {
+            self.entropy.below(link.up.segments() as u32 + 1) as usize
+        };
+        self.conns[conn].up.keep(kept);
+        self.hurry(conn);
+    }
+
+    /// A process closes a connection, or is gone, and its kernel sends what it was given. If there
+    /// is something that was not read, that is a reset.
+    pub(crate) fn hang_up(&mut self, conn: usize) {
+        if !self.conns[conn].near.arrived.is_empty() {
+            self.abort(conn);
+            return;
+        }
+        let link = &mut self.conns[conn];
+        link.near.gone = true;
+        link.near.lingers = true;
+        link.cut = true;
+        link.down.keep(0);
+        self.end_far_later(conn, End::Polite);
+    }
+
+    /// What a connection that has ended still brings does not come behind that of a later one.
+    fn hurry(&mut self, conn: usize) {
+        let now = self.now;
+        self.conns[conn].up.hurry(now);
+        self.arrive(conn, Way::ToServer);
+    }
+
+    pub(crate) fn end_far(&mut self, conn: usize, end: End) {
+        self.arrive(conn, Way::ToServer);
+        let link = &mut self.conns[conn];
+        let server = link.server;
+        match (link.far.state, end) {
+            (FarState::Gone, _) => {}
+            // Never accepted: it is as if it had never been.
+            (FarState::Backlog, End::Reset) => {
+                link.forget_far();
+                self.servers[server]
+                    .backlog
+                    .retain(|waiting| *waiting != conn);
+            }
+            (FarState::Backlog, End::Polite) => link.far.ended = true,
+            (FarState::Open, _) => {
+                link.far.ended = true;
+                self.readable(conn);
+            }
+        }
+    }
+
+    pub(crate) fn end_near(&mut self, conn: usize, reason: LinkError) {
+        self.arrive(conn, Way::ToClient);
+        let link = &mut self.conns[conn];
+        if link.near.gone || link.near.end.is_some() {
+            return;
+        }
+        link.near.end = Some(reason);
+        link.up.keep(0);
+        let peer = link.peer;
+        self.wake_peer(peer);
+    }
+
+    /// The kernel looks whether its bytes were acknowledged.
+    pub(crate) fn user_timeout(&mut self, conn: usize) {
+        let link = &mut self.conns[conn];
+        if link.near.gone && !link.near.lingers || link.near.end.is_some() {
+            return;
+        }
+        let blocked = link.near.blocked.then_some(link.near.blocked_since);
+        let held = link.up.oldest().filter(|_| link.up.is_held());
+        let Some(since) = held.into_iter().chain(blocked).min() else {
+            return;
+        };
+        if since + USER_TIMEOUT > self.now {
+            self.at(since + USER_TIMEOUT, Event::UserTimeout(conn));
+            return;
+        }
+        self.time_out(conn);
+    }
+
+    /// A connection has died without a word.
+    pub(crate) fn darken(&mut self, conn: usize) {
+        self.conns[conn].dark = true;
+        self.at(self.now + KEEP_ALIVE, Event::KeepAlive(conn));
+    }
+
+    pub(crate) fn keep_alive(&mut self, conn: usize) {
+        let near = &self.conns[conn].near;
+        if !near.gone && near.end.is_none() {
+            self.time_out(conn);
+        }
+    }
+
+    fn time_out(&mut self, conn: usize) {
+        let link = &mut self.conns[conn];
+        link.up.keep(0);
+        link.near.end = Some(LinkError::Os(TIMED_OUT));
+        link.near.lingers = false;
+        let (peer, gone) = (link.peer, link.near.gone);
+        if !gone {
+            self.wake_peer(peer);
+        }
+    }
+
+    /// Both ends learn that the connection is gone, after some of what was on its way.
+    pub(crate) fn reset(&mut self, conn: usize, reason: LinkError) {
+        self.conns[conn].cut = true;
+        self.keep_some_up(conn);
+        self.keep_some_down(conn);
+        self.end_far_later(conn, End::Reset);
+        self.end_near_later(conn, reason);
+    }
+
+    /// The server's end is gone with its process.
+    pub(crate) fn reset_from_far(&mut self, conn: usize) {
+        self.conns[conn].cut = true;
+        self.keep_some_down(conn);
+        self.conns[conn].forget_far();
+        self.end_near_later(conn, LinkError::Reset);
+    }
+
+    fn keep_some_down(&mut self, conn: usize) {
+        let down = self.conns[conn].down.segments();
+        let kept = self.entropy.below(down as u32 + 1) as usize;
+        self.conns[conn].down.keep(kept);
+    }
+
+    /// The server's end sees the end behind what still arrives.
+    pub(crate) fn end_far_later(&mut self, conn: usize, end: End) {
+        let link = &self.conns[conn];
+        let cut_off = self.partitions[link.peer][link.node][Way::ToServer as usize];
+        let polite = end == End::Polite && cut_off;
+        if link.far.state == FarState::Gone || link.up.is_held() || link.dark || polite {
+            return;
+        }
+        let delay = self.delay(link.server);
+        let at = self.conns[conn].up.last().max(self.now) + delay;
+        self.at(at, Event::EndFar(conn, end));
+    }
+
+    fn end_near_later(&mut self, conn: usize, reason: LinkError) {
+        let link = &mut self.conns[conn];
+        if link.near.gone || link.dark {
+            return;
+        }
+        if self.partitions[link.peer][link.node][Way::ToClient as usize] {
+            // The word of it is lost, until the client says something and is heard.
+            link.near.ends_with = Some(reason);
+            self.at(self.now + KEEP_ALIVE, Event::KeepAlive(conn));
+            return;
+        }
+        let link = &self.conns[conn];
+        let delay = self.delay(link.server);
+        let at = self.conns[conn].down.last().max(self.now) + delay;
+        self.at(at, Event::EndNear(conn, reason));
+    }
+
+    // ----- writing ------------------------------------------------------------------------------
+
+    /// The client's kernel takes as much of `bytes` as it has room for.
+    pub(crate) fn write(&mut self, conn: usize, bytes: &[u8]) -> usize {
+        let room = self.plan.window.saturating_sub(self.conns[conn].waiting());
+        let len = bytes.len().min(room);
+        if len > 0 {
+            let (place, node) = (self.place_of(self.conns[conn].peer), self.conns[conn].node);
+            self.say(place, || {
+                format!("to node {node}: {}", trace::commands(&bytes[..len]))
+            });
+            self.send(conn, Way::ToServer, &bytes[..len]);
+        }
+        let near = &mut self.conns[conn].near;
+        if len < bytes.len() && !near.blocked {
+            near.blocked = true;
+            near.blocked_since = self.now;
+            self.at(self.now + USER_TIMEOUT, Event::UserTimeout(conn));
+        }
+        len
+    }
+
+    // ----- partitions ---------------------------------------------------------------------------
+
+    /// Bytes go that way again, those that waited first.
+    pub(crate) fn heal_partition(&mut self, peer: usize, node: usize, way: Way) {
+        if !std::mem::take(&mut self.partitions[peer][node][way as usize]) {
+            return;
+        }
+        for conn in 0..self.conns.len() {
+            let link = &self.conns[conn];
+            if link.peer == peer && link.node == node && !link.dark {
+                self.heal_conn(conn, way);
+            }
+        }
+    }
+
+    fn heal_conn(&mut self, conn: usize, way: Way) {
+        let link = &mut self.conns[conn];
+        let server = link.server;
+        let pipe = match way {
+            Way::ToServer => &mut link.up,
+            Way::ToClient => &mut link.down,
+        };
+        if pipe.is_held() {
+            let at = self.now + self.delay(server);
+            let link = &mut self.conns[conn];
+            let pipe = match way {
+                Way::ToServer => &mut link.up,
+                Way::ToClient => &mut link.down,
+            };
+            pipe.heal(at);
+            self.at(at, Event::Arrive(conn, way));
+        }
+        if way == Way::ToServer && self.conns[conn].near.lingers {
+            self.end_far_later(conn, End::Polite);
+        }
+        if way == Way::ToClient
+            && let Some(reason) = self.conns[conn].near.ends_with.take()
+        {
+            self.end_near_later(conn, reason);
+        }
+    }
+}

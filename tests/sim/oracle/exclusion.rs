@@ -1,0 +1,77 @@
+//! Exclusion: no two believe that they hold one resource at the same true time.
+//!
+//! A belief begins when the call returns the lock and ends with the release, the drop, the
+//! hand-over, the word that the lock is lost, the death of the process, or the first true time at
+//! which the believer's clock shows the end of the validity. A process that is stopped goes on
+//! believing. Strangers believe too.
+//!
+//! # What it does not see
+//!
+//! For a while after a fault that no lock with an expiry survives (a node that forgets, a clock
+//! that jumps, an operator who deletes) several may believe: until all locks that were alive then
+//! are dead.
+
+use shearline::Instant;
+
+use super::{Oracle, Token};
+use crate::clock::{MILLI, Time};
+use crate::world::World;
+
+/// Somebody takes himself for the holder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Belief {
+    pub(crate) token: Token,
+    /// By its own clock.
+    pub(crate) until: Instant,
+}
+
+impl Oracle {
+    /// Several may believe that they hold `resource`, or any, for as long as a lock can live.
+    fn excuse(&mut self, now: Time, resource: Option<usize>) {
+        if self.no_excuses {
+            return;
+        }
+        let until = now + self.longest_ttl + self.longest_ttl / 100 + 2 * MILLI;
+        for (number, excused) in self.excused.iter_mut().enumerate() {
+            if resource.is_none_or(|resource| resource == number) {
+                *excused = until.max(*excused);
+            }
+        }
+    }
+
+    /// Whether several may believe that they hold it.
+    pub(super) fn is_excused(&self, now: Time, resource: usize) -> bool {
+        now < self.excused[resource]
+    }
+}
+
+impl World {
+    /// Something happens that exclusion does not outlive, for `span`.
+    pub(crate) fn suspend_exclusion(&mut self, resource: Option<usize>, span: Time) {
+        self.oracle.excuse(self.now + span, resource);
+    }
+
+    /// `peer` takes itself for the holder from now on.
+    pub(crate) fn believe(&mut self, peer: usize, resource: usize, belief: Belief) {
+        self.oracle.beliefs[resource][peer] = Some(belief);
+        if !self.oracle.is_excused(self.now, resource) {
+            self.exclusion(resource);
+        }
+    }
+
+    pub(crate) fn end_belief(&mut self, peer: usize, resource: usize) {
+        self.oracle.beliefs[resource][peer] = None;
+    }
+
+    fn exclusion(&mut self, resource: usize) {
+        let beliefs = self.oracle.beliefs[resource].iter().enumerate();
+        let holds = |(peer, belief): &(usize, &Option<Belief>)| {
+            belief.is_some_and(|belief| self.clock_of(*peer).show(self.now) < belief.until)
+        };
+        let mut holders = beliefs.filter(holds).map(|(peer, _)| peer);
+        if let (Some(one), Some(other)) = (holders.next(), holders.next()) {
+            let text = format!("{one} and {other} hold resource {resource}");
+            self.object("exclusion", text);
+        }
+    }
+}

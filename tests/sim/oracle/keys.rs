@@ -1,0 +1,107 @@
+//! Keys: whose they are, who may delete them, and when they end.
+//!
+//! * *foreign key*: a command changes or deletes a key only if it comes from the owner of its
+//!   token, or from somebody it was handed to.
+//! * *early release*: no release is executed for a token while the process that sent it holds the
+//!   lock and was not told of its end. An extension that fails gives nothing back.
+//! * *expiry*: a key is gone at the latest when the ttl of its newest `SET` or extension has passed
+//!   on its server's clock since that was *executed*. So a process that is killed leaves keys for
+//!   one ttl and not longer.
+//!
+//! # What it does not see
+//!
+//! Keys that an operator has made. What a killed process left before it was killed is not asked to
+//! be gone any sooner.
+
+use super::{Deed, TokenId, Verb};
+use crate::client::Stage;
+use crate::user::{Hold, Task};
+use crate::world::{World, resource_name};
+
+impl World {
+    /// Nobody's key is deleted or replaced but by its owner.
+    pub(super) fn foreign_key(&mut self, deed: &Deed<'_>) {
+        let Some(before) = deed.before.filter(|_| deed.after != deed.before) else {
+            return;
+        };
+        let Some(id) = self.oracle.ledger.find(&before) else {
+            return;
+        };
+        let record = self.oracle.ledger.record(id);
+        let owned = record.owner == deed.process || record.heirs.contains(&deed.process);
+        if !owned {
+            let text = format!(
+                "{} took a key that is not its own from {}",
+                deed.peer, deed.server
+            );
+            self.object("foreign key", text);
+        }
+        for node in 0..self.plan.nodes {
+            if self.plan.server_of(node) == deed.server {
+                self.oracle.ledger.cell_mut(id, node).gone = true;
+            }
+        }
+    }
+
+    /// A lock that is held is not released.
+    pub(super) fn early_release(&mut self, deed: &Deed<'_>, id: TokenId) {
+        let Some(client) = self.clients.get(deed.peer) else {
+            return; // A stranger.
+        };
+        // Who is stopped in the middle of its turn may be about to be told.
+        let told = client.process != deed.process || !matches!(client.stage, Stage::Read(0));
+        if deed.command.verb != Verb::Release || told {
+            return;
+        }
+        let record = self.oracle.ledger.record(id);
+        if record.owner == deed.process && record.heirs.contains(&deed.process) {
+            return; // It has handed it over to itself: a copy that had not answered is given back.
+        }
+        let user = &client.users[record.resource];
+        if let Task::Holding(hold) | Task::Extending { hold, .. } = &user.task
+            && is_held(hold, deed)
+        {
+            let text = format!(
+                "client {} released what it holds at {}",
+                deed.peer, deed.node
+            );
+            self.object("early release", text);
+        }
+    }
+
+    /// No key outlives the ttl that it was given.
+    pub(super) fn expiry(&mut self) {
+        for server in 0..self.plan.servers {
+            for resource in 0..self.plan.resources {
+                let Some(id) = self.token_on(server, &resource_name(resource)) else {
+                    continue;
+                };
+                let nodes = 0..self.plan.nodes;
+                let here = nodes.filter(|node| self.plan.server_of(*node) == server);
+                let until = here
+                    .map(|node| self.oracle.ledger.cell(id, node).until)
+                    .max();
+                let shown = self.servers[server].clock.show(self.now);
+                if until
+                    .is_some_and(|until| until.as_nanos() + crate::clock::MILLI < shown.as_nanos())
+                {
+                    let text = format!("server {server} keeps a key longer than its ttl");
+                    self.object("expiry", text);
+                }
+            }
+        }
+    }
+
+    /// The token that a key holds, if anybody has set it by a command.
+    pub(super) fn token_on(&self, server: usize, key: &[u8]) -> Option<TokenId> {
+        let server = &self.servers[server];
+        let token = server.token_at(server.clock.show(self.now), key)?;
+        self.oracle.ledger.find(&token)
+    }
+}
+
+fn is_held(hold: &Hold, deed: &Deed<'_>) -> bool {
+    let token = deed.command.token;
+    // One sent before it was handed over went behind a `SET` that was not answered.
+    !hold.told && hold.since < deed.sent && token == Some(super::token_of(&hold.lock.token()))
+}

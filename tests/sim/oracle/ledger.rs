@@ -1,0 +1,423 @@
+//! The ledger: what every node did for every token, and what of it the clients have read.
+//!
+//! The other oracles judge by it. An entry is made when a server executes a command, not when a
+//! client sends it: what never arrived never happened. An answer counts as read when its last byte
+//! was handed to the engine.
+//!
+//! # What it does not see
+//!
+//! Of several commands of one kind for one token on one node it keeps the newest by the time of
+//! sending. That is enough because a client asks again only for what came to nothing.
+
+use shearline::{Instant, ServerError};
+
+use crate::clock::{NEVER, Time};
+
+/// The random part of a token.
+pub(crate) type Token = [u8; 20];
+
+/// A token by the order of their first execution.
+pub(crate) type TokenId = u32;
+
+/// One life of a client. Who is killed and comes back is another.
+pub(crate) type Process = u32;
+
+pub(crate) fn token_of(bytes: &[u8]) -> Token {
+    let mut token = [0; 20];
+    let len = bytes.len().min(20);
+    token[..len].copy_from_slice(&bytes[..len]);
+    token
+}
+
+/// What is known of a token.
+#[derive(Debug)]
+pub(crate) struct Record {
+    token: Token,
+    pub(crate) owner: Process,
+    pub(crate) resource: usize,
+    /// When the first command that set it was sent.
+    pub(crate) sent: Time,
+    /// Those it was handed to.
+    pub(crate) heirs: Vec<Process>,
+    /// How often its holders have asked for an extension, and for its release.
+    pub(crate) extends: u32,
+    pub(crate) releases: u32,
+}
+
+/// What is known of a token on one node.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    pub(crate) set: Entry,
+    pub(crate) extend: Entry,
+    pub(crate) release: Entry,
+    /// What the node's clock shows when the key expires.
+    pub(crate) until: Instant,
+    /// A command has deleted it.
+    pub(crate) gone: bool,
+    /// Whose key was in the way of its `SET`.
+    pub(crate) blocked_by: Option<TokenId>,
+    /// How many commands there were, for the count of them.
+    pub(crate) sets: u32,
+    pub(crate) extends: u32,
+    pub(crate) releases: Releases,
+}
+
+/// How often a release was asked for on one node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Releases {
+    pub(crate) count: u32,
+    /// How many were refused, and how many of the server had forgotten the script.
+    pub(crate) refused: u32,
+    pub(crate) repairs: u32,
+    /// The newest refusal.
+    pub(crate) refusal: Option<Code>,
+    /// How many connections they came over, and the last of them.
+    pub(crate) conns: u32,
+    pub(crate) conn: usize,
+    pub(crate) first: Time,
+}
+
+/// A command and its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) by: Process,
+    pub(crate) sent: Time,
+    pub(crate) said: Said,
+    /// When the answer was read, and what the client's clock showed then; [`NEVER`] until then.
+    pub(crate) read: Time,
+    pub(crate) read_shown: Instant,
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Said {
+    Nothing,
+    Ok,
+    Nil,
+    One,
+    Zero,
+    Foreign,
+    Refused(Code),
+    /// None that a lock command has.
+    Else,
+}
+
+/// The first word of an error, by its place in [`CODES`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Code(u8);
+
+const CODES: [&str; 10] = [
+    "?",
+    "NOSCRIPT",
+    "LOADING",
+    "READONLY",
+    "OOM",
+    "MISCONF",
+    "BUSY",
+    "NOAUTH",
+    "ERR",
+    "WRONGTYPE",
+];
+
+impl Code {
+    fn of(line: &[u8]) -> Self {
+        let is = |code: &&str| line.starts_with(code.as_bytes());
+        Self(CODES.iter().position(|code| is(code)).unwrap_or(0) as u8)
+    }
+
+    pub(crate) fn is(self, error: ServerError) -> bool {
+        CODES[usize::from(self.0)] == error.code()
+    }
+
+    pub(crate) fn is_no_script(self) -> bool {
+        self.0 == 1
+    }
+}
+
+impl Said {
+    pub(crate) fn of(reply: &[u8]) -> Self {
+        match reply {
+            b"+OK\r\n" => Self::Ok,
+            b"$-1\r\n" | b"_\r\n" => Self::Nil,
+            b":1\r\n" => Self::One,
+            b":0\r\n" => Self::Zero,
+            b":-1\r\n" => Self::Foreign,
+            [b'-', line @ ..] => Self::Refused(Code::of(line)),
+            _ => Self::Else,
+        }
+    }
+
+    pub(crate) fn is_error(self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
+}
+
+impl Entry {
+    const NONE: Self = Self {
+        by: Process::MAX,
+        sent: 0,
+        said: Said::Nothing,
+        read: NEVER,
+        read_shown: Instant::ZERO,
+    };
+
+    /// Whether it answers a question that `by` sent at `since` or later.
+    pub(crate) fn answers(&self, by: Process, since: Time) -> bool {
+        self.by == by && since <= self.sent && self.said != Said::Nothing
+    }
+
+    pub(crate) fn is_read(&self) -> bool {
+        self.read < NEVER
+    }
+
+    fn put(&mut self, by: Process, sent: Time, said: Said) {
+        if self.sent <= sent {
+            *self = Self {
+                by,
+                sent,
+                said,
+                ..Self::NONE
+            };
+        }
+    }
+
+    fn read(&mut self, answer: &Reading) {
+        if self.by == answer.by && self.sent == answer.sent && self.said == answer.said {
+            self.read = self.read.min(answer.at);
+            self.read_shown = answer.shown;
+        }
+    }
+}
+
+/// A client reads an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) by: Process,
+    pub(crate) sent: Time,
+    pub(crate) said: Said,
+    pub(crate) at: Time,
+    pub(crate) shown: Instant,
+}
+
+/// What a command does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Verb {
+    Set,
+    Release,
+    Extend,
+    /// Teaches a script: the last questions of a greeting.
+    Load,
+    Other,
+}
+
+/// A command, as far as locks are concerned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Command<'a> {
+    pub(crate) verb: Verb,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) token: Option<Token>,
+    pub(crate) ttl: Option<&'a [u8]>,
+}
+
+impl<'a> Command<'a> {
+    pub(crate) fn of(words: &[&'a [u8]]) -> Self {
+        let (verb, key, token, ttl) = match *words {
+            [b"SET", key, token, .., ttl] => (Verb::Set, key, token, ttl),
+            [b"EVAL" | b"EVALSHA", _, _, key, token] => (Verb::Release, key, token, &[][..]),
+            [b"EVAL" | b"EVALSHA", _, _, key, token, ttl] => (Verb::Extend, key, token, ttl),
+            [b"DELIFEQ", key, token] => (Verb::Release, key, token, &[][..]),
+            [b"DEL", key] => (Verb::Release, key, &[][..], &[][..]),
+            [b"PEXPIRE", key, ttl] => (Verb::Extend, key, &[][..], ttl),
+            [b"SCRIPT", b"LOAD", ..] => return Self::without_key(Verb::Load),
+            _ => return Self::without_key(Verb::Other),
+        };
+        Self {
+            verb,
+            key: Some(key),
+            token: (!token.is_empty()).then(|| token_of(token)),
+            ttl: (!ttl.is_empty()).then_some(ttl),
+        }
+    }
+
+    fn without_key(verb: Verb) -> Self {
+        Self {
+            verb,
+            key: None,
+            token: None,
+            ttl: None,
+        }
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    nodes: usize,
+    records: Vec<Record>,
+    /// By token and node.
+    cells: Vec<Cell>,
+    /// Tokens by their first bytes, which are random: the next free place behind them. One more
+    /// than the number of the token, and zero where there is none.
+    places: Vec<TokenId>,
+}
+
+impl Ledger {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self {
+            nodes,
+            records: Vec::new(),
+            cells: Vec::new(),
+            places: vec![0; 1024],
+        }
+    }
+
+    /// Where `token` stands, or could.
+    fn place(&self, token: &Token) -> usize {
+        let mask = self.places.len() - 1;
+        let mut place = usize::from_le_bytes(token[..8].try_into().expect("eight")) & mask;
+        loop {
+            match self.places[place].checked_sub(1) {
+                Some(id) if self.records[id as usize].token != *token => place = (place + 1) & mask,
+                Some(_) | None => return place,
+            }
+        }
+    }
+
+    pub(crate) fn find(&self, token: &Token) -> Option<TokenId> {
+        self.places[self.place(token)].checked_sub(1)
+    }
+
+    /// The token, entered if it is not there.
+    pub(crate) fn enter(
+        &mut self,
+        token: Token,
+        owner: Process,
+        resource: usize,
+        sent: Time,
+    ) -> TokenId {
+        let place = self.place(&token);
+        if let Some(id) = self.places[place].checked_sub(1) {
+            let record = &mut self.records[id as usize];
+            record.sent = record.sent.min(sent);
+            return id;
+        }
+        self.records.push(Record {
+            token,
+            owner,
+            resource,
+            sent,
+            heirs: Vec::new(),
+            extends: 0,
+            releases: 0,
+        });
+        let cells = self.cells.len() + self.nodes;
+        self.cells.resize(cells, Cell::EMPTY);
+        self.places[place] = self.records.len() as TokenId;
+        if self.places.len() < 2 * self.records.len() {
+            self.grow();
+        }
+        self.records.len() as TokenId - 1
+    }
+
+    fn grow(&mut self) {
+        self.places = vec![0; 4 * self.places.len()];
+        for id in 0..self.records.len() {
+            let place = self.place(&self.records[id].token);
+            self.places[place] = id as TokenId + 1;
+        }
+    }
+
+    pub(crate) fn record(&self, id: TokenId) -> &Record {
+        &self.records[id as usize]
+    }
+
+    pub(crate) fn record_mut(&mut self, id: TokenId) -> &mut Record {
+        &mut self.records[id as usize]
+    }
+
+    pub(crate) fn cell(&self, id: TokenId, node: usize) -> &Cell {
+        &self.cells[id as usize * self.nodes + node]
+    }
+
+    pub(crate) fn cell_mut(&mut self, id: TokenId, node: usize) -> &mut Cell {
+        &mut self.cells[id as usize * self.nodes + node]
+    }
+
+    /// What is known of a token, node by node.
+    pub(crate) fn cells(&self, id: TokenId) -> &[Cell] {
+        let first = id as usize * self.nodes;
+        &self.cells[first..first + self.nodes]
+    }
+
+    /// A node has executed a command for a token.
+    pub(crate) fn executed(
+        &mut self,
+        id: TokenId,
+        node: usize,
+        verb: Verb,
+        by: Process,
+        sent: Time,
+        said: Said,
+    ) {
+        if let Some(entry) = self.cell_mut(id, node).entry(verb) {
+            entry.put(by, sent, said);
+        }
+    }
+
+    /// A client has read an answer about a token.
+    pub(crate) fn read(&mut self, id: TokenId, node: usize, verb: Verb, reading: &Reading) {
+        if let Some(entry) = self.cell_mut(id, node).entry(verb) {
+            entry.read(reading);
+        }
+    }
+}
+
+impl Cell {
+    const EMPTY: Self = Self {
+        set: Entry::NONE,
+        extend: Entry::NONE,
+        release: Entry::NONE,
+        until: Instant::ZERO,
+        gone: false,
+        blocked_by: None,
+        sets: 0,
+        extends: 0,
+        releases: Releases {
+            count: 0,
+            refused: 0,
+            repairs: 0,
+            refusal: None,
+            conns: 0,
+            conn: 0,
+            first: 0,
+        },
+    };
+
+    fn entry(&mut self, verb: Verb) -> Option<&mut Entry> {
+        match verb {
+            Verb::Set => Some(&mut self.set),
+            Verb::Extend => Some(&mut self.extend),
+            Verb::Release => Some(&mut self.release),
+            Verb::Load | Verb::Other => None,
+        }
+    }
+}
+
+#[test]
+fn a_token_is_found_again() {
+    let mut ledger = Ledger::new(3);
+    let token = |number: u32| {
+        let mut token = [0; 20];
+        // Many of them meet at one place.
+        token[0] = (number % 7) as u8;
+        token[8..12].copy_from_slice(&number.to_le_bytes());
+        token
+    };
+    for number in 0..5_000 {
+        assert_eq!(ledger.find(&token(number)), None);
+        assert_eq!(ledger.enter(token(number), 0, 0, 9), number);
+    }
+    for number in 0..5_000 {
+        assert_eq!(ledger.find(&token(number)), Some(number));
+    }
+}

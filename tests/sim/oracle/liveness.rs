@@ -1,0 +1,79 @@
+//! Liveness: when nothing goes wrong any more, all ends well.
+//!
+//! A majority of the servers is healed, in some worlds all of them. From then on everything that
+//! was begun ends within [`Plan::patience`](crate::plan::Plan::patience), with nothing owed to a
+//! server that lives, and for each resource somebody gets the lock within
+//! [`Plan::lock_within`](crate::plan::Plan::lock_within).
+//!
+//! # What it does not see
+//!
+//! Who is served while faults go on: then a call may always fail. What is owed to a server that
+//! never comes back stays owed.
+
+use shearline::engine::NodeStatus;
+
+use crate::client::Client;
+use crate::user::Task;
+use crate::world::World;
+
+impl World {
+    /// All faults have ended: one client for each resource is to take it.
+    pub(crate) fn let_take(&mut self) {
+        for resource in 0..self.plan.resources {
+            let taker = self.entropy.below(self.plan.clients as u32) as usize;
+            self.clients[taker].users[resource].takes = true;
+        }
+    }
+
+    /// Somebody has got a lock.
+    pub(crate) fn took(&mut self, client: usize, resource: usize) {
+        if self.calm {
+            self.oracle.taken[resource] = true;
+            self.clients[client].users[resource].takes = false;
+        }
+    }
+
+    /// Every lock was taken in time.
+    pub(crate) fn check_taken(&mut self) {
+        if self.taken_by <= self.now
+            && let Some(resource) = self.oracle.taken.iter().position(|taken| !taken)
+        {
+            self.object("liveness", format!("nobody gets resource {resource}"));
+        }
+    }
+
+    /// Whether everything that was begun is over and every lock was taken.
+    pub(crate) fn is_settled(&self) -> bool {
+        let taken = self.oracle.taken.iter().all(|taken| *taken);
+        let strangers = self.strangers.iter().all(|stranger| stranger.is_resting());
+        taken && strangers && self.clients.iter().all(|client| self.has_settled(client))
+    }
+
+    fn has_settled(&self, client: &Client) -> bool {
+        let idle = client
+            .users
+            .iter()
+            .all(|user| matches!(user.task, Task::Idle));
+        let load = client.engine.load();
+        let statuses = client.engine.node_statuses().enumerate();
+        let owes = |(node, status): (usize, NodeStatus)| {
+            let lost = self.servers[self.plan.server_of(node)].lost;
+            status.owed > 0 && !lost
+        };
+        let lost = self.plan.losses > 0;
+        let done = load.owed == 0 && load.claims == 0 || lost && !statuses.into_iter().any(owes);
+        idle && load.rounds == 0 && client.handed.is_empty() && done
+    }
+
+    /// Everything that was begun is over by now.
+    pub(crate) fn check_settled(&mut self) {
+        if !self.is_settled() {
+            let loads: Vec<_> = self
+                .clients
+                .iter()
+                .map(|client| client.engine.load())
+                .collect();
+            self.object("liveness", format!("not settled: {loads:?}"));
+        }
+    }
+}

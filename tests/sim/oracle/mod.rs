@@ -1,0 +1,377 @@
+//! What must never be seen, whatever goes wrong. One function for each promise.
+//!
+//! The oracles know true time and every node's memory, which no client does. They look at what
+//! clients believe, what nodes execute and what calls return, and never into an engine.
+//!
+//! | oracle | promise | stands in |
+//! | --- | --- | --- |
+//! | exclusion | no two believe that they hold one resource at the same true time | `exclusion` |
+//! | votes | every lock and every extension stands on a majority, read before it was told | `votes` |
+//! | validity | it ends when the rule says, counted from before the first byte | `votes` |
+//! | foreign key | nobody's key is deleted or replaced but by its owner | `keys` |
+//! | early release | nobody's key is deleted while its owner holds the lock | `keys` |
+//! | expiry | every key ends, also if its owner is dead | `keys` |
+//! | orphans | no key of an ended attempt or lock stays on a node that answers | `orphans` |
+//! | settling | every call ends in time, and no engine runs hot or sleeps for ever | `settling` |
+//! | told | every holder is told of the end of its lock, once and in time | `told` |
+//! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
+//! | starvation | nobody is passed over for ever | `starvation` |
+//! | storm | commands and connections are no more than the work asks for | `storm` |
+//! | memory | what is open is within its limits and in proportion | `memory` |
+//! | liveness | when nothing goes wrong any more, all ends well | `liveness` |
+//!
+//! All of them judge by the `ledger` of what the nodes executed.
+
+mod exclusion;
+mod keys;
+mod ledger;
+mod liveness;
+mod memory;
+mod orphans;
+mod outcome;
+mod report;
+mod settling;
+mod starvation;
+mod storm;
+mod told;
+mod votes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use shearline::Instant;
+
+use crate::clock::{MILLI, Time};
+use crate::plan::Plan;
+use crate::world::World;
+
+pub(crate) use exclusion::Belief;
+pub(crate) use ledger::{Command, Ledger, Process, Reading, Said, Token, TokenId, Verb, token_of};
+pub(crate) use outcome::{Limits, Release};
+
+/// Whoever objects to a history that does not end. It is always heard.
+pub(crate) const ENDLESS: &str = "endless";
+
+/// An oracle objects.
+#[derive(Clone, Debug)]
+pub(crate) struct Violation {
+    /// Which one.
+    pub(crate) oracle: &'static str,
+    pub(crate) text: String,
+    pub(crate) at: Time,
+}
+
+/// What the oracles remember.
+#[derive(Debug)]
+pub(crate) struct Oracle {
+    pub(crate) violation: Option<Violation>,
+    /// The only one that is listened to.
+    only: Option<&'static str>,
+    /// Nothing excuses two holders.
+    no_excuses: bool,
+    longest_ttl: Time,
+    pub(crate) ledger: Ledger,
+    /// By resource and peer: clients, and strangers behind them.
+    pub(crate) beliefs: Vec<Vec<Option<Belief>>>,
+    /// By resource: until when several may believe.
+    excused: Vec<Time>,
+    /// By client and node: when the newest command that was answered had been sent.
+    answered: Vec<Vec<Time>>,
+    /// By client and resource: the token that was asked for last.
+    newest: Vec<Vec<Option<TokenId>>>,
+    /// By client and resource: how often the present call has asked, and for which tokens.
+    attempts: Vec<Vec<u32>>,
+    asked: Vec<Vec<Vec<TokenId>>>,
+    /// By process: whose it is, and whether it lives.
+    lives: Vec<Life>,
+    /// Tokens that should not be where they are, by server, and since when.
+    suspects: BTreeMap<(usize, TokenId), Time>,
+    /// Tokens that a server brought back from its disk after they had been deleted.
+    revenants: BTreeSet<(usize, TokenId)>,
+    /// By resource: whether somebody got it since all faults have ended.
+    taken: Vec<bool>,
+    pub(crate) counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    peer: usize,
+    alive: bool,
+}
+
+/// What happened, to know that worlds are not dead.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Counts {
+    pub(crate) locks: u64,
+    pub(crate) extensions: u64,
+    pub(crate) releases: u64,
+    pub(crate) refusals: u64,
+    pub(crate) hand_overs: u64,
+    pub(crate) losses: u64,
+    pub(crate) kills: u64,
+    /// Locks of strangers.
+    pub(crate) strange: u64,
+    pub(crate) commands: u64,
+    /// The most hand-overs that anybody has waited for.
+    pub(crate) passed_over: u32,
+}
+
+/// A server has executed a command, or refused it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deed<'a> {
+    pub(crate) peer: usize,
+    pub(crate) process: Process,
+    pub(crate) conn: usize,
+    pub(crate) node: usize,
+    pub(crate) server: usize,
+    pub(crate) sent: Time,
+    /// By the server's clock.
+    pub(crate) shown: Instant,
+    pub(crate) command: Command<'a>,
+    pub(crate) said: Said,
+    /// What the key held before and after.
+    pub(crate) before: Option<Token>,
+    pub(crate) after: Option<Token>,
+}
+
+/// An answer on its way to a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    /// With which byte of the stream it ends.
+    pub(crate) end: u64,
+    pub(crate) verb: Verb,
+    pub(crate) token: Option<TokenId>,
+    pub(crate) sent: Time,
+    pub(crate) said: Said,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.locks += other.locks;
+        self.extensions += other.extensions;
+        self.releases += other.releases;
+        self.refusals += other.refusals;
+        self.hand_overs += other.hand_overs;
+        self.losses += other.losses;
+        self.kills += other.kills;
+        self.strange += other.strange;
+        self.commands += other.commands;
+        self.passed_over = self.passed_over.max(other.passed_over);
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} locks, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
+             {} kills, {} locks of strangers, {} commands, passed over {} times at most",
+            self.locks,
+            self.extensions,
+            self.releases,
+            self.refusals,
+            self.hand_overs,
+            self.losses,
+            self.kills,
+            self.strange,
+            self.commands,
+            self.passed_over,
+        )
+    }
+}
+
+impl Oracle {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self {
+            violation: None,
+            only: plan.switches.only,
+            no_excuses: plan.switches.no_excuses,
+            longest_ttl: plan.longest_ttl * MILLI,
+            ledger: Ledger::new(plan.nodes),
+            beliefs: vec![vec![None; plan.peers()]; plan.resources],
+            excused: vec![0; plan.resources],
+            answered: vec![vec![0; plan.nodes]; plan.peers()],
+            newest: vec![vec![None; plan.resources]; plan.peers()],
+            attempts: vec![vec![0; plan.resources]; plan.peers()],
+            asked: vec![vec![Vec::new(); plan.resources]; plan.peers()],
+            lives: Vec::new(),
+            suspects: BTreeMap::new(),
+            revenants: BTreeSet::new(),
+            taken: vec![false; plan.resources],
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn object(&mut self, oracle: &'static str, at: Time, text: String) {
+        let heard = self
+            .only
+            .is_none_or(|only| only == oracle || oracle == ENDLESS);
+        if heard && self.violation.is_none() {
+            self.violation = Some(Violation { oracle, text, at });
+        }
+    }
+
+    /// A process begins, in the place of any that was there before.
+    pub(crate) fn born(&mut self, peer: usize) -> Process {
+        self.answered[peer].fill(0);
+        self.newest[peer].fill(None);
+        self.lives.push(Life { peer, alive: true });
+        (self.lives.len() - 1) as Process
+    }
+
+    /// A process is killed. The dead believe nothing.
+    pub(crate) fn died(&mut self, process: Process) {
+        let life = &mut self.lives[process as usize];
+        life.alive = false;
+        for beliefs in &mut self.beliefs {
+            beliefs[life.peer] = None;
+        }
+        self.counts.kills += 1;
+    }
+
+    /// A token is handed from one to another.
+    pub(crate) fn inherited(&mut self, token: &[u8], heir: Process) {
+        if let Some(id) = self.ledger.find(&token_of(token)) {
+            self.ledger.record_mut(id).heirs.push(heir);
+        }
+        self.asks_release(token);
+    }
+}
+
+impl Oracle {
+    /// A call for a lock is made.
+    pub(crate) fn asks(&mut self, client: usize, user: usize) {
+        self.attempts[client][user] = 0;
+        self.asked[client][user].clear();
+    }
+
+    /// A call for a release is made, or a majority has said that it is due.
+    pub(crate) fn asks_release(&mut self, token: &[u8]) {
+        if let Some(id) = self.ledger.find(&token_of(token)) {
+            self.ledger.record_mut(id).releases += 1;
+        }
+    }
+
+    /// A call for an extension is made.
+    pub(crate) fn asks_extension(&mut self, token: &[u8]) {
+        if let Some(id) = self.ledger.find(&token_of(token)) {
+            self.ledger.record_mut(id).extends += 1;
+        }
+    }
+}
+
+impl World {
+    /// Looks at all the keys, ten times a second.
+    pub(crate) fn look(&mut self) {
+        self.orphans();
+        self.expiry();
+    }
+
+    /// An oracle objects.
+    pub(crate) fn object(&mut self, oracle: &'static str, text: impl Into<String>) {
+        self.oracle.object(oracle, self.now, text.into());
+    }
+
+    /// Notes what a server did, and looks whether it should have been told to. The token that it
+    /// was about.
+    pub(crate) fn executed(&mut self, deed: &Deed<'_>) -> Option<TokenId> {
+        self.oracle.counts.commands += 1;
+        let key = deed.command.key?;
+        let id = deed.command.token.map(|token| {
+            let resource = key.last().map_or(0, |digit| usize::from(digit - b'0'));
+            let ledger = &mut self.oracle.ledger;
+            ledger.enter(token, deed.process, resource, deed.sent)
+        });
+        self.foreign_key(deed);
+        if let Some(id) = id {
+            self.early_release(deed, id);
+            self.enter(deed, id);
+            self.storm(deed, id);
+        }
+        id
+    }
+
+    fn enter(&mut self, deed: &Deed<'_>, id: TokenId) {
+        let Deed {
+            node,
+            sent,
+            said,
+            process,
+            ..
+        } = *deed;
+        let oracle = &mut self.oracle;
+        let verb = deed.command.verb;
+        let record = oracle.ledger.record(id);
+        // Nobody is told of what whoever handed the lock over gives back behind its `SET`.
+        let holder = record.heirs.last().unwrap_or(&record.owner);
+        if verb != Verb::Release || *holder == process {
+            oracle.ledger.executed(id, node, verb, process, sent, said);
+        }
+        let given = match (verb, said) {
+            (Verb::Set, Said::Ok) | (Verb::Extend, Said::One) => deed.command.ttl,
+            _ => None,
+        };
+        if let Some(until) = given.and_then(|ttl| end_of(deed.shown, ttl)) {
+            let cell = oracle.ledger.cell_mut(id, node);
+            cell.until = cell.until.max(until);
+        }
+        if verb != Verb::Set {
+            return;
+        }
+        if said == Said::Nil {
+            let before = deed.before.and_then(|token| oracle.ledger.find(&token));
+            oracle.ledger.cell_mut(id, node).blocked_by = before;
+        }
+        let resource = oracle.ledger.record(id).resource;
+        if !oracle.lives[process as usize].alive {
+            return;
+        }
+        let asked = &mut oracle.asked[deed.peer][resource];
+        if !asked.contains(&id) {
+            asked.push(id);
+        }
+        let newest = &mut oracle.newest[deed.peer][resource];
+        if newest.is_none_or(|newest| oracle.ledger.record(newest).sent < sent) {
+            *newest = Some(id);
+        }
+    }
+
+    /// A client has read the next bytes of a connection.
+    pub(crate) fn answers_read(&mut self, client: usize, conn: usize) {
+        let shown = self.clients[client].shown;
+        let link = &mut self.conns[conn];
+        let (node, by) = (link.node, link.process);
+        while let Some(answer) = link.answers.front() {
+            if link.near.read < answer.end {
+                return;
+            }
+            let Answer {
+                verb, sent, said, ..
+            } = *answer;
+            let path = &mut self.clients[client].paths[node];
+            path.heard(self.now, sent, verb);
+            if !said.is_error() {
+                let newest = &mut self.oracle.answered[client][node];
+                *newest = sent.max(*newest);
+            }
+            if let Some(id) = answer.token {
+                let reading = Reading {
+                    by,
+                    sent,
+                    said,
+                    at: self.now,
+                    shown,
+                };
+                self.oracle.ledger.read(id, node, verb, &reading);
+            }
+            link.answers.pop_front();
+        }
+    }
+}
+
+/// What the server's clock shows when a key ends that it gives `ttl` now. It counts milliseconds,
+/// and a key ends when they are over.
+fn end_of(shown: Instant, ttl: &[u8]) -> Option<Instant> {
+    let ttl: u64 = std::str::from_utf8(ttl).ok()?.parse().ok()?;
+    Some(Instant::from_millis(shown.as_nanos() / MILLI + ttl))
+}

@@ -1,0 +1,143 @@
+//! Orphans: what an ended attempt or lock has left is gone where a node answers.
+//!
+//! No key stays for a second on a server whose token belongs to no held lock and no open attempt,
+//! once the server has answered a command that the owner sent to it after the end. And when all is
+//! over there is no such key at all.
+//!
+//! # What it does not see
+//!
+//! Keys of the dead, which only time can remove (see [`keys`](super::keys)); those of strangers;
+//! and what a server brought back from its disk.
+
+use super::TokenId;
+use crate::clock::{SECOND, Time};
+use crate::server::Mood;
+use crate::user::Task;
+use crate::world::{World, resource_name};
+
+impl World {
+    /// A server lost its newest past: what was deleted then may be there again.
+    pub(crate) fn brought_back(&mut self, server: usize) {
+        for resource in 0..self.plan.resources {
+            if let Some(id) = self.token_on(server, &resource_name(resource)) {
+                self.oracle.revenants.insert((server, id));
+            }
+        }
+    }
+
+    /// Looks at every key there is.
+    pub(super) fn orphans(&mut self) {
+        let mut found = Vec::new();
+        for server in 0..self.plan.servers {
+            let there = &self.servers[server];
+            if !there.up || there.stalled || there.paused || there.mood != Mood::Fine {
+                continue;
+            }
+            for resource in 0..self.plan.resources {
+                if let Some(id) = self.token_on(server, &resource_name(resource))
+                    && self.is_orphan(server, id)
+                {
+                    found.push((server, id));
+                }
+            }
+        }
+        let now = self.now;
+        let suspects = &mut self.oracle.suspects;
+        suspects.retain(|suspect, _| found.contains(suspect));
+        for suspect in found {
+            let since = *suspects.entry(suspect).or_insert(now);
+            if since + SECOND <= now {
+                let text = format!("server {} keeps a key of an ended lock", suspect.0);
+                self.oracle.object("orphans", now, text);
+                return;
+            }
+        }
+    }
+
+    /// Whether all who could have let it go have done so, and the server has answered them since.
+    fn is_orphan(&self, server: usize, id: TokenId) -> bool {
+        if self.oracle.revenants.contains(&(server, id)) {
+            return false;
+        }
+        let record = self.oracle.ledger.record(id);
+        let mut holders = std::iter::once(&record.owner).chain(&record.heirs);
+        holders.all(|process| {
+            let life = self.oracle.lives[*process as usize];
+            let client = self.clients.get(life.peer).filter(|_| life.alive);
+            client.is_some_and(|client| {
+                let ended = self
+                    .ended(life.peer, id)
+                    .filter(|_| client.stopped_until <= self.now);
+                ended.is_some_and(|ended| self.has_answered(life.peer, server, id, ended))
+            })
+        }) && !self.is_handed_over(id)
+    }
+
+    /// When `client` has let go of a token.
+    fn ended(&self, client: usize, id: TokenId) -> Option<Time> {
+        let record = self.oracle.ledger.record(id);
+        let user = &self.clients[client].users[record.resource];
+        match &user.task {
+            Task::Idle => Some(user.ended),
+            Task::Acquiring { call, .. } if record.sent < call.since => Some(user.ended),
+            Task::Acquiring { .. } => {
+                let newest = self.oracle.newest[client][record.resource]?;
+                (newest != id).then(|| self.oracle.ledger.record(newest).sent)
+            }
+            Task::Holding(hold) | Task::Extending { hold, .. } => {
+                let held = self
+                    .oracle
+                    .ledger
+                    .find(&super::token_of(&hold.lock.token()));
+                (held != Some(id)).then_some(user.ended)
+            }
+            Task::Releasing { .. } => None,
+        }
+    }
+
+    /// Whether the server has answered something that `client` sent after `ended`, over the way
+    /// over which the token came.
+    fn has_answered(&self, client: usize, server: usize, id: TokenId, ended: Time) -> bool {
+        let mut nodes = (0..self.plan.nodes).filter(|node| self.plan.server_of(*node) == server);
+        nodes.all(|node| {
+            let cell = self.oracle.ledger.cell(id, node);
+            let unknown = cell.sets == 0 && self.plan.servers < self.plan.nodes;
+            unknown || ended < self.oracle.answered[client][node]
+        })
+    }
+
+    /// Nothing is left behind when all is over.
+    pub(crate) fn check_clean(&mut self) {
+        for server in 0..self.plan.servers {
+            if self.servers[server].lost {
+                continue;
+            }
+            for resource in 0..self.plan.resources {
+                if let Some(id) = self.token_on(server, &resource_name(resource))
+                    && !self.oracle.revenants.contains(&(server, id))
+                    && self.is_ours(id)
+                {
+                    let text = format!("server {server} keeps a key when all is over");
+                    self.object("orphans", text);
+                }
+            }
+        }
+    }
+
+    /// Whether all who held the token are clients that live.
+    fn is_ours(&self, id: TokenId) -> bool {
+        let record = self.oracle.ledger.record(id);
+        let mut holders = std::iter::once(&record.owner).chain(&record.heirs);
+        holders.all(|process| {
+            let life = self.oracle.lives[*process as usize];
+            life.alive && life.peer < self.plan.clients
+        })
+    }
+
+    /// A token is on its way from one client to another.
+    fn is_handed_over(&self, id: TokenId) -> bool {
+        let handed = self.clients.iter().flat_map(|client| &client.handed);
+        let mut tokens = handed.map(|(_, lock)| super::token_of(&lock.token()));
+        tokens.any(|token| self.oracle.ledger.find(&token) == Some(id))
+    }
+}

@@ -1,0 +1,330 @@
+//! Outcome truth: what a call returns agrees with what the nodes did.
+//!
+//! The rules are those of the outcomes' documentation, judged by the [`report`](super::report) and
+//! the ledger. *Held* and *no quorum* are certain when they are told; *too slow* has a majority that
+//! granted, or one that is too far away; an error comes when the tries or the time are used up and
+//! not before. *Lost* has a majority that misses the key, *unconfirmed* has none either way. An
+//! unlock is told by the answers to the releases, and by whether the lock was valid at the call.
+//!
+//! # What it does not see
+//!
+//! Of an attempt that is not the first of its call it is not known when it began, so a *too slow*
+//! of one is not held against the clock.
+
+use std::time::Duration;
+
+use shearline::{ExtendError, Instant, LockError, Released, Report, UnlockError};
+
+use super::ledger::Entry;
+use super::report::{Question, TOO_SOON, Votes};
+use super::{Said, TokenId, Verb};
+use crate::user::{Call, Hold};
+use crate::world::World;
+
+/// Less than this and two round trips before the caller's deadline no other attempt is begun.
+const LAST_CHANCE: Duration = Duration::from_millis(2);
+
+/// How a call for a lock may end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) tries: Option<u32>,
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// A release that somebody waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Release {
+    pub(crate) token: Option<TokenId>,
+    /// The lock was valid at the call.
+    pub(crate) valid: bool,
+}
+
+impl World {
+    // ----- locks ----------------------------------------------------------------------------
+
+    /// A call for a lock has brought none.
+    pub(crate) fn check_refusal(
+        &mut self,
+        client: usize,
+        user: usize,
+        call: &Call,
+        limits: Limits,
+        error: &LockError,
+    ) {
+        self.oracle.counts.refusals += 1;
+        if let Err(what) = self.refusal(client, user, call, limits, error) {
+            self.object("outcome", format!("client {client} got {error:?}: {what}"));
+        }
+    }
+
+    fn refusal(
+        &self,
+        client: usize,
+        user: usize,
+        call: &Call,
+        limits: Limits,
+        error: &LockError,
+    ) -> Result<(), String> {
+        let (LockError::Held(report) | LockError::NoQuorum(report) | LockError::TooSlow(report)) =
+            error
+        else {
+            return Err("nothing here leads to it".into());
+        };
+        let votes = self.check_attempt(client, user, call, limits, report)?;
+        self.is_over(client, limits, report)?;
+        let quorum = self.plan.quorum();
+        let Votes {
+            yes,
+            no,
+            pending,
+            timed_out,
+            ..
+        } = votes;
+        let certain = match error {
+            // Of the pending ones some may still have been awaited, and some not any more.
+            LockError::Held(_) => {
+                yes < quorum && quorum <= yes + no + pending.min(quorum - 1 - yes)
+            }
+            LockError::NoQuorum(_) => yes + no < quorum,
+            _ if quorum <= yes => self.is_too_late(client, call, report),
+            _ => yes + no < quorum && quorum <= yes + no + pending + timed_out,
+        };
+        if certain {
+            Ok(())
+        } else {
+            Err(format!("that is not what {votes:?} makes"))
+        }
+    }
+
+    /// Whether the tries or the time are used up.
+    fn is_over(&self, client: usize, limits: Limits, report: &Report) -> Result<(), &'static str> {
+        let there = &self.clients[client];
+        let tried = limits.tries.is_some_and(|tries| report.tries() == tries);
+        let round_trips = Duration::from_nanos(2 * there.worst_trip());
+        let least = LAST_CHANCE.saturating_add(round_trips);
+        let late = |deadline| deadline <= there.shown.saturating_add(least);
+        if limits.tries.is_some_and(|tries| tries < report.tries()) {
+            Err("there were more tries than allowed")
+        } else if tried || limits.deadline.is_some_and(late) {
+            Ok(())
+        } else {
+            Err("there were tries and time left")
+        }
+    }
+
+    /// Whether a lock that was granted could have no validity left.
+    fn is_too_late(&self, client: usize, call: &Call, report: &Report) -> bool {
+        let end = call
+            .begun
+            .saturating_add(super::votes::longest_validity(call.ttl));
+        report.tries() > 1 || end <= self.clients[client].shown
+    }
+
+    /// Holds the report against the last attempt. Where writes were cut short it is not known in
+    /// which order the attempts of a call were made: one of them has to fit.
+    fn check_attempt(
+        &self,
+        client: usize,
+        user: usize,
+        call: &Call,
+        limits: Limits,
+        report: &Report,
+    ) -> Result<Votes, String> {
+        let mut question = Question {
+            client,
+            call,
+            verb: Verb::Set,
+            token: None,
+            first: report.tries() == 1,
+            at_once: limits.deadline.is_none(),
+        };
+        let answered = report.nodes().iter().any(|node| node.latency.is_some());
+        if !answered {
+            // Of an attempt that nobody has executed there is nothing to be known.
+            return self.check_report(&question, report);
+        }
+        let mut verdict = Err("no node has executed it".into());
+        for token in self.oracle.asked[client][user].iter().rev() {
+            question.token = Some(*token);
+            match self.check_report(&question, report) {
+                Ok(votes) => return Ok(votes),
+                // What is wrong with the newest of them is the best guess.
+                Err(what) if verdict.is_err() && question.first => verdict = Err(what),
+                Err(_) => {}
+            }
+        }
+        verdict
+    }
+
+    // ----- extensions -----------------------------------------------------------------------
+
+    /// An extension was not even begun.
+    pub(crate) fn check_unbegun(&mut self, client: usize, hold: &Hold, error: &ExtendError) {
+        let valid = hold.lock.is_valid_at(self.clients[client].shown);
+        let right = match error {
+            ExtendError::Expired => !valid || hold.told,
+            ExtendError::Limit => hold.extensions == Some(0),
+            _ => false,
+        };
+        if !right {
+            self.object(
+                "outcome",
+                format!("client {client} got {error:?} for a valid lock"),
+            );
+        }
+    }
+
+    /// An extension was begun.
+    pub(crate) fn check_begun(&mut self, client: usize, hold: &Hold) {
+        let valid = hold.lock.is_valid_at(self.clients[client].shown);
+        if !valid || hold.extensions == Some(0) {
+            self.object(
+                "outcome",
+                format!("client {client} extends what cannot be extended"),
+            );
+        }
+    }
+
+    /// An extension has failed.
+    pub(crate) fn check_unextended(
+        &mut self,
+        client: usize,
+        hold: &Hold,
+        call: &Call,
+        error: &ExtendError,
+    ) {
+        if let Err(what) = self.unextended(client, hold, call, error) {
+            self.object("outcome", format!("client {client} got {error:?}: {what}"));
+        }
+    }
+
+    fn unextended(
+        &self,
+        client: usize,
+        hold: &Hold,
+        call: &Call,
+        error: &ExtendError,
+    ) -> Result<(), String> {
+        let (ExtendError::Lost(report) | ExtendError::Unconfirmed(report)) = error else {
+            return Err("nothing here leads to it".into());
+        };
+        let question = Question {
+            client,
+            call,
+            verb: Verb::Extend,
+            token: self
+                .oracle
+                .ledger
+                .find(&super::token_of(&hold.lock.token())),
+            first: true,
+            at_once: true,
+        };
+        let votes = self.check_report(&question, report)?;
+        let quorum = self.plan.quorum();
+        let Votes {
+            yes, no, pending, ..
+        } = votes;
+        let certain = match error {
+            ExtendError::Lost(_) => quorum <= no,
+            // Told of the end in between, its holder is not told that it goes on.
+            _ if hold.told => no < quorum,
+            _ => yes.max(no) + pending < quorum,
+        };
+        if certain {
+            Ok(())
+        } else {
+            Err(format!("that is not what {votes:?} makes"))
+        }
+    }
+
+    // ----- releases -------------------------------------------------------------------------
+
+    /// A release is told.
+    pub(crate) fn check_release(
+        &mut self,
+        client: usize,
+        call: &Call,
+        release: Release,
+        result: &Result<Released, UnlockError>,
+    ) {
+        self.oracle.counts.releases += 1;
+        if let Err(what) = self.release_outcome(client, call, release, result) {
+            self.object("outcome", format!("client {client} got {result:?}: {what}"));
+        }
+    }
+
+    fn release_outcome(
+        &self,
+        client: usize,
+        call: &Call,
+        release: Release,
+        result: &Result<Released, UnlockError>,
+    ) -> Result<(), String> {
+        // What was read in this turn may have been read before the verdict or after it, what was
+        // read later than a node timeout may not have counted, and who had no greeted connection
+        // at the call was not waited for.
+        let surely = |node: usize, entry: &Entry| {
+            let there = &self.clients[client];
+            let soon = call.begun.saturating_add(TOO_SOON);
+            let waited_for = there.paths[node].ready_at < call.since;
+            waited_for && entry.read < there.turn_began && entry.read_shown < soon
+        };
+        let before = self.answers_to(client, call, release, surely);
+        let now = self.answers_to(client, call, release, |_, entry| entry.is_read());
+        let quorum = self.plan.quorum();
+        let question = Question {
+            client,
+            call,
+            verb: Verb::Release,
+            token: release.token,
+            first: true,
+            at_once: true,
+        };
+        let right = match result {
+            Ok(Released { deleted, .. }) => {
+                let deleted = usize::from(*deleted);
+                let counted = before.0 <= deleted && deleted <= now.0;
+                let enough = release.valid && quorum <= now.0 + now.1 && before.1 < quorum;
+                counted && (quorum <= deleted || enough)
+            }
+            Err(UnlockError::NotHeld(report)) => {
+                self.check_report(&question, report)?;
+                let few = !release.valid && quorum <= now.0 + now.1 && before.0 < quorum;
+                quorum <= now.1 || few
+            }
+            Err(UnlockError::Unconfirmed(report)) => {
+                let votes = self.check_report(&question, report)?;
+                votes.yes + votes.no + votes.pending < quorum
+            }
+            Err(_) => false,
+        };
+        if right {
+            Ok(())
+        } else {
+            Err(format!(
+                "{before:?} to {now:?} said that it is gone now, or was before"
+            ))
+        }
+    }
+
+    /// How many nodes have deleted the key, and how many had it not, by the answers that count.
+    fn answers_to(
+        &self,
+        client: usize,
+        call: &Call,
+        release: Release,
+        counts: impl Fn(usize, &Entry) -> bool,
+    ) -> (usize, usize) {
+        let process = self.clients[client].process;
+        let cells = release.token.map(|id| self.oracle.ledger.cells(id));
+        let cells = cells.into_iter().flatten().enumerate();
+        let answers = cells.map(|(node, cell)| (node, &cell.release));
+        let answers = answers
+            .filter(|(node, entry)| entry.answers(process, call.since) && counts(*node, entry));
+        answers.fold((0, 0), |(yes, no), (_, entry)| match entry.said {
+            Said::One => (yes + 1, no),
+            Said::Zero | Said::Foreign => (yes, no + 1),
+            _ => (yes, no),
+        })
+    }
+}

@@ -1,0 +1,292 @@
+//! Reports: what an error says of each node, held against what the node did.
+//!
+//! *Granted*, *held*, *missing* and *refused*: the node answered so, and the client has read it.
+//! *Timed out*: no answer was read within the shortest node timeout there is. *Unreachable*: there
+//! was a time during the call without a greeted connection, and the reason is one that the client
+//! was given. *Unusable*: the server was in such a mood, or is another node's. *Pending*: no answer
+//! was read before the turn of the verdict.
+//!
+//! # What it does not see
+//!
+//! How long a node timeout was, beyond its shortest. For an attempt of which no node executed
+//! anything and which is not the first of its call, *timed out* and *pending* are believed. So is
+//! both after a nil, because the client may have asked again, behind a release of its own; and
+//! *pending* where the deadline may have ended a rest, because then the verdict is older than the outcome.
+
+use std::time::Duration;
+
+use shearline::{LinkError, NodeOutcome, NodeReport, Report, Unusable};
+
+use super::ledger::{Cell, Entry};
+use super::{Said, TokenId, Verb};
+use crate::clock::NEVER;
+use crate::user::Call;
+use crate::world::World;
+
+/// Within this time by the client's clock no vote times out: the shortest node timeout there is.
+pub(super) const TOO_SOON: Duration = Duration::from_millis(5);
+
+/// What was asked, and by whom.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) client: usize,
+    pub(super) call: &'a Call,
+    pub(super) verb: Verb,
+    /// For which token, if that is known.
+    pub(super) token: Option<TokenId>,
+    /// It is the first attempt of the call.
+    pub(super) first: bool,
+    /// The outcome is told in the turn of the verdict: there is no rest that a deadline can end.
+    pub(super) at_once: bool,
+}
+
+/// What the nodes said, by the words of a report.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Votes {
+    pub(super) yes: usize,
+    pub(super) no: usize,
+    pub(super) pending: usize,
+    pub(super) timed_out: usize,
+    /// Any other.
+    pub(super) mute: usize,
+}
+
+impl World {
+    /// Holds a report against the ledger. What it says of the nodes, or what is wrong with it.
+    pub(super) fn check_report(
+        &self,
+        question: &Question<'_>,
+        report: &Report,
+    ) -> Result<Votes, String> {
+        if report.quorum() != self.plan.quorum() || report.nodes().len() != self.plan.nodes {
+            return Err("it is about other nodes".into());
+        }
+        let shown = self.clients[question.client].shown;
+        if report.elapsed() > shown.saturating_since(question.call.begun) {
+            return Err("it took longer than the call".into());
+        }
+        let mut votes = Votes::default();
+        for (node, said) in report.nodes().iter().enumerate() {
+            let counts = self.check_node(question, node, said).map_err(|what| {
+                let outcome = &said.outcome;
+                format!("node {node} is said to be `{outcome}`: {what}")
+            })?;
+            votes.add(said.outcome, counts);
+        }
+        Ok(votes)
+    }
+
+    /// Whether the outcome is an answer to the question, if it is true.
+    fn check_node(
+        &self,
+        question: &Question<'_>,
+        node: usize,
+        said: &NodeReport,
+    ) -> Result<bool, &'static str> {
+        if *said.address != *format!("node{node}:6379") {
+            return Err("under another address");
+        }
+        let cell = question.token.map(|id| self.oracle.ledger.cell(id, node));
+        let entry = cell.map(|cell| question.entry(cell));
+        let by = self.clients[question.client].process;
+        let asked = entry.filter(|entry| entry.answers(by, question.call.since));
+        // Of a script that the node has forgotten the answer is still to come.
+        let repaired =
+            |entry: &&Entry| !matches!(entry.said, Said::Refused(code) if code.is_no_script());
+        let read = asked.filter(|entry| entry.is_read()).filter(repaired);
+        if said
+            .latency
+            .is_some_and(|latency| latency > self.age(question))
+        {
+            return Err("its answer took longer than the call");
+        }
+        let answered = match said.outcome {
+            NodeOutcome::Granted => read.is_some_and(|entry| entry.said == question.yes()),
+            NodeOutcome::Held => read.is_some_and(|entry| question.is_held(entry)),
+            NodeOutcome::Missing if read.is_none() => return self.check_unasked(question, cell),
+            NodeOutcome::Missing if self.is_uncounted(question, read) => return Ok(false),
+            NodeOutcome::Missing => read.is_some_and(|entry| entry.said == Said::Zero),
+            NodeOutcome::Refused(error) => {
+                let refused =
+                    |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
+                // A release that was refused is tried again, and that is another answer.
+                let before = cell.and_then(|cell| cell.releases.refusal);
+                let before = before.is_some_and(|code| code.is(error));
+                read.is_some_and(refused) || question.verb == Verb::Release && before
+            }
+            outcome => return self.check_silence(question, node, outcome, read, said.latency),
+        };
+        match (answered, said.latency) {
+            (false, _) => Err("it did not answer so, or that was not read"),
+            (true, None) => Err("its answer took no time"),
+            (true, Some(_)) if said.outcome == NodeOutcome::Held => {
+                self.check_own_key(question, node).map(|()| true)
+            }
+            (true, Some(_)) => Ok(true),
+        }
+    }
+
+    /// A yes to an extension of a lock that was handed over, from a node on which it does not stand.
+    fn is_uncounted(&self, question: &Question<'_>, read: Option<&Entry>) -> bool {
+        let record = question.token.map(|id| self.oracle.ledger.record(id));
+        let inherited = record.is_some_and(|record| !record.heirs.is_empty());
+        let yes = read.is_some_and(|entry| entry.said == Said::One);
+        inherited && yes && question.verb == Verb::Extend
+    }
+
+    fn age(&self, question: &Question<'_>) -> Duration {
+        let shown = self.clients[question.client].shown;
+        shown.saturating_since(question.call.begun)
+    }
+
+    /// A node that could not have the token is not asked to release it.
+    fn check_unasked(
+        &self,
+        question: &Question<'_>,
+        cell: Option<&Cell>,
+    ) -> Result<bool, &'static str> {
+        let has_it = cell.is_some_and(|cell| cell.set.said == Said::Ok && !cell.gone);
+        if question.verb != Verb::Release {
+            Err("it did not answer so, or that was not read")
+        } else if has_it {
+            Err("it has the key and was not asked")
+        } else {
+            Ok(false)
+        }
+    }
+
+    /// No key of the client's own, whose release is under way, counts as another's.
+    fn check_own_key(&self, question: &Question<'_>, node: usize) -> Result<(), &'static str> {
+        let ledger = &self.oracle.ledger;
+        let blocked_by = question
+            .token
+            .and_then(|id| ledger.cell(id, node).blocked_by);
+        let Some(other) = blocked_by.filter(|_| question.verb == Verb::Set) else {
+            return Ok(());
+        };
+        let record = ledger.record(other);
+        let own = record.owner == self.clients[question.client].process
+            && record.heirs.is_empty()
+            && ledger.cell(other, node).set.said == Said::Ok;
+        let back = self
+            .oracle
+            .revenants
+            .contains(&(self.plan.server_of(node), other));
+        if own && !back {
+            return Err("it was held by a key of the client's own");
+        }
+        Ok(())
+    }
+
+    /// What is said of a node that gave no vote.
+    fn check_silence(
+        &self,
+        question: &Question<'_>,
+        node: usize,
+        outcome: NodeOutcome,
+        read: Option<&Entry>,
+        latency: Option<Duration>,
+    ) -> Result<bool, &'static str> {
+        let client = &self.clients[question.client];
+        let path = &client.paths[node];
+        let since = question.call.since;
+        // It may have said yes before its connection was lost, or the old validity was over.
+        if latency.is_some() && read.is_none() {
+            return Err("an answer that did not come took some time");
+        }
+        let soon = question.call.begun.saturating_add(TOO_SOON);
+        match outcome {
+            NodeOutcome::TimedOut => {
+                // The yes to an extension that came behind the old end is none.
+                let counts = |entry: &Entry| entry.read_shown < soon && is_final(entry);
+                let early = question.first && latency.is_none() && read.is_some_and(counts);
+                (!early).then_some(()).ok_or("it answered in time")
+            }
+            NodeOutcome::Pending => {
+                let counts = |entry: &Entry| entry.read < client.turn_began && is_final(entry);
+                let before = question.at_once && read.is_some_and(counts);
+                (!before).then_some(()).ok_or("it has answered")
+            }
+            NodeOutcome::Unreachable(reason) => {
+                let down =
+                    path.ready_at == NEVER || since <= path.ready_at || since <= path.lost_at;
+                let known = path.was_told(reason) || engine_knows(reason);
+                (down && known)
+                    .then_some(())
+                    .ok_or("it was reachable, or for another reason")
+            }
+            NodeOutcome::Unusable(reason) => {
+                self.could_be(node, reason).then_some(()).ok_or("it is not")
+            }
+            _ => Err("nothing makes it so"),
+        }
+        .map(|()| false)
+    }
+
+    /// Whether the server behind a node can have been unusable for this reason.
+    fn could_be(&self, node: usize, reason: Unusable) -> bool {
+        let server = &self.servers[self.plan.server_of(node)];
+        match reason {
+            Unusable::SameServer(twin) => {
+                let twin = usize::from(twin);
+                twin != node && self.plan.server_of(twin) == self.plan.server_of(node)
+            }
+            Unusable::TooManyClients => server.crowds > 0,
+            Unusable::NoCredentials | Unusable::Refused(_) => server.mood_number > 0,
+            _ => false,
+        }
+    }
+}
+
+impl Question<'_> {
+    fn entry<'c>(&self, cell: &'c Cell) -> &'c Entry {
+        match self.verb {
+            Verb::Set | Verb::Load | Verb::Other => &cell.set,
+            Verb::Extend => &cell.extend,
+            Verb::Release => &cell.release,
+        }
+    }
+
+    fn yes(&self) -> Said {
+        if self.verb == Verb::Set {
+            Said::Ok
+        } else {
+            Said::One
+        }
+    }
+
+    fn is_held(&self, entry: &Entry) -> bool {
+        let held = if self.verb == Verb::Set {
+            Said::Nil
+        } else {
+            Said::Foreign
+        };
+        entry.said == held
+    }
+}
+
+impl Votes {
+    fn add(&mut self, outcome: NodeOutcome, answered: bool) {
+        let count = match outcome {
+            NodeOutcome::Granted => &mut self.yes,
+            NodeOutcome::Held | NodeOutcome::Missing if answered => &mut self.no,
+            NodeOutcome::Pending => &mut self.pending,
+            NodeOutcome::TimedOut => &mut self.timed_out,
+            _ => &mut self.mute,
+        };
+        *count += 1;
+    }
+}
+
+/// Whether there is nothing to be asked again: a nil may be due to a key of the client's own.
+fn is_final(entry: &Entry) -> bool {
+    entry.said != Said::Nil
+}
+
+/// What an engine finds out by itself, or knows from the beginning.
+fn engine_knows(reason: LinkError) -> bool {
+    matches!(
+        reason,
+        LinkError::NotYet | LinkError::ConnectTimeout | LinkError::Silent
+    )
+}

@@ -1,0 +1,109 @@
+//! Settling: every call ends in time, by the clock of its client.
+//!
+//! * An acquire with a deadline ends with the first turn at or after it, and one with tries only
+//!   after as much time as its attempts and rests may take.
+//! * An extension ends with the old validity at the latest.
+//! * A release ends with its node timeout, however long the nodes are silent.
+//! * No engine wants to be woken in the past again and again, and none sleeps for ever with
+//!   something open.
+//!
+//! # What it does not see
+//!
+//! How long a turn waits for its process to run: a client that is stopped is not late. The node
+//! timeout of a release is the engine's to choose from the round trips that it has seen; here the
+//! worst of them counts.
+
+use std::time::Duration;
+
+use shearline::Instant;
+use shearline::engine::Wake;
+
+use crate::clock::{MILLI, Time};
+use crate::plan::TRIES;
+use crate::user::{Call, Task};
+use crate::world::World;
+
+/// The tick of the engine's timers.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Ticks in a row after which an engine that wants to be woken in the past runs hot.
+const HOT: u32 = 3;
+
+/// The longest that a release waits for a node that has always answered quickly.
+const USUAL_RELEASE: Time = 50 * MILLI;
+
+impl World {
+    /// A client has done all that its turn brought; the time that it had was `ticked`.
+    pub(crate) fn settling(&mut self, client: usize, ticked: Instant) {
+        for user in 0..self.plan.resources {
+            let there = &self.clients[client].users[user];
+            if ticked <= there.begun {
+                continue;
+            }
+            if let Some(what) = self.overdue(client, user, ticked) {
+                self.object("settling", format!("client {client}: {what}"));
+            }
+        }
+        self.wakes(client, ticked);
+    }
+
+    /// What of a user should have ended by now.
+    fn overdue(&self, client: usize, user: usize, ticked: Instant) -> Option<&'static str> {
+        let late = |end: Instant| end.saturating_add(TICK) <= ticked;
+        match &self.clients[client].users[user].task {
+            Task::Acquiring {
+                deadline: Some(deadline),
+                ..
+            } => late(*deadline).then_some("an acquire is open after its deadline"),
+            Task::Acquiring { call, stopped, .. } => {
+                let stopped = self.clients[client].stopped - *stopped;
+                let longest = self.plan.longest_tries(TRIES, call.ttl) + stopped + stopped / 50;
+                late(after(call, longest)).then_some("an acquire is open after all its tries")
+            }
+            Task::Extending { hold, .. } => {
+                late(hold.lock.valid_until()).then_some("an extension is open after the old end")
+            }
+            Task::Releasing { call, .. } => {
+                let longest = self.longest_release(client);
+                late(after(call, longest)).then_some("a release is open after its node timeout")
+            }
+            Task::Idle | Task::Holding(_) => None,
+        }
+    }
+
+    /// The node timeout of a release: fixed, or four of the worst round trips, which the client
+    /// measures by its own clock.
+    fn longest_release(&self, client: usize) -> Time {
+        match self.plan.node_timeout {
+            Some(timeout) => timeout * MILLI,
+            None => USUAL_RELEASE.max(4 * self.clients[client].worst_trip()),
+        }
+    }
+
+    fn wakes(&mut self, client: usize, ticked: Instant) {
+        let there = &mut self.clients[client];
+        let wake = there.engine.poll_timeout();
+        let late = wake.is_some_and(|(at, wake)| at <= ticked && wake != Wake::Output);
+        let acted = std::mem::take(&mut there.acted);
+        there.hot = if late && !acted { there.hot + 1 } else { 0 };
+        let hot = there.hot > HOT;
+        let load = there.engine.load();
+        let open = load.rounds + load.owed > 0;
+        if hot {
+            self.object(
+                "settling",
+                format!("client {client} wants to be woken in the past"),
+            );
+        }
+        if wake.is_none() && open {
+            self.object(
+                "settling",
+                format!("client {client} sleeps for ever on {load:?}"),
+            );
+        }
+    }
+}
+
+fn after(call: &Call, span: Time) -> Instant {
+    call.begun.saturating_add(Duration::from_nanos(span))
+}

@@ -1,0 +1,178 @@
+//! Storm: the nodes are not asked more often than the work needs.
+//!
+//! * A `SET` is sent to a node once, and once more behind a release of the client's own.
+//! * A release is sent once for every call that asks for it, as often over every later connection,
+//!   and once more for every refusal; refusals follow each other no faster than four a second.
+//! * An extension is sent once for every call, and once more to a server that has forgotten the
+//!   script.
+//! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
+//!   rests leave time for.
+//! * A connection is greeted once, and opened again no faster than the back-off allows.
+//!
+//! # What it does not see
+//!
+//! What strangers send. Commands are counted where they are executed, not where they are written;
+//! of attempts that had to wait for room in a connection it is not known to which call they belong.
+
+use super::ledger::Releases;
+use super::{Deed, Said, TokenId, Verb};
+use crate::clock::{MILLI, SECOND, Time};
+use crate::plan::SHORTEST_REST;
+use crate::user::Task;
+use crate::world::World;
+
+/// Commands of a greeting: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and two
+/// scripts. For every error two more: the scripts again.
+const GREETING: u32 = 9;
+
+/// Shortest time after which a refused release is tried again, a little less by true time.
+const TRY_AGAIN: Time = 240 * MILLI;
+
+/// A rest that is cut short by the deadline is drawn from what is left, half of it at least: so
+/// often before less than a millisecond is.
+const LAST_RESTS: u64 = 7;
+
+/// How often a connection may be opened at once, and how often in a second from then on: a round
+/// that is short of a quorum knocks four times a second, the back-off ends once a second at its
+/// longest, and a connection that has lasted a second is opened again at once.
+const OPENED_AT_ONCE: u64 = 8;
+const OPENED_A_SECOND: u64 = 6;
+
+impl World {
+    /// A command of a client is one too many.
+    pub(super) fn storm(&mut self, deed: &Deed<'_>, id: TokenId) {
+        if deed.peer >= self.plan.clients {
+            return;
+        }
+        let what = match deed.command.verb {
+            Verb::Set => self.sets(deed, id),
+            Verb::Extend => self.extends(deed, id),
+            Verb::Release => self.releases(deed, id),
+            Verb::Load | Verb::Other => None,
+        };
+        if let Some(what) = what {
+            let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
+            self.object("storm", text);
+        }
+    }
+
+    fn sets(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        let ledger = &mut self.oracle.ledger;
+        let first = ledger.cells(id).iter().all(|cell| cell.sets == 0);
+        let cell = ledger.cell_mut(id, deed.node);
+        cell.sets += 1;
+        if cell.sets > 2 {
+            return Some("a third SET for one token");
+        }
+        (first && self.is_one_too_many(deed, id)).then_some("more attempts than there was time for")
+    }
+
+    /// An attempt of a call is the first that its tries or its time do not allow.
+    fn is_one_too_many(&mut self, deed: &Deed<'_>, id: TokenId) -> bool {
+        let resource = self.oracle.ledger.record(id).resource;
+        let client = &self.clients[deed.peer];
+        let Task::Acquiring {
+            call,
+            tries,
+            deadline,
+            ..
+        } = &client.users[resource].task
+        else {
+            return false;
+        };
+        // What waited for room may be of an earlier call, whenever it was sent.
+        let waited = call.since <= self.conns[deed.conn].near.unblocked_at;
+        if client.process != deed.process || deed.sent < call.since || waited {
+            return false;
+        }
+        let attempts = &mut self.oracle.attempts[deed.peer][resource];
+        // What was sent in the turn of the call may be the last of the call before.
+        *attempts = if deed.sent == call.since {
+            1
+        } else {
+            *attempts + 1
+        };
+        // By a client's clock that is as fast as it may be.
+        let rests = (deed.sent - call.since) / (SHORTEST_REST * MILLI * 49 / 50);
+        let most = match (tries, deadline) {
+            (Some(tries), _) => u64::from(*tries),
+            (None, Some(_)) => 1 + LAST_RESTS + rests,
+            (None, None) => u64::MAX,
+        };
+        most < u64::from(*attempts)
+    }
+
+    fn extends(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        let ledger = &mut self.oracle.ledger;
+        let calls = ledger.record(id).extends;
+        let cell = ledger.cell_mut(id, deed.node);
+        cell.extends += 1;
+        (2 * calls < cell.extends).then_some("more extensions than were asked for")
+    }
+
+    fn releases(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        let ledger = &mut self.oracle.ledger;
+        // An attempt that failed is given back without a call.
+        let calls = ledger.record(id).releases.max(1);
+        let releases = &mut ledger.cell_mut(id, deed.node).releases;
+        if releases.count == 0 {
+            releases.first = self.now;
+        }
+        if releases.conns == 0 || releases.conn != deed.conn {
+            releases.conns += 1;
+            releases.conn = deed.conn;
+        }
+        let Releases {
+            count,
+            refused,
+            repairs,
+            conns,
+            first,
+            ..
+        } = *releases;
+        releases.count += 1;
+        match deed.said {
+            Said::Refused(code) if code.is_no_script() => releases.repairs += 1,
+            Said::Refused(code) => {
+                releases.refused += 1;
+                releases.refusal = Some(code);
+            }
+            _ => {}
+        }
+        let tries = 2 + u64::from(calls + conns) + (self.now - first) / TRY_AGAIN;
+        if calls * conns + refused + repairs < count + 1 {
+            Some("a release that was under way already")
+        } else if tries < u64::from(refused) {
+            Some("a release that is refused again and again")
+        } else {
+            None
+        }
+    }
+
+    /// A connection is opened.
+    pub(crate) fn opened(&mut self, client: usize, node: usize) {
+        let there = &mut self.clients[client];
+        let path = &mut there.paths[node];
+        path.opened += 1;
+        let seconds = (self.now - there.born) / SECOND;
+        if path.opened > OPENED_AT_ONCE + OPENED_A_SECOND * (seconds + 1) {
+            let text = format!(
+                "client {client} opened {} connections to {node}",
+                path.opened
+            );
+            self.object("storm", text);
+        }
+    }
+
+    /// A connection has carried a command that is about no lock, or an answer that is an error.
+    pub(crate) fn talk(&mut self, conn: usize, lock: bool, said: Said) {
+        let link = &mut self.conns[conn];
+        link.talk += u32::from(!lock);
+        let most = GREETING + 2 * link.errors;
+        link.errors += u32::from(said.is_error());
+        if link.talk > most {
+            let text = format!("client {} greets node {} for ever", link.peer, link.node);
+            self.object("storm", text);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Told: every holder is told of the end of its lock.
+//!
+//! By the first turn at or after the end of the validity less a tick; for a lock that was handed
+//! over too, as soon as somebody has adopted it. Once, never of a lock that nobody holds, and not
+//! more than two ticks early, unless a majority said that the lock is lost. What was told to be
+//! over is not extended.
+//!
+//! # What it does not see
+//!
+//! Locks on their way from one client to another: they are in nobody's care.
+
+use std::time::Duration;
+
+use shearline::{Instant, LockId};
+
+use crate::user::{Hold, Task};
+use crate::world::World;
+
+/// The tick of the engine's timers.
+const TICK: Duration = Duration::from_millis(1);
+
+impl World {
+    /// A client has done all that its turn brought; the time that it had was `ticked`.
+    pub(crate) fn told(&mut self, client: usize, ticked: Instant) {
+        for user in 0..self.plan.resources {
+            let there = &mut self.clients[client].users[user];
+            let begun = there.begun;
+            let (Task::Holding(hold) | Task::Extending { hold, .. }) = &mut there.task else {
+                continue;
+            };
+            let end = hold.lock.valid_until().saturating_sub(TICK);
+            let untold = begun < ticked && end <= ticked && !hold.told;
+            let early = std::mem::take(&mut hold.early);
+            if untold {
+                self.object("told", format!("client {client} was not told of the end"));
+            }
+            if early {
+                self.object("told", format!("client {client} was told too early"));
+            }
+        }
+    }
+
+    /// A client is told that a lock is over. The user that has it.
+    pub(crate) fn told_of(&mut self, client: usize, lock: LockId) -> Option<usize> {
+        let shown = self.clients[client].shown;
+        let users = &mut self.clients[client].users;
+        let user = users.iter().position(|user| match &user.task {
+            Task::Holding(hold) | Task::Extending { hold, .. } => hold.lock.id() == lock,
+            Task::Idle | Task::Acquiring { .. } | Task::Releasing { .. } => false,
+        });
+        let Some(user) = user else {
+            self.object(
+                "told",
+                format!("client {client} was told of a lock that it has not"),
+            );
+            return None;
+        };
+        let again = match &mut users[user].task {
+            Task::Holding(hold) | Task::Extending { hold, .. } => note(hold, shown),
+            Task::Idle | Task::Acquiring { .. } | Task::Releasing { .. } => false,
+        };
+        if again {
+            self.object("told", format!("client {client} was told twice"));
+        }
+        Some(user)
+    }
+
+    /// A majority said that the lock is lost: its holder has been told.
+    pub(crate) fn told_of_loss(&mut self, client: usize, hold: &mut Hold) {
+        hold.early = false;
+        if !hold.told {
+            self.object("told", format!("client {client} was not told of the loss"));
+        }
+    }
+
+    /// An extension was begun of a lock.
+    pub(crate) fn told_and_extended(&mut self, client: usize, hold: &Hold) {
+        if hold.told {
+            self.object(
+                "told",
+                format!("client {client} extends what it was told is over"),
+            );
+        }
+    }
+}
+
+/// Notes that the holder was told. Whether it had been before.
+fn note(hold: &mut Hold, shown: Instant) -> bool {
+    let earliest = hold.lock.valid_until().saturating_sub(2 * TICK);
+    hold.early = shown < earliest;
+    std::mem::replace(&mut hold.told, true)
+}

@@ -1,0 +1,181 @@
+//! Votes and validity: what a lock and an extension stand on.
+//!
+//! A majority of the *configured* nodes, each a server of its own, has executed the `SET` or the
+//! extension of exactly this token. It was sent after the call began, its answer was read before
+//! the lock was told, and over a connection that was not lost in between; for an extension, also
+//! before the old validity was over. On each of them the key lasts until the true time at which
+//! the client's clock shows the end of the validity.
+//!
+//! The end of the validity is `t1 + ttl - drift` to the nanosecond, and `t1` lies between the call
+//! and the first byte that was sent.
+//!
+//! # What it does not see
+//!
+//! Whether a node was kept from voting after a restart: nothing does that in this version. Of an
+//! attempt that is not the first of its call, `t1` is bounded by the call and not by the attempt.
+
+use std::time::Duration;
+
+use shearline::{Instant, Lock};
+
+use super::ledger::Entry;
+use super::{Said, TokenId, Verb, token_of};
+use crate::clock::MILLI;
+use crate::user::Call;
+use crate::world::World;
+
+/// What is subtracted for drifting clocks by default: a hundredth of the ttl and 2 ms.
+fn drift(ttl: u64) -> Duration {
+    Duration::from_nanos((ttl * MILLI).div_ceil(100) + 2 * MILLI)
+}
+
+/// How long a lock of `ttl` may be trusted at most.
+pub(super) fn longest_validity(ttl: u64) -> Duration {
+    Duration::from_millis(ttl).saturating_sub(drift(ttl))
+}
+
+/// How many servers stand behind something.
+#[derive(Default)]
+struct Servers(u32);
+
+impl Servers {
+    fn add(&mut self, server: usize) {
+        self.0 |= 1 << server;
+    }
+
+    fn len(&self) -> usize {
+        self.0.count_ones() as usize
+    }
+}
+
+impl World {
+    /// A call has brought a lock.
+    pub(crate) fn check_grant(&mut self, client: usize, user: usize, lock: &Lock, call: &Call) {
+        let asked = lock.resource() == crate::world::resource_name(user)
+            && lock.ttl() == Duration::from_millis(call.ttl);
+        if !asked {
+            self.object("votes", format!("client {client} got {lock:?} for another"));
+        }
+        let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) else {
+            self.object("votes", "a lock whose token no node has seen");
+            return;
+        };
+        let until = lock.valid_until();
+        self.check_votes(client, id, Verb::Set, call, until, true, Instant::MAX);
+        self.check_validity(client, id, Verb::Set, call, until);
+    }
+
+    /// A call has brought an extension of a lock whose validity ended `before`.
+    pub(crate) fn check_extension(
+        &mut self,
+        client: usize,
+        lock: &Lock,
+        call: &Call,
+        before: Instant,
+    ) {
+        let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) else {
+            self.object("votes", "a lock whose token no node has seen");
+            return;
+        };
+        let until = lock.valid_until();
+        // Asked for less than was left, it ends when it would have, and by its old votes.
+        let longer = before < until;
+        self.check_votes(client, id, Verb::Extend, call, until, longer, before);
+        if longer {
+            self.check_validity(client, id, Verb::Extend, call, until);
+        } else if until < before {
+            self.object("validity", "an extension has shortened a lock");
+        } else if before < call.begun.saturating_add(longest_validity(call.ttl)) {
+            self.object("validity", "an extension has not made a lock longer");
+        }
+    }
+
+    /// Enough servers have said yes, and enough keys last `until`; on the same ones, if they are
+    /// `bound` together.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of the promise")]
+    fn check_votes(
+        &mut self,
+        client: usize,
+        id: TokenId,
+        verb: Verb,
+        call: &Call,
+        until: Instant,
+        bound: bool,
+        within: Instant,
+    ) {
+        let resource = self.oracle.ledger.record(id).resource;
+        let end = self.clock_of(client).when(until);
+        // Told too late, it promises nothing.
+        let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
+        let (mut yes, mut stand) = (Servers::default(), Servers::default());
+        for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
+            let server = self.plan.server_of(node);
+            let entry = if verb == Verb::Set {
+                &cell.set
+            } else {
+                &cell.extend
+            };
+            let said = entry.read_shown < within && self.is_vote(client, node, entry, call);
+            let lasts = self.servers[server].clock.show(end) <= cell.until;
+            let stands = !cell.gone && (lasts || excused);
+            if said {
+                yes.add(server);
+            }
+            if stands && (said || !bound) {
+                stand.add(server);
+            }
+        }
+        let quorum = self.plan.quorum();
+        if yes.len() < quorum || stand.len() < quorum && !excused {
+            let (yes, stand) = (yes.len(), stand.len());
+            let text = format!(
+                "client {client} told of {verb:?}: {yes} servers said yes, {stand} keep the key as \
+                 long as promised, {quorum} are needed"
+            );
+            self.object("votes", text);
+        }
+    }
+
+    /// Whether `node` has said yes, and nothing has taken it back.
+    fn is_vote(&self, client: usize, node: usize, entry: &Entry, call: &Call) -> bool {
+        let client = &self.clients[client];
+        // What is lost in the very turn of the verdict may be lost behind it.
+        let lost = client.paths[node].lost_at;
+        let lost = entry.read <= lost && lost < client.turn_began;
+        entry.answers(client.process, call.since)
+            && matches!(entry.said, Said::Ok | Said::One)
+            && entry.is_read()
+            && !lost
+    }
+
+    /// The validity counts from before the first byte, and not from before the call.
+    fn check_validity(
+        &mut self,
+        client: usize,
+        id: TokenId,
+        verb: Verb,
+        call: &Call,
+        until: Instant,
+    ) {
+        let began = until.saturating_sub(longest_validity(call.ttl));
+        let cells = self.oracle.ledger.cells(id).iter();
+        let entries = cells.map(|cell| {
+            if verb == Verb::Set {
+                &cell.set
+            } else {
+                &cell.extend
+            }
+        });
+        let process = self.clients[client].process;
+        let asked = entries.filter(|entry| entry.answers(process, call.since));
+        let Some(sent) = asked.map(|entry| entry.sent).min() else {
+            return; // Then nobody has voted.
+        };
+        let clock = self.clock_of(client);
+        let late = clock.since() <= sent && clock.show(sent) < began;
+        if began < call.begun || late {
+            let text = format!("client {client}: valid until {until:?} by {verb:?}");
+            self.object("validity", text);
+        }
+    }
+}

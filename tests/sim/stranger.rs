@@ -1,0 +1,301 @@
+//! A contender that uses another library: plain Redlock, one node after the other.
+//!
+//! It asks with `SET NX PX` and waits for each answer, a little while; who does not answer in time
+//! loses its connection. It counts its votes, subtracts the time and the drift by a clock of its
+//! own, and believes that it holds the lock or gives back what it got, with a script that compares
+//! and deletes. It never extends, and it is as careless as such libraries are: what it asked on a
+//! connection that it closed may be done later and stay.
+
+use std::time::Duration;
+
+use shearline::Instant;
+
+use crate::clock::{Clock, MICRO, MILLI, NEVER, SECOND, Time};
+use crate::oracle::{Belief, Process, Token};
+use crate::world::{Event, World, resource_name};
+
+/// What it gives back with. The server knows it as a script of somebody else.
+pub(crate) const SCRIPT: &[u8] =
+    b"if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0";
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Stranger {
+    process: Process,
+    links: Vec<Option<usize>>,
+    pub(crate) clock: Clock,
+    doing: Doing,
+    /// Which node is asked, whether the question was sent, and until when it waits.
+    node: usize,
+    asked: bool,
+    patience: Time,
+    /// When it goes on by itself, and for when that is arranged.
+    at: Time,
+    next_turn: Time,
+    timeout: Time,
+    /// The lock that it is about.
+    resource: usize,
+    token: Token,
+    tokens: u64,
+    ttl: u64,
+    began: Instant,
+    granted: usize,
+    finishing: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Doing {
+    Resting,
+    Locking,
+    Holding,
+    Releasing,
+}
+
+/// What came of a question.
+enum Heard {
+    Nothing,
+    Yes,
+    No,
+}
+
+impl Stranger {
+    pub(crate) fn new(world: &mut World, peer: usize, fast: i64) -> Self {
+        let rest = world.plan.rest;
+        Self {
+            process: world.oracle.born(peer),
+            links: vec![None; world.plan.nodes],
+            clock: Clock::new(SECOND, fast),
+            doing: Doing::Resting,
+            node: 0,
+            asked: false,
+            patience: NEVER,
+            at: world.entropy.span(rest),
+            next_turn: NEVER,
+            timeout: world.entropy.pick(&[50, 5, 10]) * MILLI,
+            resource: 0,
+            token: [0; 20],
+            tokens: 0,
+            ttl: 0,
+            began: Instant::ZERO,
+            granted: 0,
+            finishing: false,
+        }
+    }
+
+    pub(crate) fn link(&self, node: usize) -> Option<usize> {
+        self.links[node]
+    }
+
+    pub(crate) fn is_resting(&self) -> bool {
+        self.doing == Doing::Resting
+    }
+
+    /// It takes no more locks, and gives back what it has.
+    pub(crate) fn finish(&mut self) {
+        self.finishing = true;
+        self.at = 0;
+    }
+
+    /// No other has it, nor any client: theirs are as random as these are not.
+    fn next_token(&mut self) {
+        self.tokens += 1;
+        let number = self.tokens.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.token = *b"a stranger's tokens.";
+        self.token[..8].copy_from_slice(&number.to_le_bytes());
+        self.token[8..12].copy_from_slice(&self.process.to_le_bytes());
+    }
+
+    /// As Redlock has it: the ttl, less the time that passed, less a hundredth and 2 ms.
+    fn valid_until(&self) -> Instant {
+        let ttl = Duration::from_millis(self.ttl);
+        let drift = Duration::from_micros(10 * self.ttl + 2_000);
+        self.began.saturating_add(ttl.saturating_sub(drift))
+    }
+}
+
+impl World {
+    fn stranger(&mut self, peer: usize) -> &mut Stranger {
+        let first = self.plan.clients;
+        &mut self.strangers[peer - first]
+    }
+
+    pub(crate) fn wake_stranger(&mut self, peer: usize) {
+        let lag = self.entropy.span(self.plan.lag);
+        self.wake_stranger_at(peer, self.now + lag);
+    }
+
+    fn wake_stranger_at(&mut self, peer: usize, at: Time) {
+        let stranger = self.stranger(peer);
+        if at < stranger.next_turn {
+            stranger.next_turn = at;
+            self.at(at, Event::Stranger(peer));
+        }
+    }
+
+    /// It goes on for as long as it can.
+    pub(crate) fn stranger_turn(&mut self, peer: usize) {
+        let now = self.now;
+        let stranger = self.stranger(peer);
+        if now < stranger.next_turn {
+            return;
+        }
+        stranger.next_turn = NEVER;
+        while self.stranger_step(peer) {}
+        let stranger = self.stranger(peer);
+        let at = match stranger.doing {
+            Doing::Resting | Doing::Holding => stranger.at,
+            Doing::Locking | Doing::Releasing => stranger.patience,
+        };
+        self.wake_stranger_at(peer, at.max(now));
+    }
+
+    /// Whether it may go on at once.
+    fn stranger_step(&mut self, peer: usize) -> bool {
+        let now = self.now;
+        let nodes = self.plan.nodes;
+        let spent = self.entropy.is_spent();
+        let stranger = self.stranger(peer);
+        match stranger.doing {
+            Doing::Resting | Doing::Holding if now < stranger.at => false,
+            Doing::Resting if stranger.finishing || spent => {
+                stranger.at = NEVER;
+                false
+            }
+            Doing::Resting => self.stranger_begins(peer),
+            Doing::Holding => {
+                let resource = stranger.resource;
+                self.end_belief(peer, resource);
+                self.stranger_asks(peer, Doing::Releasing)
+            }
+            Doing::Locking if stranger.node == nodes => self.stranger_counts(peer),
+            Doing::Releasing if stranger.node == nodes => self.stranger_rests(peer),
+            Doing::Locking | Doing::Releasing => self.stranger_waits(peer),
+        }
+    }
+
+    fn stranger_rests(&mut self, peer: usize) -> bool {
+        let rest = self.entropy.span(self.plan.rest);
+        let at = self.now + 100 * MICRO + rest;
+        let stranger = self.stranger(peer);
+        stranger.doing = Doing::Resting;
+        stranger.at = at;
+        true
+    }
+
+    fn stranger_begins(&mut self, peer: usize) -> bool {
+        let resource = self.entropy.below(self.plan.resources as u32) as usize;
+        let longest = self.plan.longest_ttl - self.plan.shortest_ttl;
+        let ttl = self.plan.shortest_ttl + self.entropy.span(longest);
+        let now = self.now;
+        let stranger = self.stranger(peer);
+        stranger.next_token();
+        stranger.resource = resource;
+        stranger.ttl = ttl;
+        stranger.began = stranger.clock.show(now);
+        stranger.granted = 0;
+        self.stranger_asks(peer, Doing::Locking)
+    }
+
+    /// From the first node on.
+    fn stranger_asks(&mut self, peer: usize, doing: Doing) -> bool {
+        let stranger = self.stranger(peer);
+        stranger.doing = doing;
+        stranger.node = 0;
+        stranger.patience = NEVER;
+        stranger.asked = false;
+        true
+    }
+
+    /// It waits for the answer of one node, and no longer than it has patience.
+    fn stranger_waits(&mut self, peer: usize) -> bool {
+        let now = self.now;
+        let stranger = self.stranger(peer);
+        if stranger.patience == NEVER {
+            stranger.patience = now + stranger.timeout;
+        }
+        let (node, late) = (stranger.node, stranger.patience <= now);
+        let heard = self.stranger_hears(peer, node);
+        let stranger = self.stranger(peer);
+        match heard {
+            Some(Heard::Nothing) if !late => return false,
+            Some(Heard::Yes) => stranger.granted += 1,
+            Some(Heard::No) => {}
+            Some(Heard::Nothing) | None => {
+                if let Some(conn) = stranger.links[node].take() {
+                    self.hang_up(conn);
+                }
+            }
+        }
+        let stranger = self.stranger(peer);
+        stranger.node += 1;
+        stranger.patience = NEVER;
+        stranger.asked = false;
+        true
+    }
+
+    /// What there is to hear from a node, which is asked if it was not; `None` if its connection
+    /// has ended.
+    fn stranger_hears(&mut self, peer: usize, node: usize) -> Option<Heard> {
+        let Some(conn) = self.stranger(peer).links[node] else {
+            let process = self.stranger(peer).process;
+            let conn = self.open(peer, process, node);
+            self.stranger(peer).links[node] = Some(conn);
+            return Some(Heard::Nothing);
+        };
+        let near = &mut self.conns[conn].near;
+        if near.arrived.ends_with(b"\r\n") {
+            let said = std::mem::take(&mut near.arrived);
+            let yes = matches!(&said[..], b"+OK\r\n" | b":1\r\n");
+            return Some(if yes { Heard::Yes } else { Heard::No });
+        }
+        if near.end.is_some() {
+            return None;
+        }
+        let up = near.news;
+        if up && !self.stranger(peer).asked {
+            self.stranger(peer).asked = true;
+            return self.stranger_sends(peer, conn).then_some(Heard::Nothing);
+        }
+        Some(Heard::Nothing)
+    }
+
+    /// Whether all of the question was taken.
+    fn stranger_sends(&mut self, peer: usize, conn: usize) -> bool {
+        let mut question = Vec::new();
+        let stranger = self.stranger(peer);
+        let name = resource_name(stranger.resource);
+        let ttl = stranger.ttl.to_string();
+        let token = &stranger.token[..];
+        let words: &[&[u8]] = if stranger.doing == Doing::Locking {
+            &[b"SET", &name, token, b"NX", b"PX", ttl.as_bytes()]
+        } else {
+            &[b"EVAL", SCRIPT, b"1", &name, token]
+        };
+        shearline::resp::command(&mut question, words);
+        self.write(conn, &question) == question.len()
+    }
+
+    /// All nodes were asked.
+    fn stranger_counts(&mut self, peer: usize) -> bool {
+        let quorum = self.plan.quorum();
+        let now = self.now;
+        let stranger = self.stranger(peer);
+        let until = stranger.valid_until();
+        if stranger.granted < quorum || until <= stranger.clock.show(now) {
+            return self.stranger_asks(peer, Doing::Releasing);
+        }
+        let (resource, token) = (stranger.resource, stranger.token);
+        let work = self.entropy.span(self.plan.work);
+        let stranger = self.stranger(peer);
+        stranger.doing = Doing::Holding;
+        stranger.at = if stranger.finishing { now } else { now + work };
+        let place = self.place_of(peer);
+        self.say(place, || {
+            format!("has resource {resource}, as strangers do")
+        });
+        self.oracle.counts.strange += 1;
+        self.believe(peer, resource, Belief { token, until });
+        self.starvation(peer, resource);
+        true
+    }
+}

@@ -1,0 +1,539 @@
+//! Users of a client: one for each resource, who locks, works, extends, hands over, gives back.
+
+use std::time::Duration;
+
+use shearline::engine::{Event as Told, Extension, Request, RoundId};
+use shearline::{ExtendError, Instant, Lock, LockError, LockOptions};
+
+use crate::clock::{MILLI, NEVER, Time};
+use crate::oracle::{Belief, Limits, Release, token_of};
+use crate::plan::TRIES;
+use crate::trace::{self, Place};
+use crate::world::{World, resource_name};
+
+/// Somebody who wants one resource now and then.
+pub(crate) struct User {
+    pub(crate) task: Task,
+    /// When it does something next.
+    pub(crate) at: Time,
+    /// When what it did last was over.
+    pub(crate) ended: Time,
+    /// Since when it is at its task, by its clock.
+    pub(crate) begun: Instant,
+    /// It is to get its lock once more when all faults have ended.
+    pub(crate) takes: bool,
+    /// An extension whose lock it has released meanwhile.
+    let_go: Option<RoundId>,
+}
+
+pub(crate) enum Task {
+    Idle,
+    Acquiring {
+        call: Call,
+        tries: Option<u32>,
+        deadline: Option<Instant>,
+        /// How often others got it meanwhile.
+        passed_over: u32,
+        /// For how long the process had been stopped before.
+        stopped: Time,
+    },
+    Holding(Hold),
+    Extending {
+        hold: Hold,
+        call: Call,
+    },
+    Releasing {
+        call: Call,
+        release: Release,
+    },
+}
+
+/// A call that is open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) round: RoundId,
+    /// When it was made, by true time and by the client's clock.
+    pub(crate) since: Time,
+    pub(crate) begun: Instant,
+    pub(crate) ttl: u64,
+}
+
+/// A lock that is held.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) lock: Lock,
+    /// Its user was told that it is over, and perhaps too early.
+    pub(crate) told: bool,
+    pub(crate) early: bool,
+    /// Since when by true time.
+    pub(crate) since: Time,
+    /// How many more extensions it may have, if there is a limit.
+    pub(crate) extensions: Option<u32>,
+}
+
+impl Task {
+    fn round(&self) -> Option<RoundId> {
+        match self {
+            Self::Acquiring { call, .. }
+            | Self::Extending { call, .. }
+            | Self::Releasing { call, .. } => Some(call.round),
+            Self::Idle | Self::Holding(_) => None,
+        }
+    }
+}
+
+impl User {
+    pub(crate) fn new(begun: Instant, at: Time) -> Self {
+        Self {
+            task: Task::Idle,
+            at,
+            ended: 0,
+            begun,
+            takes: false,
+            let_go: None,
+        }
+    }
+
+    /// It ends what it does as soon as it can.
+    pub(crate) fn finish(&mut self, now: Time) {
+        if matches!(self.task, Task::Holding(_)) || self.takes {
+            self.at = self.at.min(now);
+        }
+    }
+}
+
+impl World {
+    fn user_of(&self, client: usize, round: RoundId) -> Option<usize> {
+        let users = &self.clients[client].users;
+        users
+            .iter()
+            .position(|user| user.task.round() == Some(round))
+    }
+
+    /// The task of a user, which is idle now.
+    fn take_task(&mut self, client: usize, user: usize) -> Task {
+        std::mem::replace(&mut self.clients[client].users[user].task, Task::Idle)
+    }
+
+    fn set_task(&mut self, client: usize, user: usize, task: Task, next: Time) {
+        let begun = self.shown(client);
+        let user = &mut self.clients[client].users[user];
+        user.task = task;
+        user.at = next;
+        user.begun = begun;
+    }
+
+    /// What a user did is over: it rests.
+    fn rest(&mut self, client: usize, user: usize) {
+        let rest = self.entropy.rest(self.plan.rest);
+        let now = self.now;
+        let user = &mut self.clients[client].users[user];
+        user.task = Task::Idle;
+        user.ended = now;
+        user.at = now + if user.takes { 0 } else { rest };
+    }
+
+    /// It works for a while before it does anything with its lock, and never does it at once: what
+    /// was sent before and what was sent after are told apart by the time.
+    fn work(&mut self) -> Time {
+        self.now + 1 + self.entropy.span(self.plan.work)
+    }
+
+    fn call(&mut self, client: usize, round: RoundId, ttl: Duration) -> Call {
+        Call {
+            round,
+            since: self.now,
+            begun: self.shown(client),
+            ttl: ttl.as_millis() as u64,
+        }
+    }
+
+    fn hold_belief(&mut self, client: usize, user: usize, hold: &Hold) {
+        let belief = Belief {
+            token: token_of(&hold.lock.token()),
+            until: hold.lock.valid_until(),
+        };
+        self.believe(client, user, belief);
+    }
+
+    // ----- what users are told ------------------------------------------------------------------
+
+    pub(crate) fn tell(&mut self, client: usize, told: Told) {
+        self.say(Place::Client(client), || trace::outcome(&told));
+        match told {
+            Told::Acquired { round, result } => {
+                let Some(user) = self.user_of(client, round) else {
+                    self.object(
+                        "outcome",
+                        format!("client {client} was told of no call of its own"),
+                    );
+                    return;
+                };
+                self.acquired(client, user, result);
+            }
+            Told::Extended { round, result } => match self.user_of(client, round) {
+                Some(user) => self.extended(client, user, result),
+                None => self.closed(client, round, &result),
+            },
+            Told::Released { round, result } => {
+                let Some(user) = self.user_of(client, round) else {
+                    self.object(
+                        "outcome",
+                        format!("client {client} was told of no call of its own"),
+                    );
+                    return;
+                };
+                if let Task::Releasing { call, release } = self.take_task(client, user) {
+                    self.check_release(client, &call, release, &result);
+                }
+                self.rest(client, user);
+            }
+            Told::Expired { lock } => {
+                self.oracle.counts.losses += 1;
+                if let Some(user) = self.told_of(client, lock) {
+                    self.end_belief(client, user);
+                    let soon = self.now + MILLI;
+                    let user = &mut self.clients[client].users[user];
+                    user.at = user.at.min(soon);
+                }
+            }
+            _ => self.object("outcome", format!("client {client} was told something new")),
+        }
+    }
+
+    fn acquired(&mut self, client: usize, user: usize, result: Result<Lock, LockError>) {
+        let Task::Acquiring {
+            call,
+            tries,
+            deadline,
+            ..
+        } = self.take_task(client, user)
+        else {
+            return;
+        };
+        match result {
+            Ok(lock) => self.got(client, user, lock, &call),
+            Err(error) => {
+                let limits = Limits { tries, deadline };
+                self.check_refusal(client, user, &call, limits, &error);
+                self.rest(client, user);
+            }
+        }
+    }
+
+    /// As the faces do, the clock is read once more before a lock is handed out.
+    fn got(&mut self, client: usize, user: usize, lock: Lock, call: &Call) {
+        self.oracle.counts.locks += 1;
+        self.check_grant(client, user, &lock, call);
+        let shown = self.shown(client);
+        if !lock.is_valid_at(shown) {
+            self.clients[client].engine.give_back(shown, lock);
+            self.rest(client, user);
+            return;
+        }
+        self.took(client, user);
+        self.starvation(client, user);
+        let hold = Hold {
+            lock,
+            told: false,
+            early: false,
+            since: self.now,
+            extensions: self.plan.extensions,
+        };
+        self.hold_belief(client, user, &hold);
+        let next = self.work();
+        self.set_task(client, user, Task::Holding(hold), next);
+    }
+
+    fn extended(&mut self, client: usize, user: usize, result: Result<Extension, ExtendError>) {
+        let Task::Extending { mut hold, call } = self.take_task(client, user) else {
+            return;
+        };
+        let shown = self.shown(client);
+        let before = hold.lock.valid_until();
+        match result {
+            Ok(extension) if extension.apply(&mut hold.lock) => {
+                self.oracle.counts.extensions += 1;
+                hold.extensions = hold.extensions.map(|left| left.saturating_sub(1));
+                self.check_extension(client, &hold.lock, &call, before);
+                if hold.lock.is_valid_at(shown) && !hold.told {
+                    self.hold_belief(client, user, &hold);
+                }
+            }
+            Ok(_) => self.object(
+                "outcome",
+                format!("client {client} got another's extension"),
+            ),
+            Err(error) => {
+                self.check_unextended(client, &hold, &call, &error);
+                if matches!(error, ExtendError::Lost(_)) {
+                    self.told_of_loss(client, &mut hold);
+                    self.oracle.asks_release(&hold.lock.token());
+                    self.end_belief(client, user);
+                }
+            }
+        }
+        let next = self.work();
+        self.set_task(client, user, Task::Holding(hold), next);
+    }
+
+    /// An extension has ended whose lock was released meanwhile.
+    fn closed(&mut self, client: usize, round: RoundId, result: &Result<Extension, ExtendError>) {
+        let users = &mut self.clients[client].users;
+        let user = users.iter_mut().find(|user| user.let_go == Some(round));
+        let known = user.is_some_and(|user| user.let_go.take().is_some());
+        if !known || !matches!(result, Err(ExtendError::Closed)) {
+            self.object(
+                "outcome",
+                format!("client {client} was told of no call of its own"),
+            );
+        }
+    }
+
+    // ----- what users do ------------------------------------------------------------------------
+
+    /// One user whose time has come does something. Whether one did.
+    pub(crate) fn act(&mut self, client: usize) -> bool {
+        if let Some((resource, lock)) = self.clients[client].handed.pop() {
+            self.adopt(client, resource, lock);
+            return true;
+        }
+        let now = self.now;
+        let there = &mut self.clients[client];
+        let finishing = there.finishing || self.entropy.is_spent();
+        let mut users = there.users.iter_mut();
+        let due = users.position(|user| {
+            let over = finishing && matches!(user.task, Task::Idle) && !user.takes;
+            if over {
+                user.at = NEVER;
+            }
+            user.at <= now
+        });
+        let Some(user) = due else {
+            return false;
+        };
+        self.clients[client].users[user].at = NEVER;
+        match self.take_task(client, user) {
+            Task::Idle => self.acquire(client, user),
+            Task::Acquiring { call, .. } => {
+                let shown = self.shown(client);
+                self.say(Place::Client(client), || {
+                    format!("cancels its wait for resource {user}")
+                });
+                self.clients[client].engine.cancel(shown, call.round);
+                self.rest(client, user);
+            }
+            Task::Holding(hold) => self.use_lock(client, user, hold),
+            Task::Extending { hold, call } => self.interrupt(client, user, hold, &call),
+            task @ Task::Releasing { .. } => self.set_task(client, user, task, NEVER),
+        }
+        true
+    }
+
+    /// The options of a call, and how many tries it has.
+    fn options(&mut self, client: usize, user: usize, ttl: Duration) -> LockOptions {
+        let wait = MILLI + self.entropy.span(self.plan.wait);
+        let kind = self.entropy.below(3);
+        let mut options = LockOptions::new(ttl);
+        if let Some(most) = self.plan.extensions {
+            options = options.extensions(most);
+        }
+        if self.clients[client].users[user].takes {
+            let left = self.taken_by.saturating_sub(self.now);
+            return options.wait(Duration::from_nanos(left.max(MILLI)));
+        }
+        match kind {
+            0 => options.tries(1),
+            1 => options.wait(Duration::from_nanos(wait)),
+            _ => options,
+        }
+    }
+
+    fn acquire(&mut self, client: usize, user: usize) {
+        let ttl = self.ttl(client, user);
+        let options = self.options(client, user, ttl);
+        let shown = self.shown(client);
+        let name = resource_name(user);
+        self.say(Place::Client(client), || {
+            format!(
+                "wants resource {user} for {ttl:?}, {}",
+                trace::limits(&options)
+            )
+        });
+        let request = Request::new(&name, &options);
+        match self.clients[client].engine.acquire(shown, &request) {
+            Ok(round) => {
+                let next = if self.entropy.chance(self.plan.cancels) && !self.calm {
+                    self.work()
+                } else {
+                    NEVER
+                };
+                let retry = shearline::Retry::new(TRIES, Duration::ZERO..=Duration::ZERO);
+                let task = Task::Acquiring {
+                    call: self.call(client, round, ttl),
+                    tries: options.tries_allowed(&retry),
+                    deadline: options.deadline().map(|wait| shown.saturating_add(wait)),
+                    passed_over: 0,
+                    stopped: self.clients[client].stopped,
+                };
+                self.oracle.asks(client, user);
+                self.set_task(client, user, task, next);
+            }
+            Err(error) => {
+                self.object("outcome", format!("client {client} got {error:?} at once"));
+                self.rest(client, user);
+            }
+        }
+    }
+
+    /// When all is well there is time enough for every node.
+    fn ttl(&mut self, client: usize, user: usize) -> Duration {
+        const COMFORTABLE: u64 = 2_000;
+        let longest = self.plan.longest_ttl;
+        let ttl = self.plan.shortest_ttl + self.entropy.span(longest - self.plan.shortest_ttl);
+        let takes = self.clients[client].users[user].takes;
+        Duration::from_millis(if takes { longest.max(COMFORTABLE) } else { ttl })
+    }
+
+    fn use_lock(&mut self, client: usize, user: usize, hold: Hold) {
+        match self.habit(client) {
+            0 => self.release(client, user, hold),
+            1 => {
+                self.end_belief(client, user);
+                let shown = self.shown(client);
+                self.say(Place::Client(client), || format!("drops resource {user}"));
+                self.oracle.asks_release(&hold.lock.token());
+                self.clients[client].engine.give_back(shown, hold.lock);
+                self.rest(client, user);
+            }
+            2 => self.extend(client, user, hold),
+            3 => self.hand_over(client, user, hold),
+            _ => {
+                let next = self.now + MILLI + self.entropy.span(2 * self.plan.longest_ttl * MILLI);
+                self.set_task(client, user, Task::Holding(hold), next);
+            }
+        }
+    }
+
+    /// What a holder does next, by its place in the plan.
+    fn habit(&mut self, client: usize) -> usize {
+        let habits = self.plan.habits;
+        let total: u32 = habits.iter().sum();
+        if self.clients[client].finishing || self.entropy.is_spent() || total == 0 {
+            return 0;
+        }
+        let mut drawn = self.entropy.below(total);
+        habits
+            .iter()
+            .position(|weight| {
+                let here = drawn < *weight;
+                drawn = drawn.wrapping_sub(*weight);
+                here
+            })
+            .unwrap_or(0)
+    }
+
+    fn extend(&mut self, client: usize, user: usize, hold: Hold) {
+        let ttl = self.ttl(client, user);
+        let shown = self.shown(client);
+        self.say(Place::Client(client), || {
+            format!("extends resource {user} by {ttl:?}")
+        });
+        match self.clients[client].engine.extend(shown, &hold.lock, ttl) {
+            Ok(round) => {
+                self.check_begun(client, &hold);
+                self.told_and_extended(client, &hold);
+                self.oracle.asks_extension(&hold.lock.token());
+                let call = self.call(client, round, ttl);
+                let next = if self.entropy.chance(self.plan.cancels) {
+                    self.work()
+                } else {
+                    NEVER
+                };
+                self.set_task(client, user, Task::Extending { hold, call }, next);
+            }
+            Err(error) => {
+                self.check_unbegun(client, &hold, &error);
+                let next = self.work();
+                self.set_task(client, user, Task::Holding(hold), next);
+            }
+        }
+    }
+
+    /// Somebody who extends its lock thinks better of it: it releases the lock, or leaves it.
+    fn interrupt(&mut self, client: usize, user: usize, hold: Hold, call: &Call) {
+        if self.entropy.below(2) == 0 {
+            self.clients[client].users[user].let_go = Some(call.round);
+            self.release(client, user, hold);
+            return;
+        }
+        let shown = self.shown(client);
+        self.say(Place::Client(client), || {
+            format!("cancels the extension of resource {user}")
+        });
+        self.clients[client].engine.cancel(shown, call.round);
+        let next = self.work();
+        self.set_task(client, user, Task::Holding(hold), next);
+    }
+
+    fn release(&mut self, client: usize, user: usize, hold: Hold) {
+        self.end_belief(client, user);
+        let shown = self.shown(client);
+        self.say(Place::Client(client), || {
+            format!("releases resource {user}")
+        });
+        self.oracle.asks_release(&hold.lock.token());
+        let release = Release {
+            token: self.oracle.ledger.find(&token_of(&hold.lock.token())),
+            valid: hold.lock.is_valid_at(shown),
+        };
+        let round = self.clients[client].engine.release(shown, hold.lock);
+        let call = self.call(client, round, Duration::ZERO);
+        self.set_task(client, user, Task::Releasing { call, release }, NEVER);
+    }
+
+    /// Gives the lock to another client of the same machine.
+    fn hand_over(&mut self, client: usize, user: usize, hold: Hold) {
+        let drawn = self.entropy.below(self.plan.clients as u32) as usize;
+        let other = &self.clients[drawn];
+        let near = other.host == self.clients[client].host && other.alive;
+        let to = if near { drawn } else { client };
+        self.end_belief(client, user);
+        let shown = self.shown(client);
+        let lock = self.clients[client].engine.detach(shown, hold.lock);
+        self.oracle.counts.hand_overs += 1;
+        self.oracle
+            .inherited(&lock.token(), self.clients[to].process);
+        self.say(Place::Client(client), || {
+            format!("hands resource {user} over to client {to}")
+        });
+        self.rest(client, user);
+        self.clients[to].handed.push((user, lock));
+        self.wake_client(to, self.plan.lag);
+    }
+
+    fn adopt(&mut self, client: usize, user: usize, lock: Lock) {
+        let shown = self.shown(client);
+        let lock = self.clients[client].engine.adopt(shown, lock);
+        if !matches!(self.clients[client].users[user].task, Task::Idle) {
+            let now = self.now;
+            self.oracle.asks_release(&lock.token());
+            self.clients[client].engine.give_back(shown, lock);
+            self.clients[client].users[user].ended = now;
+            return;
+        }
+        let left = lock.extensions_left();
+        let hold = Hold {
+            lock,
+            told: false,
+            early: false,
+            since: self.now,
+            extensions: (left != u32::MAX).then_some(left),
+        };
+        if hold.lock.is_valid_at(shown) {
+            self.hold_belief(client, user, &hold);
+        }
+        let next = self.work();
+        self.set_task(client, user, Task::Holding(hold), next);
+    }
+}
