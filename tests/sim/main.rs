@@ -33,14 +33,14 @@ fn worlds_keep_their_promises() {
     let first = number("FIRST_SEED").unwrap_or(0);
     let seeds = number("SEEDS").unwrap_or(SEEDS);
     let begin = std::time::Instant::now();
-    let (mut inputs, mut locks, mut commands, mut bad) = (0, 0, 0, 0);
+    let (mut inputs, mut bad) = (0, 0);
+    let mut counts = oracle::Counts::default();
     let mut virtual_time = 0;
     for seed in first..first + seeds {
         let mut world = World::new(Entropy::of_seed(seed), number("TRACE").is_some());
         let outcome = world.run();
         inputs += world.inputs;
-        locks += world.oracle.counts.locks;
-        commands += world.oracle.counts.commands;
+        counts.add(&world.oracle.counts);
         virtual_time += world.now;
         if let Err(violation) = outcome {
             bad += 1;
@@ -54,8 +54,8 @@ fn worlds_keep_their_promises() {
     }
     let spent = begin.elapsed().as_secs_f64();
     println!(
-        "{seeds} worlds, {bad} bad, {locks} locks, {commands} commands, {inputs} inputs in {spent:.1} s, \
-         {:.0} inputs/s, {:.0} virtual s",
+        "{seeds} worlds, {bad} bad, {inputs} inputs in {spent:.1} s, {:.0} inputs/s, {:.0} virtual s\n\
+         {counts}",
         inputs as f64 / spent,
         virtual_time as f64 / 1e9
     );
