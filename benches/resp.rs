@@ -61,7 +61,7 @@ fn deep_map() -> Vec<u8> {
     let mut value = OwnedValue::Integer(1);
     for _ in 0..16 {
         let text = (OwnedValue::bulk(b"name"), OwnedValue::bulk(b"shearline"));
-        value = OwnedValue::Map(vec![text, (OwnedValue::bulk(b"next"), value)]);
+        value = OwnedValue::map([text, (OwnedValue::bulk(b"next"), value)]);
     }
     let mut out = Vec::new();
     encode(&mut out, &value);

@@ -83,6 +83,12 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+#[macro_use]
+mod hook;
+#[cfg(shearline_mutants)]
+#[doc(hidden)]
+pub mod mutant;
+
 // Leaves: they import nothing of ours.
 mod error;
 pub mod limits;

@@ -219,6 +219,25 @@ no_std_objects() {
     grep -q 'E0152' <<<"$said"
 }
 
+# The library with the switches that take guards out, and the tests that use them. It has a target
+# directory of its own: other flags would throw away what the other steps have built.
+mutants() {
+    export RUSTFLAGS="${RUSTFLAGS-} --cfg shearline_mutants"
+    CARGO_TARGET_DIR=$CARGO_TARGET_DIR/mutants "$@"
+}
+
+# simulator TESTS...: those of `tests/sim` whose names contain one of these words. Optimised, because
+# what it finds depends on how much it sees.
+simulator() {
+    run_bounded 600 cargo test --profile sim --features embedded --test sim -- "$@"
+}
+
+# told STEP: what a step of the simulator said about itself.
+told() {
+    grep -aE '^[A-Za-z0-9-]+ +[0-9.]+ s |histories|inputs|faults|locks' "$logs/${1//[^a-zA-Z0-9]/-}.log" |
+        grep -v 'to go$' | sed 's/^/    | /'
+}
+
 docs() {
     RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --all-features
 }
@@ -267,6 +286,8 @@ main() {
         cargo clippy --all-targets -- -D warnings
     step 'clippy of the core alone' \
         cargo clippy --lib --no-default-features -- -D warnings
+    step 'clippy with mutations' mutants \
+        cargo clippy --lib --tests --all-features -- -D warnings
     step 'core without std' \
         cargo check --manifest-path tests/no_std/Cargo.toml
     step 'core without std (counter-proof)' no_std_objects
@@ -277,8 +298,13 @@ main() {
         cargo test --all-features --lib --bins --example setnx_getset
     for file in tests/*/main.rs; do
         name=$(basename "$(dirname "$file")")
+        [[ $name == sim ]] && continue
         step "tests/$name" cargo test --all-features --test "$name"
     done
+    step 'tests/sim' simulator
+    told 'tests/sim'
+    step 'tests/sim without guards' mutants simulator mutants
+    told 'tests/sim without guards'
     # The other features only add modules; what differs without them is the library itself.
     step 'unit tests with default features' cargo test --lib
 

@@ -3,8 +3,6 @@
 //! Looking one up fails in the server's order: an unknown name, an unknown subcommand, a wrong
 //! number of arguments, and only then a client that has not given the password.
 
-use alloc::vec;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::resp::OwnedValue;
@@ -321,13 +319,10 @@ pub(super) fn integer(text: &[u8]) -> Result<i64, Refusal> {
 
 /// An array of integers.
 pub(super) fn flags(flags: impl Iterator<Item = bool>) -> OwnedValue {
-    let flags: Vec<_> = flags
-        .map(|flag| OwnedValue::Integer(i64::from(flag)))
-        .collect();
-    OwnedValue::Array(flags)
+    OwnedValue::array(flags.map(|flag| OwnedValue::Integer(i64::from(flag))))
 }
 
 /// The empty array.
 pub(super) fn nothing() -> OwnedValue {
-    OwnedValue::Array(vec![])
+    OwnedValue::array([])
 }

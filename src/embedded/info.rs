@@ -2,7 +2,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 
 use crate::resp::OwnedValue;
 
@@ -34,7 +33,7 @@ pub(super) fn hello(store: &Store, session: &Session) -> OwnedValue {
         Protocol::Resp2 => 2,
         Protocol::Resp3 => 3,
     };
-    OwnedValue::Map(vec![
+    OwnedValue::map([
         (text("server"), text(store.flavour.name())),
         (text("version"), text(store.flavour.version())),
         (text("proto"), OwnedValue::Integer(protocol)),

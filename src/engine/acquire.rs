@@ -6,7 +6,8 @@
 
 use core::time::Duration;
 
-use rand::{Rng, RngExt};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
 
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome};
@@ -63,7 +64,7 @@ impl Engine {
         round.ttl = ttl;
         round.deadline = options
             .deadline()
-            .filter(|wait| !wait.is_zero())
+            .filter(|wait| !wait.is_zero() && !mutant!(DeadlineIgnored))
             .map(|wait| now.saturating_add(wait));
         self.attempt(now, key);
         Ok(RoundId(key))
@@ -79,6 +80,7 @@ impl Engine {
         let Kind::Acquire { resource, .. } = &round.kind else {
             return;
         };
+        mutant!(OneTokenPerRound => self.random = StdRng::seed_from_u64(self.id ^ key.to_bits()));
         let buffer = self.buffers.take();
         let entry = fresh_entry(buffer, resource, &mut self.random, &self.settings.owner);
         let claim = self.claims.insert(Claim::attempt(key, entry, ttl));
@@ -139,6 +141,8 @@ impl Engine {
         self.to_write.insert(node);
         if let Some(claim) = self.claims.get_mut(claim) {
             claim.set_sent(node);
+            mutant!(DebtOnClientTime =>
+                claim.expires(node, self.settings.drift.gone_by(now, claim.ttl)));
         }
     }
 
@@ -216,7 +220,7 @@ impl Engine {
                 }
             }
             Reply::Error(error) => {
-                if refuses_for_certain(error) {
+                if refuses_for_certain(error) || mutant!(ErrorIsDenial) {
                     claim.denied(node);
                 }
                 (Vote::Mute, NodeOutcome::Refused(error))
@@ -240,6 +244,7 @@ impl Engine {
     /// Whether a nil was due to a key of our own whose release is under repair on this node. Then
     /// it is no answer, and the `SET` goes out again behind that release, once.
     fn own_key(&mut self, now: Instant, node: usize, key: Key) -> OwnKey {
+        mutant!(NilIsHeld => return OwnKey::No);
         let claims = &self.claims;
         let Some(Claim {
             stage: Stage::Attempt { round },
@@ -268,7 +273,7 @@ impl Engine {
         {
             return OwnKey::Still;
         }
-        self.try_debts_again(now, node);
+        mutant!(RetryBeforeRelease => (), else self.try_debts_again(now, node));
         self.encode_set(key);
         if self.nodes[node].access(self.encoded.bytes.len()) != Access::Open {
             return OwnKey::Still;
@@ -335,8 +340,9 @@ impl Engine {
         let Some(round) = self.rounds.get(key) else {
             return;
         };
-        let valid_until = self.settings.drift.valid_until(round.sent, round.ttl);
-        if valid_until <= now {
+        let sent = mutant!(ValidityFromAnswer => now, else round.sent);
+        let valid_until = self.settings.drift.valid_until(sent, round.ttl);
+        if valid_until <= now && !mutant!(ValidityUnchecked) {
             self.fail(now, key, Refusal::TooSlow);
         } else {
             self.decide(key, Decision::Granted(majority, valid_until));
@@ -377,7 +383,9 @@ impl Engine {
             return None;
         }
         let (shortest, longest) = self.settings.retry.delay().into_inner();
+        let longest = mutant!(RetryInStep => shortest, else longest);
         let delay = between(&mut self.random, shortest, longest).max(SHORTEST_REST);
+        let delay = mutant!(RetryAtOnce => SHORTEST_REST, else delay);
         let Some(deadline) = round.deadline else {
             return Some(now.saturating_add(delay));
         };
@@ -448,7 +456,7 @@ enum OwnKey {
 fn fresh_entry(
     buffer: alloc::vec::Vec<u8>,
     resource: &[u8],
-    random: &mut rand::rngs::StdRng,
+    random: &mut StdRng,
     owner: &[u8],
 ) -> Entry {
     let mut token = [0; TOKEN_BYTES_MAX];
@@ -458,7 +466,7 @@ fn fresh_entry(
     Entry::new(buffer, resource, &token[..len])
 }
 
-fn between(random: &mut rand::rngs::StdRng, from: Duration, to: Duration) -> Duration {
+fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
     let (from, to) = (crate::time::nanos(from), crate::time::nanos(to));
     Duration::from_nanos(random.random_range(from..=to.max(from)))
 }

@@ -636,6 +636,18 @@ fn execute(server: &mut Server, words: &[&[u8]]) -> String {
             server.keys.insert(key.into(), (token.into(), end(ttl)));
             "+OK\r\n".into()
         }
+        #[cfg(shearline_mutants)]
+        [b"DEL", key] => format!(":{}\r\n", i32::from(server.keys.remove(key).is_some())),
+        #[cfg(shearline_mutants)]
+        [b"SET", key, token, b"PX", ttl] => {
+            server.keys.insert(key.into(), (token.into(), end(ttl)));
+            "+OK\r\n".into()
+        }
+        #[cfg(shearline_mutants)]
+        [b"PEXPIRE", key, ttl] => {
+            let held = server.keys.get_mut(key).map(|(_, until)| *until = end(ttl));
+            format!(":{}\r\n", i32::from(held.is_some()))
+        }
         [b"DELIFEQ", ..] if server.valkey != Some(true) => "-ERR unknown command\r\n".into(),
         [b"DELIFEQ", key, token] => {
             if held(server, key, token) != Some(true) {

@@ -33,7 +33,7 @@ impl Engine {
         ttl: Duration,
     ) -> Result<RoundId, ExtendError> {
         let ttl = self.check_ttl(ttl)?;
-        if !lock.is_valid_at(now) {
+        if !lock.is_valid_at(now) && !mutant!(ExtensionRevives) {
             return Err(ExtendError::Expired);
         }
         if lock.extensions_left() == 0 {
@@ -61,11 +61,11 @@ impl Engine {
         );
         if let Some(round) = self.rounds.get_mut(key) {
             round.ttl = ttl;
-            round.deadline = Some(lock.valid_until());
+            round.deadline = Some(lock.valid_until()).filter(|_| !mutant!(ExtensionRevives));
         }
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
             claim.extension = Some(key);
-            claim.ttl = claim.ttl.max(ttl);
+            mutant!(DebtForgetsExtension => (), else claim.ttl = claim.ttl.max(ttl));
         }
         self.ask_extensions(now, key);
         Ok(RoundId(key))
@@ -118,7 +118,9 @@ impl Engine {
         let Kind::Extend { entry, claim, .. } = &round.kind else {
             return;
         };
-        if !round.awaits(node) || !is_extensible(&self.claims, *claim) {
+        if !mutant!(ExtensionRepairedAfterEnd)
+            && (!round.awaits(node) || !is_extensible(&self.claims, *claim))
+        {
             return; // It is decided, or what it would lengthen has been given away.
         }
         let ttl = round.ttl;
@@ -149,6 +151,7 @@ impl Engine {
         let said = Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
         if let Said::Refused(error) = said
             && wants_the_text(error)
+            && !mutant!(NoscriptExtensionDropped)
         {
             self.repair_extension(now, node, key);
             return Ok(());
@@ -188,6 +191,7 @@ impl Engine {
             return;
         };
         let (in_time, counts) = (now < *valid_until, voters.contains(node));
+        let in_time = in_time || mutant!(ExtensionAfterValidity | ExtensionRevives);
         let (vote, outcome) = match vote {
             Vote::Yes if !in_time => (Vote::Mute, NodeOutcome::TimedOut),
             Vote::Yes if !counts => (Vote::Mute, NodeOutcome::Missing),
@@ -225,19 +229,20 @@ impl Engine {
         }
         match verdict {
             Extending::Extended(majority) => {
+                let sent = mutant!(ExtensionFromAnswer => now, else round.sent);
                 let end = self
                     .settings
                     .drift
-                    .valid_until(round.sent, round.ttl)
-                    .max(valid_until);
+                    .valid_until(sent, round.ttl)
+                    .max(mutant!(ExtensionShortens => Instant::ZERO, else valid_until));
                 if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
                     claim.valid_until = claim.valid_until.max(end);
                 }
                 self.forget_extension(claim, key);
                 self.decide(key, Decision::Extended(majority, end));
             }
-            Extending::Lost => self.lose(now, key),
-            Extending::Unconfirmed => {
+            Extending::Lost if !mutant!(LostKeepsValid) => self.lose(now, key),
+            Extending::Lost | Extending::Unconfirmed => {
                 self.forget_extension(claim, key);
                 self.decide(key, Decision::ExtensionUnconfirmed);
             }
@@ -343,5 +348,6 @@ fn is_extensible(claims: &Slab<Claim>, claim: Option<Key>) -> bool {
 }
 
 fn is_held(claim: &Claim) -> bool {
+    mutant!(ExtensionRevives => return matches!(claim.stage, Stage::Held { .. }));
     claim.stage == (Stage::Held { told: false })
 }

@@ -141,6 +141,7 @@ impl Engine {
 
     /// Another ready node that is the same process.
     fn twin_of(&self, node: usize) -> Option<usize> {
+        mutant!(TwinVotes => return None);
         let own = self.nodes[node].identity()?.run_id.as_ref()?;
         (0..self.nodes.len()).find(|&other| {
             other != node
@@ -191,7 +192,7 @@ impl Engine {
             Errand::Set { claim } => {
                 if let Some(claim) = self.claims.get_mut(claim) {
                     claim.unanswered.remove(node);
-                    if !left {
+                    if !left || mutant!(SentSetForgotten) {
                         claim.set_withdrawn(node);
                     }
                 }

@@ -296,6 +296,7 @@ impl Engine {
     /// The same for a question that is worth nothing when half of the lock's life is over. A
     /// timeout that the user has fixed stands: who waits longer learns that it was too slow.
     fn vote_timeout(&mut self, node: usize, ttl: Duration) -> Duration {
+        mutant!(NodeTimeoutIgnored => return Duration::MAX);
         let timeout = self.node_timeout(node, ttl);
         if self.settings.node_timeout.is_some() {
             return timeout;
@@ -327,9 +328,10 @@ impl Engine {
             round::Kind::Release { .. } => (None, None),
         };
         self.forget_extension(extension, key);
-        self.take_extension_back(key);
+        mutant!(CancelledExtensionStands => (), else self.take_extension_back(key));
         self.close_round(key);
         if let Some(claim) = claim {
+            mutant!(CancelNotReleased => return drop(self.claims.remove(claim)));
             self.let_go(now, claim, None);
         }
     }

@@ -68,6 +68,7 @@ impl Engine {
         let round = self.rounds.get_mut(key)?;
         if let State::Decided(Decision::Granted(_, valid_until)) = round.state
             && valid_until <= now
+            && !mutant!(StaleNow | ValidityUnchecked)
         {
             self.fail(now, key, Refusal::TooSlow);
             return None;
@@ -147,6 +148,7 @@ impl Engine {
         let id = self.lock_id(claim_key);
         let claim = self.claims.get_mut(claim_key)?;
         let entry = claim.entry.take()?;
+        mutant!(StragglerForgotten => claim.may_hold = majority.nodes());
         claim.stage = Stage::Held { told: false };
         claim.valid_until = valid_until;
         let ttl = claim.ttl;

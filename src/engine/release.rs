@@ -10,7 +10,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::node::{self, Dialect, Errand, Reply, Said, Trouble, refuses_the_verb, wants_the_text};
-use crate::quorum::{Lock, LockId, Releasing, Vote};
+use crate::quorum::{Lock, LockId, NodeSet, Releasing, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
 
@@ -56,6 +56,7 @@ impl Engine {
         let copy = lock.entry().copy_into(self.buffers.take());
         if let Some(claim) = self.claims.get_mut(key) {
             claim.may_hold = claim.may_hold.without(claim.granted);
+            mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
             claim.entry = Some(copy);
             if !claim.adopted {
                 lock.set_voters(claim.granted);
@@ -95,6 +96,8 @@ impl Engine {
         };
         self.end_extension(key, Decision::ExtensionClosed);
         if let Some(claim) = self.claims.get_mut(key) {
+            mutant!(ExpiredNotReleased =>
+                if !lock.is_valid_at(now) { claim.may_hold = NodeSet::EMPTY });
             claim.entry = Some(lock.into_entry());
         }
         key
@@ -142,6 +145,7 @@ impl Engine {
             return;
         };
         claim.stage = Stage::Releasing { round };
+        mutant!(UnansweredNotReleased => claim.may_hold = claim.may_hold.without(claim.unanswered));
         let (held, timer) = (claim.may_hold, claim.timer.take());
         if let Some(timer) = timer {
             self.wheel.cancel(timer);
@@ -200,6 +204,7 @@ impl Engine {
             return;
         };
         claim.releasing.remove(node);
+        mutant!(DebtForgotten => { claim.may_hold.remove(node); return self.settle(key) });
         if claim.owed.insert(node) {
             self.nodes[node].debts.owe(key);
         }
@@ -244,6 +249,7 @@ impl Engine {
     /// Only for a node that has let us in: its greeting is the instant from which an unanswered
     /// `SET` of an earlier connection can live no longer than its ttl.
     pub(super) fn pay_debts(&mut self, now: Instant, node: usize) {
+        mutant!(DebtsAfterSets => if !self.nodes[node].waiting.is_empty() { return });
         while let Some(key) = self.nodes[node].debts.pop() {
             let drift = self.settings.drift;
             let owed = self
@@ -280,7 +286,9 @@ impl Engine {
             self.owe(key, node);
             return Err(Trouble::Link(LinkError::Protocol));
         };
-        if let Said::Refused(error) = said {
+        if let Said::Refused(error) = said
+            && !(mutant!(NoscriptReleaseDropped) && wants_the_text(error))
+        {
             self.release_refused(now, node, key, dialect, error);
             return Ok(());
         }

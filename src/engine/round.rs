@@ -172,6 +172,7 @@ impl Round {
     /// The connection to `node` is lost: a yes of it is taken back, or its answer is not awaited
     /// any more. Whether that changed anything.
     pub(crate) fn lose(&mut self, node: usize, outcome: NodeOutcome) -> bool {
+        mutant!(VoteKeptOverReconnect => return self.record(node, Vote::Mute, outcome));
         let changed =
             self.is_voting() && (self.tally.withdraw(node) || self.tally.record(node, Vote::Mute));
         if changed {

@@ -42,6 +42,7 @@ impl Engine {
         if self.is_anything_due() {
             return Some((Instant::ZERO, Wake::Output));
         }
+        mutant!(SleepsForEver => return None);
         let (at, alarm) = self.wheel.next()?;
         Some((at, self.reason(*alarm)))
     }
@@ -128,6 +129,7 @@ impl Engine {
         let suspect_at = since.saturating_add(there.patience().min(dead_after));
         let dead_at = since.saturating_add(dead_after);
         if dead_at <= now {
+            mutant!(DeadAfterIgnored => return);
             self.give_up(now, node, Trouble::Link(LinkError::Silent));
         } else if suspect_at <= now {
             there.suspect();
@@ -195,6 +197,7 @@ impl Engine {
 
     /// Takes the `SET`s of a claim back from `nodes`, where no byte of them has left.
     fn take_back(&mut self, key: Key, nodes: NodeSet) {
+        mutant!(QueuedSetSentLate => return);
         let Some(claim) = self.claims.get_mut(key) else {
             return;
         };
@@ -253,6 +256,7 @@ impl Engine {
             && claim.stage == (Stage::Held { told: false })
         {
             claim.stage = Stage::Held { told: true };
+            mutant!(LossNotTold => return);
             self.due.push_back(Due::Expired(id));
         }
     }
@@ -288,5 +292,6 @@ impl Engine {
 /// When the end of a validity is told: a tick before it, rounded down.
 fn told_at(valid_until: Instant) -> Instant {
     let tick = Duration::from_nanos(NANOS_PER_TICK);
+    mutant!(LossToldLate => return valid_until.saturating_add(tick));
     Instant::from_tick(valid_until.saturating_sub(tick).tick_floor())
 }

@@ -73,6 +73,7 @@ impl InFlight {
 
     /// The command that the next reply answers. `None`: nothing was asked.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
+        mutant!(ReplyToNextRound => if 1 < self.sets { self.queue.swap(0, 1) });
         let sent = self.queue.pop_front()?;
         self.left(sent.errand);
         Some(sent)

@@ -157,9 +157,10 @@ impl Node {
         let Self {
             in_flight, outbox, ..
         } = self;
-        let lost = in_flight.drain(|start| outbox.is_unsent(start)).collect();
+        let lost: Vec<_> = in_flight.drain(|start| outbox.is_unsent(start)).collect();
+        mutant!(FifoKept => for lost in &lost { in_flight.push(lost.0, Instant::ZERO, 0, 0) });
         self.outbox.clear();
-        self.inbox.clear();
+        mutant!(InboxKept => (), else self.inbox.clear());
         self.phase = Phase::Down;
         self.trouble = trouble;
         self.pulse.heard();
@@ -244,13 +245,15 @@ impl Node {
     /// It has been silent for too long, or half of its room is taken by what it has not answered:
     /// it is not asked, so that the other half is there for the releases of what it may hold.
     pub(crate) fn is_suspect(&self) -> bool {
-        self.pulse.is_suspect()
-            || self.debts.is_due()
+        mutant!(BoundIgnored => return self.pulse.is_suspect() || self.debts.is_due());
+        mutant!(SuspectAsked => false, else self.pulse.is_suspect())
+            || mutant!(DebtsAfterSets => false, else self.debts.is_due())
             || self.in_flight.len() >= IN_FLIGHT_MAX / 2
             || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
     fn has_room_for_set(&self, len: usize) -> bool {
+        mutant!(BoundIgnored => return true);
         self.in_flight.reserved() + 2 <= IN_FLIGHT_MAX / 2
             && self.outbox.len() + len <= OUT_BYTES_MAX / 2
     }
@@ -258,6 +261,7 @@ impl Node {
     /// Whether a release of `len` bytes can be sent: the scripts' state is known, and there is
     /// room.
     pub(crate) fn has_room_for_release(&self, len: usize) -> bool {
+        mutant!(BoundIgnored => return true);
         self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
     }
 

@@ -135,6 +135,7 @@ impl Lock {
         self.voters = self.voters.union(majority.nodes());
         self.ttl = self.ttl.max(ttl);
         self.valid_until = self.valid_until.max(valid_until);
+        mutant!(ExtensionShortens => self.valid_until = valid_until);
         self.extensions_left = match self.extensions_left {
             u32::MAX => u32::MAX,
             limited => limited.saturating_sub(1),

@@ -193,7 +193,8 @@ impl Tally {
     /// How many votes are a majority.
     #[must_use]
     pub fn quorum(&self) -> usize {
-        quorum_of(usize::from(self.nodes))
+        mutant!(QuorumOfConnected => return quorum_of(self.can_vote()));
+        quorum_of(usize::from(self.nodes)) - usize::from(mutant!(QuorumOffByOne))
     }
 
     /// The outcome of an attempt to take the lock, as soon as it is certain.
@@ -207,7 +208,7 @@ impl Tally {
             Some(Acquisition::Granted(Majority::counted(self.yes, quorum)))
         } else if quorum <= self.reachable(self.yes) {
             None
-        } else if self.can_vote() < quorum {
+        } else if self.can_vote() < quorum && !mutant!(NoQuorumReportedHeld) {
             Some(Acquisition::NoQuorum)
         } else {
             Some(Acquisition::Held)
@@ -242,7 +243,7 @@ impl Tally {
         if quorum <= self.yes.len() {
             Some(Releasing::Released)
         } else if quorum <= self.no.len() {
-            Some(Releasing::NotHeld)
+            Some(mutant!(NotHeldReportedReleased => Releasing::Released, else Releasing::NotHeld))
         } else if self.can_vote() < quorum {
             Some(Releasing::Unconfirmed)
         } else if answered < quorum {

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::direct::{direct, flat};
 use super::error::{DecodeError, Reason};
+use super::least::Place;
 use super::limits::Limits;
 use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, token};
 use super::value::{Element, Pairs, Value};
@@ -36,12 +37,14 @@ use super::view::{Entry, View};
 /// assert_eq!(frame.value.as_bytes(), Some(&b"OK"[..]));
 /// ```
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
     limits: Limits,
     /// Longest string that is decoded directly.
     direct_bytes: usize,
     phase: Phase,
-    /// Offset of the element that is being read; everything before it was found valid.
+    /// Offset of the element that is being read; everything before it was found valid. The length
+    /// of the reply when it is complete, and nothing when there was none.
     at: usize,
     progress: Progress,
     /// Elements that open aggregates still lack, the one that is being read included.
@@ -56,6 +59,8 @@ pub struct Decoder {
 enum Phase {
     /// The next byte is the first of a reply.
     Fresh,
+    /// Likewise, but memory of the last reply has to be given back before.
+    Spent,
     /// A reply has begun.
     Torn,
     /// No reply can follow any more.
@@ -98,7 +103,9 @@ struct Level {
 pub struct Frame<'a> {
     /// What the reply says.
     pub value: Value<'a>,
-    /// Its length in bytes, attributes before it included. The next reply begins behind it.
+    /// Its length in bytes as it was sent, attributes before it included. What a [`Decoder`] was
+    /// given goes on so far behind its first byte; an [`Inbox`](super::Inbox) has taken them from
+    /// the piece, or from pieces before it.
     pub len: usize,
     /// The whole reply, if there are attributes in front of the value.
     attributed: Option<View<'a>>,
@@ -171,34 +178,137 @@ impl Decoder {
         }
         match self.measure(bytes)? {
             None => Ok(None),
-            Some(len) => self.frame(bytes, len).map(Some),
+            Some(_) => self.frame(bytes).map(Some),
+        }
+    }
+
+    /// Like [`decode`](Self::decode), but only says how long the reply is; [`frame`](Self::frame)
+    /// tells what it says.
+    ///
+    /// The length borrows nothing. So the bytes may be moved before they are read, and a function
+    /// that waits for a reply can return it, which the borrow checker does not allow with
+    /// [`decode`](Self::decode) in a loop:
+    ///
+    /// ```
+    /// use shearline::resp::{Decoder, Frame};
+    /// use std::io::{Error, Read};
+    ///
+    /// struct Client<S> {
+    ///     stream: S,
+    ///     decoder: Decoder,
+    ///     received: Vec<u8>,
+    ///     /// Bytes of the reply that was returned last.
+    ///     spent: usize,
+    /// }
+    ///
+    /// impl<S: Read> Client<S> {
+    ///     fn reply(&mut self) -> Result<Frame<'_>, Error> {
+    ///         self.received.drain(..self.spent);
+    ///         self.spent = 0;
+    ///         loop {
+    ///             if let Some(len) = self.decoder.measure(&self.received).map_err(Error::other)? {
+    ///                 self.spent = len;
+    ///                 return self.decoder.frame(&self.received).map_err(Error::other);
+    ///             }
+    ///             let mut piece = [0; 4096];
+    ///             match self.stream.read(&mut piece)? {
+    ///                 0 => return Err(Error::other("the server has closed")),
+    ///                 count => self.received.extend_from_slice(&piece[..count]),
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # let (decoder, received) = (Decoder::new(Default::default()), Vec::new());
+    /// # let stream = (&b"+PO"[..]).chain(&b"NG\r\n:7\r\n"[..]);
+    /// let mut client = Client { stream, decoder, received, spent: 0 };
+    /// assert_eq!(client.reply()?.value.as_bytes(), Some(&b"PONG"[..]));
+    /// assert_eq!(client.reply()?.value.as_integer(), Some(7));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// Or the reply is cut off and kept, without a copy of the strings in it:
+    ///
+    /// ```
+    /// use bytes::{Bytes, BytesMut};
+    /// use shearline::resp::{Decoder, Limits, OwnedValue};
+    ///
+    /// let mut decoder = Decoder::new(Limits::default());
+    /// let mut received = BytesMut::from(&b"$5\r\nhello\r\n:7\r\n"[..]);
+    /// let len = decoder.measure(&received)?.expect("complete");
+    /// let reply: Bytes = received.split_to(len).freeze();
+    /// let kept: OwnedValue = decoder.frame(&reply)?.value.share(&reply);
+    /// assert_eq!(kept, OwnedValue::bulk(b"hello"));
+    /// assert_eq!(received, &b":7\r\n"[..]);
+    /// # Ok::<(), shearline::resp::DecodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`decode`](Self::decode).
+    pub fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
+        match self.phase {
+            Phase::Failed(error) => return Err(error),
+            Phase::Fresh | Phase::Spent => {
+                self.begin();
+                if let Some((elements, end)) = flat(bytes, &self.limits, self.direct_bytes) {
+                    self.top.token = Token::header(Kind::Array, elements);
+                    self.at = end;
+                    self.phase = Phase::Fresh;
+                    return Ok(Some(end));
+                }
+            }
+            Phase::Torn if bytes.len() < self.progress.need => return Ok(None),
+            Phase::Torn => (),
+        }
+        let result = self.scan(bytes);
+        self.phase = match result {
+            Ok(Some(_)) if self.tape.capacity() > KEPT => Phase::Spent,
+            Ok(Some(_)) => Phase::Fresh,
+            Ok(None) => Phase::Torn,
+            Err(error) => Phase::Failed(error),
+        };
+        result
+    }
+
+    /// The reply that [`measure`](Self::measure) found last, at the front of the same bytes. They
+    /// may have been moved. See there for examples; it can be asked for again and again, as long
+    /// as nothing else is decoded.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`]
+    /// if the bytes are fewer than then. Other bytes of the same length give a wrong answer.
+    #[inline]
+    pub fn frame<'a>(&'a self, bytes: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
+        if !matches!(self.phase, Phase::Fresh | Phase::Spent) || self.at == 0 {
+            return Err(DecodeError::new(0, Reason::NotMeasured));
+        }
+        let len = self.at;
+        let value = bytes.get(..len).and_then(|bytes| {
+            let reply = View::new(bytes, &self.tape);
+            let value = reply.after(self.top.entry).read(self.top.token)?;
+            Some((value, (self.top.at > 0).then_some(reply)))
+        });
+        match value {
+            Some((value, attributed)) => Ok(Frame {
+                value,
+                len,
+                attributed,
+            }),
+            None => Err(DecodeError::new(0, Reason::Changed)),
         }
     }
 
     /// Forgets the torn reply, or the error: the next byte is the first of a new stream.
     pub fn reset(&mut self) {
-        self.phase = Phase::Fresh;
+        self.phase = Phase::Spent;
+        self.at = 0;
     }
 
-    /// The reply that was measured last: the first `len` of `bytes`.
-    #[inline]
-    pub(super) fn frame<'a>(
-        &'a self,
-        bytes: &'a [u8],
-        len: usize,
-    ) -> Result<Frame<'a>, DecodeError> {
-        let reply = View::new(bytes, &self.tape);
-        match reply.after(self.top.entry).read(self.top.token) {
-            Some(value) => {
-                let attributed = (self.top.at > 0).then_some(reply);
-                Ok(Frame {
-                    value,
-                    len,
-                    attributed,
-                })
-            }
-            None => Err(DecodeError::new(0, Reason::Changed)),
-        }
+    /// Longest reply.
+    pub(super) const fn reply_bytes(&self) -> usize {
+        self.limits.reply_bytes
     }
 
     /// With fewer bytes than this, [`measure`](Self::measure) will not find the reply complete.
@@ -214,30 +324,6 @@ impl Decoder {
     #[cfg(test)]
     pub(super) fn looked(&self) -> usize {
         self.progress.looked
-    }
-
-    /// Like [`decode`](Self::decode), but only says how long the reply is. [`frame`](Self::frame)
-    /// gives the rest, as long as nothing else was decoded.
-    pub(super) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
-        match self.phase {
-            Phase::Failed(error) => return Err(error),
-            Phase::Fresh => {
-                self.begin();
-                if let Some((elements, end)) = flat(bytes, &self.limits, self.direct_bytes) {
-                    self.top.token = Token::header(Kind::Array, elements);
-                    return Ok(Some(end));
-                }
-            }
-            Phase::Torn if bytes.len() < self.progress.need => return Ok(None),
-            Phase::Torn => (),
-        }
-        let result = self.scan(bytes);
-        self.phase = match result {
-            Ok(Some(_)) => Phase::Fresh,
-            Ok(None) => Phase::Torn,
-            Err(error) => Phase::Failed(error),
-        };
-        result
     }
 
     #[inline]
@@ -259,7 +345,6 @@ impl Decoder {
             let Some(&kind) = bytes.get(self.at) else {
                 return Ok(None);
             };
-            self.admit(kind, bytes.get(self.at + 1).copied())?;
             let end = self.room(kind);
             let bounds = Bounds {
                 line: self.limits.line_bytes,
@@ -267,12 +352,13 @@ impl Decoder {
                 elements: self.limits.elements,
                 end,
             };
-            let Some(token) = token(bytes, self.at, &bounds, &mut self.progress)? else {
-                return Ok(None);
-            };
-            if token.end > end {
-                return Err(DecodeError::new(self.at, Reason::ReplyTooLong));
+            if let Err(error) = self.admit(kind, bytes.get(self.at + 1).copied()) {
+                return self.unfinished(bytes, end, Err(error));
             }
+            let token = match token(bytes, self.at, &bounds, &mut self.progress) {
+                Ok(Some(token)) if token.end_min() <= end => token,
+                found => return self.unfinished(bytes, end, found),
+            };
             self.progress.reset();
             if self.stack.is_empty() {
                 self.top = Top {
@@ -290,6 +376,29 @@ impl Decoder {
                 return Ok(Some(self.at));
             }
             self.scan_direct(bytes);
+        }
+    }
+
+    /// What is to be said about an element that is torn, wrong, or too long for `end`.
+    ///
+    /// A byte after which no end is within the bound comes before one that is wrong for itself.
+    #[cold]
+    fn unfinished(
+        &mut self,
+        bytes: &[u8],
+        end: usize,
+        found: Result<Option<Token>, DecodeError>,
+    ) -> Result<Option<usize>, DecodeError> {
+        let place = Place {
+            kind_due: self.stack.last().is_some_and(|level| level.kind_due),
+            deepest: self.stack.len() == self.limits.depth,
+        };
+        let valid = found.map_or_else(|error| error.at, |_| bytes.len());
+        let begun = bytes.get(self.at..valid).unwrap_or_default();
+        let room = end.saturating_sub(self.at);
+        match place.excess(begun, room, &mut self.progress) {
+            Some(last) => Err(DecodeError::new(self.at + last, Reason::ReplyTooLong)),
+            None => found.map(|_| None),
         }
     }
 

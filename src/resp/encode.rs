@@ -4,11 +4,12 @@
 //! a CR or LF where none may be becomes a space, as the servers do it.
 
 use core::fmt::{self, Write};
+use core::slice::from_ref;
 
 use bytes::BufMut;
 
 use super::decimal::{Decimal, decimal_len};
-use super::owned::OwnedValue;
+use super::owned::{OwnedValue, Walk};
 
 const LINE_END: &[u8] = b"\r\n";
 
@@ -69,94 +70,96 @@ const fn header_len(count: usize) -> usize {
 
 /// Appends a value as a RESP3 connection gets it.
 ///
-/// Calls itself once per level of nesting.
-///
 /// # Panics
 ///
 /// When `out` is of a fixed size and too small.
 pub fn encode<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
-    match value {
-        OwnedValue::Simple(text) => line(out, b'+', text),
-        OwnedValue::Error(text) => line(out, b'-', text),
-        OwnedValue::Integer(number) => integer(out, *number),
-        OwnedValue::Bulk(text) => string(out, b'$', text),
-        OwnedValue::Null => out.put_slice(b"_\r\n"),
-        OwnedValue::Double(double) => line(out, b',', DoubleText::new(*double).as_bytes()),
-        OwnedValue::Boolean(true) => out.put_slice(b"#t\r\n"),
-        OwnedValue::Boolean(false) => out.put_slice(b"#f\r\n"),
-        OwnedValue::BigNumber(digits) => line(out, b'(', digits),
-        OwnedValue::BulkError(text) => string(out, b'!', text),
-        OwnedValue::Verbatim { format, text } => {
-            header(out, b'=', text.len() + 4);
-            out.put_slice(format);
-            out.put_slice(b":");
-            out.put_slice(text);
-            out.put_slice(b"\r\n");
-        }
-        OwnedValue::Map(pairs) => {
-            header(out, b'%', pairs.len());
-            for (key, value) in pairs {
-                encode(out, key);
-                encode(out, value);
-            }
-        }
-        OwnedValue::Attributed(attributed) => {
-            header(out, b'|', attributed.attributes.len());
-            for (key, value) in &attributed.attributes {
-                encode(out, key);
-                encode(out, value);
-            }
-            encode(out, &attributed.value);
-        }
-        OwnedValue::Array(items) => elements(out, b'*', items),
-        OwnedValue::Set(items) => elements(out, b'~', items),
-        OwnedValue::Push(items) => elements(out, b'>', items),
-    }
+    each(value, |value| begin(out, value));
 }
 
 /// Appends a value as a RESP2 connection gets it: null as `$-1`, maps as flat arrays, sets and
 /// pushes as arrays, doubles, big numbers and verbatim texts as bulk strings, booleans as 1 and 0,
 /// bulk errors as errors on one line, attributes not at all.
 ///
-/// Calls itself once per level of nesting.
-///
 /// # Panics
 ///
 /// When `out` is of a fixed size and too small.
 pub fn encode_resp2<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
+    each(value, |value| begin_resp2(out, value));
+}
+
+/// Calls `begin` with the value and then with those that it returns, each time before the others
+/// that are still to come.
+#[inline]
+fn each<'v>(value: &'v OwnedValue, mut begin: impl FnMut(&'v OwnedValue) -> &'v [OwnedValue]) {
+    let inside = begin(value);
+    if !inside.is_empty() {
+        each_inside(inside, begin);
+    }
+}
+
+/// Apart, so that a scalar costs nothing but its bytes.
+#[inline(never)]
+fn each_inside<'v>(
+    values: &'v [OwnedValue],
+    mut begin: impl FnMut(&'v OwnedValue) -> &'v [OwnedValue],
+) {
+    let mut walk = Walk::new(values);
+    while let Some(value) = walk.step() {
+        walk.enter(begin(value));
+    }
+}
+
+/// Appends all of a scalar, or the header of an aggregate. The values that come next.
+#[inline(always)]
+fn begin<'v, B: BufMut + ?Sized>(out: &mut B, value: &'v OwnedValue) -> &'v [OwnedValue] {
     match value {
         OwnedValue::Simple(text) => line(out, b'+', text),
         OwnedValue::Error(text) => line(out, b'-', text),
         OwnedValue::Integer(number) => integer(out, *number),
         OwnedValue::Bulk(text) => string(out, b'$', text),
+        OwnedValue::Null => out.put_slice(b"_\r\n"),
+        OwnedValue::Double(double) => digits(out, b',', DoubleText::new(*double).as_bytes()),
+        OwnedValue::Boolean(true) => out.put_slice(b"#t\r\n"),
+        OwnedValue::Boolean(false) => out.put_slice(b"#f\r\n"),
+        OwnedValue::BigNumber(digits) => line(out, b'(', digits),
+        OwnedValue::BulkError(text) => string(out, b'!', text),
+        OwnedValue::Verbatim { format, text } => verbatim(out, *format, text),
+        OwnedValue::Array(items) => header(out, b'*', items.len()),
+        OwnedValue::Set(items) => header(out, b'~', items.len()),
+        OwnedValue::Push(items) => header(out, b'>', items.len()),
+        OwnedValue::Map(pairs) => header(out, b'%', pairs.len()),
+        OwnedValue::Attributed(attributed) => header(out, b'|', attributed.attributes().len()),
+    }
+    value.inside()
+}
+
+/// Like [`begin`].
+#[inline(always)]
+fn begin_resp2<'v, B: BufMut + ?Sized>(out: &mut B, value: &'v OwnedValue) -> &'v [OwnedValue] {
+    match value {
+        OwnedValue::Simple(text) => line(out, b'+', text),
+        OwnedValue::Error(text) | OwnedValue::BulkError(text) => line(out, b'-', text),
+        OwnedValue::Integer(number) => integer(out, *number),
+        OwnedValue::Bulk(text) | OwnedValue::BigNumber(text) => string(out, b'$', text),
+        OwnedValue::Verbatim { text, .. } => string(out, b'$', text),
         OwnedValue::Null => out.put_slice(b"$-1\r\n"),
         OwnedValue::Double(double) => string(out, b'$', DoubleText::new(*double).as_bytes()),
         OwnedValue::Boolean(boolean) => integer(out, i64::from(*boolean)),
-        OwnedValue::BigNumber(digits) => string(out, b'$', digits),
-        OwnedValue::BulkError(text) => line(out, b'-', text),
-        OwnedValue::Verbatim { text, .. } => string(out, b'$', text),
-        OwnedValue::Map(pairs) => {
-            header(out, b'*', pairs.len().saturating_mul(2));
-            for (key, value) in pairs {
-                encode_resp2(out, key);
-                encode_resp2(out, value);
-            }
-        }
-        OwnedValue::Attributed(attributed) => encode_resp2(out, &attributed.value),
-        OwnedValue::Array(items) | OwnedValue::Set(items) | OwnedValue::Push(items) => {
-            header(out, b'*', items.len());
-            for item in items {
-                encode_resp2(out, item);
-            }
+        OwnedValue::Attributed(attributed) => return from_ref(attributed.value()),
+        OwnedValue::Array(_) | OwnedValue::Set(_) | OwnedValue::Push(_) | OwnedValue::Map(_) => {
+            header(out, b'*', value.inside().len());
         }
     }
+    value.inside()
 }
 
-fn elements<B: BufMut + ?Sized>(out: &mut B, kind: u8, items: &[OwnedValue]) {
-    header(out, kind, items.len());
-    for item in items {
-        encode(out, item);
-    }
+fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
+    header(out, b'=', text.len() + 4);
+    out.put_slice(&format);
+    out.put_slice(b":");
+    out.put_slice(text);
+    out.put_slice(LINE_END);
 }
 
 /// `$20\r\n` and its like. The short ones, as nearly all are, in pieces of constant length: nothing
@@ -186,20 +189,28 @@ fn string<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
 }
 
 fn integer<B: BufMut + ?Sized>(out: &mut B, number: i64) {
-    line(out, b':', Decimal::from(number).as_bytes());
+    digits(out, b':', Decimal::from(number).as_bytes());
 }
 
 /// A text on a line of its own. CR and LF in it become spaces, so that it cannot be taken for
 /// several replies.
 fn line<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
+    let mut rest = text;
     out.put_u8(kind);
-    let mut parts = text.split(|byte| matches!(byte, b'\r' | b'\n'));
-    out.put_slice(parts.next().unwrap_or_default());
-    for part in parts {
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
+        out.put_slice(&rest[..at]);
         out.put_u8(b' ');
-        out.put_slice(part);
+        rest = &rest[at + 1..];
     }
-    out.put_slice(b"\r\n");
+    out.put_slice(rest);
+    out.put_slice(LINE_END);
+}
+
+/// A line of a text that is known to have neither.
+fn digits<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
+    out.put_u8(kind);
+    out.put_slice(text);
+    out.put_slice(LINE_END);
 }
 
 /// The shortest text that reads back as the same double.

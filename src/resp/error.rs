@@ -71,6 +71,9 @@ pub enum Reason {
     /// The caller did not pass the same bytes again after `Ok(None)`.
     #[error("the bytes are not those that were passed before")]
     Changed,
+    /// [`Decoder::frame`](super::Decoder::frame) without a reply that was measured before.
+    #[error("no reply was measured before")]
+    NotMeasured,
 }
 
 // Returned by value through every layer.

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{Attributed, DecodeError, Decoder, Inbox, Limits, OwnedValue, encode, encode_resp2};
+use super::{DecodeError, Decoder, Inbox, Limits, OwnedValue, encode, encode_resp2};
 
 /// Bounds small enough for a fuzzer to reach.
 const SMALL: Limits = Limits {
@@ -19,12 +19,19 @@ const SMALL: Limits = Limits {
     reply_bytes: 600,
 };
 
-/// Any bytes: no panic, no more taken than given, memory in proportion to the bytes; a reply that
-/// was decoded survives being encoded; and "more" is said only where some continuation is valid.
+/// Any bytes, within wide and within small limits: no panic, no more taken than given, memory in
+/// proportion to the bytes; a reply that was decoded survives being encoded; "more" is said only
+/// where some continuation is valid, and an error names the first byte after which none is.
 #[doc(hidden)]
 pub fn fuzz_decode_any(bytes: &[u8]) {
+    for limits in [Limits::default(), SMALL] {
+        decode_all(limits, bytes);
+    }
+}
+
+fn decode_all(limits: Limits, bytes: &[u8]) {
     let mut rest = bytes;
-    let mut decoder = Decoder::new(Limits::default());
+    let mut decoder = Decoder::new(limits);
     loop {
         let reply = match decoder.decode(rest) {
             Ok(Some(frame)) => {
@@ -35,17 +42,8 @@ pub fn fuzz_decode_any(bytes: &[u8]) {
                 rest = &rest[frame.len..];
                 frame.element().to_owned()
             }
-            Ok(None) => {
-                assert_continuable(rest);
-                break;
-            }
-            Err(error) => {
-                assert!(
-                    error.at < rest.len(),
-                    "an error about a byte that was not seen: {error}"
-                );
-                break;
-            }
+            Ok(None) => return assert_continuable(limits, rest),
+            Err(error) => return assert_certain(limits, rest, error),
         };
         assert!(
             decoder.memory() <= bytes.len() * 16 + 4096,
@@ -138,24 +136,38 @@ fn drain(
     (replies, Ok(torn))
 }
 
+/// Without the byte that the error names more were possible, and with it nothing is.
+fn assert_certain(limits: Limits, bytes: &[u8], error: DecodeError) {
+    let outcome = |end| Decoder::new(limits).measure(&bytes[..end]);
+    assert_eq!(outcome(error.at), Ok(None), "before {error}");
+    assert_eq!(
+        outcome(error.at + 1),
+        Err(error),
+        "with the byte that is wrong"
+    );
+}
+
 /// Goes on with `torn` until it is a reply, by a byte that is not refused at each step.
 ///
 /// There is one at each step if the decoder keeps its promise. The bytes that end things are tried
-/// first, so that the reply does end. Long strings and aggregates are left alone.
-fn assert_continuable(torn: &[u8]) {
-    const STEPS: usize = 400;
-    const ENDINGS: &[u8] = b"\r\n_:t10a+-infex";
+/// first, so that the reply does end. What needs more steps than the small limits allow is left
+/// alone.
+fn assert_continuable(limits: Limits, torn: &[u8]) {
+    const STEPS: usize = SMALL.reply_bytes;
+    const ENDINGS: &[u8] = b"\r\n_:t10a+-infex4";
     let mut bytes = torn.to_vec();
     for _ in 0..STEPS {
-        let mut decoder = Decoder::new(Limits::default());
+        let mut decoder = Decoder::new(limits);
         if decoder.measure(&bytes).expect("valid so far").is_some()
             || decoder.need() > bytes.len() + STEPS
         {
             return;
         }
+        // A payload may be anything.
+        bytes.resize(bytes.len().max(decoder.need().saturating_sub(1)), b'x');
         let next = ENDINGS.iter().find(|&&byte| {
             bytes.push(byte);
-            let valid = Decoder::new(Limits::default()).decode(&bytes).is_ok();
+            let valid = Decoder::new(limits).decode(&bytes).is_ok();
             bytes.pop();
             valid
         });
@@ -164,6 +176,7 @@ fn assert_continuable(torn: &[u8]) {
             None => panic!("no continuation of \"{}\"", bytes.escape_ascii()),
         }
     }
+    assert_ne!(limits, SMALL, "\"{}\" does not end", bytes.escape_ascii());
 }
 
 /// Choices made by the fuzzer's bytes. When they have run out, every choice is the first.
@@ -210,7 +223,7 @@ impl Choices<'_> {
         }
         let mut items = self.items(1);
         items.insert(0, OwnedValue::Bulk(self.text()));
-        OwnedValue::Push(items)
+        OwnedValue::push(items)
     }
 
     fn value(&mut self, depth: u8) -> OwnedValue {
@@ -229,9 +242,9 @@ impl Choices<'_> {
                 format: [self.byte(), self.byte(), self.byte()],
                 text: self.text(),
             },
-            10 | 11 => OwnedValue::Array(self.items(depth + 1)),
-            12 => OwnedValue::Set(self.items(depth + 1)),
-            13 => OwnedValue::Map(self.pairs(depth + 1)),
+            10 | 11 => OwnedValue::array(self.items(depth + 1)),
+            12 => OwnedValue::set(self.items(depth + 1)),
+            13 => OwnedValue::map(self.pairs(depth + 1)),
             _ => {
                 let attributes = self.pairs(depth + 1);
                 let value = self.value(depth + 1);
@@ -239,7 +252,7 @@ impl Choices<'_> {
                 if matches!(value, OwnedValue::Attributed(_)) {
                     return value;
                 }
-                OwnedValue::Attributed(Attributed { attributes, value }.into())
+                OwnedValue::attributed(attributes, value)
             }
         }
     }

@@ -10,8 +10,9 @@ use super::limits::Limits;
 ///
 /// A reply that lies whole in a piece is decoded where it lies. Only a torn one is copied, once:
 /// what is left at the end of a piece is kept, and of the following pieces as much is added as the
-/// reply needs. Memory never exceeds about twice [`Limits::reply_bytes`] and is given back after
-/// a large reply.
+/// reply needs. For the bytes there is never more memory than [`Limits::reply_bytes`]; and for the
+/// structure of a reply that consists of nothing but the smallest aggregates, two and a half times
+/// as much. The next call after a large reply gives it back.
 ///
 /// ```
 /// use shearline::resp::{Inbox, Limits};
@@ -25,9 +26,39 @@ use super::limits::Limits;
 /// }
 /// assert_eq!(texts, [&b"one"[..], b"two", b"three"]);
 /// ```
+///
+/// All that a socket brings, until the other side closes:
+///
+/// ```
+/// use shearline::resp::{Inbox, Limits};
+/// use std::io::Read;
+///
+/// fn count_replies(mut socket: impl Read) -> std::io::Result<usize> {
+///     let mut inbox = Inbox::new(Limits::default());
+///     let mut buffer = [0; 16 << 10];
+///     let mut replies = 0;
+///     loop {
+///         let mut piece = match socket.read(&mut buffer)? {
+///             0 => return Ok(replies),
+///             count => &buffer[..count],
+///         };
+///         while let Some(frame) = inbox.next(&mut piece).map_err(std::io::Error::other)? {
+///             println!("{:?}", frame.value);
+///             replies += 1;
+///         }
+///     }
+/// }
+/// assert_eq!(count_replies(&b"+OK\r\n:1\r\n$-1\r\n"[..])?, 3);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// A function that reads until it can return *one* reply, borrowed, is written with
+/// [`Decoder::measure`].
 #[derive(Debug)]
 pub struct Inbox {
     decoder: Decoder,
+    /// Longest reply.
+    reply_bytes: usize,
     /// The torn reply so far: a beginning without an end, unless `spent`.
     torn: Vec<u8>,
     /// The reply in `torn` was complete and was handed out by the last call.
@@ -44,8 +75,10 @@ impl Inbox {
     /// An inbox at the beginning of a stream. Allocates nothing.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
+        let decoder = Decoder::new(limits);
         Self {
-            decoder: Decoder::new(limits),
+            reply_bytes: decoder.reply_bytes(),
+            decoder,
             torn: Vec::new(),
             spent: false,
         }
@@ -67,10 +100,10 @@ impl Inbox {
     ) -> Result<Option<Frame<'a>>, DecodeError> {
         if !self.torn.is_empty() {
             if !self.spent {
-                let Some(len) = self.complete(piece)? else {
+                if !self.complete(piece)? {
                     return Ok(None);
-                };
-                return self.decoder.frame(&self.torn, len).map(Some);
+                }
+                return self.decoder.frame(&self.torn).map(Some);
             }
             self.forget();
         }
@@ -81,7 +114,7 @@ impl Inbox {
                 Ok(Some(frame))
             }
             None => {
-                self.torn.extend_from_slice(bytes);
+                keep(&mut self.torn, bytes, self.reply_bytes);
                 *piece = &[];
                 Ok(None)
             }
@@ -109,28 +142,40 @@ impl Inbox {
         }
     }
 
-    /// Adds bytes of `piece` to the torn reply until it is complete; its length. What is behind
-    /// the reply stays in the piece.
+    /// Adds bytes of `piece` to the torn reply until it is complete, if it can. What is behind the
+    /// reply stays in the piece.
     ///
     /// More and more is added at a time, so that neither the number of attempts nor the bytes
     /// copied in vain grow beyond the reply's own length.
-    fn complete(&mut self, piece: &mut &[u8]) -> Result<Option<usize>, DecodeError> {
+    fn complete(&mut self, piece: &mut &[u8]) -> Result<bool, DecodeError> {
         let before = self.torn.len();
         let mut step = STEP;
         let mut rest = *piece;
         while !rest.is_empty() {
             let known = self.decoder.need().saturating_sub(self.torn.len());
-            let (now, later) = rest.split_at(known.max(step).min(rest.len()));
-            self.torn.extend_from_slice(now);
+            // With all bytes that a reply may have, it is complete or refused.
+            let room = self.reply_bytes.saturating_sub(self.torn.len()).max(1);
+            let (now, later) = rest.split_at(known.max(step).min(room).min(rest.len()));
+            keep(&mut self.torn, now, self.reply_bytes);
             rest = later;
             step = step.saturating_mul(2);
             if let Some(len) = self.decoder.measure(&self.torn)? {
                 *piece = piece.get(len - before..).unwrap_or_default();
                 self.spent = true;
-                return Ok(Some(len));
+                return Ok(true);
             }
         }
         *piece = &[];
-        Ok(None)
+        Ok(false)
     }
+}
+
+/// Adds bytes to a torn reply. Its memory doubles when it has to, but is never more than `most`.
+fn keep(torn: &mut Vec<u8>, bytes: &[u8], most: usize) {
+    let len = torn.len() + bytes.len();
+    if torn.capacity() < len {
+        let doubled = torn.capacity().saturating_mul(2).max(STEP);
+        torn.reserve_exact(doubled.min(most).max(len) - torn.len());
+    }
+    torn.extend_from_slice(bytes);
 }

@@ -40,8 +40,8 @@ impl Limits {
         reply_bytes: 16 << 20,
     };
 
-    /// Deepest nesting that can be asked for: values are printed, copied and dropped by functions
-    /// that call themselves once per level, and 128 levels fit every stack.
+    /// Deepest nesting that can be asked for. Nothing here calls itself once per level, but those
+    /// who read values do, and 128 levels fit every stack.
     const DEPTH_MAX: usize = 128;
 
     /// Longest reply that can be asked for: the tape keeps offsets in 32 bits.
@@ -59,23 +59,24 @@ impl Limits {
     }
 
     /// These limits, cut to what the decoder can keep.
-    pub(super) const fn clamped(mut self) -> Self {
-        if self.line_bytes < 2 {
-            self.line_bytes = 2;
+    pub(super) const fn clamped(self) -> Self {
+        Self {
+            line_bytes: clamp(self.line_bytes, 2, Self::REPLY_BYTES_MAX),
+            bulk_bytes: clamp(self.bulk_bytes, 0, Self::REPLY_BYTES_MAX),
+            elements: clamp(self.elements, 0, Self::REPLY_BYTES_MAX),
+            depth: clamp(self.depth, 0, Self::DEPTH_MAX),
+            reply_bytes: clamp(self.reply_bytes, 7, Self::REPLY_BYTES_MAX),
         }
-        if self.reply_bytes < 7 {
-            self.reply_bytes = 7;
-        }
-        if self.depth > Self::DEPTH_MAX {
-            self.depth = Self::DEPTH_MAX;
-        }
-        if self.elements > Self::REPLY_BYTES_MAX {
-            self.elements = Self::REPLY_BYTES_MAX;
-        }
-        if self.reply_bytes > Self::REPLY_BYTES_MAX {
-            self.reply_bytes = Self::REPLY_BYTES_MAX;
-        }
-        self
+    }
+}
+
+const fn clamp(bound: usize, least: usize, most: usize) -> usize {
+    if bound < least {
+        least
+    } else if bound > most {
+        most
+    } else {
+        bound
     }
 }
 

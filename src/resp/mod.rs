@@ -26,7 +26,9 @@
 //! * **Linear.** Decoding n bytes takes O(n) however they are cut into pieces, and the payload of
 //!   a string is not looked at.
 //! * **Bounds before memory.** Nothing is reserved for what a header announces; every bound in
-//!   [`Limits`] has an error of its own. No recursion while decoding.
+//!   [`Limits`] has an error of its own.
+//! * **No recursion.** Not in decoding; and a value that was built by hand is written, copied,
+//!   compared, printed and dropped on any stack, however deep it is nested.
 //! * **No copy, no allocation for scalars.** Values borrow from the receive buffer; the structure
 //!   of aggregates is kept on one flat tape that is reused.
 //! * **No panic on any input.**
@@ -49,16 +51,21 @@
 //! What a reply means: nodes, commands in flight, locks. Matching replies to commands is by
 //! count, and a push must not be counted.
 
+mod access;
 mod decimal;
 mod decode;
 mod direct;
 mod encode;
+mod equal;
 mod error;
 mod fuzz;
 mod inbox;
+mod least;
 mod limits;
 mod number;
 mod owned;
+mod part;
+mod print;
 mod template;
 mod text;
 mod token;
@@ -73,11 +80,9 @@ pub use error::{DecodeError, Reason};
 pub use fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
 pub use inbox::Inbox;
 pub use limits::Limits;
-pub use owned::{Attributed, OwnedValue};
+pub use owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
 pub use template::{Template, Word};
 pub use value::{Element, Elements, Items, PairElements, PairValues, Pairs, Value, Values};
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod vectors;

@@ -37,7 +37,8 @@ pub(super) fn natural(
         if number == 0 && len > 0 {
             return Err(DecodeError::new(body + len, malformed));
         }
-        // Not above `most` before the last digit is added: there is no overflow.
+        // Nothing overflows: ten times the number is not above `most`, and no `most` is so large
+        // that a digit more would not fit.
         if number > tens || number * 10 + u64::from(digit) > most {
             return Err(DecodeError::new(body + len, exceeded));
         }
@@ -128,8 +129,8 @@ pub(super) fn double(bytes: &[u8], body: usize, progress: &mut Progress) -> Lexe
     let (state, length) = double_syntax(text, progress);
     let (digits, next) = (&text[..length], text.get(length).copied());
     let refuse = |at, reason| Err(DecodeError::new(at, reason));
-    if double_overflows(digits) {
-        return refuse(body, Reason::Overflow);
+    if let Some(digit) = double_overflow(digits, progress) {
+        return refuse(body + digit, Reason::Overflow);
     }
     if length == DOUBLE_BYTES_MAX {
         // The last byte that may be must end the number; one more must not go on with it.
@@ -140,12 +141,14 @@ pub(super) fn double(bytes: &[u8], body: usize, progress: &mut Progress) -> Lexe
             return refuse(body + length, Reason::LineTooLong);
         }
     }
-    match (next, double_value(digits)) {
-        (None, _) => Ok(None),
-        (Some(b'\r'), Some(value)) if state.is_complete() => {
+    match next {
+        None => Ok(None),
+        Some(b'\r') if state.is_complete() => {
+            // There is a value: the text is complete.
+            let value = double_value(digits).unwrap_or_default();
             Ok(line_end(bytes, body + length)?.map(|end| (value.to_bits(), end)))
         }
-        (Some(_), _) => refuse(body + length, Reason::Number),
+        Some(_) => refuse(body + length, Reason::Number),
     }
 }
 
@@ -220,14 +223,28 @@ fn double_syntax(text: &[u8], progress: &mut Progress) -> (DoubleState, usize) {
     (state, length)
 }
 
-/// Whether a double that begins like this is too large, whatever follows. Its digits have to fit
+/// The digit with which a double becomes too large, whatever follows. Its digits have to fit
 /// without their exponent: one that would bring them back is none that a server prints, and has
 /// not arrived yet when the stream is cut before it.
-fn double_overflows(text: &[u8]) -> bool {
-    let infinite = |text| double_value(text).is_some_and(f64::is_infinite);
+fn double_overflow(text: &[u8], progress: &mut Progress) -> Option<usize> {
+    progress.look(text.len());
+    let is_infinite = |text| double_value(text).is_some_and(f64::is_infinite);
     let mark = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let digits = &text[..mark.unwrap_or(text.len())];
-    DIGITS_FINITE < digits.len() && infinite(digits) || mark.is_some() && infinite(text)
+    if DIGITS_FINITE < digits.len() && is_infinite(digits) || mark.is_some() && is_infinite(text) {
+        (0..text.len()).find(|&last| is_infinite(&text[..=last]))
+    } else {
+        None
+    }
+}
+
+/// How many bytes a double that begins like this has at least.
+pub(super) fn double_bytes_min(text: &[u8]) -> usize {
+    if let Some((word, _)) = double_word(text) {
+        return word.len();
+    }
+    let (state, length) = double_syntax(text, &mut { Progress::NEW });
+    length + usize::from(!state.is_complete())
 }
 
 fn double_value(text: &[u8]) -> Option<f64> {

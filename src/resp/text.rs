@@ -112,11 +112,7 @@ fn payload(bytes: &[u8], body: usize, bounds: &Bounds, progress: &mut Progress) 
     let Some((length, start)) = header else {
         return Ok(None);
     };
-    let end = start.saturating_add(length);
-    if end.saturating_add(2) > bounds.end {
-        return Err(DecodeError::new(body, Reason::ReplyTooLong));
-    }
-    Ok(Some((start, end)))
+    Ok(Some((start, start.saturating_add(length))))
 }
 
 /// CR LF behind a payload: the offset behind it.
@@ -134,6 +130,9 @@ fn payload_end(
     Ok(behind)
 }
 
+/// Three letters and a colon.
+const FORMAT_BYTES: usize = 4;
+
 /// `=`: a string whose payload begins with three bytes of format and a colon.
 pub(super) fn verbatim(
     bytes: &[u8],
@@ -141,9 +140,12 @@ pub(super) fn verbatim(
     bounds: &Bounds,
     progress: &mut Progress,
 ) -> Lexed<Range<usize>> {
+    if bounds.bulk < FORMAT_BYTES {
+        return Err(DecodeError::new(body - 1, Reason::BulkTooLong));
+    }
     let header = payload(bytes, body, bounds, progress);
     // A length that is too short shows with the CR behind it, before the line has ended.
-    if let Some(at) = short_verbatim(bytes, body) {
+    if let Some(at) = short_verbatim(bytes, body, bounds.bulk) {
         return Err(DecodeError::new(at, Reason::Verbatim));
     }
     let Some((start, end)) = header? else {
@@ -161,9 +163,12 @@ pub(super) fn verbatim(
 }
 
 /// Where it shows that a verbatim string is too short for its format.
-fn short_verbatim(bytes: &[u8], body: usize) -> Option<usize> {
-    match bytes.get(body)? {
+fn short_verbatim(bytes: &[u8], body: usize, longest: usize) -> Option<usize> {
+    let first = bytes.get(body)?;
+    match first {
         b'0' => Some(body),
+        // Another digit would make it too long.
+        b'1'..=b'3' if longest < usize::from(first - b'0') * 10 => Some(body),
         b'1'..=b'3' if bytes.get(body + 1) == Some(&b'\r') => Some(body + 1),
         _ => None,
     }

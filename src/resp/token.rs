@@ -129,6 +129,17 @@ impl Token {
         })
     }
 
+    /// Offset behind the element, or of an aggregate behind the shortest elements that it may have.
+    #[inline]
+    pub(super) const fn end_min(self) -> usize {
+        if self.kind.is_scalar() {
+            self.end
+        } else {
+            let elements = (self.elements() as usize).saturating_mul(ELEMENT_BYTES_MIN);
+            self.end.saturating_add(elements)
+        }
+    }
+
     /// The elements of an aggregate. There are never more than fit.
     pub(super) const fn elements(self) -> u32 {
         self.number as u32
@@ -149,7 +160,7 @@ impl Bounds {
     /// For bytes that were found valid before.
     pub(super) const NONE: Self = Self {
         line: usize::MAX,
-        bulk: usize::MAX,
+        bulk: u32::MAX as usize,
         elements: u32::MAX as usize,
         end: usize::MAX,
     };
@@ -254,6 +265,9 @@ fn open(
     progress: &mut Progress,
 ) -> Result<Option<Token>, DecodeError> {
     // A push without elements has no kind.
+    if kind == Kind::Push && bounds.elements == 0 {
+        return Err(DecodeError::new(body - 1, Reason::TooManyElements));
+    }
     if kind == Kind::Push && bytes.get(body) == Some(&b'0') {
         return Err(DecodeError::new(body, Reason::PushKind));
     }
@@ -267,9 +281,5 @@ fn open(
     let Some((count, end)) = header else {
         return Ok(None);
     };
-    let elements = count * each;
-    if end.saturating_add(elements.saturating_mul(ELEMENT_BYTES_MIN)) > bounds.end {
-        return Err(DecodeError::new(body, Reason::ReplyTooLong));
-    }
-    Ok(Some(Token::number(kind, (elements as u64, end))))
+    Ok(Some(Token::number(kind, ((count * each) as u64, end))))
 }

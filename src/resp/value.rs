@@ -5,12 +5,23 @@
 //! aggregate in constant time by the *tape*, on which the decoder noted where each one ends.
 //! So an aggregate costs no allocation per element, and none at all when it is flat.
 
-use core::fmt;
-
 use super::token::Kind;
 use super::view::View;
 
 /// One value of a reply. It borrows from the bytes that were decoded.
+///
+/// Two are equal if they say the same, attributes of nested values aside: for doubles bit by bit,
+/// so that the two zeros differ, but that any NaN equals any other. So it is with
+/// [`OwnedValue`](super::OwnedValue).
+///
+/// ```
+/// use shearline::resp::{Decoder, Limits, Value};
+///
+/// let mut decoder = Decoder::new(Limits::default());
+/// let frame = decoder.decode(b"+OK\r\n")?.expect("complete");
+/// assert_eq!(frame.value, Value::Simple(b"OK"));
+/// # Ok::<(), shearline::resp::DecodeError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
     /// `+`: a short text without CR or LF, such as `OK`.
@@ -47,96 +58,6 @@ pub enum Value<'a> {
     /// `>`: something that was not asked for; its first element is a string that says of what
     /// kind it is. It is never inside another value, and never the answer to a command.
     Push(Items<'a>),
-}
-
-impl<'a> Value<'a> {
-    /// The bytes of a simple, bulk or verbatim string; `None` for everything else, errors
-    /// included.
-    #[must_use]
-    pub const fn as_bytes(&self) -> Option<&'a [u8]> {
-        match *self {
-            Self::Simple(text) | Self::Bulk(text) | Self::Verbatim { text, .. } => Some(text),
-            Self::Error(_)
-            | Self::Integer(_)
-            | Self::Null
-            | Self::Double(_)
-            | Self::Boolean(_)
-            | Self::BigNumber(_)
-            | Self::BulkError(_)
-            | Self::Array(_)
-            | Self::Map(_)
-            | Self::Set(_)
-            | Self::Push(_) => None,
-        }
-    }
-
-    /// The integer, if it is one.
-    #[must_use]
-    pub const fn as_integer(&self) -> Option<i64> {
-        if let Self::Integer(integer) = *self {
-            Some(integer)
-        } else {
-            None
-        }
-    }
-
-    /// The text of an error, simple or bulk.
-    #[must_use]
-    pub const fn as_error(&self) -> Option<&'a [u8]> {
-        if let Self::Error(text) | Self::BulkError(text) = *self {
-            Some(text)
-        } else {
-            None
-        }
-    }
-
-    /// The elements of an array, a set or a push.
-    #[must_use]
-    pub const fn as_items(&self) -> Option<Items<'a>> {
-        if let Self::Array(items) | Self::Set(items) | Self::Push(items) = *self {
-            Some(items)
-        } else {
-            None
-        }
-    }
-
-    /// The pairs of a map.
-    #[must_use]
-    pub const fn as_pairs(&self) -> Option<Pairs<'a>> {
-        if let Self::Map(pairs) = *self {
-            Some(pairs)
-        } else {
-            None
-        }
-    }
-}
-
-impl fmt::Debug for Value<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Simple(text) => write!(f, "Simple(b\"{}\")", text.escape_ascii()),
-            Self::Error(text) => write!(f, "Error(b\"{}\")", text.escape_ascii()),
-            Self::Integer(integer) => write!(f, "Integer({integer})"),
-            Self::Bulk(text) => write!(f, "Bulk(b\"{}\")", text.escape_ascii()),
-            Self::Null => f.write_str("Null"),
-            Self::Double(double) => write!(f, "Double({double:?})"),
-            Self::Boolean(boolean) => write!(f, "Boolean({boolean})"),
-            Self::BigNumber(digits) => write!(f, "BigNumber({})", digits.escape_ascii()),
-            Self::BulkError(text) => write!(f, "BulkError(b\"{}\")", text.escape_ascii()),
-            Self::Verbatim { format, text } => {
-                write!(
-                    f,
-                    "Verbatim(b\"{}:{}\")",
-                    format.escape_ascii(),
-                    text.escape_ascii()
-                )
-            }
-            Self::Array(items) => f.debug_tuple("Array").field(&items).finish(),
-            Self::Map(pairs) => f.debug_tuple("Map").field(&pairs).finish(),
-            Self::Set(items) => f.debug_tuple("Set").field(&items).finish(),
-            Self::Push(items) => f.debug_tuple("Push").field(&items).finish(),
-        }
-    }
 }
 
 /// A value together with the attributes that were sent before it.
@@ -197,12 +118,6 @@ impl<'a> IntoIterator for Items<'a> {
     }
 }
 
-impl fmt::Debug for Items<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
-
 /// The values of an [`Items`].
 #[derive(Clone, Debug)]
 pub struct Values<'a> {
@@ -220,7 +135,8 @@ impl<'a> Iterator for Values<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
+        let left = self.view.at_most(self.left as usize);
+        (left, Some(left))
     }
 }
 
@@ -243,7 +159,8 @@ impl<'a> Iterator for Elements<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
+        let left = self.view.at_most(self.left as usize);
+        (left, Some(left))
     }
 }
 
@@ -289,6 +206,16 @@ impl<'a> Pairs<'a> {
     }
 
     /// The first value whose key is a string with these bytes. Looks at one pair after the other.
+    ///
+    /// ```
+    /// use shearline::resp::{Decoder, Limits};
+    ///
+    /// let mut decoder = Decoder::new(Limits::default());
+    /// let frame = decoder.decode(b"%1\r\n$5\r\nproto\r\n:3\r\n")?.expect("complete");
+    /// let pairs = frame.value.as_pairs().expect("a map");
+    /// assert_eq!(pairs.get(b"proto").and_then(|value| value.as_integer()), Some(3));
+    /// # Ok::<(), shearline::resp::DecodeError>(())
+    /// ```
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<Value<'a>> {
         self.iter()
@@ -303,12 +230,6 @@ impl<'a> IntoIterator for Pairs<'a> {
 
     fn into_iter(self) -> PairValues<'a> {
         self.iter()
-    }
-}
-
-impl fmt::Debug for Pairs<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
     }
 }
 
@@ -370,7 +291,8 @@ impl<'a> Iterator for PairElements<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
+        let left = self.view.at_most(self.left as usize * 2) / 2;
+        (left, Some(left))
     }
 }
 

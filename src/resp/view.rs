@@ -6,7 +6,7 @@
 use core::fmt;
 
 use super::direct::{direct, header};
-use super::token::{Bounds, Kind, Progress, Token, token};
+use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, token};
 use super::value::{Element, Items, Pairs, Value};
 
 /// What the tape holds of one aggregate that is not empty, in the order of their headers.
@@ -53,6 +53,13 @@ impl<'a> View<'a> {
         }
     }
 
+    /// So many elements, or fewer if the bytes have no room for them because they were changed. By
+    /// what an iterator says of its length, others reserve memory.
+    pub(super) const fn at_most(&self, elements: usize) -> usize {
+        let room = self.bytes.len() / ELEMENT_BYTES_MIN;
+        if elements < room { elements } else { room }
+    }
+
     /// The first element with its attributes; the view moves behind it.
     ///
     /// The bytes were found valid, so `None` means that the caller of the decoder changed them
@@ -64,7 +71,7 @@ impl<'a> View<'a> {
         while token.kind == Kind::Attribute {
             // Several in a row are handed out as one.
             let before = attributes.map_or(0, |pairs: Pairs<'_>| pairs.len);
-            let len = before + token.elements() / 2;
+            let len = before.saturating_add(token.elements() / 2);
             attributes = Some(Pairs {
                 view: attributed,
                 len,
@@ -80,13 +87,18 @@ impl<'a> View<'a> {
     /// The first value; the view moves behind it.
     #[inline(always)]
     pub(super) fn value(&mut self) -> Option<Value<'a>> {
-        match direct(self.bytes, usize::MAX) {
-            Some((value, end)) => {
-                self.bytes = &self.bytes[end..];
-                Some(value)
-            }
+        match self.direct() {
             None => self.any_value(),
+            value => value,
         }
+    }
+
+    /// The first value if it is a short scalar of the usual kinds; the view moves behind it.
+    #[inline(always)]
+    pub(super) fn direct(&mut self) -> Option<Value<'a>> {
+        let (value, end) = direct(self.bytes, usize::MAX)?;
+        self.bytes = &self.bytes[end..];
+        Some(value)
     }
 
     #[inline(never)]
@@ -162,7 +174,7 @@ impl<'a> View<'a> {
 
     /// Moves behind the element that begins with this token.
     #[inline]
-    fn skip(&mut self, token: Token) -> Option<()> {
+    pub(super) fn skip(&mut self, token: Token) -> Option<()> {
         let (mut behind, mut entries) = (token.end, 0);
         if Self::has_entry(token) {
             let entry = self.tape.first()?;

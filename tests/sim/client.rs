@@ -13,9 +13,12 @@ use shearline::{Config, Instant, LinkError, Lock, Retry};
 use crate::clock::{MILLI, NEVER, Time};
 use crate::oracle::{Process, Verb};
 use crate::plan::{LONGEST_REST, SHORTEST_REST, TRIES};
-use crate::trace::Place;
+use crate::trace::{self, Place};
 use crate::user::{Task, User};
 use crate::world::{Event, World};
+
+/// More steps than this are no turn.
+const STEPS_MAX: u32 = 1_000_000;
 
 pub(crate) struct Client {
     pub(crate) engine: Engine,
@@ -254,10 +257,13 @@ impl World {
         if !std::mem::replace(&mut there.in_turn, true) {
             there.turn_began = self.now;
         }
-        loop {
+        for steps in 0.. {
             match self.step(client) {
                 Step::Done => break,
                 Step::Next(stage) => self.clients[client].stage = stage,
+            }
+            if steps > STEPS_MAX {
+                return self.endless();
             }
             if !self.calm && self.entropy.chance(self.plan.pause) {
                 let pause = self.entropy.span(self.plan.longest_pause);
@@ -277,6 +283,9 @@ impl World {
     /// Its process does not run for a while.
     fn stop_client(&mut self, client: usize, pause: Time) {
         let until = self.now + pause;
+        self.say(Place::Client(client), || {
+            format!("is stopped for {} ms", trace::millis(pause))
+        });
         let there = &mut self.clients[client];
         there.stopped_until = until;
         there.stopped += pause;
@@ -381,6 +390,9 @@ impl World {
             return false;
         };
         if std::mem::take(&mut link.near.news) {
+            self.say(Place::Client(client), || {
+                format!("is connected to node {node}")
+            });
             self.input(client, Input::Connected { node: id });
             return true;
         }
@@ -389,7 +401,7 @@ impl World {
             link.near.read += arrived.len() as u64;
             let bytes = &arrived[..];
             self.say(Place::Client(client), || {
-                format!("reads from node {node}: {}", bytes.escape_ascii())
+                format!("from node {node}: {}", trace::replies(bytes))
             });
             self.input(client, Input::Received { node: id, bytes });
             self.answers_read(client, conn);
@@ -422,7 +434,8 @@ impl World {
 
     fn lose(&mut self, client: usize, node: usize, reason: Option<LinkError>) {
         self.say(Place::Client(client), || {
-            format!("loses node {node}: {reason:?}")
+            let why = reason.map_or("given up".to_owned(), |reason| reason.to_string());
+            format!("loses node {node}: {why}")
         });
         let now = self.now;
         let there = &mut self.clients[client];

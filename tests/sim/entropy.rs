@@ -1,78 +1,220 @@
 //! The one source of all choices: a seed, the bytes of a fuzzer, or the tape of a run before.
 //!
-//! Zero is always the tamest choice: no fault, the shortest delay. So a tape that is cut short or
-//! has zeros written over it is a calmer history, and that is how one is made smaller.
+//! Zero is always the tamest choice: no fault, the shortest delay, the longest rest. So a tape that
+//! is cut short or has zeros written over it is a calmer history, and that is how one is made
+//! smaller. A tape has a strand for each who chooses: what is left out of one shifts nobody else's
+//! choices. Whose strand has run out begins nothing more.
+
+use crate::clock::Time;
 
 /// Where choices come from. What was chosen can be kept as a tape.
 #[derive(Debug)]
 pub(crate) struct Entropy {
     source: Source,
-    tape: Option<Vec<u32>>,
+    recorded: Option<Recorded>,
+    /// Whoever chooses now, and when it is.
+    strand: usize,
+    now: Time,
+}
+
+/// All choices of a history, by strand.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Tape(pub(crate) Vec<Vec<u32>>);
+
+/// A tape, and when each of its choices was made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recorded {
+    pub(crate) tape: Tape,
+    pub(crate) times: Vec<Vec<Time>>,
+}
+
+/// The kind of world is chosen first.
+pub(crate) const PLAN: usize = 0;
+
+/// What goes wrong, and the network's own doings.
+pub(crate) const FATE: usize = 1;
+
+/// The strand of a client or a stranger.
+pub(crate) const fn peer_strand(peer: usize) -> usize {
+    2 + 2 * peer
+}
+
+pub(crate) const fn server_strand(server: usize) -> usize {
+    3 + 2 * server
 }
 
 #[derive(Debug)]
 enum Source {
-    /// Steele, Lea and Flood's generator (2014).
-    Seed(u64),
-    /// Choices made before; when they have run out, every choice is zero.
-    Tape { choices: Vec<u32>, next: usize },
+    Seed(Generator),
+    /// Choices made before, how many of each strand were made again, and who chooses what comes
+    /// then. Without anybody every choice is zero.
+    Tape {
+        tape: Tape,
+        next: Vec<usize>,
+        then: Option<Generator>,
+    },
+    /// Two of them for each choice, whoever makes it.
+    Bytes {
+        bytes: Vec<u8>,
+        next: usize,
+    },
+}
+
+/// Steele, Lea and Flood's (2014).
+#[derive(Debug)]
+struct Generator(u64);
+
+impl Generator {
+    fn of_seed(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0xd134_2543_de82_ef95))
+    }
+
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((((word ^ (word >> 31)) >> 32) * u64::from(bound)) >> 32) as u32
+    }
+}
+
+impl Tape {
+    /// How many choices it holds, and how wild they are.
+    pub(crate) fn size(&self) -> (usize, u64) {
+        let all = || self.0.iter().flatten();
+        (all().count(), all().copied().map(u64::from).sum())
+    }
+
+    fn get(&self, strand: usize, at: usize) -> Option<u32> {
+        self.0.get(strand)?.get(at).copied()
+    }
+}
+
+impl Recorded {
+    fn push(&mut self, strand: usize, choice: u32, now: Time) {
+        if self.tape.0.len() <= strand {
+            self.tape.0.resize(strand + 1, Vec::new());
+            self.times.resize(strand + 1, Vec::new());
+        }
+        self.tape.0[strand].push(choice);
+        self.times[strand].push(now);
+    }
 }
 
 impl Entropy {
+    fn of(source: Source) -> Self {
+        Self {
+            source,
+            recorded: None,
+            strand: PLAN,
+            now: 0,
+        }
+    }
+
     pub(crate) fn of_seed(seed: u64) -> Self {
-        Self {
-            source: Source::Seed(seed.wrapping_mul(0xd134_2543_de82_ef95)),
-            tape: None,
-        }
+        Self::of(Source::Seed(Generator::of_seed(seed)))
     }
 
-    pub(crate) fn of_tape(choices: Vec<u32>) -> Self {
-        Self {
-            source: Source::Tape { choices, next: 0 },
-            tape: None,
-        }
+    /// The choices of a tape, and then those of a seed if there is one.
+    pub(crate) fn of_tape(tape: Tape, then: Option<u64>) -> Self {
+        Self::of(Source::Tape {
+            next: vec![0; tape.0.len()],
+            tape,
+            then: then.map(Generator::of_seed),
+        })
     }
 
-    /// Two bytes for each choice.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
-        let choices = bytes.chunks(2).map(|pair| {
-            pair.iter()
-                .fold(0, |word, byte| word << 8 | u32::from(*byte))
-        });
-        Self::of_tape(choices.collect())
+        Self::of(Source::Bytes {
+            bytes: bytes.to_vec(),
+            next: 0,
+        })
+    }
+
+    /// From `now` on it is the turn of another strand.
+    pub(crate) fn turn_to(&mut self, strand: usize, now: Time) {
+        self.strand = strand;
+        self.now = now;
+    }
+
+    /// Whether every further choice of this strand is zero.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.is_strand_spent(self.strand)
+    }
+
+    /// Whether every further choice is.
+    pub(crate) fn is_all_spent(&self) -> bool {
+        match &self.source {
+            Source::Seed(_) => false,
+            Source::Tape { tape, then, .. } => {
+                let mut strands = 0..tape.0.len();
+                then.is_none() && strands.all(|strand| self.is_strand_spent(strand))
+            }
+
+            Source::Bytes { .. } => self.is_spent(),
+        }
+    }
+
+    fn is_strand_spent(&self, strand: usize) -> bool {
+        match &self.source {
+            Source::Seed(_) => false,
+            Source::Tape { tape, next, then } => {
+                let at = next.get(strand).copied().unwrap_or(0);
+                then.is_none() && tape.get(strand, at).is_none()
+            }
+            Source::Bytes { bytes, next } => bytes.len() <= *next,
+        }
     }
 
     /// Keeps what is chosen from now on.
     pub(crate) fn recording(mut self) -> Self {
-        self.tape = Some(Vec::new());
+        self.recorded = Some(Recorded::default());
         self
     }
 
-    /// What was chosen since the recording began.
-    pub(crate) fn into_tape(self) -> Vec<u32> {
-        self.tape.unwrap_or_default()
+    /// What was chosen since the recording began. Behind it stands one more choice of each who had
+    /// any left: a strand is not spent before the history that it was taken of.
+    pub(crate) fn into_recorded(mut self) -> Recorded {
+        let mut recorded = self.recorded.take().unwrap_or_default();
+        for strand in 0..recorded.tape.0.len() {
+            if !recorded.tape.0[strand].is_empty() && !self.is_strand_spent(strand) {
+                recorded.push(strand, 0, self.now);
+            }
+        }
+        recorded
     }
 
     /// A number below `bound`, which is not zero.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
-        let choice = match &mut self.source {
-            Source::Seed(state) => {
-                *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut word = *state;
-                word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                (((word ^ (word >> 31)) >> 32) * u64::from(bound) >> 32) as u32
-            }
-            Source::Tape { choices, next } => {
-                let choice = choices.get(*next).copied().unwrap_or(0);
-                *next += 1;
-                choice % bound
-            }
+        let Some(choice) = self.choose(bound) else {
+            return 0;
         };
-        if let Some(tape) = &mut self.tape {
-            tape.push(choice);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(self.strand, choice, self.now);
         }
         choice
+    }
+
+    fn choose(&mut self, bound: u32) -> Option<u32> {
+        match &mut self.source {
+            Source::Seed(generator) => Some(generator.below(bound)),
+            Source::Tape { tape, next, then } => {
+                let next = next.get_mut(self.strand);
+                let told = next.and_then(|next| {
+                    let choice = tape.get(self.strand, *next)?;
+                    *next += 1;
+                    Some(choice.min(bound - 1))
+                });
+                told.or_else(|| Some(then.as_mut()?.below(bound)))
+            }
+            Source::Bytes { bytes, next } => {
+                let high = *bytes.get(*next)?;
+                let low = bytes.get(*next + 1).copied().unwrap_or(0);
+                *next += 2;
+                let word = u16::from_be_bytes([high, low]);
+                Some(((u64::from(word) * u64::from(bound)) >> 16) as u32)
+            }
+        }
     }
 
     /// Whether something happens that does so `rate` times in a million. Nothing is drawn for what
@@ -93,8 +235,72 @@ impl Entropy {
             return 0;
         }
         let order = self.below(bits);
-        let fraction = u128::from(self.below(1 << 16));
-        let span = (fraction << (order + 1)) >> 16;
-        (span as u64).min(longest)
+        let fraction = self.below(1 << 16);
+        span_of(order, fraction).min(longest)
     }
+
+    /// The same, where the longest is the tamest.
+    pub(crate) fn rest(&mut self, longest: u64) -> u64 {
+        let bits = u64::BITS - longest.leading_zeros();
+        if bits == 0 {
+            return 0;
+        }
+        let order = bits - 1 - self.below(bits);
+        let fraction = (1 << 16) - 1 - self.below(1 << 16);
+        span_of(order, fraction).min(longest)
+    }
+
+    /// A number between `-most` and `most`.
+    pub(crate) fn around_zero(&mut self, most: u32) -> i64 {
+        let drawn = i64::from(self.below(2 * most + 1));
+        if drawn % 2 == 0 {
+            -drawn / 2
+        } else {
+            (drawn + 1) / 2
+        }
+    }
+}
+
+fn span_of(order: u32, fraction: u32) -> u64 {
+    ((u128::from(fraction) << (order + 1)) >> 16) as u64
+}
+
+#[test]
+fn a_seed_chooses_the_same_on_every_machine() {
+    let mut entropy = Entropy::of_seed(1).recording();
+    let drawn = [10, 1_000, 1 << 20, u32::MAX].map(|bound| entropy.below(bound));
+    assert_eq!(drawn, [9, 748, 868_943, 3_500_020_270]);
+    assert_eq!(entropy.into_recorded().tape.0[PLAN][..4], drawn);
+}
+
+#[test]
+fn a_tape_repeats_what_was_chosen() {
+    let choose = |entropy: &mut Entropy| {
+        entropy.turn_to(PLAN, 0);
+        let spans = [entropy.span(1 << 40), entropy.rest(1_000)];
+        entropy.turn_to(peer_strand(3), 5);
+        (spans, entropy.around_zero(9), entropy.chance(500_000))
+    };
+    let mut entropy = Entropy::of_seed(2).recording();
+    let drawn = choose(&mut entropy);
+    let mut again = Entropy::of_tape(entropy.into_recorded().tape, None);
+    assert_eq!(choose(&mut again), drawn);
+    assert!(!again.is_spent());
+    assert!(!again.chance(999_999));
+    assert!(again.is_spent());
+    assert!(!again.is_all_spent());
+    again.turn_to(PLAN, 0);
+    assert!(!again.chance(999_999));
+    assert!(again.is_all_spent());
+}
+
+#[test]
+fn nothing_is_tamer_than_zero() {
+    let mut spent = Entropy::of_tape(Tape::default(), None);
+    assert!(spent.is_all_spent());
+    assert_eq!(spent.span(1_000_000), 0);
+    assert_eq!(spent.rest(1_000_000), 1_000_000);
+    assert_eq!(spent.around_zero(5), 0);
+    assert!(!spent.chance(999_999));
+    assert_eq!(spent.pick(&["calm", "wild"]), "calm");
 }

@@ -5,8 +5,8 @@ use shearline::LinkError;
 use crate::clock::{MILLI, SECOND, Time};
 use crate::link::Way;
 use crate::server::{MOODS, Mood};
-use crate::trace::Place;
-use crate::world::{Event, World, resource_name, skew};
+use crate::trace::{self, Place};
+use crate::world::{Event, World, resource_name};
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -100,7 +100,7 @@ impl Fault {
 impl World {
     /// Lets something go wrong, and arranges for the next time.
     pub(crate) fn fault(&mut self) {
-        if self.calm {
+        if self.calm || self.entropy.is_spent() {
             return;
         }
         let weights = self.plan.faults;
@@ -108,16 +108,17 @@ impl World {
         if total == 0 {
             return;
         }
-        let mut drawn = self.entropy.below(total);
+        // Zero: this time nothing.
+        let mut drawn = self.entropy.below(total + 1);
         let chosen = FAULTS.iter().zip(weights).find(|(_, weight)| {
-            let here = drawn < *weight;
-            drawn = drawn.wrapping_sub(*weight);
+            let here = drawn > 0 && drawn <= *weight;
+            drawn = drawn.saturating_sub(*weight);
             here
         });
         if let Some((fault, _)) = chosen {
             self.strike(*fault);
         }
-        let gap = 1 + self.entropy.span(self.plan.gap);
+        let gap = 1 + self.entropy.rest(self.plan.gap);
         self.at(self.now + gap, Event::Fault);
     }
 
@@ -125,8 +126,11 @@ impl World {
         let node = self.entropy.below(self.plan.nodes as u32) as usize;
         let peer = self.entropy.below(self.plan.peers() as u32) as usize;
         let span = MILLI + self.entropy.span(self.plan.longest_fault);
+        self.struck[fault as usize] += 1;
+        let place = self.place_of(peer);
         self.say(Place::World, || {
-            format!("{fault:?}: {peer}, node {node}, {} ms", span / MILLI)
+            let span = trace::millis(span);
+            format!("{fault:?}: {place}, node {node}, {span} ms")
         });
         match fault {
             Fault::Reset | Fault::Dark | Fault::Partition => {
@@ -172,7 +176,7 @@ impl World {
         let host = self.clients[client].host;
         match fault {
             Fault::Kill => self.kill_client(client, span),
-            Fault::Suspend => self.sleep(host, span, self.monotonic),
+            Fault::Suspend => self.sleep(host, span, self.plan.switches.monotonic),
             _ => {
                 self.suspend_exclusion(None, span);
                 self.sleep(host, span, true);
@@ -186,8 +190,9 @@ impl World {
         match fault {
             Fault::Restart => self.kill(server, span, None),
             Fault::Amnesia => {
-                let memory = self.entropy.pick(&[0, SECOND]);
-                self.kill(server, span, Some(memory));
+                let memory = self.entropy.pick(&[SECOND, 0]);
+                let away = span.max(self.plan.switches.restart_delay);
+                self.kill(server, away, Some(memory));
             }
             Fault::ForgetScripts => {
                 let now = there.clock.show(self.now);
@@ -238,12 +243,12 @@ impl World {
     fn drift(&mut self, peer: usize, node: usize) {
         let now = self.now;
         if self.entropy.below(2) == 0 {
-            let fast = skew(&mut self.entropy, self.plan.server_drift);
+            let fast = self.plan.server_skew(&mut self.entropy);
             let server = self.plan.server_of(node);
             self.servers[server].clock.retune(now, fast);
             return;
         }
-        let fast = skew(&mut self.entropy, self.plan.client_drift);
+        let fast = self.plan.client_skew(&mut self.entropy);
         let Some(client) = self.clients.get(peer) else {
             let first = self.plan.clients;
             self.strangers[peer - first].clock.retune(now, fast);

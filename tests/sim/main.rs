@@ -1,63 +1,90 @@
 //! The simulator: the whole engine in worlds where everything goes wrong, under the eyes of
 //! oracles.
+//!
+//! The ordinary run looks at [`SEEDS`] histories. A longer one, on all cores:
+//!
+//! ```text
+//! SEEDS=100000 cargo test --profile sim --features embedded --test sim worlds -- --nocapture
+//! ```
+//!
+//! What else can be asked for stands in [`replay`].
 
-mod client;
-mod clock;
-mod entropy;
-mod faults;
-mod link;
-mod mend;
-mod network;
-mod oracle;
-mod plan;
-mod server;
-mod stranger;
-mod trace;
-mod user;
-mod world;
+pub(crate) mod assumptions;
+pub(crate) mod case;
+pub(crate) mod client;
+pub(crate) mod clock;
+pub(crate) mod entropy;
+pub(crate) mod faults;
+pub(crate) mod fuzz;
+pub(crate) mod history;
+pub(crate) mod link;
+pub(crate) mod mend;
+pub(crate) mod minimise;
+pub(crate) mod mutations;
+pub(crate) mod network;
+pub(crate) mod oracle;
+pub(crate) mod plan;
+pub(crate) mod replay;
+pub(crate) mod server;
+pub(crate) mod stranger;
+pub(crate) mod sweep;
+pub(crate) mod trace;
+pub(crate) mod user;
+pub(crate) mod world;
 
-use entropy::Entropy;
-use world::World;
-
-/// How many worlds the ordinary run looks at.
-const SEEDS: u64 = 300;
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name)
-        .ok()
-        .map(|text| text.parse().expect("a number"))
-}
+/// How many histories the ordinary run looks at.
+pub(crate) const SEEDS: u64 = 1_000;
 
 #[test]
 fn worlds_keep_their_promises() {
+    use replay::number;
+    let _chosen = mutations::Chosen::by_environment();
+    if replay::replay() {
+        return;
+    }
+    let kind = replay::kind();
     let first = number("FIRST_SEED").unwrap_or(0);
     let seeds = number("SEEDS").unwrap_or(SEEDS);
-    let begin = std::time::Instant::now();
-    let (mut inputs, mut bad) = (0, 0);
-    let mut counts = oracle::Counts::default();
-    let mut virtual_time = 0;
-    for seed in first..first + seeds {
-        let mut world = World::new(Entropy::of_seed(seed), number("TRACE").is_some());
-        let outcome = world.run();
-        inputs += world.inputs;
-        counts.add(&world.oracle.counts);
-        virtual_time += world.now;
-        if let Err(violation) = outcome {
-            bad += 1;
-            println!("seed {seed}: {violation:?}");
-            if number("TRACE").is_some() {
-                for line in world.into_story().0 {
-                    println!("{line}");
-                }
-            }
-        }
+    let sweep = sweep::sweep(kind, first..first + seeds, sweep::Until::Last);
+    sweep::say(&sweep.summary());
+    for (seed, violation) in sweep.failures.iter().take(5) {
+        println!("{}", replay::report(kind, *seed, violation));
     }
-    let spent = begin.elapsed().as_secs_f64();
-    println!(
-        "{seeds} worlds, {bad} bad, {inputs} inputs in {spent:.1} s, {:.0} inputs/s, {:.0} virtual s\n\
-         {counts}",
-        inputs as f64 / spent,
-        virtual_time as f64 / 1e9
-    );
-    assert_eq!(bad, 0);
+    let bad = sweep.failures.len();
+    assert_eq!(bad, 0, "oracles object to {bad} of {seeds} histories");
+    sweep::say("no oracle objects");
+}
+
+#[test]
+fn equal_choices_make_equal_histories() {
+    use case::{ANY, Case, Choices, Keep};
+    let _none = mutations::Chosen::new(None);
+    let keep = Keep {
+        trace: true,
+        tape: true,
+        inputs_max: None,
+    };
+    for seed in 0..3 {
+        let one = Case::of_seed(ANY, seed).run(keep);
+        let other = Case::of_seed(ANY, seed).run(keep);
+        assert_eq!(one.lines, other.lines);
+        let kind = ANY;
+        let choices = Choices::Tape(one.recorded.tape.clone(), None);
+        let again = Case { kind, choices }.run(keep);
+        assert_eq!(again.lines, one.lines);
+        assert_eq!(again.tally, one.tally);
+    }
+}
+
+#[test]
+fn nothing_chosen_is_nothing_done() {
+    use case::{ANY, Case, Choices, Keep};
+    let _none = mutations::Chosen::new(None);
+    let choices = Choices::Tape(entropy::Tape::default(), None);
+    let outcome = Case { kind: ANY, choices }.run(Keep::default());
+    assert!(outcome.violation.is_none());
+    let case::Tally { counts, struck, .. } = outcome.tally;
+    // When all is over, every lock is taken once more.
+    assert_eq!(counts.locks, 1);
+    assert!(struck.iter().all(|times| *times == 0));
 }

@@ -40,7 +40,7 @@ impl World {
         if lost {
             self.brought_back(server);
         }
-        self.say(Place::Node(server), || {
+        self.say(Place::Server(server), || {
             format!("starts again, memory {memory:?}")
         });
     }

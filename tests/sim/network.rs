@@ -9,6 +9,7 @@ use crate::clock::{NEVER, SECOND, Time};
 use crate::link::{Conn, End, FarState, Way};
 use crate::oracle::Process;
 use crate::plan::USER_TIMEOUT;
+use crate::trace;
 use crate::world::{Event, World};
 
 /// After how long a kernel knocks again where the backlog was full.
@@ -35,6 +36,13 @@ impl World {
         if link.cut {
             return;
         }
+        for word in bytes.chunks(8) {
+            let word = word
+                .iter()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte));
+            self.note(word);
+        }
+        let link = &self.conns[conn];
         let lost = link.dark || self.partitions[link.peer][link.node][way as usize];
         let server = link.server;
         let mut rest = bytes;
@@ -323,6 +331,10 @@ impl World {
         let room = self.plan.window.saturating_sub(self.conns[conn].waiting());
         let len = bytes.len().min(room);
         if len > 0 {
+            let (place, node) = (self.place_of(self.conns[conn].peer), self.conns[conn].node);
+            self.say(place, || {
+                format!("to node {node}: {}", trace::commands(&bytes[..len]))
+            });
             self.send(conn, Way::ToServer, &bytes[..len]);
         }
         let near = &mut self.conns[conn].near;

@@ -5,7 +5,7 @@
 
 use crate::clock::{MICRO, MILLI, SECOND, Time};
 use crate::entropy::Entropy;
-use crate::faults::FAULTS;
+use crate::faults::{FAULTS, Fault};
 use crate::network::KEEP_ALIVE;
 
 /// How clients try again unless a call says otherwise: so often, and after so many milliseconds.
@@ -39,8 +39,8 @@ pub(crate) struct Plan {
     pub(crate) covered: bool,
 
     /// Fast or slow by so many parts in a thousand million, at most.
-    pub(crate) server_drift: i64,
-    pub(crate) client_drift: i64,
+    pub(crate) server_drift: u32,
+    pub(crate) client_drift: u32,
 
     // Of links.
     pub(crate) delay: Time,
@@ -82,6 +82,24 @@ pub(crate) struct Plan {
     pub(crate) longest_fault: Time,
     /// Weights, in the order of [`FAULTS`].
     pub(crate) faults: [u32; FAULTS.len()],
+
+    pub(crate) switches: Switches,
+}
+
+/// What is otherwise than it should be: an assumption that does not hold, or a driver that does
+/// wrong. Every one off is the world as it is meant.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Switches {
+    /// Exclusion has to hold whatever happens.
+    pub(crate) no_excuses: bool,
+    /// Only this oracle is listened to.
+    pub(crate) only: Option<&'static str>,
+    /// Every server's clock is as fast as it can be and every client's as slow.
+    pub(crate) worst_clocks: bool,
+    /// Clients read a clock that stops while the machine sleeps.
+    pub(crate) monotonic: bool,
+    /// How long a server that lost its memory stays away at least.
+    pub(crate) restart_delay: Time,
 }
 
 /// Which servers there are.
@@ -107,7 +125,7 @@ impl Plan {
         let losses = entropy.pick(&[0, 0, 1]) * entropy.below(spare - twins + 1);
         let clients = 1 + entropy.below(8) as usize;
         let shortest_ttl = entropy.pick(&[200, 20, 50, 1_000]);
-        let drift = i64::from(entropy.below(4_950)) * 1_000;
+        let drift = entropy.below(4_950) * 1_000;
         let delay = entropy.pick(&[50, 20, 200, 2_000]) * MICRO;
         Self {
             nodes,
@@ -162,6 +180,85 @@ impl Plan {
                     0
                 }
             }),
+            switches: Switches::default(),
+        }
+    }
+
+    /// Three nodes, and nothing goes wrong: what plans for a purpose begin with.
+    pub(crate) fn tame(clients: usize) -> Self {
+        Self {
+            nodes: 3,
+            servers: 3,
+            hosts: clients,
+            clients,
+            strangers: 0,
+            resources: 1,
+            length: 20 * SECOND,
+            covered: true,
+            server_drift: 0,
+            client_drift: 0,
+            delay: 50 * MICRO,
+            delay_tail: 0,
+            tear: 0,
+            window: 1 << 20,
+            kinds: Kinds::Redis,
+            backlog: 511,
+            losses: 0,
+            silent: false,
+            shortest_ttl: 1_000,
+            longest_ttl: 1_000,
+            work: 20 * MILLI,
+            rest: 20 * MILLI,
+            wait: SECOND,
+            habits: [4, 1, 1, 1, 1],
+            cancels: 0,
+            extensions: None,
+            lag: 20 * MICRO,
+            pause: 0,
+            longest_pause: 0,
+            dead_after: 2_000,
+            node_timeout: None,
+            gap: 300 * MILLI,
+            longest_fault: 100 * MILLI,
+            faults: [0; FAULTS.len()],
+            switches: Switches::default(),
+        }
+    }
+
+    /// Five nodes, eight clients, sixty seconds; a little of all that is covered goes wrong.
+    pub(crate) fn standard(_: &mut Entropy) -> Self {
+        Self {
+            nodes: 5,
+            servers: 5,
+            length: 60 * SECOND,
+            delay_tail: MILLI,
+            cancels: 50_000,
+            server_drift: 4_000_000,
+            client_drift: 4_000_000,
+            faults: FAULTS.map(|fault| u32::from(fault.is_covered())),
+            ..Self::tame(8)
+        }
+    }
+
+    /// Only these faults.
+    pub(crate) fn only(faults: &[Fault]) -> [u32; FAULTS.len()] {
+        FAULTS.map(|fault| u32::from(faults.contains(&fault)))
+    }
+
+    /// How fast the clock of a client is, in parts of a thousand million.
+    pub(crate) fn client_skew(&self, entropy: &mut Entropy) -> i64 {
+        if self.switches.worst_clocks {
+            -i64::from(self.client_drift)
+        } else {
+            entropy.around_zero(self.client_drift)
+        }
+    }
+
+    pub(crate) fn server_skew(&self, entropy: &mut Entropy) -> i64 {
+        if self.switches.worst_clocks {
+            i64::from(self.server_drift)
+        } else {
+            entropy.around_zero(self.server_drift)
         }
     }
 

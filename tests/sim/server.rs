@@ -18,7 +18,7 @@ use crate::link::{FarState, Way};
 use crate::oracle::{Answer, Command, Deed, Said, Token, token_of};
 use crate::plan::Kinds;
 use crate::stranger;
-use crate::trace::Place;
+use crate::trace::{self, Place};
 use crate::world::{Event, World};
 
 /// Bytes that the server reads from one connection before it looks at the next.
@@ -379,9 +379,10 @@ impl World {
                 .push_back(Answer { token, ..answer });
             self.talk(conn, command.key.is_some(), said);
         }
-        self.say(Place::Node(server), || {
-            let reply = out[start..].escape_ascii().to_string();
-            format!("runs {} of {}: {reply}", shown_words(words), deed.peer)
+        let place = self.place_of(deed.peer);
+        self.say(Place::Server(server), || {
+            let reply = trace::raw(&out[start..]);
+            format!("of {place}: {}: {reply}", trace::command(words))
         });
     }
 
@@ -401,12 +402,4 @@ impl World {
             }
         }
     }
-}
-
-fn shown_words(words: &[&[u8]]) -> String {
-    let short = |word: &&[u8]| {
-        let shown = word.escape_ascii().to_string();
-        shown.chars().take(14).collect::<String>()
-    };
-    words.iter().map(short).collect::<Vec<_>>().join(" ")
 }

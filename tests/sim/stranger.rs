@@ -12,7 +12,6 @@ use shearline::Instant;
 
 use crate::clock::{Clock, MICRO, MILLI, NEVER, SECOND, Time};
 use crate::oracle::{Belief, Process, Token};
-use crate::trace::Place;
 use crate::world::{Event, World, resource_name};
 
 /// What it gives back with. The server knows it as a script of somebody else.
@@ -154,10 +153,11 @@ impl World {
     fn stranger_step(&mut self, peer: usize) -> bool {
         let now = self.now;
         let nodes = self.plan.nodes;
+        let spent = self.entropy.is_spent();
         let stranger = self.stranger(peer);
         match stranger.doing {
             Doing::Resting | Doing::Holding if now < stranger.at => false,
-            Doing::Resting if stranger.finishing => {
+            Doing::Resting if stranger.finishing || spent => {
                 stranger.at = NEVER;
                 false
             }
@@ -289,8 +289,9 @@ impl World {
         let stranger = self.stranger(peer);
         stranger.doing = Doing::Holding;
         stranger.at = if stranger.finishing { now } else { now + work };
-        self.say(Place::Client(peer), || {
-            format!("has {resource}, as strangers do")
+        let place = self.place_of(peer);
+        self.say(place, || {
+            format!("has resource {resource}, as strangers do")
         });
         self.oracle.counts.strange += 1;
         self.believe(peer, resource, Belief { token, until });

@@ -1,9 +1,252 @@
-//! A history in words.
+//! A history in words: one line for each thing that happened, with the true time, whoever it
+//! happened to, and what the clock there showed.
+//!
+//! ```text
+//!      true ms  where          its clock  what
+//!     1204.031  client 1        2203.990  to node 2: SET resource0 1fc0e2.. NX PX 200
+//!     1204.102  server 2        2204.101  of client 1: SET resource0 1fc0e2.. NX PX 200: +OK
+//! ```
+
+use std::fmt;
+use std::time::Duration;
+
+use shearline::engine::Event as Told;
+use shearline::resp::{Inbox, Limits};
+use shearline::{Instant, LockOptions, Retry};
+
+use crate::clock::{MILLI, Time};
+use crate::plan::{Plan, TRIES};
 
 /// Whom a line is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     World,
     Client(usize),
-    Node(usize),
+    Stranger(usize),
+    Server(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::World => f.write_str("world"),
+            Self::Client(client) => write!(f, "client {client}"),
+            Self::Stranger(stranger) => write!(f, "stranger {stranger}"),
+            Self::Server(server) => write!(f, "server {server}"),
+        }
+    }
+}
+
+/// The lines so far.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    lines: Vec<String>,
+}
+
+impl Trace {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let mut trace = Self { lines: Vec::new() };
+        trace.tell_plan(plan);
+        let heads = ["true ms", "where", "its clock", "what"];
+        trace
+            .lines
+            .push(aligned(heads[0], heads[1], heads[2], heads[3]));
+        trace
+    }
+
+    /// What kind of world it is, a few words to a line.
+    fn tell_plan(&mut self, plan: &Plan) {
+        let text = format!("{plan:?}");
+        let mut line = String::new();
+        for word in text.split_inclusive(", ") {
+            if line.len() + word.len() > 96 {
+                self.lines.push(format!("  {}", line.trim_end()));
+                line.clear();
+            }
+            line.push_str(word);
+        }
+        self.lines.push(format!("  {line}"));
+    }
+
+    pub(crate) fn line(&mut self, now: Time, place: Place, shown: Option<Instant>, what: &str) {
+        let shown = shown.map_or_else(String::new, |shown| millis(shown.as_nanos()));
+        self.lines
+            .push(aligned(&millis(now), &place.to_string(), &shown, what));
+    }
+
+    pub(crate) fn into_lines(self) -> Vec<String> {
+        self.lines
+    }
+}
+
+fn aligned(now: &str, place: &str, shown: &str, what: &str) -> String {
+    format!("{now:>12}  {place:<10} {shown:>12}  {what}")
+}
+
+/// Milliseconds with the microseconds behind the point.
+pub(crate) fn millis(nanos: u64) -> String {
+    format!("{}.{:03}", nanos / MILLI, nanos % MILLI / 1_000)
+}
+
+// ----- what is sent -------------------------------------------------------------------------------
+
+/// The commands in `bytes`, which may end in the middle of one.
+pub(crate) fn commands(bytes: &[u8]) -> String {
+    told(bytes, |value| {
+        let items = value.as_items()?;
+        let words: Vec<&[u8]> = items
+            .into_iter()
+            .map(|item| item.as_bytes().unwrap_or_default())
+            .collect();
+        Some(command(&words))
+    })
+}
+
+/// The replies in `bytes`, which may begin and end in the middle of one.
+pub(crate) fn replies(bytes: &[u8]) -> String {
+    told(bytes, |_| None)
+}
+
+fn told(bytes: &[u8], text: impl Fn(&shearline::resp::Value<'_>) -> Option<String>) -> String {
+    let mut inbox = Inbox::new(Limits::DEFAULT);
+    let mut texts = Vec::new();
+    let mut rest = bytes;
+    let mut piece = bytes;
+    while let Ok(Some(frame)) = inbox.next(&mut piece) {
+        let (whole, behind) = rest.split_at(frame.len);
+        texts.push(text(&frame.value).unwrap_or_else(|| raw(whole)));
+        rest = behind;
+    }
+    if !rest.is_empty() {
+        texts.push(format!("{} (torn)", raw(rest)));
+    }
+    texts.join(" | ")
+}
+
+/// A command in a few words.
+pub(crate) fn command(words: &[&[u8]]) -> String {
+    match *words {
+        [verb, script, b"1", key, token, ref rest @ ..] if verb.starts_with(b"EVAL") => {
+            let what = if rest.is_empty() { "release" } else { "extend" };
+            let rest = joined(rest);
+            let script = if verb == b"EVAL" {
+                "whole".to_owned()
+            } else {
+                short(script)
+            };
+            format!(
+                "{}[{script}] {what} {} {} {rest}",
+                short(verb),
+                short(key),
+                short(token)
+            )
+            .trim_end()
+            .to_owned()
+        }
+        [b"SCRIPT", b"LOAD", ..] => "SCRIPT LOAD ..".to_owned(),
+        _ => joined(words),
+    }
+}
+
+/// A reply in a few characters.
+pub(crate) fn raw(bytes: &[u8]) -> String {
+    const LONGEST: usize = 60;
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let mut first = lines.next().unwrap_or_default();
+    if first.starts_with(b"$") {
+        first = lines
+            .next()
+            .filter(|line| !line.is_empty())
+            .unwrap_or(first);
+    }
+    let more = lines.any(|line| !line.is_empty());
+    let first = first.strip_suffix(b"\r").unwrap_or(first);
+    let mut shown = first.escape_ascii().to_string();
+    if more || shown.len() > LONGEST {
+        shown.truncate(LONGEST);
+        shown.push_str("..");
+    }
+    shown
+}
+
+fn joined(words: &[&[u8]]) -> String {
+    words
+        .iter()
+        .map(|word| short(word))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// A word as it is, a token or a digest by its first bytes.
+fn short(word: &[u8]) -> String {
+    let printable = word.iter().all(u8::is_ascii_graphic);
+    if printable && word.len() < 20 {
+        return String::from_utf8_lossy(word).into_owned();
+    }
+    if printable {
+        return format!("{}..", String::from_utf8_lossy(&word[..6]));
+    }
+    token(word)
+}
+
+/// A token by its first bytes.
+pub(crate) fn token(bytes: &[u8]) -> String {
+    let mut shown: String = bytes
+        .iter()
+        .take(3)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    shown.push_str("..");
+    shown
+}
+
+// ----- what is told -------------------------------------------------------------------------------
+
+/// For how long a call waits, or how often it tries.
+pub(crate) fn limits(options: &LockOptions) -> String {
+    let usual = Retry::new(TRIES, Duration::ZERO..=Duration::ZERO);
+    let tries = options.tries_allowed(&usual);
+    let tries = tries.map(|tries| format!("tries {tries} times"));
+    let wait = options.deadline().map(|wait| format!("waits for {wait:?}"));
+    tries.into_iter().chain(wait).collect::<Vec<_>>().join(", ")
+}
+
+/// What a user is told, without the advice.
+pub(crate) fn outcome(told: &Told) -> String {
+    match told {
+        Told::Acquired {
+            result: Ok(lock), ..
+        } => format!(
+            "acquired {}, until {}",
+            token(&lock.token()),
+            millis(lock.valid_until().as_nanos())
+        ),
+        Told::Acquired {
+            result: Err(error), ..
+        } => no("acquired", error),
+        Told::Extended {
+            result: Ok(extension),
+            ..
+        } => {
+            format!(
+                "extended until {}",
+                millis(extension.valid_until().as_nanos())
+            )
+        }
+        Told::Extended {
+            result: Err(error), ..
+        } => no("extended", error),
+        Told::Released { result: Ok(_), .. } => "released".to_owned(),
+        Told::Released {
+            result: Err(error), ..
+        } => no("released", error),
+        Told::Expired { lock } => format!("the lock is over: {lock:?}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn no(what: &str, error: &dyn fmt::Display) -> String {
+    let text = error.to_string();
+    let fact = text.split(';').next().unwrap_or_default();
+    format!("not {what}: {fact}")
 }

@@ -8,7 +8,7 @@ use shearline::{ExtendError, Instant, Lock, LockError, LockOptions};
 use crate::clock::{MILLI, NEVER, Time};
 use crate::oracle::{Belief, Limits, Release, token_of};
 use crate::plan::TRIES;
-use crate::trace::Place;
+use crate::trace::{self, Place};
 use crate::world::{World, resource_name};
 
 /// Somebody who wants one resource now and then.
@@ -125,7 +125,7 @@ impl World {
 
     /// What a user did is over: it rests.
     fn rest(&mut self, client: usize, user: usize) {
-        let rest = self.entropy.span(self.plan.rest);
+        let rest = self.entropy.rest(self.plan.rest);
         let now = self.now;
         let user = &mut self.clients[client].users[user];
         user.task = Task::Idle;
@@ -159,7 +159,7 @@ impl World {
     // ----- what users are told ------------------------------------------------------------------
 
     pub(crate) fn tell(&mut self, client: usize, told: Told) {
-        self.say(Place::Client(client), || format!("is told {told:?}"));
+        self.say(Place::Client(client), || trace::outcome(&told));
         match told {
             Told::Acquired { round, result } => {
                 let Some(user) = self.user_of(client, round) else {
@@ -305,7 +305,7 @@ impl World {
         }
         let now = self.now;
         let there = &mut self.clients[client];
-        let finishing = there.finishing;
+        let finishing = there.finishing || self.entropy.is_spent();
         let mut users = there.users.iter_mut();
         let due = users.position(|user| {
             let over = finishing && matches!(user.task, Task::Idle) && !user.takes;
@@ -323,7 +323,7 @@ impl World {
             Task::Acquiring { call, .. } => {
                 let shown = self.shown(client);
                 self.say(Place::Client(client), || {
-                    format!("cancels its wait for {user}")
+                    format!("cancels its wait for resource {user}")
                 });
                 self.clients[client].engine.cancel(shown, call.round);
                 self.rest(client, user);
@@ -360,7 +360,10 @@ impl World {
         let shown = self.shown(client);
         let name = resource_name(user);
         self.say(Place::Client(client), || {
-            format!("wants {user}: {options:?}")
+            format!(
+                "wants resource {user} for {ttl:?}, {}",
+                trace::limits(&options)
+            )
         });
         let request = Request::new(&name, &options);
         match self.clients[client].engine.acquire(shown, &request) {
@@ -403,7 +406,7 @@ impl World {
             1 => {
                 self.end_belief(client, user);
                 let shown = self.shown(client);
-                self.say(Place::Client(client), || format!("drops {user}"));
+                self.say(Place::Client(client), || format!("drops resource {user}"));
                 self.oracle.asks_release(&hold.lock.token());
                 self.clients[client].engine.give_back(shown, hold.lock);
                 self.rest(client, user);
@@ -421,7 +424,7 @@ impl World {
     fn habit(&mut self, client: usize) -> usize {
         let habits = self.plan.habits;
         let total: u32 = habits.iter().sum();
-        if self.clients[client].finishing || total == 0 {
+        if self.clients[client].finishing || self.entropy.is_spent() || total == 0 {
             return 0;
         }
         let mut drawn = self.entropy.below(total);
@@ -439,7 +442,7 @@ impl World {
         let ttl = self.ttl(client, user);
         let shown = self.shown(client);
         self.say(Place::Client(client), || {
-            format!("extends {user} by {ttl:?}")
+            format!("extends resource {user} by {ttl:?}")
         });
         match self.clients[client].engine.extend(shown, &hold.lock, ttl) {
             Ok(round) => {
@@ -471,7 +474,7 @@ impl World {
         }
         let shown = self.shown(client);
         self.say(Place::Client(client), || {
-            format!("cancels the extension of {user}")
+            format!("cancels the extension of resource {user}")
         });
         self.clients[client].engine.cancel(shown, call.round);
         let next = self.work();
@@ -481,7 +484,9 @@ impl World {
     fn release(&mut self, client: usize, user: usize, hold: Hold) {
         self.end_belief(client, user);
         let shown = self.shown(client);
-        self.say(Place::Client(client), || format!("releases {user}"));
+        self.say(Place::Client(client), || {
+            format!("releases resource {user}")
+        });
         self.oracle.asks_release(&hold.lock.token());
         let token = self.oracle.ledger.find(&token_of(&hold.lock.token()));
         let process = self.clients[client].process;
@@ -510,7 +515,7 @@ impl World {
         self.oracle
             .inherited(&lock.token(), self.clients[to].process);
         self.say(Place::Client(client), || {
-            format!("hands {user} over to client {to}")
+            format!("hands resource {user} over to client {to}")
         });
         self.rest(client, user);
         self.clients[to].handed.push((user, lock));

@@ -11,17 +11,23 @@ use shearline::LinkError;
 
 use crate::client::Client;
 use crate::clock::{Clock, MILLI, NEVER, SECOND, Time};
-use crate::entropy::Entropy;
-use crate::faults::Fault;
+use crate::entropy::{Entropy, FATE, Recorded, peer_strand, server_strand};
+use crate::faults::{FAULTS, Fault};
 use crate::link::{Conn, End, Way};
-use crate::oracle::{Oracle, Violation};
+use crate::oracle::{ENDLESS, Oracle, Violation};
 use crate::plan::Plan;
 use crate::server::Server;
 use crate::stranger::Stranger;
-use crate::trace::Place;
+use crate::trace::{Place, Trace};
 
 /// How long the world is looked at after all is over.
 const AFTERMATH: Time = 2 * SECOND;
+
+/// More than a history ever takes that does not go round in circles.
+const INPUTS_MAX: u64 = 50_000_000;
+
+/// Odd, and nothing else about it matters.
+const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Something that is going to happen.
 #[derive(Clone, Copy, Debug)]
@@ -105,11 +111,14 @@ pub(crate) struct World {
     pub(crate) calm: bool,
     /// By when every lock has to be taken once more, then.
     pub(crate) taken_by: Time,
-    /// Clients read a clock that stops while the machine sleeps.
-    pub(crate) monotonic: bool,
-    /// Inputs that engines were handed.
+    /// Inputs that engines were handed, and how many are too many.
     pub(crate) inputs: u64,
-    trace: Option<Vec<String>>,
+    pub(crate) inputs_max: u64,
+    /// How often each of the faults happened.
+    pub(crate) struck: [u64; FAULTS.len()],
+    /// Of all that happened so far: equal in equal histories.
+    pub(crate) fingerprint: u64,
+    trace: Option<Trace>,
     /// Memory that is used again: of servers, of their answers, of clients.
     pub(crate) scratch: Vec<u8>,
     pub(crate) replies: Vec<u8>,
@@ -123,24 +132,19 @@ pub(crate) fn resource_name(resource: usize) -> [u8; 9] {
     name
 }
 
-/// How fast a clock is, at most `most` either way.
-pub(crate) fn skew(entropy: &mut Entropy, most: i64) -> i64 {
-    let most = most.max(1) as u32;
-    i64::from(entropy.below(2 * most)) - i64::from(most)
-}
-
 impl World {
-    pub(crate) fn new(mut entropy: Entropy, traced: bool) -> Self {
-        let plan = Plan::draw(&mut entropy);
+    /// A world by a plan that `draw` makes.
+    pub(crate) fn new(draw: fn(&mut Entropy) -> Plan, mut entropy: Entropy, traced: bool) -> Self {
+        let plan = draw(&mut entropy);
         let hosts = (0..plan.hosts)
             .map(|_| Host {
-                clock: Clock::new(SECOND, skew(&mut entropy, plan.client_drift)),
+                clock: Clock::new(SECOND, plan.client_skew(&mut entropy)),
                 asleep_until: 0,
             })
             .collect();
         let servers = (0..plan.servers)
             .map(|server| {
-                let clock = Clock::new(SECOND, skew(&mut entropy, plan.server_drift));
+                let clock = Clock::new(SECOND, plan.server_skew(&mut entropy));
                 Server::new(server, plan.kinds, clock)
             })
             .collect();
@@ -157,24 +161,24 @@ impl World {
             oracle: Oracle::new(&plan),
             calm: false,
             taken_by: NEVER,
-            monotonic: false,
             inputs: 0,
-            trace: traced.then(Vec::new),
+            inputs_max: INPUTS_MAX,
+            struck: [0; FAULTS.len()],
+            fingerprint: 0,
+            trace: traced.then(|| Trace::new(&plan)),
             scratch: Vec::new(),
             replies: Vec::new(),
             offered: Vec::new(),
             entropy,
             plan,
         };
-        let shown = format!("{:?}", world.plan);
-        world.say(Place::World, || shown);
         for client in 0..world.plan.clients {
             let born = Client::new(&mut world, client);
             world.clients.push(born);
             world.wake_client(client, 0);
         }
         for peer in world.plan.clients..world.plan.peers() {
-            let fast = skew(&mut world.entropy, world.plan.client_drift);
+            let fast = world.plan.client_skew(&mut world.entropy);
             let stranger = Stranger::new(&mut world, peer, fast);
             world.strangers.push(stranger);
             world.wake_stranger(peer);
@@ -195,9 +199,6 @@ impl World {
         while self.now < end && !self.is_settled() {
             self.run_until((self.now + 100 * MILLI).min(end))?;
             self.check_taken();
-        }
-        if !self.is_settled() {
-            self.dump();
         }
         self.check_settled();
         self.run_until(self.now + AFTERMATH)?;
@@ -221,15 +222,32 @@ impl World {
             if next.at > end {
                 break;
             }
+            if self.entropy.is_all_spent() && !self.calm {
+                return Ok(());
+            }
             let Some(Reverse(next)) = self.queue.pop() else {
                 break;
             };
             self.now = next.at;
+            self.note(next.at);
             self.happen(next.event);
+            if self.inputs > self.inputs_max {
+                self.endless();
+            }
             self.verdict()?;
         }
         self.now = end;
         Ok(())
+    }
+
+    /// Something goes round in circles.
+    pub(crate) fn endless(&mut self) {
+        self.object(ENDLESS, format!("no end after {} inputs", self.inputs));
+    }
+
+    /// Takes a word into the fingerprint.
+    pub(crate) fn note(&mut self, word: u64) {
+        self.fingerprint = (self.fingerprint.rotate_left(5) ^ word).wrapping_mul(MIXER);
     }
 
     pub(crate) fn at(&mut self, at: Time, event: Event) {
@@ -243,7 +261,27 @@ impl World {
         }
     }
 
+    /// Whose choices follow when something happens.
+    fn strand_of(&self, event: Event) -> usize {
+        match event {
+            Event::Turn(peer) | Event::Stranger(peer) | Event::Birth(peer) => peer_strand(peer),
+            Event::Serve(server)
+            | Event::Over(server, _)
+            | Event::Start(server, _)
+            | Event::Cheer(server, _) => server_strand(server),
+            Event::Arrive(conn, Way::ToServer) | Event::Dial(conn) | Event::EndFar(conn, _) => {
+                server_strand(self.conns[conn].server)
+            }
+            Event::Arrive(conn, Way::ToClient)
+            | Event::EndNear(conn, _)
+            | Event::UserTimeout(conn)
+            | Event::KeepAlive(conn) => peer_strand(self.conns[conn].peer),
+            Event::Fault | Event::Heal(..) | Event::Look => FATE,
+        }
+    }
+
     fn happen(&mut self, event: Event) {
+        self.entropy.turn_to(self.strand_of(event), self.now);
         match event {
             Event::Arrive(conn, way) => self.arrive(conn, way),
             Event::Dial(conn) => self.dial(conn),
@@ -281,15 +319,31 @@ impl World {
     /// A line of the trace, if there is one.
     pub(crate) fn say(&mut self, place: Place, what: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
-            trace.push(format!(
-                "{:>12.3} ms  {place:?} {}",
-                self.now as f64 / 1e6,
-                what()
-            ));
+            let clock = match place {
+                Place::World => None,
+                Place::Client(client) => {
+                    let host = self.clients.get(client).map_or(0, |client| client.host);
+                    Some(&self.hosts[host].clock)
+                }
+                Place::Stranger(stranger) => Some(&self.strangers[stranger].clock),
+                Place::Server(server) => Some(&self.servers[server].clock),
+            };
+            let shown = clock.map(|clock| clock.show(self.now));
+            trace.line(self.now, place, shown, &what());
         }
     }
 
-    pub(crate) fn into_story(self) -> (Vec<String>, Vec<u32>) {
-        (self.trace.unwrap_or_default(), self.entropy.into_tape())
+    /// A client or a stranger, for the trace.
+    pub(crate) fn place_of(&self, peer: usize) -> Place {
+        match peer.checked_sub(self.plan.clients) {
+            None => Place::Client(peer),
+            Some(stranger) => Place::Stranger(stranger),
+        }
+    }
+
+    /// What happened, and what was chosen.
+    pub(crate) fn into_story(self) -> (Vec<String>, Recorded) {
+        let lines = self.trace.map(Trace::into_lines);
+        (lines.unwrap_or_default(), self.entropy.into_recorded())
     }
 }

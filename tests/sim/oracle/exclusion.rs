@@ -28,6 +28,9 @@ pub(crate) struct Belief {
 impl Oracle {
     /// Several may believe that they hold `resource`, or any, for as long as a lock can live.
     fn excuse(&mut self, now: Time, resource: Option<usize>) {
+        if self.no_excuses {
+            return;
+        }
         let until = now + self.longest_ttl + self.longest_ttl / 100 + 2 * MILLI;
         for (number, excused) in self.excused.iter_mut().enumerate() {
             if resource.is_none_or(|resource| resource == number) {

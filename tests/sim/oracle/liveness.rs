@@ -77,31 +77,3 @@ impl World {
         }
     }
 }
-impl World {
-    pub(crate) fn dump(&self) {
-        for c in &self.clients {
-            for (n, l) in c.links.iter().enumerate() {
-                if let Some(l) = l {
-                    let k = &self.conns[*l];
-                    eprintln!(
-                        "client {} node {n} up {} held {} down {} far {:?} unread {} post {} ready {} ended {} dark {} cut {} near {:?} server paused {} stalled {}",
-                        c.process,
-                        k.up.len(),
-                        k.up.is_held(),
-                        k.down.len(),
-                        k.far.state,
-                        k.far.unread.len(),
-                        k.far.postponed,
-                        k.far.ready,
-                        k.far.ended,
-                        k.dark,
-                        k.cut,
-                        k.near,
-                        self.servers[k.server].paused,
-                        self.servers[k.server].stalled
-                    );
-                }
-            }
-        }
-    }
-}

@@ -51,6 +51,9 @@ pub(crate) use exclusion::Belief;
 pub(crate) use ledger::{Command, Ledger, Process, Reading, Said, Token, TokenId, Verb, token_of};
 pub(crate) use outcome::{Limits, Release};
 
+/// Whoever objects to a history that does not end. It is always heard.
+pub(crate) const ENDLESS: &str = "endless";
+
 /// An oracle objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
@@ -64,6 +67,10 @@ pub(crate) struct Violation {
 #[derive(Debug)]
 pub(crate) struct Oracle {
     pub(crate) violation: Option<Violation>,
+    /// The only one that is listened to.
+    only: Option<&'static str>,
+    /// Nothing excuses two holders.
+    no_excuses: bool,
     longest_ttl: Time,
     pub(crate) ledger: Ledger,
     /// By resource and peer: clients, and strangers behind them.
@@ -182,6 +189,8 @@ impl Oracle {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
             violation: None,
+            only: plan.switches.only,
+            no_excuses: plan.switches.no_excuses,
             longest_ttl: plan.longest_ttl * MILLI,
             ledger: Ledger::new(plan.nodes),
             beliefs: vec![vec![None; plan.peers()]; plan.resources],
@@ -200,7 +209,10 @@ impl Oracle {
     }
 
     pub(crate) fn object(&mut self, oracle: &'static str, at: Time, text: String) {
-        if self.violation.is_none() {
+        let heard = self
+            .only
+            .is_none_or(|only| only == oracle || oracle == ENDLESS);
+        if heard && self.violation.is_none() {
             self.violation = Some(Violation { oracle, text, at });
         }
     }

@@ -8,6 +8,8 @@ use shearline_peers::measure::{Contestant, Failure, Plan, Rounds, measure};
 pub(crate) enum Family {
     Floor,
     Shearline,
+    /// Values that outlive the buffer.
+    ShearlineOwned,
     /// The floor once more, or shearline where there is none, behind its twin: shows the noise.
     Again,
     RedisProtocolRange,

@@ -33,6 +33,7 @@ pub(crate) fn entrants(stream: &Stream, form: Form) -> Vec<Entrant<'_>> {
         all.push(shearline::entrant(stream, form));
         all.push(shearline::entrant(stream, form).again());
     }
+    all.push(shearline::owned(stream, form));
     all.extend(redis_protocol::entrants(stream, form));
     all.extend(redis::entrants(stream, form));
     all.push(hiredis::entrant(stream, form));

@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-use shearline::resp::{DecodeError, Decoder, Inbox, Limits, Value};
+use bytes::Bytes;
+use shearline::resp::{DecodeError, Decoder, Inbox, Limits, OwnedValue, Value};
 use shearline_peers::measure::Contestant;
 
 use super::{Form, Room};
@@ -32,6 +33,75 @@ pub(crate) fn contestant(stream: &Stream, form: Form) -> Contestant<'_> {
                 Ok(torn(&mut inbox, &mut room, black_box(bytes))?)
             })
         }
+    }
+}
+
+/// Values that outlive the buffer: in one piece their strings share it, torn they are copied.
+pub(super) fn owned(stream: &Stream, form: Form) -> Entrant<'_> {
+    let replies = stream.replies;
+    let bytes = &stream.bytes[..];
+    let (name, contestant) = match form {
+        Form::Whole => {
+            let mut decoder = Decoder::new(Limits::DEFAULT);
+            let buffer = Bytes::copy_from_slice(bytes);
+            let pass = move || Ok(shared(&mut decoder, black_box(&buffer))?);
+            ("shearline, owned", Contestant::new(replies, pass))
+        }
+        Form::Torn => {
+            let mut inbox = Inbox::new(Limits::DEFAULT);
+            let mut room = Room::new();
+            let pass = move || Ok(copied(&mut inbox, &mut room, black_box(bytes))?);
+            ("shearline, owned", Contestant::new(replies, pass))
+        }
+    };
+    Entrant {
+        family: Family::ShearlineOwned,
+        name: name.into(),
+        contestant: Ok(contestant),
+    }
+}
+
+fn shared(decoder: &mut Decoder, buffer: &Bytes) -> Result<u64, DecodeError> {
+    let mut sum = 0;
+    let mut bytes = &buffer[..];
+    while let Some(frame) = decoder.decode(bytes)? {
+        sum += weigh_owned(&black_box(frame.value.share(buffer)));
+        bytes = &bytes[frame.len..];
+    }
+    Ok(sum)
+}
+
+fn copied(inbox: &mut Inbox, room: &mut Room, bytes: &[u8]) -> Result<u64, DecodeError> {
+    let mut sum = 0;
+    for piece in bytes.chunks(PIECE_BYTES) {
+        let mut piece = room.receive(piece);
+        while let Some(frame) = inbox.next(&mut piece)? {
+            sum += weigh_owned(&black_box(frame.value.to_owned()));
+        }
+    }
+    Ok(sum)
+}
+
+fn weigh_owned(value: &OwnedValue) -> u64 {
+    match value {
+        OwnedValue::Simple(text) | OwnedValue::Bulk(text) | OwnedValue::Error(text) => {
+            text.len() as u64
+        }
+        OwnedValue::Integer(integer) => *integer as u64,
+        OwnedValue::Null => 1,
+        OwnedValue::Array(items) | OwnedValue::Set(items) | OwnedValue::Push(items) => {
+            items.iter().map(weigh_owned).sum()
+        }
+        OwnedValue::Map(pairs) => pairs
+            .iter()
+            .map(|(key, value)| weigh_owned(key) + weigh_owned(value))
+            .sum(),
+        OwnedValue::Double(_)
+        | OwnedValue::Boolean(_)
+        | OwnedValue::BigNumber(_)
+        | OwnedValue::BulkError(_)
+        | OwnedValue::Verbatim { .. }
+        | OwnedValue::Attributed(_) => 0,
     }
 }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::*;
 
-const FILE: &str = include_str!("../../tests/data/resp-vectors.json");
+const FILE: &str = include_str!("../../../tests/data/resp-vectors.json");
 
 /// Where the file lets an implementation choose, what was chosen here.
 const REFUSED_BY_POLICY: [&str; 4] = [
@@ -160,7 +160,7 @@ fn value(expect: &Json) -> OwnedValue {
     if let Some(pairs_json) = expect.get("attr") {
         let value = value(expect.get("of").expect("what the attribute is about"));
         let attributes = pairs(pairs_json);
-        return OwnedValue::Attributed(Attributed { attributes, value }.into());
+        return OwnedValue::attributed(attributes, value);
     }
     let (tag, content) = expect.only();
     match tag {
@@ -169,10 +169,10 @@ fn value(expect: &Json) -> OwnedValue {
         "int" => OwnedValue::Integer(content.text().parse().expect("an integer")),
         "bulk" => OwnedValue::Bulk(content.bytes().into()),
         "null" => OwnedValue::Null,
-        "array" => OwnedValue::Array(content.items().iter().map(value).collect()),
-        "set" => OwnedValue::Set(content.items().iter().map(value).collect()),
-        "push" => OwnedValue::Push(content.items().iter().map(value).collect()),
-        "map" => OwnedValue::Map(pairs(content)),
+        "array" => OwnedValue::array(content.items().iter().map(value)),
+        "set" => OwnedValue::set(content.items().iter().map(value)),
+        "push" => OwnedValue::push(content.items().iter().map(value)),
+        "map" => OwnedValue::map(pairs(content)),
         "bool" => OwnedValue::Boolean(content == &Json::True),
         "double" => OwnedValue::Double(content.text().parse().expect("a double")),
         "bignum" => OwnedValue::BigNumber(content.bytes().into()),

@@ -1,0 +1,9 @@
+#![no_main]
+
+// The simulator calls its own modules `crate::..`.
+#[path = "../../tests/sim/main.rs"]
+#[allow(dead_code, reason = "its tests use more of it")]
+mod sim;
+use sim::*;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| sim::fuzz::run(input));

@@ -1,0 +1,208 @@
+//! Mutations: each takes out one guard of the algorithm, to show that somebody would notice.
+//!
+//! They are there only in a build with `RUSTFLAGS="--cfg shearline_mutants"`, for the simulator
+//! and for whoever doubts a test. No feature and no option leads here. The choice holds for the
+//! whole process, because the engine has no place of its own for it: whoever tries several either
+//! starts a process for each, or tries one after the other with fresh engines.
+//!
+//! In the tests of the library itself the environment chooses:
+//! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`.
+//!
+//! # Not here
+//!
+//! * What belongs to a part that is not built yet: the restart guard (a quarantined node is
+//!   counted, quarantine counts from the break, an unreadable identity counts as unchanged), the
+//!   top-up (before the majority, with the full ttl, after the release) and `confirm`.
+//! * What the engine does not decide: on which connection bytes travel (it has one for each node;
+//!   a release on another than its `SET` is a matter of the driver), how a connection is closed,
+//!   and which clock gives the time.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+macro_rules! mutants {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// A guard that can be taken out.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        #[non_exhaustive]
+        pub enum Mutant {
+            $($(#[$doc])+ $name,)+
+        }
+
+        impl Mutant {
+            /// Every one there is.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// Its name, as [`Mutant::from_name`] reads it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
+        }
+    };
+}
+
+mutants! {
+    // ----- votes ----------------------------------------------------------------------------
+    /// One vote fewer than a majority is enough.
+    QuorumOffByOne,
+    /// A majority of the nodes that can vote is enough, however many are configured.
+    QuorumOfConnected,
+    /// A server that stands in the configuration under two names has two votes.
+    TwinVotes,
+    /// A yes still counts when its connection is lost before the verdict.
+    VoteKeptOverReconnect,
+    /// Any error is taken for a certain refusal, so nothing is released where it was run after all.
+    ErrorIsDenial,
+
+    // ----- validity -------------------------------------------------------------------------
+    /// A lock is returned also when no validity is left.
+    ValidityUnchecked,
+    /// Validity is judged with the time of the last answer, and not again when the lock is told.
+    StaleNow,
+    /// Clocks are taken to run alike: nothing is taken off a validity.
+    DriftIgnored,
+    /// Every validity ends a tick (1 ms) later.
+    ValidUntilLater,
+    /// The validity of a new lock counts from the verdict and not from before the send.
+    ValidityFromAnswer,
+
+    // ----- keys and tokens ------------------------------------------------------------------
+    /// `SET` overwrites whatever there is.
+    SetWithoutNx,
+    /// A release deletes the key whatever token it holds.
+    ReleaseByPlainDel,
+    /// All attempts of a round use one token, so a late release of one hits the next.
+    OneTokenPerRound,
+
+    // ----- releases and debts ---------------------------------------------------------------
+    /// A release goes only to the nodes of the majority: a later OK is forgotten.
+    StragglerForgotten,
+    /// No release goes behind a `SET` that is unanswered.
+    UnansweredNotReleased,
+    /// What a cancelled round may have won is forgotten.
+    CancelNotReleased,
+    /// A lock whose validity has run out is not released any more.
+    ExpiredNotReleased,
+    /// A lock is handed out of care without a release behind its unanswered `SET`s.
+    DetachForgetsStragglers,
+    /// A release that cannot go out, or whose connection was lost, is forgotten.
+    DebtForgotten,
+    /// A `SET` that has left is taken back when its connection is lost: nothing is owed for it.
+    SentSetForgotten,
+    /// An unanswered `SET` is taken to expire a ttl after it was sent, and its debt with it.
+    DebtOnClientTime,
+    /// A debt ends when the key would have expired without its extension.
+    DebtForgetsExtension,
+    /// What is owed goes out behind the `SET`s that waited for the connection.
+    DebtsAfterSets,
+    /// A release that met a server without the script counts as done.
+    NoscriptReleaseDropped,
+
+    // ----- extensions -----------------------------------------------------------------------
+    /// A lock that is over can be extended.
+    ExtensionRevives,
+    /// The end that is confirmed replaces a later one.
+    ExtensionShortens,
+    /// The expiry is set whatever it was, and whatever token the key holds.
+    ExtendByPexpire,
+    /// The new validity counts from the answer and not from before the send.
+    ExtensionFromAnswer,
+    /// An answer counts that came when the old validity had run out.
+    ExtensionAfterValidity,
+    /// A majority that misses the key leaves the lock valid until its old end.
+    LostKeepsValid,
+    /// An extension that met a server without the script is not asked again.
+    NoscriptExtensionDropped,
+    /// An extension that met a server without the script goes on though its lock was given away.
+    ExtensionRepairedAfterEnd,
+    /// The end of a lock is told as late as an extension says that its caller has cancelled.
+    CancelledExtensionStands,
+
+    // ----- order ----------------------------------------------------------------------------
+    /// A `SET` that has not left by its node timeout is sent later.
+    QueuedSetSentLate,
+    /// While two `SET`s are in flight, the second command gets the answer to the first.
+    ReplyToNextRound,
+    /// What was unanswered on a lost connection stands in front of the next one's commands.
+    FifoKept,
+    /// Half a reply from a lost connection is continued by the next one's bytes.
+    InboxKept,
+
+    // ----- retries --------------------------------------------------------------------------
+    /// A nil that is due to a key of our own, whose release is under way, counts as held.
+    NilIsHeld,
+    /// A `SET` that met a key of our own is sent again before the release of that key.
+    RetryBeforeRelease,
+    /// The next attempt follows after a tick.
+    RetryAtOnce,
+    /// The next attempt follows after the shortest delay, never after a random one.
+    RetryInStep,
+
+    // ----- time -----------------------------------------------------------------------------
+    /// Nobody is told of the end of a lock.
+    LossNotTold,
+    /// The end of a lock is told a tick after it.
+    LossToldLate,
+    /// The engine wants no wake-up for what is armed.
+    SleepsForEver,
+    /// A caller's deadline is not kept.
+    DeadlineIgnored,
+    /// A vote is waited for however long it takes.
+    NodeTimeoutIgnored,
+    /// A node that is silent for ever keeps its connection.
+    DeadAfterIgnored,
+    /// A node that is silent is asked all the same.
+    SuspectAsked,
+    /// There is room for any number of commands to a node.
+    BoundIgnored,
+
+    // ----- outcomes -------------------------------------------------------------------------
+    /// Too few nodes that can vote are told as a lock that is held.
+    NoQuorumReportedHeld,
+    /// A majority that misses the key is told as a release that was done.
+    NotHeldReportedReleased,
+}
+
+/// The one that is chosen, counted from 1; none at 0.
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+const _: () = assert!(Mutant::ALL.len() < u8::MAX as usize);
+
+/// Takes one guard out for the whole process, or puts all of them back.
+pub fn choose(mutant: Option<Mutant>) {
+    CHOSEN.store(mutant.map_or(0, number), Ordering::Relaxed);
+}
+
+impl Mutant {
+    /// The one of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|mutant| mutant.name() == name)
+    }
+
+    pub(crate) fn is_chosen(self) -> bool {
+        #[cfg(test)]
+        choose_by_environment();
+        CHOSEN.load(Ordering::Relaxed) == number(self)
+    }
+}
+
+const fn number(mutant: Mutant) -> u8 {
+    mutant as u8 + 1
+}
+
+/// `SHEARLINE_MUTANT`, for all tests of this process.
+#[cfg(test)]
+fn choose_by_environment() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        if let Ok(name) = std::env::var("SHEARLINE_MUTANT") {
+            choose(Some(
+                Mutant::from_name(&name).expect("the name of a mutant"),
+            ));
+        }
+    });
+}

@@ -1,0 +1,231 @@
+//! What a value says, if it is of the kind that is asked for.
+//!
+//! The same questions to a value of a reply and to one that owns what it says. Nothing is
+//! converted: the text `1` is no integer.
+
+use core::str::from_utf8;
+
+use super::owned::{OwnedItems, OwnedPairs, OwnedValue};
+use super::value::{Items, Pairs, Value};
+
+/// ```
+/// use shearline::resp::Value;
+///
+/// let text = Value::Bulk(b"token");
+/// assert_eq!((text.as_bytes(), text.as_str()), (Some(&b"token"[..]), Some("token")));
+/// assert_eq!(Value::Error(b"ERR").as_error(), Some(&b"ERR"[..]));
+/// assert_eq!(Value::Integer(7).as_integer(), Some(7));
+/// assert_eq!(Value::Double(1.5).as_double(), Some(1.5));
+/// assert_eq!(Value::Boolean(true).as_boolean(), Some(true));
+/// assert!(Value::Null.is_null());
+/// assert!(text.as_items().is_none() && text.as_pairs().is_none());
+/// ```
+impl<'a> Value<'a> {
+    /// The bytes of a simple, bulk or verbatim string; `None` for everything else, errors
+    /// included.
+    #[must_use]
+    pub const fn as_bytes(&self) -> Option<&'a [u8]> {
+        match *self {
+            Self::Simple(text) | Self::Bulk(text) | Self::Verbatim { text, .. } => Some(text),
+            Self::Error(_)
+            | Self::Integer(_)
+            | Self::Null
+            | Self::Double(_)
+            | Self::Boolean(_)
+            | Self::BigNumber(_)
+            | Self::BulkError(_)
+            | Self::Array(_)
+            | Self::Map(_)
+            | Self::Set(_)
+            | Self::Push(_) => None,
+        }
+    }
+
+    /// The text of a simple, bulk or verbatim string, if it is valid UTF-8.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&'a str> {
+        from_utf8(self.as_bytes()?).ok()
+    }
+
+    /// The text of an error, simple or bulk.
+    #[must_use]
+    pub const fn as_error(&self) -> Option<&'a [u8]> {
+        if let Self::Error(text) | Self::BulkError(text) = *self {
+            Some(text)
+        } else {
+            None
+        }
+    }
+
+    /// The integer, if it is one.
+    #[must_use]
+    pub const fn as_integer(&self) -> Option<i64> {
+        if let Self::Integer(integer) = *self {
+            Some(integer)
+        } else {
+            None
+        }
+    }
+
+    /// The double, if it is one. In RESP2 servers send doubles as strings.
+    #[must_use]
+    pub const fn as_double(&self) -> Option<f64> {
+        if let Self::Double(double) = *self {
+            Some(double)
+        } else {
+            None
+        }
+    }
+
+    /// True or false, if it is that. In RESP2 servers send 1 and 0.
+    #[must_use]
+    pub const fn as_boolean(&self) -> Option<bool> {
+        if let Self::Boolean(boolean) = *self {
+            Some(boolean)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it is null, however that was spelled.
+    #[must_use]
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// The elements of an array, a set or a push.
+    #[must_use]
+    pub const fn as_items(&self) -> Option<Items<'a>> {
+        if let Self::Array(items) | Self::Set(items) | Self::Push(items) = *self {
+            Some(items)
+        } else {
+            None
+        }
+    }
+
+    /// The pairs of a map.
+    #[must_use]
+    pub const fn as_pairs(&self) -> Option<Pairs<'a>> {
+        if let Self::Map(pairs) = *self {
+            Some(pairs)
+        } else {
+            None
+        }
+    }
+}
+
+/// Attributes are passed over: what is said about a value is not what it says.
+///
+/// ```
+/// use shearline::resp::OwnedValue;
+///
+/// let text = OwnedValue::bulk(b"token");
+/// assert_eq!((text.as_bytes(), text.as_str()), (Some(&b"token"[..]), Some("token")));
+/// assert_eq!(OwnedValue::error("ERR").as_error(), Some(&b"ERR"[..]));
+/// assert_eq!(OwnedValue::Integer(7).as_integer(), Some(7));
+/// assert_eq!(OwnedValue::Double(1.5).as_double(), Some(1.5));
+/// assert_eq!(OwnedValue::Boolean(true).as_boolean(), Some(true));
+/// assert!(OwnedValue::Null.is_null());
+///
+/// let array = OwnedValue::array([text]);
+/// assert_eq!(array.as_items().map(|items| items.len()), Some(1));
+/// let map = OwnedValue::map([(OwnedValue::simple("proto"), OwnedValue::Integer(3))]);
+/// let proto = map.as_pairs().and_then(|pairs| pairs.get(b"proto"));
+/// assert_eq!(proto, Some(&OwnedValue::Integer(3)));
+///
+/// let attributed = OwnedValue::attributed([], OwnedValue::Integer(7));
+/// assert_eq!(attributed.as_integer(), Some(7));
+/// ```
+impl OwnedValue {
+    /// The bytes of a simple, bulk or verbatim string; `None` for everything else, errors
+    /// included.
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        if let Self::Simple(text) | Self::Bulk(text) | Self::Verbatim { text, .. } = self.bare() {
+            Some(text)
+        } else {
+            None
+        }
+    }
+
+    /// The text of a simple, bulk or verbatim string, if it is valid UTF-8.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        from_utf8(self.as_bytes()?).ok()
+    }
+
+    /// The text of an error, simple or bulk.
+    #[must_use]
+    pub fn as_error(&self) -> Option<&[u8]> {
+        if let Self::Error(text) | Self::BulkError(text) = self.bare() {
+            Some(text)
+        } else {
+            None
+        }
+    }
+
+    /// The integer, if it is one.
+    #[must_use]
+    pub fn as_integer(&self) -> Option<i64> {
+        if let Self::Integer(integer) = *self.bare() {
+            Some(integer)
+        } else {
+            None
+        }
+    }
+
+    /// The double, if it is one.
+    #[must_use]
+    pub fn as_double(&self) -> Option<f64> {
+        if let Self::Double(double) = *self.bare() {
+            Some(double)
+        } else {
+            None
+        }
+    }
+
+    /// True or false, if it is that.
+    #[must_use]
+    pub fn as_boolean(&self) -> Option<bool> {
+        if let Self::Boolean(boolean) = *self.bare() {
+            Some(boolean)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it is null.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self.bare(), Self::Null)
+    }
+
+    /// The elements of an array, a set or a push.
+    #[must_use]
+    pub fn as_items(&self) -> Option<&OwnedItems> {
+        if let Self::Array(items) | Self::Set(items) | Self::Push(items) = self.bare() {
+            Some(items)
+        } else {
+            None
+        }
+    }
+
+    /// The pairs of a map.
+    #[must_use]
+    pub fn as_pairs(&self) -> Option<&OwnedPairs> {
+        if let Self::Map(pairs) = self.bare() {
+            Some(pairs)
+        } else {
+            None
+        }
+    }
+
+    /// The value without what is said about it.
+    fn bare(&self) -> &Self {
+        let mut value = self;
+        while let Self::Attributed(attributed) = value {
+            value = attributed.value();
+        }
+        value
+    }
+}

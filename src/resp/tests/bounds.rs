@@ -1,0 +1,177 @@
+//! Each bound: just inside passes, just outside fails.
+
+use super::*;
+
+/// Just inside passes, just outside fails, each bound with its own reason.
+#[test]
+fn bounds_hold_to_the_byte() {
+    let limits = Limits {
+        line_bytes: 4,
+        bulk_bytes: 6,
+        elements: 4,
+        depth: 2,
+        reply_bytes: 40,
+    };
+    for (inside, outside, reason) in [
+        ("+1234\r\n", "+12345", Reason::LineTooLong),
+        ("-1234\r\n", "-12345", Reason::LineTooLong),
+        ("(1234\r\n", "(12345", Reason::LineTooLong),
+        ("$6\r\n123456\r\n", "$7", Reason::BulkTooLong),
+        ("!6\r\n123456\r\n", "!7", Reason::BulkTooLong),
+        ("=6\r\ntxt:56\r\n", "=7", Reason::BulkTooLong),
+        ("*4\r\n_\r\n_\r\n_\r\n_\r\n", "*5", Reason::TooManyElements),
+        ("~4\r\n_\r\n_\r\n_\r\n_\r\n", "~5", Reason::TooManyElements),
+        ("%2\r\n_\r\n_\r\n_\r\n_\r\n", "%3", Reason::TooManyElements),
+        (
+            "|2\r\n_\r\n_\r\n_\r\n_\r\n_\r\n",
+            "|3",
+            Reason::TooManyElements,
+        ),
+        (">4\r\n+\r\n_\r\n_\r\n_\r\n", ">5", Reason::TooManyElements),
+        ("*1\r\n*1\r\n:1\r\n", "*1\r\n*1\r\n*1", Reason::TooDeep),
+        ("*1\r\n*1\r\n*-1\r\n", "*1\r\n*1\r\n*0", Reason::TooDeep),
+        (
+            "%1\r\n_\r\n~1\r\n_\r\n",
+            "%1\r\n_\r\n~1\r\n%",
+            Reason::TooDeep,
+        ),
+        (
+            "*1\r\n|1\r\n_\r\n_\r\n_\r\n",
+            "*1\r\n|1\r\n|",
+            Reason::TooDeep,
+        ),
+        // 4 + 4 x 9 bytes are forty, the third string announces one too many for its successor.
+        (
+            "*4\r\n$3\r\n123\r\n$3\r\n123\r\n$3\r\n123\r\n$3\r\n123\r\n",
+            "*4\r\n$6\r\n123456\r\n$6\r\n123456\r\n$6\r\n",
+            Reason::ReplyTooLong,
+        ),
+        (
+            "*3\r\n*3\r\n_\r\n_\r\n_\r\n*3\r\n_\r\n_\r\n_\r\n*0\r\n",
+            "*4\r\n*4\r\n_\r\n_\r\n_\r\n_\r\n*4\r\n",
+            Reason::ReplyTooLong,
+        ),
+    ] {
+        let passed = decode_with(limits, inside.as_bytes());
+        assert!(passed.is_ok_and(|reply| reply.is_some()), "{inside}");
+        let error = decode_with(limits, outside.as_bytes()).expect_err(outside);
+        assert_eq!(error.reason, reason, "{outside}");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_levels_are_refused_at_the_first_too_many() {
+    for header in ["*1\r\n", "%1\r\n_\r\n", "~1\r\n", "|1\r\n_\r\n"] {
+        let deep = header.repeat(100_000);
+        let (at, reason) = refused(deep.as_bytes());
+        assert_eq!(
+            (at / header.len(), reason),
+            (32, Reason::TooDeep),
+            "{header}"
+        );
+    }
+    let deepest = Limits {
+        depth: usize::MAX,
+        ..Limits::default()
+    };
+    let error = decode_with(deepest, "*1\r\n".repeat(100_000).as_bytes()).unwrap_err();
+    assert_eq!((error.at, error.reason), (128 * 4 + 1, Reason::TooDeep));
+}
+
+/// A reply of exactly the longest length passes, one that is longer by a byte does not, and it
+/// makes no difference whether it is torn.
+#[test]
+fn a_reply_may_be_as_long_as_its_limit() {
+    for reply in [
+        "+123456789\r\n",
+        "$5\r\nhello\r\n",
+        "$12\r\nhello, world\r\n",
+        "=9\r\ntxt:hello\r\n",
+        ":1234567890\r\n",
+        ",1.5e100\r\n",
+        "(1234567890\r\n",
+        "*2\r\n$5\r\nhello\r\n_\r\n",
+        "*3\r\n_\r\n_\r\n$5\r\nhello\r\n",
+        "*3\r\n$5\r\nhello\r\n$2\r\nhi\r\n:1\r\n",
+        "*2\r\n*2\r\n+OK\r\n+abcdefg\r\n#t\r\n",
+        "*3\r\n:1\r\n*-1\r\n%1\r\n+a\r\n:22\r\n",
+        "|1\r\n+a\r\n:1\r\n+v\r\n",
+        "|1\r\n+a\r\n$3\r\nabc\r\n*1\r\n|0\r\n$3\r\nabc\r\n",
+        ">2\r\n$4\r\nkind\r\n_\r\n",
+    ] {
+        let bytes = reply.as_bytes();
+        let limits = |reply_bytes| Limits {
+            reply_bytes,
+            ..Limits::default()
+        };
+        let exact = limits(bytes.len());
+        assert!(
+            decode_with(exact, bytes).is_ok_and(|reply| reply.is_some()),
+            "{reply}"
+        );
+        assert_eq!(decode_growing(exact, bytes), Ok(bytes.len()), "{reply}");
+        let short = limits(bytes.len() - 1);
+        let error = decode_with(short, bytes).expect_err(reply);
+        assert_eq!(error.reason, Reason::ReplyTooLong, "{reply}");
+        assert_eq!(decode_growing(short, bytes), Err(error), "{reply}");
+    }
+}
+
+/// An attribute leaves room for its value, and says so with its header.
+#[test]
+fn attributes_leave_room_for_their_value() {
+    for (reply_bytes, passes) in [(13, true), (12, false)] {
+        let limits = Limits {
+            reply_bytes,
+            ..Limits::default()
+        };
+        assert_eq!(decode_with(limits, b"|1\r\n").is_ok(), passes);
+    }
+}
+
+/// The direct path for short replies keeps the limits too.
+#[test]
+fn short_strings_are_bounded_as_well() {
+    for (length, reply) in [(4, "$4\r\nabcd\r\n"), (12, "$12\r\nhello, world\r\n")] {
+        for (bulk_bytes, passes) in [(length, true), (length - 1, false)] {
+            let limits = Limits {
+                bulk_bytes,
+                ..Limits::default()
+            };
+            let array = ["*2\r\n", reply, reply].concat();
+            for bytes in [reply.as_bytes(), array.as_bytes()] {
+                let outcome = decode_with(limits, bytes);
+                let too_long = |error: DecodeError| error.reason == Reason::BulkTooLong;
+                assert_eq!(outcome.is_ok(), passes);
+                assert!(passes || outcome.is_err_and(too_long));
+            }
+        }
+    }
+}
+
+/// Without bounds there are those of the decoder itself, and no length wraps.
+#[test]
+fn a_length_of_twenty_digits_is_too_long_for_any_bounds() {
+    let most = Limits {
+        line_bytes: usize::MAX,
+        bulk_bytes: usize::MAX,
+        elements: usize::MAX,
+        depth: usize::MAX,
+        reply_bytes: usize::MAX,
+    };
+    for (bytes, at, reason) in [
+        ("$4294967281", 10, Reason::ReplyTooLong),
+        ("$18446744073709551616\r\n", 11, Reason::BulkTooLong),
+        ("!18446744073709551619\r\n", 11, Reason::BulkTooLong),
+        ("*18446744073709551616\r\n", 10, Reason::ReplyTooLong),
+        ("%9223372036854775808\r\n", 9, Reason::ReplyTooLong),
+    ] {
+        let error = DecodeError::new(at, reason);
+        assert_eq!(decode_with(most, bytes.as_bytes()), Err(error), "{bytes}");
+        assert_eq!(
+            decode_growing(most, bytes.as_bytes()),
+            Err(error),
+            "{bytes}"
+        );
+    }
+}

@@ -1,0 +1,36 @@
+//! Commands, as servers read them.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use std::format;
+
+use super::*;
+
+#[test]
+fn commands_as_servers_read_them() {
+    let mut out = Vec::new();
+    let arguments: [&[u8]; 3] = [b"SET", b"", b"a\r\nb"];
+    command(&mut out, &arguments);
+    assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$4\r\na\r\nb\r\n");
+    assert_eq!(out.len(), command_len(&arguments));
+}
+
+/// Lengths and counts on both sides of every change in the length of a header.
+#[test]
+fn commands_of_all_lengths() {
+    for length in [0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 12_345] {
+        let text = vec![b'x'; length];
+        let mut out = Vec::new();
+        argument(&mut out, &text);
+        let expected = [format!("${length}\r\n").as_bytes(), &text, b"\r\n"].concat();
+        assert_eq!(out, expected);
+        assert_eq!(out.len(), argument_len(length));
+
+        let words = vec![&b"w"[..]; length];
+        let mut out = Vec::new();
+        command(&mut out, &words);
+        let expected = format!("*{length}\r\n") + &"$1\r\nw\r\n".repeat(length);
+        assert_eq!(out, expected.as_bytes());
+        assert_eq!(out.len(), command_len(&words));
+    }
+}

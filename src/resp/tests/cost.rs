@@ -1,0 +1,151 @@
+//! What decoding costs: bytes that are looked at, and memory.
+
+use alloc::vec;
+use std::format;
+
+use super::*;
+
+/// The bytes that are looked at while a reply arrives one by one, per byte of it; and the memory of
+/// the decoder at the end.
+fn cost(reply: &[u8]) -> (f64, usize) {
+    let mut decoder = Decoder::new(Limits {
+        bulk_bytes: 2 << 20,
+        depth: usize::MAX,
+        ..Limits::default()
+    });
+    for end in 1..reply.len() {
+        assert_eq!(decoder.measure(&reply[..end]), Ok(None), "at {end}");
+    }
+    assert_eq!(decoder.measure(reply), Ok(Some(reply.len())));
+    let looks = decoder.looked() as f64 / reply.len() as f64;
+    (looks, decoder.memory())
+}
+
+/// Fails if the reply costs more.
+#[track_caller]
+fn costs(reply: impl AsRef<[u8]>, looks_most: f64, memory_most: usize) {
+    let (looks, memory) = cost(reply.as_ref());
+    assert!(looks <= looks_most, "{looks} looks per byte");
+    assert!(memory <= memory_most, "{memory} bytes of memory");
+}
+
+/// A payload is not looked at. The text of a line is looked at once (digits twice), and its kind
+/// each time.
+#[test]
+fn a_text_that_arrives_byte_by_byte() {
+    let bulk = |len: usize| [format!("${len}\r\n").as_bytes(), &vec![b'x'; len], b"\r\n"].concat();
+    costs(bulk(1 << 20), 0.001, 0);
+    costs(format!("+{}\r\n", "x".repeat(64 << 10)), 2.1, 0);
+    costs(format!("-{}\r\n", "x".repeat(64 << 10)), 2.1, 0);
+    costs(format!("({}\r\n", "7".repeat(64 << 10)), 3.1, 0);
+}
+
+/// A number is read again from its first byte, and a double twice: they are short.
+#[test]
+fn a_number_that_arrives_byte_by_byte() {
+    costs(format!(":{}\r\n", i64::MIN), 20.0, 0);
+    costs(
+        format!(",{}.{}\r\n", "1".repeat(309), "5".repeat(18)),
+        332.0,
+        0,
+    );
+    costs(format!(",1e{}\r\n", "0".repeat(326)), 332.0, 0);
+}
+
+#[test]
+fn aggregates_that_arrive_byte_by_byte() {
+    // A header is read again from its kind; it is short.
+    let many = [
+        "*1\r\n".repeat(31),
+        "*1000\r\n".into(),
+        ":1234567\r\n".repeat(1000),
+    ];
+    costs(many.concat(), 8.0, 4 << 10);
+    costs("*2\r\n:1\r\n".repeat(127) + "*1\r\n:1\r\n", 8.0, 8 << 10);
+    costs("*1\r\n".repeat(128) + ":1\r\n", 8.0, 8 << 10);
+    costs(format!("*65536\r\n{}", "*0\r\n".repeat(65_536)), 8.0, 256);
+    costs(
+        format!(">65536\r\n+k\r\n{}", "_\r\n".repeat(65_535)),
+        8.0,
+        256,
+    );
+    // A place on the tape for every seven bytes, and half of the tape may be empty.
+    let small = format!("*60000\r\n{}", "*1\r\n_\r\n".repeat(60_000));
+    costs(&small, 8.0, small.len() * 5 / 2);
+    let pairs = |count| format!("%{count}\r\n{}", "$1\r\nk\r\n*1\r\n:1\r\n".repeat(count));
+    costs(pairs(1_000), 8.0, 17 << 10);
+    costs(pairs(16_000), 8.0, 257 << 10);
+}
+
+#[test]
+fn attributes_that_arrive_byte_by_byte() {
+    costs("|0\r\n".repeat(100_000) + ":1\r\n", 8.0, 0);
+    let row = "|1\r\n+k\r\n+v\r\n".repeat(100_000) + ":1\r\n";
+    costs(&row, 8.0, row.len() * 5 / 4);
+    // Each level has a value behind the key, and one that both are said about.
+    let keys = "|1\r\n".repeat(128) + &"+k\r\n".repeat(1 + 2 * 128);
+    costs(keys, 8.0, 8 << 10);
+    let each = format!(
+        "*20000\r\n{}",
+        "|1\r\n+k\r\n+v\r\n|0\r\n:1\r\n".repeat(20_000)
+    );
+    costs(&each, 8.0, each.len() * 5 / 4);
+}
+
+#[test]
+fn a_header_reserves_nothing() {
+    let generous = Limits {
+        bulk_bytes: 2 << 30,
+        elements: 1 << 30,
+        reply_bytes: usize::MAX,
+        ..Limits::default()
+    };
+    for header in [
+        "$1073741824\r\n",
+        "*1000000\r\n",
+        "%1000000\r\n",
+        "=1073741824\r\n",
+        "|1000000\r\n",
+    ] {
+        let mut inbox = Inbox::new(generous);
+        let mut piece = header.as_bytes();
+        assert!(inbox.next(&mut piece).unwrap().is_none());
+        assert!(inbox.memory() < 1024, "{header}");
+    }
+    let error = decode(b"$1073741824\r\n").unwrap_err();
+    assert_eq!(error.reason, Reason::BulkTooLong);
+    let mut nested = Inbox::new(Limits::default());
+    let mut piece = &b"*65536\r\n".repeat(31)[..];
+    assert!(nested.next(&mut piece).unwrap().is_none());
+    assert!(nested.memory() < 8192);
+}
+
+#[test]
+fn scalars_and_flat_replies_allocate_as_promised() {
+    let mut decoder = Decoder::new(Limits::default());
+    for reply in [
+        "+OK\r\n",
+        "$-1\r\n",
+        ":1\r\n",
+        "_\r\n",
+        "$3\r\nabc\r\n",
+        ",1.5\r\n",
+        "*0\r\n",
+        "-ERR a long text, longer than sixteen bytes\r\n",
+        "|0\r\n+OK\r\n",
+    ] {
+        assert!(decoder.decode(reply.as_bytes()).unwrap().is_some());
+        assert_eq!(decoder.memory(), 0, "{reply}");
+    }
+    let array = [&b"*1000\r\n"[..], &b":1\r\n".repeat(1000)].concat();
+    assert!(decoder.decode(&array).unwrap().is_some());
+    let memory = decoder.memory();
+    assert!(memory < 256, "{memory}");
+    let nested = [&b"*60000\r\n"[..], &b"*1\r\n:1\r\n".repeat(60_000)].concat();
+    for short in [&array[..], b"+OK\r\n"] {
+        assert!(decoder.decode(&nested).unwrap().is_some());
+        assert!(decoder.memory() > 256 << 10);
+        assert!(decoder.decode(short).unwrap().is_some());
+        assert!(decoder.memory() < 16 << 10, "given back");
+    }
+}

@@ -1,0 +1,84 @@
+//! When two values are equal.
+
+use alloc::vec::Vec;
+
+use OwnedValue::{Double, Integer, Null};
+
+use super::*;
+
+/// All different from each other, and each from its neighbours by little.
+fn values() -> [OwnedValue; 22] {
+    let one = || OwnedValue::array([Integer(1)]);
+    let one_and_two = || OwnedValue::array([Integer(1), Integer(2)]);
+    let pair = || (Integer(1), Integer(2));
+    [
+        Null,
+        Integer(1),
+        OwnedValue::Boolean(true),
+        Double(0.0),
+        Double(-0.0),
+        Double(f64::NAN),
+        OwnedValue::simple("1"),
+        OwnedValue::error("1"),
+        OwnedValue::bulk(b"1"),
+        OwnedValue::bulk(b"12"),
+        OwnedValue::array([]),
+        one(),
+        OwnedValue::array([one()]),
+        one_and_two(),
+        OwnedValue::array([one(), Integer(2)]),
+        OwnedValue::array([one_and_two()]),
+        OwnedValue::set([Integer(1), Integer(2)]),
+        OwnedValue::push([Integer(1), Integer(2)]),
+        OwnedValue::map([pair()]),
+        OwnedValue::map([pair(), pair()]),
+        OwnedValue::attributed([], Integer(2)),
+        OwnedValue::attributed([pair()], Integer(2)),
+    ]
+}
+
+#[test]
+fn a_value_is_equal_to_itself_and_to_no_other() {
+    for (place, one) in values().iter().enumerate() {
+        for (other_place, other) in values().iter().enumerate() {
+            assert_eq!(one == other, place == other_place, "{one:?} and {other:?}");
+            let (one, other) = ([one.clone(), Null], [other.clone(), Null]);
+            let both = (OwnedValue::array(one), OwnedValue::array(other));
+            assert_eq!(both.0 == both.1, place == other_place, "{both:?}");
+        }
+    }
+}
+
+#[test]
+fn a_not_a_number_is_one_whatever_its_bits() {
+    assert_eq!(Double(f64::NAN), Double(-f64::NAN));
+    assert_eq!(Value::Double(f64::NAN), Value::Double(-f64::NAN));
+}
+
+/// Values of replies are equal when those are that own what they say.
+#[test]
+fn replies_are_equal_by_the_same_rules() {
+    for one in values() {
+        for other in values() {
+            let nested = |value: &OwnedValue| {
+                let mut bytes = Vec::new();
+                // A push stands alone.
+                match value {
+                    OwnedValue::Push(items) => encode(&mut bytes, &OwnedValue::Set(items.clone())),
+                    value => encode(&mut bytes, &OwnedValue::array([value.clone(), Null])),
+                }
+                bytes
+            };
+            let (one_bytes, other_bytes) = (nested(&one), nested(&other));
+            let (mut one, mut other) =
+                (Decoder::new(Limits::DEFAULT), Decoder::new(Limits::DEFAULT));
+            let one = one.decode(&one_bytes).unwrap().expect("complete").value;
+            let other = other.decode(&other_bytes).unwrap().expect("complete").value;
+            assert_eq!(
+                one == other,
+                one.to_owned() == other.to_owned(),
+                "{one:?} and {other:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Tests of the codec as a whole, a subject in each file.
+
+mod access;
+mod bounds;
+mod commands;
+mod corpus;
+mod cost;
+mod depth;
+mod equality;
+mod inbox;
+mod measure;
+mod model;
+mod refusals;
+mod spelling;
+mod vectors;
+mod views;
+
+use super::*;
+
+/// The first reply of `bytes`, owned, and its length.
+fn decode(bytes: &[u8]) -> Result<Option<(OwnedValue, usize)>, DecodeError> {
+    decode_with(Limits::default(), bytes)
+}
+
+fn decode_with(limits: Limits, bytes: &[u8]) -> Result<Option<(OwnedValue, usize)>, DecodeError> {
+    let mut decoder = Decoder::new(limits);
+    Ok(decoder
+        .decode(bytes)?
+        .map(|frame| (frame.element().to_owned(), frame.len)))
+}
+
+fn refused(bytes: &[u8]) -> (usize, Reason) {
+    let error = decode(bytes).expect_err("an error");
+    (error.at, error.reason)
+}
+
+/// The outcome when bytes are added one by one.
+fn decode_growing(limits: Limits, bytes: &[u8]) -> Result<usize, DecodeError> {
+    let mut decoder = Decoder::new(limits);
+    for end in 0..bytes.len() {
+        assert_eq!(decoder.measure(&bytes[..end])?, None, "at {end}");
+    }
+    Ok(decoder.measure(bytes)?.expect("complete"))
+}

@@ -1,0 +1,94 @@
+//! Values as views of a reply: nested ones, attributes, shared strings.
+
+use std::format;
+
+use bytes::Bytes;
+
+use super::*;
+
+/// Nested aggregates and attributes, read by the views.
+#[test]
+fn elements_are_reached_in_order_and_stepped_over() {
+    let reply = b"*5\r\n*2\r\n:1\r\n~1\r\n:2\r\n*0\r\n|1\r\n+ttl\r\n%1\r\n+a\r\n*1\r\n:9\r\n\
+        %2\r\n+k\r\n*1\r\n:3\r\n$1\r\nl\r\n|0\r\n:4\r\n*-1\r\n+end\r\n";
+    let mut decoder = Decoder::new(Limits::default());
+    let frame = decoder.decode(reply).unwrap().expect("complete");
+    assert_eq!(frame.len, reply.len());
+    assert_eq!(
+        format!("{:?}", frame.value),
+        "Array([Array([Integer(1), Set([Integer(2)])]), Array([]), \
+         Map({Simple(b\"k\"): Array([Integer(3)]), Bulk(b\"l\"): Integer(4)}), Null, \
+         Simple(b\"end\")])"
+    );
+    let items = frame.value.as_items().expect("an array");
+    assert_eq!((items.len(), items.iter().len()), (5, 5));
+    let map = items.elements().nth(2).expect("a map");
+    let attributes = map.attributes.expect("its attribute");
+    assert_eq!(
+        format!("{attributes:?}"),
+        "{Simple(b\"ttl\"): Map({Simple(b\"a\"): Array([Integer(9)])})}"
+    );
+    let pairs = map.value.as_pairs().expect("a map");
+    assert_eq!(
+        pairs.get(b"l").and_then(|value| value.as_integer()),
+        Some(4)
+    );
+    assert!(pairs.get(b"m").is_none());
+    let (_, four) = pairs.elements().nth(1).expect("a pair");
+    assert_eq!(four.attributes.map(|pairs| pairs.len()), Some(0));
+}
+
+#[test]
+fn attributes_are_delivered_with_the_value_and_several_as_one() {
+    let reply = b"|1\r\n+a\r\n*1\r\n:1\r\n|0\r\n|2\r\n+b\r\n:2\r\n+c\r\n:3\r\n*1\r\n*1\r\n:7\r\n";
+    let mut decoder = Decoder::new(Limits::default());
+    let frame = decoder.decode(reply).unwrap().expect("complete");
+    assert_eq!(format!("{:?}", frame.value), "Array([Array([Integer(7)])])");
+    let attributes = frame.attributes().expect("attributes");
+    assert_eq!(attributes.len(), 3);
+    assert_eq!(
+        format!("{attributes:?}"),
+        "{Simple(b\"a\"): Array([Integer(1)]), Simple(b\"b\"): Integer(2), Simple(b\"c\"): Integer(3)}"
+    );
+}
+
+#[test]
+fn strings_are_shared_with_their_buffer_and_others_copied() {
+    let buffer = Bytes::from_static(b"$5\r\nhello\r\n");
+    let mut decoder = Decoder::new(Limits::default());
+    let frame = decoder.decode(&buffer).unwrap().expect("complete");
+    let OwnedValue::Bulk(shared) = frame.value.share(&buffer) else {
+        panic!("a bulk string")
+    };
+    assert_eq!(shared.as_ptr(), buffer[4..].as_ptr());
+    let other = Bytes::from_static(b"another");
+    assert_eq!(frame.value.share(&other), OwnedValue::bulk(b"hello"));
+}
+
+#[test]
+fn a_frame_and_an_element_are_kept_with_their_attributes() {
+    let buffer = Bytes::from_static(b"|1\r\n+ttl\r\n:9\r\n*1\r\n|1\r\n+a\r\n:1\r\n$2\r\nok\r\n");
+    let mut decoder = Decoder::new(Limits::default());
+    let frame = decoder.decode(&buffer).unwrap().expect("complete");
+    let bare = OwnedValue::array([OwnedValue::bulk(b"ok")]);
+    let pair = |key: &'static str, number| (OwnedValue::simple(key), OwnedValue::Integer(number));
+    let inner = OwnedValue::attributed([pair("a", 1)], OwnedValue::bulk(b"ok"));
+    let whole = OwnedValue::attributed([pair("ttl", 9)], OwnedValue::array([inner]));
+    assert_eq!(frame.value.to_owned(), bare);
+    assert_eq!(frame.value.share(&buffer), bare);
+    for kept in [
+        frame.to_owned(),
+        frame.share(&buffer),
+        frame.element().to_owned(),
+        frame.element().share(&buffer),
+    ] {
+        assert_eq!(kept, whole);
+    }
+    let OwnedValue::Attributed(attributed) = frame.share(&buffer) else {
+        panic!("attributed")
+    };
+    let (OwnedValue::Simple(key), _) = attributed.attributes().next().expect("one") else {
+        panic!("a simple string")
+    };
+    assert_eq!(key.as_ptr(), buffer[5..].as_ptr());
+}

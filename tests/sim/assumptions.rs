@@ -1,0 +1,163 @@
+//! What the algorithm assumes of the world, in pairs: where an assumption just holds nothing may be
+//! found, and where it just does not, two holders must be.
+//!
+//! Only exclusion is listened to here, and nothing excuses it. So each pair shows that the promise
+//! rests on this assumption, and that the oracle would see it fall.
+
+use crate::case::Kind;
+use crate::clock::{MILLI, SECOND};
+use crate::entropy::Entropy;
+use crate::faults::Fault;
+use crate::plan::{Plan, Switches};
+
+/// A world in which one assumption is put to the test.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Assumption {
+    pub(crate) kind: Kind,
+    pub(crate) holds: bool,
+}
+
+/// Histories in which nothing is found where an assumption holds.
+const HOLDS_SEEDS: u64 = 40;
+
+/// Histories within which two holders are found where it does not.
+const FALLS_SEEDS: u64 = 20;
+
+const fn holds(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption {
+    Assumption {
+        kind: Kind { name, draw },
+        holds: true,
+    }
+}
+
+const fn falls(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption {
+    Assumption {
+        kind: Kind { name, draw },
+        holds: false,
+    }
+}
+
+pub(crate) const ASSUMPTIONS: [Assumption; 14] = [
+    // Servers fast and clients slow, by as much as the drift takes off a validity.
+    holds("drift-just-inside", |_| drift(5_025_000)),
+    // By 0.1 % more.
+    falls("drift-just-outside", |_| drift(5_530_000)),
+    // A server that starts again has all its keys: every write was on disk.
+    holds("restart-with-memory", |_| faulty(Fault::Restart, 50)),
+    // Or has not, and votes at once. This is the known hole of the algorithm.
+    falls("restart-without-memory", |_| faulty(Fault::Amnesia, 50)),
+    // Or stays away until every lock that it may have forgotten is over.
+    holds("restart-after-ttl", |_| restart(1_012)),
+    falls("restart-before-ttl", |_| restart(850)),
+    // The machine of a holder sleeps, and its clock does not.
+    holds("suspended-boottime", |_| faulty(Fault::Suspend, 3_000)),
+    // Or does: `CLOCK_MONOTONIC`, and so `std::time::Instant`.
+    falls("suspended-monotonic", |_| monotonic()),
+    // A virtual machine stands still with all its clocks: no clock helps.
+    falls("frozen-with-its-clock", |_| faulty(Fault::Freeze, 3_000)),
+    // A server stands still and its clock does not.
+    holds("server-stopped", |_| faulty(Fault::Stall, 3_000)),
+    // The clock of a server is set forward: keys are gone early.
+    falls("server-clock-jumps", |_| faulty(Fault::Jump, 3_000)),
+    // Somebody deletes a key that is held, or lets it expire.
+    falls("key-deleted", |_| operated(Fault::Delete)),
+    falls("key-expired", |_| operated(Fault::Expire)),
+    // Whatever a network does.
+    holds("network-faulty", |_| network()),
+];
+
+/// Four clients on four machines, who hold their lock as long as it lasts, more often than not.
+fn contended() -> Plan {
+    Plan {
+        habits: [1, 0, 1, 0, 3],
+        switches: Switches {
+            no_excuses: true,
+            only: Some("exclusion"),
+            ..Switches::default()
+        },
+        ..Plan::tame(4)
+    }
+}
+
+/// Long locks: there a small error of the clocks is longer than the fixed part of the drift.
+fn drift(fast: u32) -> Plan {
+    let mut plan = Plan {
+        server_drift: fast,
+        client_drift: fast,
+        shortest_ttl: 30_000,
+        longest_ttl: 30_000,
+        work: SECOND,
+        length: 300 * SECOND,
+        habits: [0, 1, 0, 0, 9],
+        ..contended()
+    };
+    plan.switches.worst_clocks = true;
+    plan
+}
+
+/// One kind of fault, often, for at most so many milliseconds.
+fn faulty(fault: Fault, longest: u64) -> Plan {
+    Plan {
+        faults: Plan::only(&[fault]),
+        longest_fault: longest * MILLI,
+        ..contended()
+    }
+}
+
+/// Servers that forget everything and stay away for so many milliseconds, where locks last for a
+/// thousand.
+fn restart(delay: u64) -> Plan {
+    let mut plan = faulty(Fault::Amnesia, 50);
+    plan.switches.restart_delay = delay * MILLI;
+    plan.gap = SECOND;
+    plan
+}
+
+fn monotonic() -> Plan {
+    let mut plan = faulty(Fault::Suspend, 3_000);
+    plan.switches.monotonic = true;
+    plan
+}
+
+/// One hand on one key is not enough against a majority: the gap is short.
+fn operated(fault: Fault) -> Plan {
+    Plan {
+        gap: 50 * MILLI,
+        ..faulty(fault, 50)
+    }
+}
+
+fn network() -> Plan {
+    Plan {
+        faults: Plan::only(&[Fault::Reset, Fault::Dark, Fault::Partition]),
+        longest_fault: 3 * SECOND,
+        delay_tail: 200 * MILLI,
+        tear: 50_000,
+        ..contended()
+    }
+}
+
+#[test]
+fn exclusion_rests_on_its_assumptions() {
+    let _none = crate::mutations::Chosen::new(None);
+    use crate::sweep::{Until, say, sweep};
+    let mut wrong = Vec::new();
+    for Assumption { kind, holds } in ASSUMPTIONS {
+        let seeds = if holds { HOLDS_SEEDS } else { FALLS_SEEDS };
+        let sweep = sweep(kind, 0..seeds, Until::Objection);
+        let found = match sweep.first() {
+            Some((seed, violation)) => format!("seed {seed}: {}", violation.text),
+            None => format!("nothing in {seeds} histories"),
+        };
+        let name = kind.name;
+        say(&format!(
+            "{name:<24} {:>6} ms  {found}",
+            sweep.spent.as_millis()
+        ));
+        if holds != sweep.failures.is_empty() {
+            wrong.push(format!("{name}: {found}"));
+        }
+        assert!(sweep.tally.counts.locks > 0, "{name}: nobody got a lock");
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

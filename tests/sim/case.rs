@@ -1,0 +1,173 @@
+//! One history that can be run again: a kind of world, and who makes the choices in it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::assumptions::ASSUMPTIONS;
+use crate::entropy::{Entropy, Recorded, Tape};
+use crate::faults::FAULTS;
+use crate::mutations::DRIVERS;
+use crate::oracle::{Counts, Violation};
+use crate::plan::Plan;
+use crate::world::World;
+
+/// A kind of world. Its name leads back to it from the report of a failure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) draw: fn(&mut Entropy) -> Plan,
+}
+
+/// Every seed is another world.
+pub(crate) const ANY: Kind = Kind {
+    name: "any",
+    draw: Plan::draw,
+};
+
+/// Of one size, to compare speeds.
+pub(crate) const STANDARD: Kind = Kind {
+    name: "standard",
+    draw: Plan::standard,
+};
+
+impl Kind {
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        let assumed = ASSUMPTIONS.iter().map(|assumption| assumption.kind);
+        [ANY, STANDARD]
+            .into_iter()
+            .chain(assumed)
+            .chain(DRIVERS)
+            .find(|kind| kind.name == name)
+    }
+}
+
+/// Who makes the choices.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Choices {
+    Seed(u64),
+    /// A tape, and a seed when it has run out.
+    Tape(Tape, Option<u64>),
+    /// Of a fuzzer.
+    Bytes(Vec<u8>),
+}
+
+/// A history to be run.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) kind: Kind,
+    pub(crate) choices: Choices,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) violation: Option<Violation>,
+    pub(crate) tally: Tally,
+    /// The lines of its trace, if they were wanted.
+    pub(crate) lines: Vec<String>,
+    /// All that was chosen, if it was wanted.
+    pub(crate) recorded: Recorded,
+}
+
+/// What is kept of a history besides what happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Keep {
+    pub(crate) trace: bool,
+    pub(crate) tape: bool,
+    /// Break off after so many inputs.
+    pub(crate) inputs_max: Option<u64>,
+}
+
+impl Case {
+    pub(crate) fn of_seed(kind: Kind, seed: u64) -> Self {
+        Self {
+            kind,
+            choices: Choices::Seed(seed),
+        }
+    }
+
+    pub(crate) fn run(&self, keep: Keep) -> Outcome {
+        let entropy = match &self.choices {
+            Choices::Seed(seed) => Entropy::of_seed(*seed),
+            Choices::Tape(tape, then) => Entropy::of_tape(tape.clone(), *then),
+            Choices::Bytes(bytes) => Entropy::of_bytes(bytes),
+        };
+        let entropy = if keep.tape {
+            entropy.recording()
+        } else {
+            entropy
+        };
+        let mut world = World::new(self.kind.draw, entropy, keep.trace);
+        if let Some(most) = keep.inputs_max {
+            world.inputs_max = most;
+        }
+        // A panic of the engine is an objection too, and the world is not used after it.
+        let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
+        let violation = match ended {
+            Ok(verdict) => verdict.err(),
+            Err(panic) => Some(Violation {
+                oracle: "panic",
+                text: text_of(panic.as_ref()),
+                at: world.now,
+            }),
+        };
+        let tally = Tally::of(&world);
+        let (lines, recorded) = world.into_story();
+        Outcome {
+            violation,
+            tally,
+            lines,
+            recorded,
+        }
+    }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no text").to_owned()
+}
+
+/// What happened in one history or in many.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Tally {
+    pub(crate) worlds: u64,
+    /// In which exclusion had to hold throughout.
+    pub(crate) covered: u64,
+    /// In which nobody got a lock.
+    pub(crate) dead: u64,
+    pub(crate) inputs: u64,
+    pub(crate) nanos: u128,
+    pub(crate) counts: Counts,
+    pub(crate) struck: [u64; FAULTS.len()],
+    /// Equal for equal histories, in whatever order they were run.
+    pub(crate) fingerprint: u64,
+}
+
+impl Tally {
+    fn of(world: &World) -> Self {
+        let counts = world.oracle.counts;
+        Self {
+            worlds: 1,
+            covered: u64::from(world.plan.covered),
+            dead: u64::from(counts.locks == 0),
+            inputs: world.inputs,
+            nanos: u128::from(world.now),
+            counts,
+            struck: world.struck,
+            fingerprint: world.fingerprint,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.worlds += other.worlds;
+        self.covered += other.covered;
+        self.dead += other.dead;
+        self.inputs += other.inputs;
+        self.nanos += other.nanos;
+        self.counts.add(&other.counts);
+        for (sum, more) in self.struck.iter_mut().zip(other.struck) {
+            *sum += more;
+        }
+        self.fingerprint = self.fingerprint.wrapping_add(other.fingerprint);
+    }
+}

@@ -1,0 +1,41 @@
+//! The body of the fuzz target `sim`: bytes make the choices in a short world.
+//!
+//! Two bytes for each choice, and when they have run out nobody begins anything more: how long a
+//! history is depends on how many there are.
+
+use crate::case::{ANY, Case, Choices, Keep};
+
+/// More than a history takes whose choices are a few thousand bytes.
+const INPUTS_MAX: u64 = 200_000;
+
+/// Runs the history that `bytes` choose.
+///
+/// # Panics
+///
+/// If an oracle objects.
+pub(crate) fn run(bytes: &[u8]) {
+    let case = Case {
+        kind: ANY,
+        choices: Choices::Bytes(bytes.to_vec()),
+    };
+    let keep = Keep {
+        inputs_max: Some(INPUTS_MAX),
+        ..Keep::default()
+    };
+    let violation = case.run(keep).violation;
+    assert!(violation.is_none(), "{violation:?}");
+}
+
+#[test]
+fn the_fuzz_corpus_is_replayed() {
+    let _none = crate::mutations::Chosen::new(None);
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/sim");
+    let files: Vec<_> = std::fs::read_dir(corpus)
+        .expect("the corpus is committed")
+        .map(|file| file.expect("it can be read").path())
+        .collect();
+    assert!(files.len() >= 20, "{} files", files.len());
+    for file in files {
+        run(&std::fs::read(&file).expect("it can be read"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Histories that were recorded and made short: each is a test with its story.
+//!
+//! A file in `histories/` begins with the story, in lines that begin with `#`. Then come the kind
+//! of world, the mutant if it takes one, the oracle that objects, and the tape of all choices, a
+//! line for each strand. What takes a mutant objects with it, and not without it.
+
+use std::fmt;
+
+use crate::case::{Case, Choices, Keep, Kind};
+use crate::entropy::Tape;
+
+/// One history.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    pub(crate) story: Vec<String>,
+    pub(crate) kind: Kind,
+    /// The guard that is taken out, by its name.
+    pub(crate) mutant: Option<String>,
+    /// Which oracle objects, if one does.
+    pub(crate) oracle: Option<String>,
+    pub(crate) tape: Tape,
+}
+
+impl History {
+    pub(crate) fn case(&self) -> Case {
+        Case {
+            kind: self.kind,
+            choices: Choices::Tape(self.tape.clone(), None),
+        }
+    }
+
+    /// The oracle that objects.
+    pub(crate) fn objection(&self) -> Option<String> {
+        let outcome = self.case().run(Keep::default());
+        outcome
+            .violation
+            .map(|violation| violation.oracle.to_owned())
+    }
+
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut history = Self {
+            story: Vec::new(),
+            kind: crate::case::ANY,
+            mutant: None,
+            oracle: None,
+            tape: Tape::default(),
+        };
+        for line in text.lines() {
+            if let Some(told) = line.strip_prefix('#') {
+                history.story.push(told.trim().to_owned());
+            } else if let Some((name, value)) = line.split_once(": ") {
+                match name {
+                    "strand" => history
+                        .tape
+                        .0
+                        .push(value.split_whitespace().flat_map(choices).collect()),
+                    "world" => history.kind = Kind::of_name(value).expect("the name of a world"),
+                    "mutant" => history.mutant = Some(value.to_owned()),
+                    "oracle" => history.oracle = Some(value.to_owned()),
+                    _ => panic!("unknown: {line}"),
+                }
+            }
+        }
+        history
+    }
+
+    /// All that are kept, with the names of their files.
+    pub(crate) fn kept() -> Vec<(String, Self)> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sim/histories");
+        let mut kept: Vec<_> = std::fs::read_dir(folder)
+            .expect("the histories are committed")
+            .map(|file| {
+                let file = file.expect("it can be read");
+                let text = std::fs::read_to_string(file.path()).expect("it is text");
+                (
+                    file.file_name().to_string_lossy().into_owned(),
+                    Self::parse(&text),
+                )
+            })
+            .collect();
+        kept.sort_by(|one, other| one.0.cmp(&other.0));
+        kept
+    }
+}
+
+/// `5` is a choice, `30*5` are thirty of it.
+fn choices(word: &str) -> impl Iterator<Item = u32> {
+    let (times, choice) = word.split_once('*').unwrap_or(("1", word));
+    let times = times.parse().expect("how often");
+    let choice: u32 = choice.parse().expect("a choice");
+    std::iter::repeat_n(choice, times)
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.story {
+            writeln!(f, "# {line}")?;
+        }
+        writeln!(f, "world: {}", self.kind.name)?;
+        if let Some(mutant) = &self.mutant {
+            writeln!(f, "mutant: {mutant}")?;
+        }
+        if let Some(oracle) = &self.oracle {
+            writeln!(f, "oracle: {oracle}")?;
+        }
+        for strand in &self.tape.0 {
+            let words: Vec<_> = strand
+                .chunk_by(|one, other| one == other)
+                .map(word)
+                .collect();
+            writeln!(f, "strand: {}", words.join(" "))?;
+        }
+        Ok(())
+    }
+}
+
+fn word(run: &[u32]) -> String {
+    match run {
+        [choice] => choice.to_string(),
+        _ => format!("{}*{}", run.len(), run[0]),
+    }
+}
+
+#[test]
+fn a_history_is_read_as_it_was_written() {
+    let history = History {
+        story: vec!["Once.".into(), "Twice.".into()],
+        kind: crate::case::ANY,
+        mutant: Some("DriftIgnored".into()),
+        oracle: Some("exclusion".into()),
+        tape: Tape(vec![vec![5, 0, 0, 0, 7], vec![], vec![1_000_000]]),
+    };
+    let text = history.to_string();
+    let again = History::parse(&text);
+    assert_eq!(again.to_string(), text);
+    assert_eq!(again.tape, history.tape);
+}
+
+/// What needs no mutant objects here; what needs one must not object without it.
+#[test]
+fn histories_end_as_they_did() {
+    let _none = crate::mutations::Chosen::new(None);
+    let kept = History::kept();
+    assert!(!kept.is_empty());
+    for (name, history) in kept {
+        assert!(!history.story.is_empty(), "{name} has no story");
+        let expected = history.oracle.clone().filter(|_| history.mutant.is_none());
+        assert_eq!(history.objection(), expected, "{name}: {:?}", history.story);
+    }
+}

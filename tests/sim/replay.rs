@@ -1,0 +1,114 @@
+//! A failure in words, and the one command that shows it again.
+//!
+//! | variable | what it asks for |
+//! | --- | --- |
+//! | `SEED=17` | this one history, with its trace |
+//! | `MINIMISE=1` | the same, made as short as can be |
+//! | `STORE=path` | the shortened history is written there, to be kept as a test |
+//! | `WORLD=name` | a kind of world other than `any` |
+//! | `SEEDS=n`, `FIRST_SEED=n` | so many histories, from that seed on |
+
+use crate::case::{ANY, Case, Keep, Kind};
+use crate::history::History;
+use crate::minimise::minimise;
+use crate::oracle::Violation;
+use crate::trace::millis;
+
+/// The number that a variable holds, if it is set.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is no number: {text}")),
+    )
+}
+
+/// The kind of world that is asked for.
+pub(crate) fn kind() -> Kind {
+    std::env::var("WORLD").map_or(ANY, |name| {
+        Kind::of_name(&name).unwrap_or_else(|| panic!("there is no world of the name {name}"))
+    })
+}
+
+/// What an oracle objected to, and how to see it again.
+pub(crate) fn report(kind: Kind, seed: u64, violation: &Violation) -> String {
+    let command = command(kind, seed);
+    format!(
+        "seed {seed} of {}: {}\n    see it:     {command}\n    shorten it: MINIMISE=1 {command}",
+        kind.name,
+        words(violation)
+    )
+}
+
+fn words(violation: &Violation) -> String {
+    let Violation { oracle, text, at } = violation;
+    format!("{oracle} objects at {} ms: {text}", millis(*at))
+}
+
+fn command(kind: Kind, seed: u64) -> String {
+    let mutant = crate::mutations::chosen();
+    let build = mutant.map_or_else(String::new, |name| {
+        format!(
+            "MUTANT={name} RUSTFLAGS='--cfg shearline_mutants' CARGO_TARGET_DIR=target/mutants "
+        )
+    });
+    let world = if kind.name == ANY.name {
+        String::new()
+    } else {
+        format!("WORLD={} ", kind.name)
+    };
+    format!(
+        "{build}{world}SEED={seed} cargo test --profile sim --features embedded --test sim worlds \
+         -- --nocapture"
+    )
+}
+
+/// Shows the history that is asked for, if one is. Whether one was.
+pub(crate) fn replay() -> bool {
+    let Some(seed) = number("SEED") else {
+        return false;
+    };
+    let case = Case::of_seed(kind(), seed);
+    match number("MINIMISE") {
+        Some(1..) => shorten(&case, seed),
+        _ => show(&case),
+    }
+    true
+}
+
+/// Prints the trace of a history, and fails as it does.
+fn show(case: &Case) {
+    let keep = Keep {
+        trace: true,
+        ..Keep::default()
+    };
+    let outcome = case.run(keep);
+    for line in &outcome.lines {
+        println!("{line}");
+    }
+    if let Some(violation) = &outcome.violation {
+        panic!("{}", words(violation));
+    }
+    println!("no oracle objects");
+}
+
+fn shorten(case: &Case, seed: u64) {
+    let Some((tape, violation)) = minimise(case) else {
+        println!("no oracle objects");
+        return;
+    };
+    let history = History {
+        story: vec![format!("Seed {seed}. {}.", violation.text)],
+        kind: case.kind,
+        mutant: crate::mutations::chosen().map(str::to_owned),
+        oracle: Some(violation.oracle.to_owned()),
+        tape,
+    };
+    if let Ok(path) = std::env::var("STORE") {
+        std::fs::write(&path, history.to_string()).expect("it can be written");
+        println!("written to {path}: tell its story there");
+    } else {
+        println!("{history}");
+    }
+    show(&history.case());
+}

@@ -1,0 +1,163 @@
+//! Many histories of one kind, on all cores. Each is run by one thread, from its seed alone.
+
+use std::io::{IsTerminal, Write};
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::case::{Case, Keep, Kind, Tally};
+use crate::faults::FAULTS;
+use crate::oracle::Violation;
+
+/// What came of a sweep.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    pub(crate) tally: Tally,
+    /// By seed.
+    pub(crate) failures: Vec<(u64, Violation)>,
+    pub(crate) spent: Duration,
+}
+
+/// When a sweep ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Until {
+    /// With the last seed.
+    Last,
+    /// With the first seed that an oracle objects to, whichever thread is faster.
+    Objection,
+}
+
+/// Runs the histories of `seeds`.
+pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
+    let begin = real_time();
+    let next = AtomicU64::new(seeds.start);
+    let end = AtomicU64::new(seeds.end);
+    let sum = Mutex::new(Sweep::default());
+    let progress = Progress::new(seeds.end - seeds.start);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end.load(Ordering::Relaxed) {
+                return;
+            }
+            let outcome = Case::of_seed(kind, seed).run(Keep::default());
+            let mut sum = sum.lock().expect("no thread panics here");
+            sum.tally.add(&outcome.tally);
+            if let Some(violation) = outcome.violation {
+                sum.failures.push((seed, violation));
+                if until == Until::Objection {
+                    end.fetch_min(seed, Ordering::Relaxed);
+                }
+            }
+            progress.show(&sum);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(work);
+        }
+    });
+    let mut sum = sum.into_inner().expect("no thread panics here");
+    sum.failures.sort_by_key(|(seed, _)| *seed);
+    sum.spent = begin.elapsed();
+    sum
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a sweep takes is no part of any world"
+)]
+fn real_time() -> Instant {
+    Instant::now()
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+impl Sweep {
+    /// The lowest seed that an oracle objected to.
+    pub(crate) fn first(&self) -> Option<&(u64, Violation)> {
+        self.failures.first()
+    }
+
+    /// What it was, in a few lines.
+    pub(crate) fn summary(&self) -> String {
+        let Tally {
+            worlds,
+            covered,
+            dead,
+            inputs,
+            nanos,
+            counts,
+            struck,
+            fingerprint,
+        } = &self.tally;
+        let seconds = self.spent.as_secs_f64();
+        let faults: Vec<_> = FAULTS
+            .iter()
+            .zip(struck)
+            .map(|(fault, times)| format!("{fault:?} {times}"))
+            .collect();
+        format!(
+            "{worlds} histories in {seconds:.1} s: {:.1} histories/s, {:.2} million inputs/s\n\
+             {inputs} inputs in {:.0} virtual seconds, fingerprint {fingerprint:016x}\n\
+             {covered} with covered faults only, {dead} without a lock\n\
+             {counts}\n\
+             faults: {}",
+            *worlds as f64 / seconds,
+            *inputs as f64 / seconds / 1e6,
+            *nanos as f64 / 1e9,
+            faults.join(", "),
+        )
+    }
+}
+
+/// Says now and then how far it is. Not through the test harness, which would keep it to itself.
+#[derive(Debug)]
+struct Progress {
+    all: u64,
+    begin: Instant,
+    /// Seconds from the beginning to the last word.
+    said: AtomicU64,
+}
+
+impl Progress {
+    const SECONDS: u64 = 10;
+
+    fn new(all: u64) -> Self {
+        Self {
+            all,
+            begin: real_time(),
+            said: AtomicU64::new(0),
+        }
+    }
+
+    fn show(&self, sum: &Sweep) {
+        let passed = self.begin.elapsed().as_secs();
+        let terminal = std::io::stderr().is_terminal();
+        let step = if terminal { 1 } else { Self::SECONDS };
+        if passed < self.said.load(Ordering::Relaxed) + step {
+            return;
+        }
+        self.said.store(passed, Ordering::Relaxed);
+        let worlds = sum.tally.worlds;
+        let left = passed * self.all.saturating_sub(worlds) / worlds.max(1);
+        let text = format!(
+            "{worlds} of {} histories, {} objections, {passed} s, {left} s to go",
+            self.all,
+            sum.failures.len()
+        );
+        if terminal {
+            let _ = write!(std::io::stderr(), "\r{text}    ");
+        } else {
+            say(&text);
+        }
+    }
+}
+
+/// A line that is seen whatever the test harness keeps to itself.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
