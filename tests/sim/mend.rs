@@ -27,7 +27,7 @@ impl World {
             }
         };
         there.starts += 1;
-        let seed = u64::from(number) << 32 | (server as u64) << 16 | there.starts;
+        let seed = u64::from(number) << 32 | (server as u64) << 16 | u64::from(there.starts);
         there.store.restart(seed, shown, memory);
         if there.mood == Mood::Locked {
             there.store.set_password(None);

@@ -56,7 +56,7 @@ pub(crate) struct Server {
     pub(crate) mood_number: u32,
     /// What was on disk, newest last.
     pub(crate) snapshots: VecDeque<(Time, Store)>,
-    pub(crate) starts: u64,
+    pub(crate) starts: u32,
 }
 
 /// What a server answers instead of doing as it is told.
@@ -357,6 +357,7 @@ impl World {
             conn,
             node: link.node,
             server,
+            life: there.starts,
             sent,
             shown,
             command,
