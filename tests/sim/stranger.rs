@@ -284,7 +284,7 @@ impl World {
         if stranger.granted < quorum || until <= stranger.clock.show(now) {
             return self.stranger_asks(peer, Doing::Releasing);
         }
-        let (resource, token) = (stranger.resource, stranger.token);
+        let resource = stranger.resource;
         let work = self.entropy.span(self.plan.work);
         let stranger = self.stranger(peer);
         stranger.doing = Doing::Holding;
@@ -294,7 +294,7 @@ impl World {
             format!("has resource {resource}, as strangers do")
         });
         self.oracle.counts.strange += 1;
-        self.believe(peer, resource, Belief { token, until });
+        self.believe(peer, resource, Belief { until });
         self.starvation(peer, resource);
         true
     }

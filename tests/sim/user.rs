@@ -150,7 +150,6 @@ impl World {
 
     fn hold_belief(&mut self, client: usize, user: usize, hold: &Hold) {
         let belief = Belief {
-            token: token_of(&hold.lock.token()),
             until: hold.lock.valid_until(),
         };
         self.believe(client, user, belief);

@@ -13,14 +13,13 @@
 
 use shearline::Instant;
 
-use super::{Oracle, Token};
+use super::Oracle;
 use crate::clock::{MILLI, Time};
 use crate::world::World;
 
 /// Somebody takes himself for the holder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Belief {
-    pub(crate) token: Token,
     /// By its own clock.
     pub(crate) until: Instant,
 }
