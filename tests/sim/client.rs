@@ -31,12 +31,14 @@ pub(crate) struct Client {
     pub(crate) links: Vec<Option<usize>>,
     /// By node: what the world knows of the way there.
     pub(crate) paths: Vec<Path>,
-    pub(crate) stage: Stage,
+    stage: Stage,
     /// The newest time that was handed in.
     pub(crate) shown: Instant,
     /// The time of the newest tick.
     ticked: Instant,
     pub(crate) turn_began: Time,
+    /// It is in the middle of a turn, perhaps stopped.
+    pub(crate) in_turn: bool,
     /// How many turns in a row the engine has wanted to be woken in the past.
     pub(crate) hot: u32,
     next_turn: Time,
@@ -73,7 +75,7 @@ pub(crate) struct Path {
 
 /// Where a turn stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Stage {
+enum Stage {
     Read(usize),
     Tick,
     Poll,
@@ -164,6 +166,7 @@ impl Client {
             shown,
             ticked: shown,
             turn_began: world.now,
+            in_turn: false,
             hot: 0,
             next_turn: NEVER,
             told: VecDeque::new(),
@@ -250,8 +253,9 @@ impl World {
             self.stop_client(client, asleep_until - self.now);
             return;
         }
-        if let Stage::Read(0) = self.clients[client].stage {
-            self.clients[client].turn_began = self.now;
+        let there = &mut self.clients[client];
+        if !std::mem::replace(&mut there.in_turn, true) {
+            there.turn_began = self.now;
         }
         for steps in 0.. {
             match self.step(client) {
@@ -268,6 +272,7 @@ impl World {
             }
         }
         self.clients[client].stage = Stage::Read(0);
+        self.clients[client].in_turn = false;
         let ticked = self.clients[client].ticked;
         self.settling(client, ticked);
         self.told(client, ticked);

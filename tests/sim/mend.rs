@@ -27,7 +27,7 @@ impl World {
             }
         };
         there.starts += 1;
-        let seed = u64::from(number) << 32 | (server as u64) << 16 | there.starts;
+        let seed = u64::from(number) << 32 | (server as u64) << 16 | u64::from(there.starts);
         there.store.restart(seed, shown, memory);
         if there.mood == Mood::Locked {
             there.store.set_password(None);
@@ -65,11 +65,7 @@ impl World {
             Fault::Slow => there.slow = 0,
             Fault::Pause => {
                 there.paused = false;
-                for conn in there.open.clone() {
-                    if self.conns[conn].far.postponed {
-                        self.readable(conn);
-                    }
-                }
+                self.wake_server(server);
             }
             _ => {
                 there.stalled = false;

@@ -206,6 +206,7 @@ impl World {
             call,
             tries,
             deadline,
+            stopped,
             ..
         } = self.take_task(client, user)
         else {
@@ -214,7 +215,11 @@ impl World {
         match result {
             Ok(lock) => self.got(client, user, lock, &call),
             Err(error) => {
-                let limits = Limits { tries, deadline };
+                let limits = Limits {
+                    tries,
+                    deadline,
+                    stopped,
+                };
                 self.check_refusal(client, user, &call, limits, &error);
                 self.rest(client, user);
             }
@@ -483,9 +488,14 @@ impl World {
             format!("releases resource {user}")
         });
         self.oracle.asks_release(&hold.lock.token());
+        let token = self.oracle.ledger.find(&token_of(&hold.lock.token()));
+        let process = self.clients[client].process;
+        let record = token.map(|id| self.oracle.ledger.record(id));
         let release = Release {
-            token: self.oracle.ledger.find(&token_of(&hold.lock.token())),
+            token,
             valid: hold.lock.is_valid_at(shown),
+            twice: record
+                .is_some_and(|record| record.owner == process && record.heirs.contains(&process)),
         };
         let round = self.clients[client].engine.release(shown, hold.lock);
         let call = self.call(client, round, Duration::ZERO);

@@ -14,7 +14,6 @@
 //! be gone any sooner.
 
 use super::{Deed, TokenId, Verb};
-use crate::client::Stage;
 use crate::user::{Hold, Task};
 use crate::world::{World, resource_name};
 
@@ -49,7 +48,7 @@ impl World {
             return; // A stranger.
         };
         // Who is stopped in the middle of its turn may be about to be told.
-        let told = client.process != deed.process || !matches!(client.stage, Stage::Read(0));
+        let told = client.process != deed.process || client.in_turn;
         if deed.command.verb != Verb::Release || told {
             return;
         }

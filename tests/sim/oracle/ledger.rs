@@ -81,6 +81,8 @@ pub(crate) struct Releases {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) by: Process,
+    /// Which life of the server executed it.
+    pub(crate) life: u32,
     pub(crate) sent: Time,
     pub(crate) said: Said,
     /// When the answer was read, and what the client's clock showed then; [`NEVER`] until then.
@@ -155,6 +157,7 @@ impl Said {
 impl Entry {
     const NONE: Self = Self {
         by: Process::MAX,
+        life: 0,
         sent: 0,
         said: Said::Nothing,
         read: NEVER,
@@ -170,14 +173,13 @@ impl Entry {
         self.read < NEVER
     }
 
-    fn put(&mut self, by: Process, sent: Time, said: Said) {
-        if self.sent <= sent {
-            *self = Self {
-                by,
-                sent,
-                said,
-                ..Self::NONE
-            };
+    pub(crate) fn new(by: Process, life: u32, sent: Time, said: Said) -> Self {
+        Self {
+            by,
+            life,
+            sent,
+            said,
+            ..Self::NONE
         }
     }
 
@@ -350,17 +352,11 @@ impl Ledger {
     }
 
     /// A node has executed a command for a token.
-    pub(crate) fn executed(
-        &mut self,
-        id: TokenId,
-        node: usize,
-        verb: Verb,
-        by: Process,
-        sent: Time,
-        said: Said,
-    ) {
-        if let Some(entry) = self.cell_mut(id, node).entry(verb) {
-            entry.put(by, sent, said);
+    pub(crate) fn executed(&mut self, id: TokenId, node: usize, verb: Verb, new: Entry) {
+        if let Some(entry) = self.cell_mut(id, node).entry(verb)
+            && entry.sent <= new.sent
+        {
+            *entry = new;
         }
     }
 

@@ -45,6 +45,8 @@ use crate::clock::{MILLI, Time};
 use crate::plan::Plan;
 use crate::world::World;
 
+use ledger::Entry;
+
 pub(crate) use exclusion::Belief;
 pub(crate) use ledger::{Command, Ledger, Process, Reading, Said, Token, TokenId, Verb, token_of};
 pub(crate) use outcome::{Limits, Release};
@@ -90,6 +92,7 @@ pub(crate) struct Oracle {
     revenants: BTreeSet<(usize, TokenId)>,
     /// By resource: whether somebody got it since all faults have ended.
     taken: Vec<bool>,
+    rests: starvation::Rests,
     pub(crate) counts: Counts,
 }
 
@@ -124,6 +127,8 @@ pub(crate) struct Deed<'a> {
     pub(crate) conn: usize,
     pub(crate) node: usize,
     pub(crate) server: usize,
+    /// How often the server has started.
+    pub(crate) life: u32,
     pub(crate) sent: Time,
     /// By the server's clock.
     pub(crate) shown: Instant,
@@ -198,6 +203,7 @@ impl Oracle {
             suspects: BTreeMap::new(),
             revenants: BTreeSet::new(),
             taken: vec![false; plan.resources],
+            rests: starvation::Rests::default(),
             counts: Counts::default(),
         }
     }
@@ -305,7 +311,8 @@ impl World {
         // Nobody is told of what whoever handed the lock over gives back behind its `SET`.
         let holder = record.heirs.last().unwrap_or(&record.owner);
         if verb != Verb::Release || *holder == process {
-            oracle.ledger.executed(id, node, verb, process, sent, said);
+            let entry = Entry::new(process, deed.life, sent, said);
+            oracle.ledger.executed(id, node, verb, entry);
         }
         let given = match (verb, said) {
             (Verb::Set, Said::Ok) | (Verb::Extend, Said::One) => deed.command.ttl,

@@ -9,7 +9,8 @@
 //! # What it does not see
 //!
 //! Of an attempt that is not the first of its call it is not known when it began, so a *too slow*
-//! of one is not held against the clock.
+//! of one is not held against the clock. A lock that a client has handed over to itself is released
+//! twice on some nodes, and the answers are not told apart: its outcome is believed.
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use shearline::{ExtendError, Instant, LockError, Released, Report, UnlockError};
 use super::ledger::Entry;
 use super::report::{Question, TOO_SOON, Votes};
 use super::{Said, TokenId, Verb};
+use crate::clock::Time;
 use crate::user::{Call, Hold};
 use crate::world::World;
 
@@ -29,6 +31,8 @@ const LAST_CHANCE: Duration = Duration::from_millis(2);
 pub(crate) struct Limits {
     pub(crate) tries: Option<u32>,
     pub(crate) deadline: Option<Instant>,
+    /// For how long the process had been stopped before the call.
+    pub(crate) stopped: Time,
 }
 
 /// A release that somebody waits for.
@@ -37,6 +41,8 @@ pub(crate) struct Release {
     pub(crate) token: Option<TokenId>,
     /// The lock was valid at the call.
     pub(crate) valid: bool,
+    /// Its process has handed it over to itself before, and so releases some of its copies twice.
+    pub(crate) twice: bool,
 }
 
 impl World {
@@ -52,6 +58,11 @@ impl World {
         error: &LockError,
     ) {
         self.oracle.counts.refusals += 1;
+        if let LockError::Held(report) | LockError::NoQuorum(report) | LockError::TooSlow(report) =
+            error
+        {
+            self.rests(client, call, limits, report);
+        }
         if let Err(what) = self.refusal(client, user, call, limits, error) {
             self.object("outcome", format!("client {client} got {error:?}: {what}"));
         }
@@ -248,6 +259,9 @@ impl World {
         result: &Result<Released, UnlockError>,
     ) {
         self.oracle.counts.releases += 1;
+        if release.twice {
+            return;
+        }
         if let Err(what) = self.release_outcome(client, call, release, result) {
             self.object("outcome", format!("client {client} got {result:?}: {what}"));
         }

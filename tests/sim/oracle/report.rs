@@ -164,15 +164,15 @@ impl World {
         let Some(other) = blocked_by.filter(|_| question.verb == Verb::Set) else {
             return Ok(());
         };
-        let record = ledger.record(other);
+        let (record, cell) = (ledger.record(other), ledger.cell(other, node));
+        let server = self.plan.server_of(node);
         let own = record.owner == self.clients[question.client].process
             && record.heirs.is_empty()
-            && ledger.cell(other, node).set.said == Said::Ok;
-        let back = self
-            .oracle
-            .revenants
-            .contains(&(self.plan.server_of(node), other));
-        if own && !back {
+            && cell.set.said == Said::Ok;
+        let back = self.oracle.revenants.contains(&(server, other));
+        // Its owner knows when it has expired, and may know it before it reads that it had not.
+        let expired = cell.until < self.servers[server].clock.show(self.now);
+        if own && !back && !expired {
             return Err("it was held by a key of the client's own");
         }
         Ok(())

@@ -1,16 +1,43 @@
 //! Starvation: nobody who waits is passed over for ever.
 //!
-//! While a call waits for a lock, others get it [`HAND_OVERS`] times at most.
+//! * While one call waits for a lock, others get it [`HAND_OVERS`] times at most.
+//! * Who waits looks again: a call with a deadline has made as many attempts as its longest votes and
+//!   rests leave time for, at least.
+//! * The rests are random, so that no two clients meet at every attempt: those of many calls are on
+//!   average far longer than the shortest.
 //!
 //! # What it does not see
 //!
-//! Fairness: whoever asks at the right moment wins, and the delay between two attempts is random.
+//! Fairness: whoever asks at the right moment wins, and there is no queue. With random rests only
+//! chance bounds the number of hand-overs: a client that gives a lock back and takes it in one write
+//! leaves no gap for anybody to hit, ten thousand times a second on a fast network, and a call waits
+//! for some seconds. The bound is a few times that. It will be a small number when waiters are woken
+//! in order.
 
-use crate::user::Task;
+use std::time::Duration;
+
+use shearline::Report;
+
+use super::Limits;
+use crate::clock::{MILLI, Time};
+use crate::plan::{LONGEST_REST, SHORTEST_REST};
+use crate::user::{Call, Task};
 use crate::world::World;
 
 /// How often a lock may go to others while one call waits for it.
-pub(crate) const HAND_OVERS: u32 = 1_000_000;
+const HAND_OVERS: u32 = 100_000;
+
+/// From so many rests on their average says something. They are drawn from 5 to 60 ms, so that the
+/// average of two hundred is within a millisecond or two of 32.
+const ENOUGH_RESTS: u32 = 200;
+const LEAST_AVERAGE: Time = (SHORTEST_REST + LONGEST_REST) / 4 * MILLI;
+
+/// The rests of all clients, with the attempts between them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rests {
+    count: u32,
+    sum: Duration,
+}
 
 impl World {
     /// `winner` has got a lock: everybody else who waits for it was passed over.
@@ -31,6 +58,35 @@ impl World {
                 "starvation",
                 format!("{most} others got resource {resource} first"),
             );
+        }
+    }
+
+    /// A call for a lock has brought none.
+    pub(super) fn rests(&mut self, client: usize, call: &Call, limits: Limits, report: &Report) {
+        if limits.tries.is_some() {
+            self.random_rests(report);
+            return;
+        }
+        // Of the time it had, what it was stopped does not count.
+        let there = &self.clients[client];
+        let waited = there.shown.saturating_since(call.begun).as_nanos() as u64;
+        let ran = waited.saturating_sub(there.stopped - limits.stopped);
+        let looks = ran / self.plan.longest_tries(1, call.ttl);
+        if u64::from(report.tries()) < looks {
+            let text = format!("client {client} tried {} times in {ran} ns", report.tries());
+            self.object("starvation", text);
+        }
+    }
+
+    /// Of a call that has only its tries to end it, all but the last are followed by a rest.
+    fn random_rests(&mut self, report: &Report) {
+        let rests = &mut self.oracle.rests;
+        rests.count += report.tries() - 1;
+        rests.sum = rests.sum.saturating_add(report.elapsed());
+        let least = Duration::from_nanos(LEAST_AVERAGE) * rests.count;
+        if ENOUGH_RESTS <= rests.count && rests.sum < least {
+            let text = format!("{} rests took {:?}", rests.count, rests.sum);
+            self.object("starvation", text);
         }
     }
 }

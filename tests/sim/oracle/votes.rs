@@ -16,6 +16,7 @@
 
 use std::time::Duration;
 
+use shearline::limits::NODES_MAX;
 use shearline::{Instant, Lock};
 
 use super::ledger::Entry;
@@ -34,17 +35,19 @@ pub(super) fn longest_validity(ttl: u64) -> Duration {
     Duration::from_millis(ttl).saturating_sub(drift(ttl))
 }
 
-/// How many servers stand behind something.
+/// The servers that stand behind something. One that was restarted in between is another.
 #[derive(Default)]
-struct Servers(u32);
+struct Servers {
+    seen: [(usize, u32); NODES_MAX],
+    len: usize,
+}
 
 impl Servers {
-    fn add(&mut self, server: usize) {
-        self.0 |= 1 << server;
-    }
-
-    fn len(&self) -> usize {
-        self.0.count_ones() as usize
+    fn add(&mut self, server: usize, life: u32) {
+        if !self.seen[..self.len].contains(&(server, life)) {
+            self.seen[self.len] = (server, life);
+            self.len += 1;
+        }
     }
 }
 
@@ -119,15 +122,15 @@ impl World {
             let lasts = self.servers[server].clock.show(end) <= cell.until;
             let stands = !cell.gone && (lasts || excused);
             if said {
-                yes.add(server);
+                yes.add(server, entry.life);
             }
             if stands && (said || !bound) {
-                stand.add(server);
+                stand.add(server, entry.life);
             }
         }
         let quorum = self.plan.quorum();
-        if yes.len() < quorum || stand.len() < quorum && !excused {
-            let (yes, stand) = (yes.len(), stand.len());
+        if yes.len < quorum || stand.len < quorum && !excused {
+            let (yes, stand) = (yes.len, stand.len);
             let text = format!(
                 "client {client} told of {verb:?}: {yes} servers said yes, {stand} keep the key as \
                  long as promised, {quorum} are needed"
