@@ -291,6 +291,7 @@ impl World {
         }
         there.up = false;
         there.ready.clear();
+        there.postponed.clear();
         let open = std::mem::take(&mut there.open);
         let backlog = std::mem::take(&mut there.backlog);
         match memory {

@@ -65,11 +65,7 @@ impl World {
             Fault::Slow => there.slow = 0,
             Fault::Pause => {
                 there.paused = false;
-                for conn in there.open.clone() {
-                    if self.conns[conn].far.postponed {
-                        self.readable(conn);
-                    }
-                }
+                self.wake_server(server);
             }
             _ => {
                 there.stalled = false;

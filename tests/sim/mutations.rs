@@ -92,17 +92,19 @@ mod tests {
     use crate::SEEDS;
     use crate::case::{ANY, Kind};
     use crate::history::History;
+    use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
 
     /// One row of the table. Whether an oracle objected.
     fn row(mutant: Option<&str>, kind: Kind) -> bool {
         let _chosen = Chosen::new(mutant);
-        let sweep = sweep(kind, 0..SEEDS, Until::Objection);
+        let most = number("SEEDS").unwrap_or(SEEDS);
+        let sweep = sweep(kind, 0..most, Until::Objection);
         let name = mutant.unwrap_or(kind.name);
         let spent = sweep.spent.as_secs_f64();
         let found = match sweep.first() {
             Some((seed, violation)) => format!("{:>5}  {}", seed + 1, violation.oracle),
-            None => format!("    -  NOBODY in {SEEDS} histories"),
+            None => format!("    -  NOBODY in {most} histories"),
         };
         say(&format!("{name:<28} {spent:>6.1} s {found}"));
         sweep.first().is_some()

@@ -40,6 +40,8 @@ pub(crate) struct Server {
     pub(crate) lost: bool,
     /// It executes no writes for a while.
     pub(crate) paused: bool,
+    /// Connections whose next command waits for the end of that, in the order in which it came.
+    pub(crate) postponed: Vec<usize>,
     /// It has as many clients as it may have; how often that was so.
     pub(crate) crowded: bool,
     pub(crate) crowds: u32,
@@ -99,6 +101,7 @@ impl Server {
             stalled: false,
             lost: false,
             paused: false,
+            postponed: Vec::new(),
             crowded: false,
             crowds: 0,
             slow: 0,
@@ -203,7 +206,13 @@ impl World {
         if !there.up || there.stalled {
             return;
         }
-        let mut ready = std::mem::take(&mut there.ready);
+        if !there.paused {
+            for conn in std::mem::take(&mut there.postponed) {
+                self.conns[conn].far.postponed = false;
+                self.read(server, conn);
+            }
+        }
+        let mut ready = std::mem::take(&mut self.servers[server].ready);
         if ready.len() > 1 {
             let first = self.entropy.below(ready.len() as u32) as usize;
             ready.rotate_left(first);
@@ -244,17 +253,17 @@ impl World {
         if link.far.state != FarState::Open {
             return;
         }
-        if link.far.postponed && link.far.ended {
-            link.far.unread.clear(); // What waits to be executed is not, when its client is gone.
-        } else if link.far.postponed && self.servers[server].paused {
+        if link.far.postponed && !link.far.ended {
             return;
+        }
+        if link.far.postponed {
+            link.far.unread.clear(); // What waits to be executed is not, when its client is gone.
         }
         let mut bytes = std::mem::take(&mut self.scratch);
         let mut replies = std::mem::take(&mut self.replies);
         bytes.clear();
         replies.clear();
         let far = &mut self.conns[conn].far;
-        far.postponed = false;
         far.take(&mut bytes, READ_BYTES);
         let mut commands = std::mem::replace(&mut far.commands, Inbox::new(Limits::DEFAULT));
         let mut piece = &bytes[..];
@@ -285,6 +294,8 @@ impl World {
         let far = &mut self.conns[conn].far;
         far.put_back(again);
         far.postponed = true;
+        let server = self.conns[conn].server;
+        self.servers[server].postponed.push(conn);
     }
 
     fn answer(&mut self, conn: usize, replies: &[u8]) {

@@ -82,7 +82,8 @@ impl World {
             Task::Acquiring { call, .. } if record.sent < call.since => Some(user.ended),
             Task::Acquiring { .. } => {
                 let newest = self.oracle.newest[client][record.resource]?;
-                (newest != id).then(|| self.oracle.ledger.record(newest).sent)
+                // A lock that was handed to it meanwhile it has given back later.
+                (newest != id).then(|| self.oracle.ledger.record(newest).sent.max(user.ended))
             }
             Task::Holding(hold) | Task::Extending { hold, .. } => {
                 let held = self

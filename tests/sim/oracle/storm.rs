@@ -139,7 +139,7 @@ impl World {
             }
             _ => {}
         }
-        let tries = 2 + u64::from(calls + conns) + (self.now - first) / TRY_AGAIN;
+        let tries = u64::from(calls) * (2 + u64::from(conns) + (self.now - first) / TRY_AGAIN);
         if calls * conns + refused + repairs < count + 1 {
             Some("a release that was under way already")
         } else if tries < u64::from(refused) {
