@@ -366,8 +366,12 @@ impl World {
 
     /// What the client's clock shows.
     pub(crate) fn shown(&mut self, client: usize) -> Instant {
-        let host = self.clients[client].host;
-        let shown = self.hosts[host].clock.show(self.now);
+        let Client {
+            host, turn_began, ..
+        } = self.clients[client];
+        let stale = self.plan.switches.stale_clock;
+        let read = if stale { turn_began } else { self.now };
+        let shown = self.hosts[host].clock.show(read);
         self.clients[client].shown = shown;
         shown
     }
@@ -454,7 +458,11 @@ impl World {
             Output::Disconnect { node } => {
                 if let Some(conn) = self.clients[client].links[node.index()] {
                     self.lose(client, node.index(), None);
-                    self.abort(conn);
+                    if self.plan.switches.polite {
+                        self.hang_up(conn);
+                    } else {
+                        self.abort(conn);
+                    }
                 }
             }
             Output::Event(told) => self.clients[client].told.push_back(told),

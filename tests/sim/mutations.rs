@@ -7,17 +7,31 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::case::Kind;
-use crate::plan::Plan;
+use crate::entropy::Entropy;
+use crate::plan::{Plan, Switches};
 
 /// What a driver could do wrong.
-pub(crate) const DRIVERS: [Kind; 1] = [Kind {
-    name: "driver-monotonic",
-    draw: |entropy| {
-        let mut plan = Plan::draw(entropy);
-        plan.switches.monotonic = true;
-        plan
-    },
-}];
+pub(crate) const DRIVERS: [Kind; 3] = [
+    driver("monotonic-clock", |entropy| {
+        wrong(entropy, |switches| switches.monotonic = true)
+    }),
+    driver("stale-clock", |entropy| {
+        wrong(entropy, |switches| switches.stale_clock = true)
+    }),
+    driver("polite-close", |entropy| {
+        wrong(entropy, |switches| switches.polite = true)
+    }),
+];
+
+const fn driver(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
+    Kind { name, draw }
+}
+
+fn wrong(entropy: &mut Entropy, switch: impl FnOnce(&mut Switches)) -> Plan {
+    let mut plan = Plan::draw(entropy);
+    switch(&mut plan.switches);
+    plan
+}
 
 /// One choice at a time, whatever tests run beside each other.
 static TURN: Mutex<()> = Mutex::new(());

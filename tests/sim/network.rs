@@ -369,7 +369,15 @@ impl World {
             Way::ToClient => &mut link.down,
         };
         if pipe.is_held() {
-            let at = self.now + self.delay(server);
+            // A kernel tries more and more rarely: what was said before it was closed comes some
+            // time.
+            let lingers = way == Way::ToServer && link.near.lingers;
+            let pause = if lingers {
+                self.entropy.span(USER_TIMEOUT)
+            } else {
+                0
+            };
+            let at = self.now + self.delay(server) + pause;
             let link = &mut self.conns[conn];
             let pipe = match way {
                 Way::ToServer => &mut link.up,

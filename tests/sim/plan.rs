@@ -100,6 +100,10 @@ pub(crate) struct Switches {
     pub(crate) monotonic: bool,
     /// How long a server that lost its memory stays away at least.
     pub(crate) restart_delay: Time,
+    /// Drivers read the clock once in a turn, at its beginning.
+    pub(crate) stale_clock: bool,
+    /// Drivers close connections politely: what is on its way arrives all the same, some time.
+    pub(crate) polite: bool,
 }
 
 /// Which servers there are.

@@ -235,6 +235,7 @@ impl World {
             self.rest(client, user);
             return;
         }
+        self.alive_when_handed_out(client, &lock);
         self.took(client, user);
         self.starvation(client, user);
         let hold = Hold {

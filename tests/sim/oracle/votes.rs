@@ -68,6 +68,14 @@ impl World {
         self.check_validity(client, id, Verb::Set, call, until);
     }
 
+    /// No lock is handed to a user that is over by then.
+    pub(crate) fn alive_when_handed_out(&mut self, client: usize, lock: &Lock) {
+        if !lock.is_valid_at(self.clock_of(client).show(self.now)) {
+            let text = format!("client {client} is handed a lock that is over");
+            self.object("validity", text);
+        }
+    }
+
     /// A call has brought an extension of a lock whose validity ended `before`.
     pub(crate) fn check_extension(
         &mut self,
