@@ -27,6 +27,10 @@ pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 /// of, in whole milliseconds, as servers count them.
 pub const TTL_MIN: Duration = Duration::from_millis(4);
 
+/// Longest ttl that others are assumed to use, where nobody has said: what a restarted node may
+/// have forgotten, and what a lock from elsewhere may have had.
+pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
+
 /// Longest ttl accepted by default. A lock that is meant to be held longer wants an extension now
 /// and then, so that its holder's death is noticed within a month.
 pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);

@@ -51,6 +51,7 @@ impl Engine {
         if self.is_saturated() {
             return Err(LockError::Saturated);
         }
+        self.may_last(ttl);
         let mut resource = self.buffers.take();
         resource.extend_from_slice(request.resource);
         let kind = Kind::Acquire {
@@ -119,16 +120,17 @@ impl Engine {
                 }
             };
             round.ballots[node].deadline = now.saturating_add(patience);
+            self.leave_out(now, key, node);
         }
     }
 
     /// Puts the `SET` that stands in `encoded` into the connection to `node`, or into the queue
-    /// for when it has greeted.
+    /// for when it has greeted. A node that does not vote is asked too: its key keeps others out.
     fn ask_set(&mut self, now: Instant, key: Key, claim: Key, node: usize) {
         let Some(round) = self.rounds.get_mut(key) else {
             return;
         };
-        if !round.awaits(node) {
+        if !round.asks(node) {
             return;
         }
         let there = &mut self.nodes[node];
@@ -170,7 +172,11 @@ impl Engine {
         };
         self.encode_set(claim);
         match self.nodes[node].access(self.encoded.bytes.len()) {
-            Access::Open => self.ask_set(now, key, claim, node),
+            Access::Open => {
+                self.leave_out(now, key, node);
+                self.ask_set(now, key, claim, node);
+                self.judge(now, key);
+            }
             Access::Greeting { .. } => {}
             Access::Shut(outcome) => self.vote(now, key, node, Vote::Mute, outcome),
         }
@@ -206,6 +212,7 @@ impl Engine {
         let (vote, outcome) = match reply {
             Reply::Ok => {
                 claim.granted.insert(node);
+                claim.lacking.remove(node);
                 self.nodes[node].grants += 1;
                 let gone_by = self.settings.drift.gone_by(now, claim.ttl);
                 claim.expires(node, gone_by);

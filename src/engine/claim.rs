@@ -49,6 +49,8 @@ pub(crate) struct Claim {
     pub(crate) owed: NodeSet,
     /// The nodes to which its `SET` was sent again behind a release of our own.
     pub(crate) resent: NodeSet,
+    /// The nodes that were asked to extend it and did not have it: they are to get it again.
+    pub(crate) lacking: NodeSet,
     /// The round that extends it.
     pub(crate) extension: Option<Key>,
     pub(crate) timer: Option<TimerKey>,
@@ -107,6 +109,7 @@ impl Claim {
             releasing: NodeSet::EMPTY,
             owed: NodeSet::EMPTY,
             resent: NodeSet::EMPTY,
+            lacking: NodeSet::EMPTY,
             extension: None,
             timer: None,
         }

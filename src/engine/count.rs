@@ -29,6 +29,16 @@ impl Engine {
         }
     }
 
+    /// Takes note that the answer of `node` to what a round is about to ask does not count, if it
+    /// restarted and may have forgotten locks.
+    pub(super) fn leave_out(&mut self, now: Instant, key: Key, node: usize) {
+        if let Some(until) = self.nodes[node].guard.until(now)
+            && let Some(round) = self.rounds.get_mut(key)
+        {
+            round.record(node, Vote::Mute, NodeOutcome::Quarantined { until });
+        }
+    }
+
     /// Ends the round, or its attempt, if its outcome is certain.
     pub(super) fn judge(&mut self, now: Instant, key: Key) {
         let Some(round) = self.rounds.get(key) else {

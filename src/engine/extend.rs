@@ -48,6 +48,7 @@ impl Engine {
         if forgotten || !is_extensible(&self.claims, claim) {
             return Err(ExtendError::Expired);
         }
+        self.may_last(ttl);
         let buffer = self.buffers.take();
         let key = self.open_round(
             now,
@@ -57,6 +58,7 @@ impl Engine {
                 entry: lock.entry().copy_into(buffer),
                 valid_until: lock.valid_until(),
                 voters: self.voters(claim, lock),
+                lacking: self.lacking(claim),
             },
         );
         if let Some(round) = self.rounds.get_mut(key) {
@@ -93,6 +95,10 @@ impl Engine {
             if let Some(round) = self.rounds.get_mut(key) {
                 round.ballots[node].deadline = deadline;
             }
+            self.leave_out(now, key, node);
+        }
+        self.judge(now, key);
+        for node in 0..self.nodes.len() {
             self.ask_extension(now, key, node);
         }
         self.arm_round(key);
@@ -119,7 +125,7 @@ impl Engine {
             return;
         };
         if !mutant!(ExtensionRepairedAfterEnd)
-            && (!round.awaits(node) || !is_extensible(&self.claims, *claim))
+            && (!round.asks(node) || !is_extensible(&self.claims, *claim))
         {
             return; // It is decided, or what it would lengthen has been given away.
         }
@@ -162,10 +168,14 @@ impl Engine {
             match vote {
                 Vote::Yes => {
                     claim.granted.insert(node);
+                    claim.lacking.remove(node);
                     claim.expires(node, drift.gone_by(now, claim.ttl));
                 }
                 // What is not there, or another's, needs neither a release nor an end.
-                Vote::No => claim.expires(node, Instant::ZERO),
+                Vote::No => {
+                    claim.expires(node, Instant::ZERO);
+                    claim.lacking.insert(node);
+                }
                 Vote::Mute => {}
             }
         }
@@ -239,6 +249,7 @@ impl Engine {
                     claim.valid_until = claim.valid_until.max(end);
                 }
                 self.forget_extension(claim, key);
+                self.top_up(now, key, &majority, end);
                 self.decide(key, Decision::Extended(majority, end));
             }
             Extending::Lost if !mutant!(LostKeepsValid) => self.lose(now, key),

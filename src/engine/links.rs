@@ -1,7 +1,7 @@
 //! Connections as the engine sees them: opened, greeted, heard, lost.
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
-use crate::node::{Errand, Heard, Trouble};
+use crate::node::{Errand, Heard, Reply, Trouble, may_forget};
 use crate::quorum::{NodeSet, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -83,18 +83,43 @@ impl Engine {
         match heard {
             Heard::Greeted => self.greeted(now, node),
             Heard::Ready => return self.ready(now, node),
-            Heard::Answer(Errand::Set { claim }, reply) => {
-                return self.set_answered(now, node, claim, reply);
+            Heard::Answer(errand, reply) => {
+                self.answered(now, node, errand, reply)?;
+                return self.alarm(node, reply);
             }
-            Heard::Answer(Errand::Release { claim, dialect, .. }, reply) => {
-                return self.release_answered(now, node, claim, dialect, reply);
-            }
-            Heard::Answer(Errand::Extend { round, claim }, reply) => {
-                return self.extension_answered(now, node, round, claim, reply);
-            }
-            Heard::Answer(Errand::Greet(_), _) => {}
         }
         Ok(())
+    }
+
+    fn answered(
+        &mut self,
+        now: Instant,
+        node: usize,
+        errand: Errand,
+        reply: Reply,
+    ) -> Result<(), Trouble> {
+        match errand {
+            Errand::Set { claim } => self.set_answered(now, node, claim, reply),
+            Errand::Release { claim, dialect, .. } => {
+                self.release_answered(now, node, claim, dialect, reply)
+            }
+            Errand::Extend { round, claim } => {
+                self.extension_answered(now, node, round, claim, reply)
+            }
+            Errand::Greet(_) => Ok(()),
+        }
+    }
+
+    /// A server that loads or follows another may come back as one that has forgotten locks. It has
+    /// to greet anew, and is kept from voting after that.
+    fn alarm(&mut self, node: usize, reply: Reply) -> Result<(), Trouble> {
+        match reply {
+            Reply::Error(error) if self.settings.guarded && may_forget(error) => {
+                self.nodes[node].guard.alarm();
+                Err(Trouble::Unusable(Unusable::Refused(error)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The server lets us in: what is owed goes first, then the rest of the greeting.
@@ -113,6 +138,10 @@ impl Engine {
         if let Some(timer) = self.nodes[node].connection_timer.take() {
             self.wheel.cancel(timer);
         }
+        if self.settings.guarded {
+            let terms = self.quarantine_terms();
+            self.nodes[node].guard_greeted(now, terms);
+        }
         self.pay_debts(now, node); // Those that came up during the greeting.
         for _ in 0..self.nodes[node].waiting.len() {
             if let Some(round) = self.nodes[node].waiting.pop_front() {
@@ -125,7 +154,7 @@ impl Engine {
     /// A question that waited for the greeting goes out now, if it still counts.
     fn ask_late(&mut self, now: Instant, key: Key, node: usize) {
         // A round that has begun anew while it waited stands in the queue once for each attempt.
-        let waits = |round: &&Round| round.awaits(node) && !round.ballots[node].asked;
+        let waits = |round: &&Round| round.asks(node) && !round.ballots[node].asked;
         let Some(round) = self.rounds.get(key).filter(waits) else {
             return;
         };
@@ -133,7 +162,9 @@ impl Engine {
             Kind::Acquire { .. } => self.ask_set_late(now, key, node),
             Kind::Extend { .. } => {
                 self.encoded.clear();
+                self.leave_out(now, key, node);
                 self.ask_extension(now, key, node);
+                self.judge(now, key);
             }
             Kind::Release { .. } => {}
         }

@@ -16,6 +16,7 @@
 //! | `contract` | what goes in and comes out |
 //! | `acquire` | attempts, verdicts, retries |
 //! | `extend` | extensions |
+//! | `top_up` | copies for nodes that lost theirs |
 //! | `release` | releases, debts, and the repair of forgotten scripts |
 //! | `links` | connections, greetings, answers |
 //! | `timers` | what is due when |
@@ -33,7 +34,7 @@
 //!
 //! # Not here
 //!
-//! Top-up of lost copies, the restart guard and `confirm`, and the wake-up of waiters by pushes.
+//! `confirm`, and the wake-up of waiters by pushes.
 
 mod acquire;
 #[cfg(test)]
@@ -51,6 +52,7 @@ mod round;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod top_up;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -62,10 +64,10 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::config::Config;
+use crate::config::{Config, RestartGuard};
 use crate::error::InvalidRequest;
-use crate::limits::{CLAIMS_MAX, NODE_TIMEOUT_MIN, ROUNDS_MAX};
-use crate::node::{Dialect, Node};
+use crate::limits::{CLAIMS_MAX, NODE_TIMEOUT_MIN, ROUNDS_MAX, TTL_ASSUMED_MAX};
+use crate::node::{Dialect, Node, Terms};
 use crate::quorum::{Drift, Lock, LockId, NodeSet, quorum_of};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
@@ -138,6 +140,12 @@ struct Settings {
     dead_after: Duration,
     ttl_limit: Duration,
     retry: crate::config::Retry,
+    /// Whether nodes that restarted are kept from voting, and whether the longest ttl of all
+    /// clients is known.
+    guarded: bool,
+    longest_known: bool,
+    /// The longest ttl that any lock may have: as configured, or asked for if that is longer.
+    longest_ttl: Duration,
 }
 
 /// The command that is being sent to several nodes: written once for each dialect.
@@ -235,7 +243,21 @@ impl Engine {
             evicts_locks: node
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),
+            votes_from: node.guard.until(Instant::ZERO),
         })
+    }
+
+    /// Somebody vouches that no lock lives that `node` may have forgotten: its answers count from
+    /// now on. Whether it was kept from voting.
+    ///
+    /// Rounds that are open go on without it. What it does next can put it into quarantine again.
+    pub fn trust(&mut self, now: Instant, node: NodeId) -> bool {
+        let Some(node) = self.nodes.get_mut(node.index()) else {
+            return false;
+        };
+        let kept = node.guard.until(now).is_some();
+        node.guard.trust();
+        kept
     }
 
     /// What is open.
@@ -262,6 +284,21 @@ impl Engine {
     }
 
     // ----- shared by the operations ---------------------------------------------------------
+
+    /// Takes note that a lock of `ttl` may come to be.
+    fn may_last(&mut self, ttl: Duration) {
+        let longest = &mut self.settings.longest_ttl;
+        *longest = ttl.max(*longest);
+    }
+
+    /// How long a node that may have forgotten locks is kept from voting.
+    fn quarantine_terms(&self) -> Terms {
+        let longest = self.settings.longest_ttl;
+        Terms {
+            span: longest.saturating_add(self.settings.drift.of(longest)),
+            known: self.settings.longest_known,
+        }
+    }
 
     /// Why `ttl` cannot be asked for, or what the servers make of it: whole milliseconds.
     fn check_ttl(&self, ttl: Duration) -> Result<Duration, InvalidRequest> {
@@ -384,6 +421,17 @@ impl Engine {
         }
     }
 
+    /// The nodes whose answers do not count.
+    fn quarantined(&self, now: Instant) -> NodeSet {
+        let mut quarantined = NodeSet::EMPTY;
+        for (node, there) in self.nodes.iter().enumerate() {
+            if there.guard.until(now).is_some() {
+                quarantined.insert(node);
+            }
+        }
+        quarantined
+    }
+
     /// All configured nodes.
     fn all_nodes(&self) -> NodeSet {
         NodeSet::first(self.nodes.len())
@@ -405,6 +453,9 @@ impl Settings {
             dead_after: config.dead_after(),
             ttl_limit: config.ttl_limit(),
             retry: *config.retry(),
+            guarded: config.restart_guard() != RestartGuard::Off,
+            longest_known: config.max_ttl().is_some(),
+            longest_ttl: config.max_ttl().unwrap_or(TTL_ASSUMED_MAX),
         }
     }
 }

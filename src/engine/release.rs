@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
+use crate::limits::TTL_ASSUMED_MAX;
 use crate::node::{self, Dialect, Errand, Reply, Said, Trouble, refuses_the_verb, wants_the_text};
 use crate::quorum::{Lock, LockId, NodeSet, Releasing, Vote};
 use crate::slab::Key;
@@ -19,9 +20,6 @@ use super::claim::{Claim, Stage};
 use super::contract::RoundId;
 use super::round::{Decision, Kind};
 use super::timers::Alarm;
-
-/// What ttl a lock from elsewhere is taken to have had at least.
-const TTL_USUAL_MAX: Duration = Duration::from_secs(60);
 
 /// How long a release that a node has refused waits for its next try.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
@@ -54,12 +52,13 @@ impl Engine {
         };
         self.end_extension(key, Decision::ExtensionClosed);
         let copy = lock.entry().copy_into(self.buffers.take());
+        let quarantined = self.quarantined(now);
         if let Some(claim) = self.claims.get_mut(key) {
             claim.may_hold = claim.may_hold.without(claim.granted);
             mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
             claim.entry = Some(copy);
             if !claim.adopted {
-                lock.set_voters(claim.granted);
+                lock.set_voters(claim.granted.without(quarantined));
             }
         }
         self.let_go(now, key, None);
@@ -81,8 +80,9 @@ impl Engine {
     /// A claim for a lock that was granted elsewhere, or has been forgotten here. An extension
     /// that was not confirmed may have given some of its keys more than it knows of.
     fn adopted(&mut self, now: Instant, lock: &Lock) -> Key {
+        self.may_last(lock.ttl());
         let until = lock.valid_until();
-        let ttl = lock.ttl().max(TTL_USUAL_MAX).min(self.settings.ttl_limit);
+        let ttl = lock.ttl().max(TTL_ASSUMED_MAX).min(self.settings.ttl_limit);
         let gone_by = self.settings.drift.gone_by(now.max(until), ttl);
         let all = self.all_nodes();
         self.claims.insert(Claim::adopted(all, ttl, until, gone_by))

@@ -61,6 +61,8 @@ pub(crate) enum Kind {
         valid_until: Instant,
         /// The nodes whose yes counts.
         voters: NodeSet,
+        /// The nodes that were known to lack the key before anybody was asked.
+        lacking: NodeSet,
     },
     Release {
         /// Whether the lock was valid when its release was called.
@@ -158,6 +160,23 @@ impl Round {
     /// Whether an answer of `node` would still count.
     pub(crate) fn awaits(&self, node: usize) -> bool {
         self.is_voting() && self.tally.open().contains(node)
+    }
+
+    /// Whether `node` is to be asked: its answer would count, or its key keeps others out at least.
+    pub(crate) fn asks(&self, node: usize) -> bool {
+        let left_out = matches!(self.ballots[node].outcome, NodeOutcome::Quarantined { .. });
+        self.awaits(node) || self.is_voting() && left_out
+    }
+
+    /// The nodes whose answers do not count and whose time is up at `now`.
+    pub(crate) fn left_out(&self, now: Instant) -> NodeSet {
+        let mut nodes = NodeSet::EMPTY;
+        for (node, ballot) in self.ballots.iter().enumerate() {
+            if matches!(ballot.outcome, NodeOutcome::Quarantined { .. }) && ballot.deadline <= now {
+                nodes.insert(node);
+            }
+        }
+        nodes
     }
 
     /// Records what became of the question at `node`; whether it counts.

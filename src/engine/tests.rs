@@ -7,6 +7,8 @@
     reason = "what a story does not expect, it fails on, whatever it is"
 )]
 
+mod restarts;
+
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
@@ -1571,7 +1573,7 @@ fn a_native_release_that_is_refused_for_a_while_stays_native() {
     let (mut world, [one, two]) = valkey_with_two_locks();
     world.release(one);
     world.take(0);
-    world.say(0, "-LOADING Redis is loading the dataset in memory|");
+    world.say(0, "-BUSY Redis is busy running a script|");
     assert!(matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_))));
     world.pass(Duration::from_millis(250));
     assert_eq!(world.take(0), ["DELIFEQ k"], "scripts may be forbidden");

@@ -34,9 +34,6 @@ impl Engine {
     ///
     /// A silence is noticed by an [`Input::Tick`](super::Input::Tick): a driver hands one in after
     /// it has sent something, and before it goes to sleep on this.
-    ///
-    /// Silence is noticed by [`Input::Tick`](super::Input::Tick): a driver hands in one after it has
-    /// sent something, before it goes to sleep on this.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
         if self.is_anything_due() {
@@ -186,7 +183,7 @@ impl Engine {
                 *tries_allowed = Some(round.tries); // There is no time for another.
             }
         }
-        let given_up = open.without(round.tally.open());
+        let given_up = open.without(round.tally.open()).union(round.left_out(now));
         if let Kind::Acquire {
             claim: Some(claim), ..
         } = round.kind

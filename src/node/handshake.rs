@@ -12,6 +12,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::config::{Config, NodeConfig};
 use crate::error::{ServerError, Unusable};
@@ -60,6 +61,8 @@ pub(crate) struct Identity {
     pub(crate) run_id: Option<String>,
     /// The replication history it belongs to.
     pub(crate) replid: Option<String>,
+    /// For how long the server runs, by its own clock.
+    pub(crate) uptime: Option<Duration>,
     /// Its policy evicts keys that expire, so locks too.
     pub(crate) evicts_locks: bool,
     valkey: bool,
@@ -265,6 +268,8 @@ impl Greeting {
         let mode = field(info, b"redis_mode").or_else(|| field(info, b"server_mode"));
         standalone(mode.unwrap_or(b"standalone"))?;
         self.identity.run_id = field(info, b"run_id").and_then(name);
+        let uptime = field(info, b"uptime_in_seconds").and_then(number);
+        self.identity.uptime = uptime.map(Duration::from_secs);
         Ok(Next::Wait)
     }
 
@@ -374,6 +379,10 @@ fn name(text: &[u8]) -> Option<String> {
     let fits = (1..=64).contains(&text.len()) && text.iter().all(u8::is_ascii_alphanumeric);
     let text = fits.then(|| core::str::from_utf8(text).ok())??;
     Some(text.into())
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    core::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// The first two numbers of a version such as `9.1.2`.

@@ -14,12 +14,12 @@
 //!
 //! # Not here
 //!
-//! Time-outs of rounds, the choice of what to send, and sockets. The restart guard will stand
-//! beside the [`handshake`], which reads the identity that it needs.
+//! Time-outs of rounds, the choice of what to send, and sockets.
 
 mod backoff;
 mod command;
 mod debt;
+mod guard;
 mod handshake;
 mod in_flight;
 mod outbox;
@@ -54,11 +54,14 @@ use pulse::Pulse;
 pub(crate) use command::{Dialect, extend, release, set};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use command::{EXTEND, RELEASE};
+pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{Identity, Step};
 pub(crate) use in_flight::Errand;
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
-pub(crate) use reply::{Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text};
+pub(crate) use reply::{
+    Reply, Said, may_forget, refuses_for_certain, refuses_the_verb, wants_the_text,
+};
 
 /// A connection that was of use for this long is tried again at once when it ends: it was closed
 /// for idleness, or its server was restarted.
@@ -77,6 +80,7 @@ pub(crate) struct Node {
     /// Pushes since the last answer.
     pushes: u32,
     pub(crate) debts: Debts,
+    pub(crate) guard: Guard,
     /// Rounds whose question waits for the greeting to be done.
     pub(crate) waiting: VecDeque<Key>,
     backoff: Backoff,
@@ -121,6 +125,7 @@ impl Node {
             in_flight: InFlight::default(),
             pushes: 0,
             debts: Debts::default(),
+            guard: Guard::default(),
             waiting: VecDeque::new(),
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
@@ -208,6 +213,13 @@ impl Node {
             (Phase::Down, Trouble::Link(reason)) => NodeState::Down(reason),
             (_, Trouble::Link(LinkError::NotYet)) => NodeState::New,
             (_, Trouble::Link(_)) => NodeState::Connecting,
+        }
+    }
+
+    /// Its greeting is done: whether and until when its answers do not count.
+    pub(crate) fn guard_greeted(&mut self, now: Instant, terms: Terms) {
+        if let Phase::Ready(ready) = &self.phase {
+            self.guard.greeted(now, &ready.identity, terms);
         }
     }
 

@@ -107,6 +107,12 @@ pub(crate) fn refuses_for_certain(error: ServerError) -> bool {
     )
 }
 
+/// Whether a server that answers so may have other keys when it serves again: it loads them, or
+/// takes them over from another.
+pub(crate) fn may_forget(error: ServerError) -> bool {
+    matches!(error.code(), "LOADING" | "READONLY" | "MASTERDOWN")
+}
+
 /// Whether this error says that the script is not known by its digest.
 pub(crate) fn wants_the_text(error: ServerError) -> bool {
     error.code() == "NOSCRIPT"

@@ -1,0 +1,341 @@
+//! Stories of nodes that restarted: who votes, and who gets a copy again.
+
+use super::*;
+use crate::config::RestartGuard;
+use crate::quorum::Drift;
+
+/// The longest ttl of all clients in these stories, and how long a quarantine is then.
+const LONGEST: Duration = Duration::from_secs(20);
+const QUARANTINE: Duration = Duration::from_millis(20_202);
+
+/// `nodes` nodes that have long been running when they are met.
+fn guarded(nodes: usize) -> World {
+    let names = (0..nodes).map(|node| format!("node{node}:6379"));
+    let mut world = World::with(Config::builder().nodes(names).max_ttl(LONGEST));
+    for node in 0..nodes {
+        world.welcome(node);
+        world.take(node);
+        world.finish_as(node, &format!("run{node}"), 1_000);
+    }
+    world
+}
+
+impl World {
+    /// The rest of a greeting, by a server that runs for so many seconds.
+    fn finish_as(&mut self, node: usize, run_id: &str, uptime: u64) {
+        let server = format!("run_id:{run_id}\r\nuptime_in_seconds:{uptime}");
+        let len = server.len();
+        self.say(node, &format!("${len}|{server}|$-1|$-1|"));
+        let [release, extend] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
+        self.say(node, &format!("$40|{release}|$40|{extend}|"));
+    }
+
+    /// The server behind `node` restarts, and another process greets.
+    fn restart(&mut self, node: usize) {
+        self.lose(node);
+        self.reconnect(node);
+        self.welcome(node);
+        self.finish_as(node, &format!("again{node}"), 0);
+        self.take(node);
+    }
+
+    /// Waits for its turn to be connected to again.
+    fn reconnect(&mut self, node: usize) {
+        while self.links[node] != "connecting" {
+            self.pass(Duration::from_millis(10));
+        }
+    }
+
+    /// All who were asked to lock say yes.
+    fn grant(&mut self, nodes: &[usize]) {
+        for node in nodes {
+            assert_eq!(self.take(*node), ["SET k 10000"], "node {node}");
+            self.say(*node, "+OK|");
+        }
+    }
+
+    fn ask_extension(&mut self, lock: &Lock) {
+        self.engine.extend(self.now, lock, TTL).expect("valid");
+        self.drain();
+        for node in 0..self.sent.len() {
+            assert_eq!(self.take(node), ["EVALSHA extend"], "node {node}");
+        }
+    }
+
+    fn extended(&mut self, lock: &mut Lock) {
+        match self.event() {
+            Event::Extended {
+                result: Ok(extension),
+                ..
+            } => assert!(extension.apply(lock)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn quarantined_until(&self, node: usize) -> Option<Instant> {
+        let status = self.engine.node_statuses().nth(node);
+        let from = status.and_then(|status| status.votes_from);
+        from.filter(|from| self.now < *from)
+    }
+}
+
+#[test]
+fn a_node_that_restarted_is_asked_and_not_counted() {
+    let mut world = guarded(3);
+    world.restart(2);
+    let until = world.now.saturating_add(QUARANTINE);
+    assert_eq!(world.quarantined_until(2), Some(until));
+    world.try_once();
+    world.grant(&[2, 0]);
+    assert!(
+        world.events.is_empty(),
+        "two said yes, and one of them counts"
+    );
+    world.grant(&[1]);
+    let lock = world.lock();
+    world.release(lock);
+    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+}
+
+#[test]
+fn without_a_majority_that_votes_nobody_is_asked() {
+    let mut world = guarded(3);
+    world.restart(0);
+    world.restart(2);
+    let until = world.quarantined_until(2).expect("it restarted");
+    world.try_once();
+    let LockError::NoQuorum(report) = world.refusal() else {
+        panic!("one vote is no majority")
+    };
+    assert_eq!(outcomes(&report)[2], NodeOutcome::Quarantined { until });
+    assert!(world.take_all().iter().all(Vec::is_empty));
+    world.is_clean();
+    world.now = until;
+    world.try_once();
+    world.grant(&[0, 2]);
+    let _lock = world.lock();
+}
+
+/// Between the greeting and the last answer of a round it may end: that round goes on without.
+#[test]
+fn a_quarantine_that_ends_in_a_round_ends_for_the_next() {
+    let mut world = guarded(3);
+    world.restart(2);
+    let until = world.quarantined_until(2).expect("it restarted");
+    world.now = until.saturating_sub(Duration::from_nanos(1));
+    world.try_once();
+    world.now = until;
+    world.grant(&[2, 0]);
+    assert!(world.events.is_empty());
+}
+
+#[test]
+fn who_restarts_in_a_round_is_asked_late_and_not_counted() {
+    let mut world = guarded(3);
+    world.pass(Duration::from_secs(2)); // One that lasted is connected to again at once.
+    world.lose(2);
+    world.try_once();
+    world.take_all();
+    world.say(0, "+OK|");
+    world.reconnect(2);
+    world.welcome(2);
+    world.take(2);
+    world.finish_as(2, "again2", 0);
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.say(2, "+OK|");
+    assert!(world.events.is_empty());
+    world.say(1, "+OK|");
+    let _lock = world.lock();
+}
+
+#[test]
+fn an_extension_does_not_count_who_may_have_forgotten() {
+    let mut world = guarded(3);
+    world.try_once();
+    world.grant(&[0, 1, 2]);
+    let lock = world.lock();
+    world.restart(2);
+    world.ask_extension(&lock);
+    world.say(0, ":1|");
+    world.say(2, ":0|");
+    world.lose(1);
+    let Event::Extended {
+        result: Err(ExtendError::Unconfirmed(report)),
+        ..
+    } = world.event()
+    else {
+        panic!("nobody said that it is gone who could know")
+    };
+    assert_eq!(outcomes(&report)[0], NodeOutcome::Granted);
+    assert!(matches!(
+        outcomes(&report)[2],
+        NodeOutcome::Quarantined { .. }
+    ));
+}
+
+/// DESIGN 3.4: two holders were measured where a topped-up node was counted in its quarantine.
+#[test]
+fn a_copy_is_sent_again_after_two_rounds_and_counts_after_the_quarantine() {
+    let mut world = guarded(3);
+    world.try_once();
+    world.grant(&[0, 1, 2]);
+    let mut lock = world.lock();
+    world.restart(2);
+    world.ask_extension(&lock);
+    (0..2).for_each(|node| world.say(node, ":1|"));
+    world.extended(&mut lock);
+    world.say(2, ":0|");
+    assert_eq!(
+        world.take_all(),
+        vec![Vec::<String>::new(); 3],
+        "it was not known before"
+    );
+    world.pass(Duration::from_secs(1));
+    world.ask_extension(&lock);
+    world.say(0, ":1|");
+    assert_eq!(world.take(2), Vec::<String>::new(), "one is no majority");
+    world.say(1, ":1|");
+    world.extended(&mut lock);
+    let left = lock.valid_until().saturating_since(world.now);
+    let ttl = left + Drift::default().of(TTL);
+    assert_eq!(world.take(2), [format!("SET k {}", ttl.as_millis())]);
+    world.say(2, ":0|+OK|");
+    // It has the key now, and its answer counts for nothing yet.
+    world.ask_extension(&lock);
+    world.say(0, ":1|");
+    world.say(2, ":1|");
+    assert!(world.events.is_empty());
+    world.say(1, ":1|");
+    world.extended(&mut lock);
+    let until = world.quarantined_until(2).expect("still");
+    while world.now < until {
+        world.pass(Duration::from_secs(5));
+        world.ask_extension(&lock);
+        (0..3).for_each(|node| world.say(node, ":1|"));
+        world.extended(&mut lock);
+    }
+    // And now it does.
+    world.ask_extension(&lock);
+    world.say(2, ":1|");
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    world.say(1, ":1|");
+    world.release(lock);
+    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+}
+
+#[test]
+fn no_copy_is_sent_of_what_is_given_back_or_over() {
+    let mut world = guarded(3);
+    world.try_once();
+    world.grant(&[0, 1, 2]);
+    let mut lock = world.lock();
+    world.ask_extension(&lock);
+    world.say(2, ":0|");
+    (0..2).for_each(|node| world.say(node, ":1|"));
+    world.extended(&mut lock);
+    world.ask_extension(&lock);
+    world.release(lock);
+    (0..2).for_each(|node| world.say(node, ":1|"));
+    assert_eq!(world.take(2), ["EVALSHA release"]);
+}
+
+/// What a node denied when the lock was taken it may be given later.
+#[test]
+fn who_held_anothers_gets_a_copy_too() {
+    let mut world = guarded(3);
+    world.try_once();
+    world.grant(&[0, 1]);
+    let mut lock = world.lock();
+    world.take(2);
+    world.say(2, "_|");
+    for _ in 0..2 {
+        world.ask_extension(&lock);
+        world.say(2, ":-1|");
+        (0..2).for_each(|node| world.say(node, ":1|"));
+        world.extended(&mut lock);
+    }
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.say(2, "_|");
+    world.ask_extension(&lock);
+    world.say(2, ":0|");
+    (0..2).for_each(|node| world.say(node, ":1|"));
+    world.extended(&mut lock);
+    assert_eq!(
+        world.take(2),
+        ["SET k 10000"],
+        "a nil is no vote, and no end"
+    );
+}
+
+#[test]
+fn who_refuses_as_a_replica_greets_anew_and_is_kept_from_voting() {
+    let mut world = guarded(3);
+    world.try_once();
+    world.take(2);
+    world.say(2, "-READONLY You can't write against a read only replica.|");
+    assert_eq!(world.links[2], "reset");
+    world.grant(&[0, 1]);
+    let lock = world.lock();
+    world.release(lock);
+    world.reconnect(2);
+    world.welcome(2);
+    // By all that it says it is the one that it was.
+    world.finish_as(2, "run2", 1_100);
+    let until = world.now.saturating_add(QUARANTINE);
+    assert_eq!(world.quarantined_until(2), Some(until));
+}
+
+#[test]
+fn who_is_met_soon_after_its_start_waits_and_who_is_trusted_does_not() {
+    let mut world = World::with(Config::builder().node("node0:6379").max_ttl(LONGEST));
+    world.welcome(0);
+    world.take(0);
+    world.finish_as(0, "run0", 3);
+    let rest = QUARANTINE + Duration::from_secs(2) - Duration::from_secs(3);
+    assert_eq!(
+        world.quarantined_until(0),
+        Some(world.now.saturating_add(rest))
+    );
+    assert!(world.engine.trust(world.now, id(0)));
+    assert_eq!(world.quarantined_until(0), None);
+    assert!(!world.engine.trust(world.now, id(0)));
+    assert!(
+        !world.engine.trust(world.now, id(7)),
+        "there is no such node"
+    );
+    world.try_once();
+    world.grant(&[0]);
+    let _lock = world.lock();
+}
+
+#[test]
+fn a_guard_that_is_off_counts_everybody() {
+    let names = (0..3).map(|node| format!("node{node}:6379"));
+    let off = Config::builder().restart_guard(RestartGuard::Off);
+    let mut world = World::with(off.nodes(names).max_ttl(LONGEST));
+    (0..3).for_each(|node| world.greet(node));
+    world.restart(2);
+    assert_eq!(world.quarantined_until(2), None);
+    world.try_once();
+    world.grant(&[2, 0]);
+    let _lock = world.lock();
+    world.take(1);
+    world.say(1, "-LOADING Redis is loading the dataset in memory|");
+    assert_eq!(world.links[1], "up");
+}
+
+/// A longer ttl that this handle has asked for is longer for the quarantine too.
+#[test]
+fn the_longest_ttl_that_was_asked_for_counts() {
+    let mut world = World::ready(1);
+    let options = LockOptions::new(Duration::from_secs(100)).tries(1);
+    world.acquire(&options);
+    world.take(0);
+    world.say(0, "+OK|");
+    let _held = world.lock();
+    world.restart(0);
+    let quarantine = Duration::from_millis(101_002);
+    let until = world.now.saturating_add(quarantine);
+    assert_eq!(world.quarantined_until(0), Some(until));
+}

@@ -1,0 +1,211 @@
+//! The restart guard of one node: from when on its answers count.
+//!
+//! A node that restarts without its memory has forgotten which locks it stands for, and would vote
+//! a second time. So it is *quarantined* until every lock that it may have forgotten is over: asked
+//! as before, because its key keeps others out, but not counted.
+//!
+//! What is known of a server is who it says it is at each greeting: its `run_id`, made anew at each
+//! start, and its `master_replid`, made anew at each promotion. Another one, or one that cannot be
+//! read any more, is another server, whatever it remembers. Of a node that is met for the first time
+//! its uptime tells whether it restarted a short while ago.
+//!
+//! # Guarantees
+//!
+//! * A quarantine counts from the *end* of the greeting in which the change was seen, never from
+//!   when the connection broke: the restart was before the one, and may have been long after the
+//!   other.
+//! * It is never shortened but by [`Guard::trust`].
+//!
+//! # Not here
+//!
+//! What no client can see from outside: a restart before the first greeting of a client that was
+//! not told the longest ttl, keys that were deleted, and a server that became a replica and a master
+//! again between two questions. Markers on the nodes would show these.
+
+use alloc::string::String;
+use core::time::Duration;
+
+use crate::time::Instant;
+
+use super::handshake::Identity;
+
+/// How much an uptime may be overstated: it is the difference of two times in whole seconds, and
+/// seen to tick some milliseconds early.
+const UPTIME_GRAIN: Duration = Duration::from_secs(2);
+
+/// How long a quarantine is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// What it takes for every lock to be over, by this clock.
+    pub(crate) span: Duration,
+    /// Whether the longest ttl of all clients is known, so that the uptime of a node that is met
+    /// for the first time says something.
+    pub(crate) known: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Guard {
+    /// The newest that was read.
+    run_id: Option<String>,
+    replid: Option<String>,
+    /// It said over a connection that it serves no writes: it may be another when it does again.
+    alarmed: bool,
+    until: Option<Instant>,
+}
+
+impl Guard {
+    /// Until when its answers do not count, if they do not at `now`.
+    pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
+        self.until.filter(|until| now < *until)
+    }
+
+    /// It refused as one does that is loading, or follows another: whatever it remembers may be
+    /// replaced. That its next greeting looks like the last proves nothing.
+    pub(crate) fn alarm(&mut self) {
+        self.alarmed = true;
+    }
+
+    /// Its greeting has ended at `now`.
+    pub(crate) fn greeted(&mut self, now: Instant, identity: &Identity, terms: Terms) {
+        let met = self.run_id.is_some();
+        let changed = differs(&self.run_id, &identity.run_id)
+            || differs(&self.replid, &identity.replid)
+            || core::mem::take(&mut self.alarmed);
+        remember(&mut self.run_id, &identity.run_id);
+        remember(&mut self.replid, &identity.replid);
+        let span = match identity.uptime {
+            _ if changed => terms.span,
+            Some(uptime) if !met && terms.known => terms
+                .span
+                .saturating_add(UPTIME_GRAIN)
+                .saturating_sub(uptime),
+            Some(_) | None => Duration::ZERO,
+        };
+        self.until = self.until.max(Some(now.saturating_add(span)));
+    }
+
+    /// Its answers count from now on: somebody vouches that no lock lives that it has forgotten.
+    pub(crate) fn trust(&mut self) {
+        self.until = None;
+        self.alarmed = false;
+    }
+}
+
+/// Whether what was known is not what is said now. Nothing known is nothing to differ from.
+fn differs(known: &Option<String>, said: &Option<String>) -> bool {
+    known.is_some() && known != said
+}
+
+fn remember(known: &mut Option<String>, said: &Option<String>) {
+    if said.is_some() {
+        known.clone_from(said);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: Terms = Terms {
+        span: Duration::from_secs(10),
+        known: true,
+    };
+    const ASSUMED: Terms = Terms {
+        known: false,
+        ..KNOWN
+    };
+
+    fn identity(run_id: &str, replid: &str, uptime: u64) -> Identity {
+        let word = |word: &str| (word != "?").then(|| String::from(word));
+        let mut identity = Identity::default();
+        identity.run_id = word(run_id);
+        identity.replid = word(replid);
+        identity.uptime = (run_id != "?").then(|| Duration::from_secs(uptime));
+        identity
+    }
+
+    /// Greetings at these seconds; until when the last of them keeps the node from voting, if it
+    /// does at that second.
+    fn after(terms: Terms, greetings: &[(u64, Identity)]) -> Option<u64> {
+        let mut guard = Guard::default();
+        let mut last = 0;
+        for (second, identity) in greetings {
+            last = *second;
+            guard.greeted(Instant::from_millis(last * 1000), identity, terms);
+        }
+        let until = guard.until(Instant::from_millis(last * 1000));
+        until.map(|until| until.as_nanos() / 1_000_000_000)
+    }
+
+    #[test]
+    fn who_was_seen_to_restart_does_not_vote() {
+        let old = || identity("a", "r", 100);
+        for (said, until) in [
+            (old(), None),
+            (identity("b", "r", 0), Some(30)),   // Another process,
+            (identity("a", "s", 100), Some(30)), // another history,
+            (identity("?", "?", 0), Some(30)),   // and who knows.
+            (identity("b", "r", 5000), Some(30)), // One that was there before: promoted.
+        ] {
+            assert_eq!(after(ASSUMED, &[(1, old()), (20, said)]), until);
+        }
+    }
+
+    #[test]
+    fn what_could_never_be_read_is_no_change() {
+        let blind = || identity("?", "?", 0);
+        assert_eq!(after(KNOWN, &[(1, blind()), (2, blind())]), None);
+        // What cannot be read for a while is remembered.
+        let seen = || identity("a", "r", 100);
+        let back = [(1, seen()), (2, blind()), (30, seen())];
+        assert_eq!(after(KNOWN, &back), None);
+        let other = [(1, seen()), (2, blind()), (30, identity("b", "r", 100))];
+        assert_eq!(after(KNOWN, &other), Some(40));
+    }
+
+    #[test]
+    fn who_is_met_soon_after_its_start_waits_for_the_rest() {
+        let met = |terms, uptime| after(terms, &[(100, identity("a", "r", uptime))]);
+        assert_eq!(met(KNOWN, 0), Some(112));
+        assert_eq!(met(KNOWN, 5), Some(107));
+        assert_eq!(met(KNOWN, 11), Some(101));
+        assert_eq!(met(KNOWN, 12), None);
+        // Without a longest ttl that is sure for all, nobody is kept waiting for a guess.
+        assert_eq!(met(ASSUMED, 0), None);
+    }
+
+    #[test]
+    fn a_quarantine_outlives_a_reconnection_and_is_never_shortened() {
+        let restarted = [
+            (1, identity("a", "r", 100)),
+            (20, identity("b", "r", 0)),
+            (25, identity("b", "r", 5)),
+        ];
+        assert_eq!(after(KNOWN, &restarted), Some(30));
+    }
+
+    #[test]
+    fn an_alarm_counts_whoever_greets_next() {
+        let mut guard = Guard::default();
+        let same = identity("a", "r", 100);
+        guard.greeted(Instant::ZERO, &same, KNOWN);
+        guard.alarm();
+        assert_eq!(guard.until(Instant::ZERO), None);
+        guard.greeted(Instant::from_millis(500), &same, KNOWN);
+        let until = Instant::from_millis(10_500);
+        assert_eq!(guard.until(Instant::from_millis(10_499)), Some(until));
+        assert_eq!(guard.until(until), None);
+        guard.greeted(until, &same, KNOWN);
+        assert_eq!(guard.until(until), None, "an alarm counts once");
+    }
+
+    #[test]
+    fn trust_ends_a_quarantine() {
+        let mut guard = Guard::default();
+        guard.greeted(Instant::ZERO, &identity("a", "r", 0), KNOWN);
+        assert!(guard.until(Instant::ZERO).is_some());
+        guard.trust();
+        assert_eq!(guard.until(Instant::ZERO), None);
+    }
+}
