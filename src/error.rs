@@ -298,7 +298,7 @@ pub enum NodeOutcome {
     /// There was no connection, or it was lost before the answer.
     Unreachable(LinkError),
     /// Its answer does not count until `until`, on the clock of the handle: it restarted and may
-    /// have forgotten locks. Not told by this version, in which the restart guard is not in force.
+    /// have forgotten locks. See [`RestartGuard`](crate::RestartGuard).
     Quarantined {
         /// When it votes again.
         until: Instant,

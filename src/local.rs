@@ -216,6 +216,17 @@ impl LocalRedlock {
         }
     }
 
+    /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from
+    /// voting because it restarted, its votes count from now on. Whether it was. See
+    /// [`Redlock::trust_node`](crate::Redlock::trust_node).
+    pub fn trust_node(&mut self, address: impl AsRef<str>) -> bool {
+        if self.driver.check().is_err() {
+            return false;
+        }
+        self.catch_up();
+        self.driver.trust_node(address.as_ref())
+    }
+
     /// Lets late answers, reconnections and owed releases make progress, and tells of a lock that
     /// was lost ([`Event::Expired`]).
     ///

@@ -119,8 +119,10 @@ impl Builder {
     /// Declares the longest ttl that *any* client of these nodes uses, 4 ms to 100 years, and
     /// refuses longer ones on this handle.
     ///
-    /// If it is not set, ttls up to 30 days are accepted. It is also how long a restarted node will
-    /// be kept from voting once [`RestartGuard`] is in force, which it is not in this version.
+    /// If it is not set, ttls up to 30 days are accepted. It is also how long a restarted node is
+    /// kept from voting by the [`RestartGuard`], which assumes 60 s if nothing is set, and how long a
+    /// node has to be up when it is met for the first time: after all nodes were started at once,
+    /// nobody gets a lock for so long, unless [`trust_node`](crate::Redlock::trust_node) is called.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         self.check((TTL_MIN..=TTL_HARD_MAX).contains(&ttl), || {
             ConfigError::MaxTtl(ttl)
@@ -129,9 +131,7 @@ impl Builder {
         self
     }
 
-    /// Sets how restarted nodes are to be kept from voting. Default: [`RestartGuard::Observed`].
-    ///
-    /// **Without effect in this version**; see [`RestartGuard`].
+    /// Sets how restarted nodes are kept from voting. Default: [`RestartGuard::Observed`].
     pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
         self.settings.restart_guard = guard;
         self

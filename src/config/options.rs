@@ -55,26 +55,36 @@ impl Default for Retry {
     }
 }
 
-/// How nodes that restarted, and may have forgotten locks, are to be kept from voting.
-///
-/// **Without effect in this version**: whatever is chosen, a restarted node votes at once, so keep
-/// it away for the longest ttl yourself, or run it with `appendfsync always`. The choice is taken
-/// already so that programs need not change when the guard comes.
+/// How nodes that restarted, and may have forgotten locks, are kept from voting.
 ///
 /// Redlock without persistence is safe only if a restarted node stays out of the votes until the
-/// locks that it may have forgotten have expired.
+/// locks that it may have forgotten have expired. Operators are told to delay restarts by hand; this
+/// does it in the client. A node in *quarantine* is asked as before, because its key keeps others
+/// out, but its answers count for nothing: [`NodeOutcome::Quarantined`](crate::NodeOutcome). When
+/// its quarantine is over it votes again; [`Redlock::trust_node`](crate::Redlock::trust_node) ends
+/// one by an operator's word.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// A restarted node is to vote at once. Right for nodes that write every lock to disk before they
+    /// A restarted node votes at once. Right for nodes that write every lock to disk before they
     /// answer (`appendfsync always`), and for tests.
     Off,
-    /// A node that this handle has seen restart is not to vote until every lock of
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl) has expired. Not in force yet.
+    /// At every greeting a node says who it is (`run_id`, `master_replid`). One that is another than
+    /// before, or cannot say it any more, or that refused as one does that loads or follows another
+    /// (`LOADING`, `READONLY`, `MASTERDOWN`), is in quarantine from the end of that greeting until
+    /// every lock of [`Builder::max_ttl`](crate::Builder::max_ttl) has expired, or of the longest
+    /// ttl that this handle has asked for if that is longer, plus the drift.
+    ///
+    /// Where `max_ttl` was set, a node that is met for the first time and has not been up for as
+    /// long is in quarantine for the rest.
+    ///
+    /// Not seen: a restart before the first greeting where `max_ttl` was not set; locks with a
+    /// longer ttl of other clients; deleted keys; a node whose user may not ask `INFO`.
     #[default]
     Observed,
-    /// The nodes are to carry a marker that every client checks, so that a restart is noticed by all
-    /// of them, and a promotion or `FLUSHALL` too. Not in force yet.
+    /// The nodes are to carry a marker that every client checks, so that a promotion or `FLUSHALL`
+    /// is noticed by all of them too. **Not built yet: it does what [`Observed`](Self::Observed)
+    /// does.**
     Strict,
 }
 

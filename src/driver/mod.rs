@@ -279,6 +279,15 @@ impl Driver {
         }
     }
 
+    /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from
+    /// voting because it restarted, its votes count from now on. Whether it was. `address` is what
+    /// it was configured by, with or without credentials.
+    pub fn trust_node(&mut self, address: &str) -> bool {
+        let node = self.engine.node_at(address);
+        let node = node.filter(|_| self.usable().is_ok());
+        node.is_some_and(|node| self.work(|driver| driver.engine.trust(clock::now(), node)))
+    }
+
     /// Writes what is due, without waiting and without reading.
     pub fn flush(&mut self) {
         if self.usable().is_ok() {

@@ -113,13 +113,14 @@ impl Engine {
     /// A server that loads or follows another may come back as one that has forgotten locks. It has
     /// to greet anew, and is kept from voting after that.
     fn alarm(&mut self, node: usize, reply: Reply) -> Result<(), Trouble> {
-        match reply {
-            Reply::Error(error) if self.settings.guarded && may_forget(error) => {
-                self.nodes[node].guard.alarm();
-                Err(Trouble::Unusable(Unusable::Refused(error)))
-            }
-            _ => Ok(()),
+        if let Reply::Error(error) = reply
+            && self.settings.guarded
+            && may_forget(error)
+        {
+            self.nodes[node].guard.alarm();
+            return Err(Trouble::Unusable(Unusable::Refused(error)));
         }
+        Ok(())
     }
 
     /// The server lets us in: what is owed goes first, then the rest of the greeting.

@@ -64,7 +64,7 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::config::{Config, RestartGuard};
+use crate::config::{Config, NodeConfig, RestartGuard};
 use crate::error::InvalidRequest;
 use crate::limits::{CLAIMS_MAX, NODE_TIMEOUT_MIN, ROUNDS_MAX, TTL_ASSUMED_MAX};
 use crate::node::{Dialect, Node, Terms};
@@ -245,6 +245,17 @@ impl Engine {
                 .is_some_and(|identity| identity.evicts_locks),
             votes_from: node.guard.until(Instant::ZERO),
         })
+    }
+
+    /// The node that was configured as `address`, with or without credentials.
+    #[must_use]
+    pub fn node_at(&self, address: &str) -> Option<NodeId> {
+        let parsed = address.parse::<NodeConfig>().ok();
+        let is = |label: &Arc<str>| {
+            **label == *address || parsed.as_ref().is_some_and(|node| node.label() == label)
+        };
+        let node = self.settings.labels.iter().position(is)?;
+        Some(NodeId(node as u8))
     }
 
     /// Somebody vouches that no lock lives that `node` may have forgotten: its answers count from

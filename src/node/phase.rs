@@ -15,7 +15,8 @@ pub enum NodeState {
     New,
     /// The connection is being opened again, or the greeting is under way.
     Connecting,
-    /// It votes.
+    /// It answers. Its votes count unless it is kept from voting for a while, see
+    /// [`NodeStatus::votes_from`](crate::engine::NodeStatus::votes_from).
     Ready,
     /// It has a connection, and has been silent for so long that it is not asked.
     Suspect,

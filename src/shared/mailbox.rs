@@ -29,6 +29,7 @@
 //! Nothing that can panic or block, and no code of a user, runs under the mutex.
 
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -72,6 +73,8 @@ pub(super) enum Letter {
     Cancel { slot: Arc<Slot> },
     /// Somebody wants to know how the nodes stand.
     Look { slot: Arc<Slot> },
+    /// Somebody vouches for the node of this address.
+    Trust { slot: Arc<Slot>, address: String },
     /// Makes the engine panic.
     #[cfg(all(test, feature = "embedded"))]
     Break { slot: Arc<Slot> },
@@ -88,7 +91,8 @@ impl Letter {
             | Self::Detach { slot, .. }
             | Self::Adopt { slot, .. }
             | Self::Cancel { slot }
-            | Self::Look { slot } => slot,
+            | Self::Look { slot }
+            | Self::Trust { slot, .. } => slot,
             #[cfg(all(test, feature = "embedded"))]
             Self::Break { slot } => slot,
         }

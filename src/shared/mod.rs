@@ -261,6 +261,46 @@ impl Redlock {
         }
     }
 
+    /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from
+    /// voting because it restarted, its votes count from now on. Whether it was.
+    ///
+    /// `address` is what the node was configured by, with or without credentials. Right where an
+    /// operator knows better than the [`RestartGuard`](crate::RestartGuard): the node wrote every
+    /// lock to disk before it answered, or nobody uses locks yet. Wrong, it can make two holders.
+    /// It holds for this handle alone, and for this quarantine: the next restart is another.
+    ///
+    /// `false` also for an address that is none of the nodes, in a forked child, and once a driving
+    /// thread has panicked.
+    ///
+    /// ```no_run
+    /// # use shearline::Redlock;
+    /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// redlock.trust_node("10.0.0.2:6379");
+    /// # Ok::<(), shearline::BuildError>(())
+    /// ```
+    pub fn trust_node(&self, address: impl AsRef<str>) -> bool {
+        let hub = self.hub();
+        if hub.is_foreign() {
+            return false;
+        }
+        match hub.engage() {
+            Reach::Free(mut engaged) => {
+                let kept = engaged.trust_node(address.as_ref());
+                engaged.leave();
+                kept
+            }
+            Reach::Taken => {
+                let slot = Arc::new(Slot::new());
+                hub.send_surely(Letter::Trust {
+                    slot: Arc::clone(&slot),
+                    address: address.as_ref().into(),
+                });
+                matches!(slot.wait(None), Some(Outcome::Trusted(true)))
+            }
+            Reach::Broken => false,
+        }
+    }
+
     fn hub(&self) -> &Hub {
         self.handle.hub()
     }

@@ -74,6 +74,11 @@ impl Reactor {
         self.driver().engine().node_statuses().collect()
     }
 
+    /// Ends the quarantine of a node; whether it was in one.
+    pub(super) fn trust_node(&mut self, address: &str) -> bool {
+        self.driver().trust_node(address)
+    }
+
     // ----- what is asked --------------------------------------------------------------------
 
     /// Reads the letters.
@@ -114,6 +119,10 @@ impl Reactor {
             Letter::Look { slot } => {
                 let statuses = self.statuses();
                 self.settle(&slot, Outcome::Looked(statuses));
+            }
+            Letter::Trust { slot, address } => {
+                let kept = self.trust_node(&address);
+                self.settle(&slot, Outcome::Trusted(kept));
             }
             #[cfg(all(test, feature = "embedded"))]
             Letter::Break { .. } => panic!("expected: the story of a test"),

@@ -30,6 +30,8 @@ pub(super) enum Outcome {
     Extended(Result<Extension, ExtendError>),
     Released(Result<Released, UnlockError>),
     Looked(Vec<NodeStatus>),
+    /// Whether there was anything to end.
+    Trusted(bool),
     /// A driving thread has panicked.
     Closed,
     /// This is a forked child, and the call is the parent's.

@@ -1,7 +1,7 @@
 //! What callers do, and what is left of it.
 
 use super::*;
-use crate::config::LockOptions;
+use crate::config::{LockOptions, RestartGuard};
 use crate::error::{ExtendError, InvalidRequest, LockError, UnlockError};
 use crate::local::LocalRedlock;
 
@@ -236,7 +236,8 @@ fn a_wait_for_a_loss_ends_in_time_and_with_the_release() {
 #[test]
 fn an_extension_finds_the_lock_gone() {
     let world = World::new();
-    let redlock = world.redlock();
+    let unguarded = world.builder().restart_guard(RestartGuard::Off);
+    let redlock = unguarded.build().unwrap();
     let mut guard = redlock.lock("a", LONG).unwrap();
     for node in &world.nodes[..2] {
         node.restart(crate::embedded::Memory::Lost).unwrap();
