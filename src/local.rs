@@ -15,6 +15,7 @@
 //! algorithm is `engine`, the sockets are `driver`.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -22,7 +23,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use crate::config::{Builder, LockOptions};
 use crate::driver::face::Reporter;
 use crate::driver::{BuildError, Driver, clock};
-use crate::engine::Event;
+use crate::engine::{Event, NodeStatus};
 use crate::error::{ExtendError, LockError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
@@ -214,6 +215,13 @@ impl LocalRedlock {
             Ok(()) => self.driver.take_in(lock),
             Err(_) => lock,
         }
+    }
+
+    /// How every node stands now, in the order of the configuration: for an operator's eyes, not to
+    /// decide by. Costs an allocation and no I/O.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeStatus> {
+        self.driver.nodes()
     }
 
     /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from

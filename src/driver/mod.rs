@@ -49,7 +49,7 @@ use rustix::process::{Pid, getpid};
 
 use self::turn::Net;
 use crate::config::{Config, LockOptions};
-use crate::engine::{Engine, Event, Input, Request, RoundId};
+use crate::engine::{Engine, Event, Input, NodeStatus, Request, RoundId};
 use crate::error::{ExtendError, LockError, UnlockError};
 use crate::quorum::Lock;
 
@@ -277,6 +277,13 @@ impl Driver {
             Ok(()) => self.work(|driver| driver.engine.detach(clock::now(), lock)),
             Err(_) => lock,
         }
+    }
+
+    /// How every node stands now, in the order of the configuration: for an operator's eyes, not to
+    /// decide by. Costs an allocation and no I/O.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeStatus> {
+        self.engine.node_statuses(clock::now()).collect()
     }
 
     /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from

@@ -70,9 +70,9 @@ impl Readiness {
         let nodes = engine.nodes();
         let (mut ready, mut unusable) = (0, 0);
         for node in (0..).take(nodes) {
-            match engine.node_state(NodeId(node)) {
+            match engine.node_state(now, NodeId(node)) {
                 NodeState::New | NodeState::Connecting => continue,
-                NodeState::Ready => ready += 1,
+                NodeState::Ready | NodeState::Quarantined { .. } => ready += 1,
                 NodeState::Unusable(_) => unusable += 1,
                 NodeState::Suspect | NodeState::Down(_) => {}
             }

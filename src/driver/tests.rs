@@ -207,7 +207,9 @@ fn with_every_node_down_building_ends_with_the_connect_timeout() {
     let driver = builder.build_driver().unwrap();
     assert!(start.saturating_add(limit) <= clock::now());
     for node in 0..3 {
-        let state = driver.engine().node_state(crate::engine::NodeId(node));
+        let state = driver
+            .engine()
+            .node_state(clock::now(), crate::engine::NodeId(node));
         assert!(
             !matches!(state, crate::engine::NodeState::Ready),
             "{state:?}"

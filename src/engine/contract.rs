@@ -246,9 +246,6 @@ pub struct NodeStatus {
     pub owed: usize,
     /// Its policy may evict locks: `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
     pub evicts_locks: bool,
-    /// Its answers count from then on, on the clock of the handle: it restarted, or was replaced,
-    /// and may have forgotten locks. In the past, or `None`, if they count.
-    pub votes_from: Option<Instant>,
 }
 
 /// What an engine has open, for a driver that wonders whether it may sleep or end.

@@ -221,21 +221,21 @@ impl Engine {
         quorum_of(self.nodes.len())
     }
 
-    /// How `node` stands.
+    /// How `node` stands at `now`.
     #[must_use]
-    pub fn node_state(&self, node: NodeId) -> NodeState {
+    pub fn node_state(&self, now: Instant, node: NodeId) -> NodeState {
         let Some(node) = self.nodes.get(node.index()) else {
             return NodeState::Down(crate::error::LinkError::NotYet);
         };
-        node.state()
+        node.state(now)
     }
 
-    /// How every node stands, in the order of the configuration.
-    pub fn node_statuses(&self) -> impl Iterator<Item = NodeStatus> {
+    /// How every node stands at `now`, in the order of the configuration.
+    pub fn node_statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
         let nodes = self.settings.labels.iter().zip(&self.nodes);
-        nodes.map(|(label, node)| NodeStatus {
+        nodes.map(move |(label, node)| NodeStatus {
             address: Arc::clone(label),
-            state: node.state(),
+            state: node.state(now),
             round_trip: node.round_trip(),
             grants: node.grants,
             in_flight: node.in_flight(),
@@ -243,7 +243,6 @@ impl Engine {
             evicts_locks: node
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),
-            votes_from: node.guard.until(Instant::ZERO),
         })
     }
 

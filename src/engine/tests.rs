@@ -752,7 +752,10 @@ fn a_suspect_gets_no_set_and_is_a_node_again_when_it_answers() {
     assert!(world.unlocked().is_ok());
     world.pass(Duration::ZERO);
     world.pass(Duration::from_millis(201));
-    assert_eq!(world.engine.node_state(id(2)), NodeState::Suspect);
+    assert_eq!(
+        world.engine.node_state(world.now, id(2)),
+        NodeState::Suspect
+    );
     world.take_all();
     world.try_once();
     assert_eq!(
@@ -768,7 +771,7 @@ fn a_suspect_gets_no_set_and_is_a_node_again_when_it_answers() {
     world.say(1, ":1|");
     assert!(world.unlocked().is_ok());
     world.say(2, "+OK|:1|");
-    assert_eq!(world.engine.node_state(id(2)), NodeState::Ready);
+    assert_eq!(world.engine.node_state(world.now, id(2)), NodeState::Ready);
     world.is_clean();
 }
 
@@ -1163,7 +1166,7 @@ fn one_server_under_two_names_has_one_vote() {
     world.finish(1, "run0");
     assert_eq!(world.links[1], "reset");
     assert_eq!(
-        world.engine.node_state(id(1)),
+        world.engine.node_state(world.now, id(1)),
         NodeState::Unusable(Unusable::SameServer(0))
     );
 }
@@ -1181,13 +1184,16 @@ fn garbage_costs_the_node_its_connection_and_nothing_else() {
         let mut world = World::new(1);
         world.input(Input::Connected { node: id(0) });
         world.say(0, reply);
-        assert_eq!(world.engine.node_state(id(0)), NodeState::Unusable(reason));
+        assert_eq!(
+            world.engine.node_state(world.now, id(0)),
+            NodeState::Unusable(reason)
+        );
         assert_eq!(world.links[0], "reset");
     }
     let mut world = World::ready(1);
     world.say(0, "+OK|");
     assert_eq!(
-        world.engine.node_state(id(0)),
+        world.engine.node_state(world.now, id(0)),
         NodeState::Down(LinkError::Protocol),
         "an answer to nothing"
     );
@@ -1201,10 +1207,10 @@ fn pushes_take_no_place_and_a_flood_of_them_costs_the_connection() {
     world.say(0, &format!("{push}+OK|{push}"));
     let _held = world.lock();
     world.say(0, &push.repeat(1_000));
-    assert_eq!(world.engine.node_state(id(0)), NodeState::Ready);
+    assert_eq!(world.engine.node_state(world.now, id(0)), NodeState::Ready);
     world.say(0, &push.repeat(1_000));
     assert_eq!(
-        world.engine.node_state(id(0)),
+        world.engine.node_state(world.now, id(0)),
         NodeState::Down(LinkError::Protocol)
     );
 }
@@ -1229,7 +1235,7 @@ fn a_server_without_hello_is_greeted_in_resp2() {
     );
     world.say(0, "+OK|+OK|+OK|");
     world.finish(0, "run0");
-    assert_eq!(world.engine.node_state(id(0)), NodeState::Ready);
+    assert_eq!(world.engine.node_state(world.now, id(0)), NodeState::Ready);
 }
 
 #[test]
@@ -1514,11 +1520,14 @@ fn a_second_silence_is_noticed_as_soon_as_the_first() {
         world.pass(Duration::from_millis(50)); // Refused, and released behind the SET.
         world.events.clear();
         world.pass(Duration::from_millis(451));
-        assert_eq!(world.engine.node_state(id(0)), NodeState::Suspect);
+        assert_eq!(
+            world.engine.node_state(world.now, id(0)),
+            NodeState::Suspect
+        );
         world.pass(Duration::from_secs(10));
         assert_eq!(world.links[0], "up");
         world.say(0, "+OK|:1|");
-        assert_eq!(world.engine.node_state(id(0)), NodeState::Ready);
+        assert_eq!(world.engine.node_state(world.now, id(0)), NodeState::Ready);
     }
     world.is_clean();
 }

@@ -205,10 +205,15 @@ impl Node {
     }
 
     /// How it stands, for whoever looks at it from outside.
-    pub(crate) fn state(&self) -> NodeState {
+    pub(crate) fn state(&self, now: Instant) -> NodeState {
         match (&self.phase, self.trouble) {
             (Phase::Ready(_), _) if self.is_suspect() => NodeState::Suspect,
-            (Phase::Ready(_), _) => NodeState::Ready,
+            (Phase::Ready(_), _) => {
+                let until = self.guard.until(now);
+                until.map_or(NodeState::Ready, |until| NodeState::Quarantined {
+                    left: until.saturating_since(now),
+                })
+            }
             (_, Trouble::Unusable(reason)) => NodeState::Unusable(reason),
             (Phase::Down, Trouble::Link(reason)) => NodeState::Down(reason),
             (_, Trouble::Link(LinkError::NotYet)) => NodeState::New,

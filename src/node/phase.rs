@@ -1,5 +1,7 @@
 //! Where a connection stands, and what can be asked in it.
 
+use core::time::Duration;
+
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
 use crate::resp::Value;
 use crate::time::Instant;
@@ -15,9 +17,14 @@ pub enum NodeState {
     New,
     /// The connection is being opened again, or the greeting is under way.
     Connecting,
-    /// It answers. Its votes count unless it is kept from voting for a while, see
-    /// [`NodeStatus::votes_from`](crate::engine::NodeStatus::votes_from).
+    /// It votes.
     Ready,
+    /// It is asked and answers, but does not vote yet: it restarted, or was replaced, and may have
+    /// forgotten locks. See [`RestartGuard`](crate::RestartGuard).
+    Quarantined {
+        /// For how much longer.
+        left: Duration,
+    },
     /// It has a connection, and has been silent for so long that it is not asked.
     Suspect,
     /// There is no connection; it is tried again after a while.

@@ -71,7 +71,7 @@ impl Reactor {
 
     /// How every node stands.
     pub(super) fn statuses(&mut self) -> Vec<NodeStatus> {
-        self.driver().engine().node_statuses().collect()
+        self.driver().nodes()
     }
 
     /// Ends the quarantine of a node; whether it was in one.

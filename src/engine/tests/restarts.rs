@@ -73,9 +73,10 @@ impl World {
     }
 
     fn quarantined_until(&self, node: usize) -> Option<Instant> {
-        let status = self.engine.node_statuses().nth(node);
-        let from = status.and_then(|status| status.votes_from);
-        from.filter(|from| self.now < *from)
+        match self.engine.node_state(self.now, id(node)) {
+            NodeState::Quarantined { left } => Some(self.now.saturating_add(left)),
+            _ => None,
+        }
     }
 }
 

@@ -111,8 +111,10 @@ fn two_of_five_may_be_paused_and_resumed() {
     nodes[3].resume().expect("resumed");
     eventually("all nodes vote again", || {
         driver.turn(Some(Duration::from_millis(5))).expect("a turn");
-        let mut statuses = driver.engine().node_statuses();
-        let all = statuses.all(|status| status.state == NodeState::Ready && status.in_flight == 0);
+        let statuses = driver.nodes();
+        let all = statuses
+            .iter()
+            .all(|status| status.state == NodeState::Ready && status.in_flight == 0);
         all.then_some(())
     });
     // Whatever was executed late was executed in order.

@@ -55,7 +55,7 @@ impl World {
             .iter()
             .all(|user| matches!(user.task, Task::Idle));
         let load = client.engine.load();
-        let statuses = client.engine.node_statuses().enumerate();
+        let statuses = client.engine.node_statuses(client.shown).enumerate();
         let owes = |(node, status): (usize, NodeStatus)| {
             let lost = self.servers[self.plan.server_of(node)].lost;
             status.owed > 0 && !lost

@@ -252,6 +252,7 @@ fn votes(state: NodeState) -> bool {
 fn state(state: NodeState) -> (Style, &'static str) {
     match state {
         NodeState::Ready => (Style::Good, "votes"),
+        NodeState::Quarantined { .. } => (Style::Odd, "quarantined"),
         NodeState::Suspect => (Style::Odd, "suspect"),
         NodeState::New | NodeState::Connecting => (Style::Odd, "connecting"),
         NodeState::Down(_) => (Style::Bad, "down"),

@@ -149,6 +149,9 @@ fn builder(nodes: &Nodes, args: &Args) -> Builder {
 /// A handle over the nodes. Without a majority there is nothing to show.
 fn connect(builder: &Builder) -> Result<Redlock, Box<dyn Error>> {
     let redlock = builder.build()?;
+    for node in redlock.nodes() {
+        redlock.trust_node(node.address); // The key is the demo's own: nobody has held it before.
+    }
     let statuses = redlock.nodes();
     let ready = statuses
         .iter()
@@ -166,6 +169,7 @@ fn connect(builder: &Builder) -> Result<Redlock, Box<dyn Error>> {
 fn explained(state: NodeState) -> String {
     match state {
         NodeState::Ready => "ready".into(),
+        NodeState::Quarantined { left } => format!("votes in {left:?}: it restarted"),
         NodeState::Down(reason) => reason.to_string(),
         NodeState::Unusable(reason) => reason.to_string(),
         NodeState::New | NodeState::Connecting | NodeState::Suspect | _ => "no answer yet".into(),
