@@ -34,6 +34,7 @@ mod embedded;
 mod extend;
 mod fork;
 mod frozen;
+mod guard;
 mod invalid;
 mod names;
 mod processes;

@@ -1,0 +1,176 @@
+//! Nodes that restart without their memory, with the restart guard and without it.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shearline::{Builder, LockError, LockGuard, NodeOutcome, Redlock, RestartGuard, Retry};
+
+use crate::face::no_quorum;
+use crate::servers::{self, ClosedPort, Cluster, eventually};
+
+/// The longest ttl of all clients in these stories.
+const TTL: Duration = Duration::from_millis(300);
+
+/// What a lock is held for that is extended.
+const LONG: Duration = Duration::from_secs(60);
+
+fn over(urls: impl IntoIterator<Item = String>, longest: Duration) -> Builder {
+    let retry = Retry::new(
+        u32::MAX,
+        Duration::from_millis(1)..=Duration::from_millis(9),
+    );
+    Redlock::builder().nodes(urls).max_ttl(longest).retry(retry)
+}
+
+/// A handle that votes with all its nodes at once, however young they are.
+fn trusting(builder: &Builder) -> Redlock {
+    let redlock = builder.build().expect("built");
+    for node in redlock.nodes() {
+        redlock.trust_node(node.address);
+    }
+    redlock
+}
+
+fn quarantined(redlock: &Redlock, node: usize) -> bool {
+    let outcome = no_quorum(redlock.try_lock("probe", TTL)).nodes()[node].outcome;
+    matches!(outcome, NodeOutcome::Quarantined { .. })
+}
+
+#[test]
+fn a_node_that_forgot_does_not_vote_before_every_lock_is_over() {
+    let mut cluster = servers::three();
+    let redlock = trusting(&over(cluster.urls(), TTL));
+    redlock
+        .lock("a", TTL)
+        .expect("three vote")
+        .unlock()
+        .expect("held");
+    cluster[1].kill();
+    cluster[0].restart();
+    eventually("the restart is seen", || {
+        quarantined(&redlock, 0).then_some(())
+    });
+    let lock = redlock.lock("a", TTL).expect("two vote in the end");
+    lock.unlock().expect("held");
+}
+
+#[test]
+fn who_has_just_started_votes_at_once_where_an_operator_vouches() {
+    let cluster = servers::three();
+    let redlock = over(cluster.urls(), LONG).build().expect("built");
+    assert!(quarantined(&redlock, 0) && quarantined(&redlock, 2));
+    for (node, url) in cluster.urls().iter().enumerate() {
+        assert!(redlock.trust_node(url), "node {node} was in quarantine");
+        assert!(!redlock.trust_node(url), "node {node} is not any more");
+    }
+    assert!(!redlock.trust_node("10.0.0.1:6379"), "that is no node");
+    let lock = redlock.try_lock("a", LONG).expect("three vote");
+    lock.unlock().expect("held");
+}
+
+#[test]
+fn a_copy_that_was_forgotten_comes_again_with_the_extensions() {
+    let mut cluster = servers::three();
+    let redlock = trusting(&over(cluster.urls(), LONG));
+    let mut lock = redlock.lock("a", LONG).expect("three vote");
+    eventually("all have it", || (cluster.copies("a") == 3).then_some(()));
+    cluster[2].restart();
+    assert_eq!(cluster.copies("a"), 2);
+    eventually("it is there again", || {
+        lock.extend(LONG).expect("two of three");
+        (cluster.copies("a") == 3).then_some(())
+    });
+    lock.unlock().expect("held");
+    cluster.assert_empty();
+}
+
+/// Whoever takes the lock looks whether another's is valid too.
+#[derive(Default)]
+struct Witness {
+    held: Mutex<[Option<LockGuard>; CLIENTS]>,
+    locks: AtomicU32,
+    together: AtomicU32,
+    over: AtomicBool,
+}
+
+const CLIENTS: usize = 4;
+
+impl Witness {
+    fn held(&self) -> MutexGuard<'_, [Option<LockGuard>; CLIENTS]> {
+        self.held.lock().expect("nobody panics with it")
+    }
+
+    fn hold(&self, client: usize, lock: LockGuard) {
+        let mut held = self.held();
+        let others = held.iter().flatten().any(LockGuard::is_valid);
+        self.together
+            .fetch_add(u32::from(others && lock.is_valid()), Ordering::Relaxed);
+        self.locks.fetch_add(1, Ordering::Relaxed);
+        held[client] = Some(lock);
+    }
+
+    /// Takes the lock and keeps it for nearly as long as it lasts, again and again.
+    fn contend(&self, client: usize, redlock: &Redlock) {
+        while !self.over.load(Ordering::Relaxed) {
+            match redlock.lock_with("a", &shearline::LockOptions::new(TTL).wait(TTL)) {
+                Ok(lock) => self.hold(client, lock),
+                Err(LockError::Held(_) | LockError::NoQuorum(_) | LockError::TooSlow(_)) => {
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
+            }
+            thread::sleep(TTL * 4 / 5);
+            let lock = self.held()[client].take().expect("it was held");
+            drop(lock.unlock());
+        }
+    }
+}
+
+/// Two pairs of clients; each reaches two nodes of three, and both reach the middle one. That one
+/// is killed and comes back empty `times` times, once a second, or until two hold the lock. How
+/// many locks there were, and how many of them beside another.
+fn restarts(guard: RestartGuard, times: u32) -> (u32, u32) {
+    let mut cluster = Cluster::start(3);
+    let away = ClosedPort::new();
+    let [left, middle, right] = [0, 1, 2].map(|node| cluster[node].url());
+    let handles: Vec<Redlock> = [[&left, &middle], [&middle, &right]]
+        .iter()
+        .flat_map(|nodes| [nodes; CLIENTS / 2])
+        .map(|nodes| {
+            let urls = nodes.iter().map(|url| String::clone(url));
+            trusting(&over(urls.chain([away.url()]), TTL).restart_guard(guard))
+        })
+        .collect();
+    let witness = Witness::default();
+    thread::scope(|scope| {
+        for (client, redlock) in handles.iter().enumerate() {
+            let witness = &witness;
+            scope.spawn(move || witness.contend(client, redlock));
+        }
+        for _ in 0..times {
+            let begin = Instant::now();
+            cluster[1].restart();
+            while begin.elapsed() < Duration::from_secs(1) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            if guard == RestartGuard::Off && witness.together.load(Ordering::Relaxed) > 0 {
+                break;
+            }
+        }
+        witness.over.store(true, Ordering::Relaxed);
+    });
+    (witness.locks.into_inner(), witness.together.into_inner())
+}
+
+/// The known hole of Redlock, and that the guard closes it.
+#[test]
+fn nodes_that_forget_make_two_holders_and_with_the_guard_they_do_not() {
+    let (locks, together) = restarts(RestartGuard::Off, 30);
+    assert!(together > 0, "{locks} locks, and never two at once");
+    let times = 8;
+    let (locks, together) = restarts(RestartGuard::Observed, times);
+    assert_eq!(together, 0, "{locks} locks");
+    assert!(locks >= times, "{locks} locks in {times} s");
+}
