@@ -167,7 +167,7 @@ fn restarts(guard: RestartGuard, times: u32) -> (u32, u32) {
 /// The known hole of Redlock, and that the guard closes it.
 #[test]
 fn nodes_that_forget_make_two_holders_and_with_the_guard_they_do_not() {
-    let (locks, together) = restarts(RestartGuard::Off, 30);
+    let (locks, together) = restarts(RestartGuard::Off, 120);
     assert!(together > 0, "{locks} locks, and never two at once");
     let times = 8;
     let (locks, together) = restarts(RestartGuard::Observed, times);
