@@ -34,7 +34,7 @@
 //! # What it does not
 //!
 //! It cannot stop a holder that was paused between its check and its effect; it does not survive
-//! nodes that forget their keys; it is not fair and not re-entrant. [`manual::guarantees`] says
+//! nodes that forget their keys unseen; it is not fair and not re-entrant. [`manual::guarantees`] says
 //! on what everything rests, and the README names a test for each guarantee.
 //!
 //! # The faces, and when to use which

@@ -26,8 +26,9 @@
 //!
 //! The shared node has to have its key still. It has lost it after a restart without persistence, a
 //! failover, an eviction, `FLUSHALL`. One such node is enough, if it is the only one that two
-//! majorities share. Hence the rules for operators in the README. This version does not keep a
-//! restarted node from voting.
+//! majorities share. A node that was seen to restart is kept from voting until every lock that it may
+//! have forgotten is over ([`RestartGuard`](crate::RestartGuard)); the rest is for operators, and
+//! stands in the README.
 //!
 //! # Not at all
 //!

@@ -2,8 +2,10 @@
 //!
 //! * Three or five masters on separate machines. No replicas, no Sentinel, no cluster, no server
 //!   twice.
-//! * They must not forget: `appendonly yes` with `appendfsync always`; or no persistence, and a
-//!   node that went down stays away for the longest ttl that any client uses, also after a reboot.
+//! * They must not forget: every client knows the longest ttl that any of them uses
+//!   ([`Builder::max_ttl`](crate::Builder::max_ttl)) and keeps a node that restarted from voting for
+//!   so long; or they write every lock to disk first, `appendonly yes` with `appendfsync always`, and
+//!   the [`RestartGuard`](crate::RestartGuard) is off.
 //! * `maxmemory-policy noeviction`.
 //! * Clocks are slewed, not stepped, while the servers run.
 //! * Every client names the same nodes. To change them, stop all clients for the longest ttl.
@@ -18,7 +20,7 @@
 //! ```
 //!
 //! `~lock:*` are the names it may lock. Without `+info` two addresses of one server are not found
-//! out; without `+script|load` scripts travel as text. Add `+select` for a database other than 0.
+//! out, and no restart is noticed; without `+script|load` scripts travel as text. Add `+select` for a database other than 0.
 //!
 //! # Who holds a lock
 //!
