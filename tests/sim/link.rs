@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use shearline::LinkError;
 use shearline::embedded::Session;
 use shearline::engine::NodeId;
-use shearline::resp::{Inbox, Limits};
+use shearline::resp::Inbox;
 
 use crate::clock::{NEVER, Time};
 use crate::oracle::{Answer, Process};
@@ -173,7 +173,8 @@ pub(crate) struct Near {
 pub(crate) struct Far {
     pub(crate) state: FarState,
     pub(crate) session: Option<Session>,
-    pub(crate) commands: Inbox,
+    /// As long as it is open.
+    pub(crate) commands: Option<Box<Inbox>>,
     /// Received by the kernel, not yet read by the server.
     pub(crate) unread: Vec<u8>,
     /// Up to which byte what was sent when.
@@ -230,7 +231,7 @@ impl Conn {
             far: Far {
                 state: FarState::Gone,
                 session: None,
-                commands: Inbox::new(Limits::DEFAULT),
+                commands: None,
                 unread: Vec::new(),
                 marks: VecDeque::new(),
                 received: 0,
@@ -275,6 +276,7 @@ impl Conn {
     pub(crate) fn forget_far(&mut self) {
         self.far.state = FarState::Gone;
         self.far.session = None;
+        self.far.commands = None;
         self.far.unread = Vec::new();
         self.far.marks.clear();
         self.far.ready = false;

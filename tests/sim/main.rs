@@ -30,6 +30,7 @@ pub(crate) mod mutations;
 pub(crate) mod network;
 pub(crate) mod oracle;
 pub(crate) mod plan;
+pub(crate) mod queue;
 pub(crate) mod replay;
 pub(crate) mod server;
 pub(crate) mod stranger;

@@ -126,6 +126,9 @@ impl Mood {
     /// What the server answers to `words` instead of executing them. `present`: the key of the
     /// command is there.
     fn answer(self, words: &[&[u8]], present: bool) -> Option<&'static [u8]> {
+        if self == Self::Fine {
+            return None;
+        }
         let verb = words.first()?;
         let is = |names: &[&[u8]]| names.contains(verb);
         let set = is(&[b"SET"]);
@@ -171,9 +174,11 @@ fn is_write(words: &[&[u8]]) -> bool {
 /// The words of a command; how many there are.
 fn words_of<'a>(value: &Value<'a>, words: &mut [&'a [u8]; WORDS_MAX]) -> usize {
     let mut count = 0;
-    for word in value.as_items().into_iter().flatten() {
-        words[count] = word.as_bytes().unwrap_or_default();
-        count += 1;
+    if let Some(items) = value.as_items() {
+        for word in items {
+            words[count] = word.as_bytes().unwrap_or_default();
+            count += 1;
+        }
     }
     count
 }
@@ -240,6 +245,7 @@ impl World {
             return;
         }
         link.far.session = Some(there.store.session());
+        link.far.commands = Some(Box::new(Inbox::new(Limits::DEFAULT)));
         there.open.push(conn);
         if !link.far.unread.is_empty() || link.far.ended {
             self.readable(conn);
@@ -265,7 +271,9 @@ impl World {
         replies.clear();
         let far = &mut self.conns[conn].far;
         far.take(&mut bytes, READ_BYTES);
-        let mut commands = std::mem::replace(&mut far.commands, Inbox::new(Limits::DEFAULT));
+        let Some(mut commands) = far.commands.take() else {
+            unreachable!("an open connection has one");
+        };
         let mut piece = &bytes[..];
         while let Ok(Some(frame)) = commands.next(&mut piece) {
             let mut words: [&[u8]; WORDS_MAX] = [&[]; WORDS_MAX];
@@ -279,7 +287,7 @@ impl World {
             self.execute(server, conn, sent, words, &mut replies);
         }
         let link = &mut self.conns[conn];
-        link.far.commands = commands;
+        link.far.commands = Some(commands);
         self.scratch = bytes;
         self.answer(conn, &replies);
         self.replies = replies;

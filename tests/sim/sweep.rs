@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::case::{Case, Keep, Kind, Tally};
 use crate::faults::FAULTS;
 use crate::oracle::Violation;
@@ -17,6 +19,8 @@ pub(crate) struct Sweep {
     /// By seed.
     pub(crate) failures: Vec<(u64, Violation)>,
     pub(crate) spent: Duration,
+    /// Time of all cores together. Others may use the machine too.
+    pub(crate) cpu: Duration,
 }
 
 /// When a sweep ends.
@@ -36,10 +40,11 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
     let sum = Mutex::new(Sweep::default());
     let progress = Progress::new(seeds.end - seeds.start);
     let work = || {
+        let begin = thread_time();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= end.load(Ordering::Relaxed) {
-                return;
+                break;
             }
             let outcome = Case::of_seed(kind, seed).run(Keep::default());
             let mut sum = sum.lock().expect("no thread panics here");
@@ -52,6 +57,7 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
             }
             progress.show(&sum);
         }
+        sum.lock().expect("no thread panics here").cpu += thread_time() - begin;
     };
     std::thread::scope(|scope| {
         for _ in 0..threads() {
@@ -70,6 +76,12 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
 )]
 fn real_time() -> Instant {
     Instant::now()
+}
+
+/// What this thread has taken of a core.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("it is not negative")
 }
 
 fn threads() -> usize {
@@ -95,19 +107,21 @@ impl Sweep {
             fingerprint,
         } = &self.tally;
         let seconds = self.spent.as_secs_f64();
+        let cpu = self.cpu.as_secs_f64();
         let faults: Vec<_> = FAULTS
             .iter()
             .zip(struck)
             .map(|(fault, times)| format!("{fault:?} {times}"))
             .collect();
         format!(
-            "{worlds} histories in {seconds:.1} s: {:.1} histories/s, {:.2} million inputs/s\n\
+            "{worlds} histories in {seconds:.1} s, {cpu:.1} s of a core: \
+             {:.1} histories and {:.2} million inputs in a second of one core\n\
              {inputs} inputs in {:.0} virtual seconds, fingerprint {fingerprint:016x}\n\
              {covered} with covered faults only, {dead} without a lock\n\
              {counts}\n\
              faults: {}",
-            *worlds as f64 / seconds,
-            *inputs as f64 / seconds / 1e6,
+            *worlds as f64 / cpu,
+            *inputs as f64 / cpu / 1e6,
             *nanos as f64 / 1e9,
             faults.join(", "),
         )
