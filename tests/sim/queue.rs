@@ -14,7 +14,8 @@ pub(crate) struct Queue(Vec<(Time, Event)>);
 impl Queue {
     /// Behind everything that was arranged for the same time before.
     pub(crate) fn push(&mut self, at: Time, event: Event) {
-        let place = self.0.partition_point(|(other, _)| *other > at);
+        let later = self.0.iter().rposition(|(other, _)| *other > at);
+        let place = later.map_or(0, |later| later + 1);
         self.0.insert(place, (at, event));
     }
 

@@ -6,8 +6,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::case::{Case, Keep, Kind, Tally};
 use crate::faults::FAULTS;
 use crate::oracle::Violation;
@@ -19,7 +17,7 @@ pub(crate) struct Sweep {
     /// By seed.
     pub(crate) failures: Vec<(u64, Violation)>,
     pub(crate) spent: Duration,
-    /// Time of all cores together. Others may use the machine too.
+    /// What the threads have taken of the cores, whoever else was using them.
     pub(crate) cpu: Duration,
 }
 
@@ -40,7 +38,7 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
     let sum = Mutex::new(Sweep::default());
     let progress = Progress::new(seeds.end - seeds.start);
     let work = || {
-        let begin = thread_time();
+        let (begin, taken) = (real_time(), thread_time());
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= end.load(Ordering::Relaxed) {
@@ -57,7 +55,9 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
             }
             progress.show(&sum);
         }
-        sum.lock().expect("no thread panics here").cpu += thread_time() - begin;
+        let taken = taken.and_then(|taken| Some(thread_time()? - taken));
+        let taken = taken.unwrap_or_else(|| begin.elapsed());
+        sum.lock().expect("no thread panics here").cpu += taken;
     };
     std::thread::scope(|scope| {
         for _ in 0..threads() {
@@ -78,10 +78,11 @@ fn real_time() -> Instant {
     Instant::now()
 }
 
-/// What this thread has taken of a core.
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).expect("it is not negative")
+/// What this thread has taken of a core so far, where the system tells.
+fn thread_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos = text.split(' ').next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
 }
 
 fn threads() -> usize {
