@@ -1,8 +1,8 @@
 //! What is going to happen, in order.
 //!
-//! Sorted by time, the next event last. Most of what is arranged happens soon, so little has to
-//! move to let it in: cheaper than a heap, although single insertions cost as much as the queue is
-//! long.
+//! Sorted by time, the next event last. Most of what is arranged happens soon: its place is found
+//! near the end, and little has to move. That is cheaper than a heap, although an event in the far
+//! future costs as much as the queue is long.
 
 use crate::clock::Time;
 use crate::world::Event;
