@@ -158,7 +158,9 @@ impl<'a> SetOptions<'a> {
                 Lifetime::Endless | Lifetime::Seconds(_) if is("ex") => {
                     options.lifetime = Lifetime::Seconds(take(&mut rest)?);
                 }
-                _ => return Err(Refusal::SYNTAX),
+                Lifetime::Endless | Lifetime::Keep | Lifetime::Millis(_) | Lifetime::Seconds(_) => {
+                    return Err(Refusal::SYNTAX);
+                }
             }
             words = rest;
         }
