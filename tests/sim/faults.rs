@@ -174,13 +174,13 @@ impl World {
 
     fn strike_client(&mut self, fault: Fault, client: usize, span: Time) {
         let host = self.clients[client].host;
-        match fault {
-            Fault::Kill => self.kill_client(client, span),
-            Fault::Suspend => self.sleep(host, span, self.plan.switches.monotonic),
-            _ => {
-                self.suspend_exclusion(None, span);
-                self.sleep(host, span, true);
-            }
+        if fault == Fault::Kill {
+            self.kill_client(client, span);
+        } else if fault == Fault::Freeze {
+            self.suspend_exclusion(None, span);
+            self.sleep(host, span, true);
+        } else {
+            self.sleep(host, span, self.plan.switches.monotonic);
         }
     }
 
@@ -220,10 +220,20 @@ impl World {
                 there.crowds += 1;
                 self.at(self.now + span, over);
             }
-            _ => {
+            Fault::Slow => {
                 there.slow = span.min(FAR);
                 self.at(self.now + span, over);
             }
+            // These befall others.
+            Fault::Reset
+            | Fault::Dark
+            | Fault::Partition
+            | Fault::Suspend
+            | Fault::Kill
+            | Fault::Drift
+            | Fault::Freeze
+            | Fault::Delete
+            | Fault::Expire => {}
         }
     }
 

@@ -9,12 +9,6 @@
 //!
 //! What else can be asked for stands in [`replay`].
 
-#![allow(
-    clippy::wildcard_enum_match_arm,
-    clippy::redundant_closure,
-    reason = "the simulator is still being put together from two parts"
-)]
-
 pub(crate) mod assumptions;
 pub(crate) mod case;
 pub(crate) mod client;

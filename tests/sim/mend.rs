@@ -60,17 +60,14 @@ impl World {
         if there.lost {
             return;
         }
-        match fault {
-            Fault::Crowd => there.crowded = false,
-            Fault::Slow => there.slow = 0,
-            Fault::Pause => {
-                there.paused = false;
-                self.wake_server(server);
-            }
-            _ => {
-                there.stalled = false;
-                self.wake_server(server);
-            }
+        if fault == Fault::Crowd {
+            there.crowded = false;
+        } else if fault == Fault::Slow {
+            there.slow = 0;
+        } else {
+            there.paused &= fault != Fault::Pause;
+            there.stalled &= fault != Fault::Stall;
+            self.wake_server(server);
         }
     }
 

@@ -88,7 +88,7 @@ impl Server {
         let mut store = Store::new(number as u64, clock.show(0));
         let kind = match kinds {
             Kinds::Mixed => [Kinds::Redis, Kinds::Valkey, Kinds::Old][number % 3],
-            kind => kind,
+            Kinds::Redis | Kinds::Valkey | Kinds::Old => kinds,
         };
         if kind == Kinds::Valkey {
             store.set_flavour(Flavour::Valkey);

@@ -241,7 +241,9 @@ pub(crate) fn outcome(told: &Told) -> String {
             result: Err(error), ..
         } => no("released", error),
         Told::Expired { lock } => format!("the lock is over: {lock:?}"),
-        other => format!("{other:?}"),
+        Told::Acquired { .. } | Told::Extended { .. } | Told::Released { .. } | _ => {
+            format!("{told:?}")
+        }
     }
 }
 
