@@ -128,10 +128,7 @@ impl World {
         let span = MILLI + self.entropy.span(self.plan.longest_fault);
         self.struck[fault as usize] += 1;
         let place = self.place_of(peer);
-        self.say(Place::World, || {
-            let span = trace::millis(span);
-            format!("{fault:?}: {place}, node {node}, {span} ms")
-        });
+        self.say(Place::World, || trace::fault(fault, place, node, span));
         match fault {
             Fault::Reset | Fault::Dark | Fault::Partition => {
                 self.strike_link(fault, peer, node, span);

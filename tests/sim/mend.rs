@@ -27,7 +27,9 @@ impl World {
             }
         };
         there.starts += 1;
-        let seed = u64::from(number) << 32 | (server as u64) << 16 | u64::from(there.starts);
+        // Never that of a first start, which is the number of a server.
+        let own = (server as u64 + 1) << 16 | u64::from(there.starts);
+        let seed = u64::from(number) << 32 | own;
         there.store.restart(seed, shown, memory);
         if there.mood == Mood::Locked {
             there.store.set_password(None);

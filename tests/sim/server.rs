@@ -392,8 +392,7 @@ impl World {
         }
         let place = self.place_of(deed.peer);
         self.say(Place::Server(server), || {
-            let reply = trace::raw(&out[start..]);
-            format!("of {place}: {}: {reply}", trace::command(words))
+            trace::executed(place, words, &out[start..])
         });
     }
 
