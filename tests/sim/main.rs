@@ -23,6 +23,7 @@ pub(crate) mod minimise;
 pub(crate) mod mutations;
 pub(crate) mod network;
 pub(crate) mod oracle;
+pub(crate) mod outcomes;
 pub(crate) mod plan;
 pub(crate) mod replay;
 pub(crate) mod server;
@@ -56,6 +57,9 @@ fn worlds_keep_their_promises() {
     let bad = sweep.failures.len();
     assert_eq!(bad, 0, "oracles object to {bad} of {seeds} histories");
     sweep::say("no oracle objects");
+    if kind.name == case::ANY.name && seeds >= SEEDS {
+        sweep.tally.assert_alive();
+    }
 }
 
 #[test]

@@ -307,32 +307,24 @@ pub(crate) fn limits(options: &LockOptions) -> String {
 /// What a user is told, without the advice.
 pub(crate) fn outcome(told: &Told) -> String {
     match told {
-        Told::Acquired {
-            result: Ok(lock), ..
-        } => format!(
-            "acquired {}, until {}",
-            token(&lock.token()),
-            millis(lock.valid_until().as_nanos())
-        ),
-        Told::Acquired {
-            result: Err(error), ..
-        } => no("acquired", error),
-        Told::Extended {
-            result: Ok(extension),
-            ..
-        } => {
-            format!(
-                "extended until {}",
-                millis(extension.valid_until().as_nanos())
-            )
-        }
-        Told::Extended {
-            result: Err(error), ..
-        } => no("extended", error),
-        Told::Released { result: Ok(_), .. } => "released".to_owned(),
-        Told::Released {
-            result: Err(error), ..
-        } => no("released", error),
+        Told::Acquired { result, .. } => match result {
+            Ok(lock) => {
+                let until = millis(lock.valid_until().as_nanos());
+                format!("acquired {}, until {until}", token(&lock.token()))
+            }
+            Err(error) => no("acquired", error),
+        },
+        Told::Extended { result, .. } => match result {
+            Ok(extension) => {
+                let until = millis(extension.valid_until().as_nanos());
+                format!("extended until {until}")
+            }
+            Err(error) => no("extended", error),
+        },
+        Told::Released { result, .. } => match result {
+            Ok(_) => "released".to_owned(),
+            Err(error) => no("released", error),
+        },
         Told::Expired { lock } => format!("the lock is over: {lock:?}"),
         _ => format!("{told:?}"),
     }
