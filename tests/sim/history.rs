@@ -218,6 +218,10 @@ fn histories_end_as_they_did() {
     for (name, history) in kept {
         assert!(history.story.len() > 1, "{name} has no story");
         let expected = history.oracle.clone().filter(|_| history.mutant.is_none());
-        assert_eq!(history.objection(), expected, "{name}: {:?}", history.story);
+        assert_eq!(
+            history.objection(),
+            expected,
+            "{name}: read it by HISTORY={name}, as tests/sim/history.rs says"
+        );
     }
 }
