@@ -88,7 +88,7 @@ impl Server {
         let mut store = Store::new(number as u64, clock.show(0));
         let kind = match kinds {
             Kinds::Mixed => [Kinds::Redis, Kinds::Valkey, Kinds::Old][number % 3],
-            kind => kind,
+            Kinds::Redis | Kinds::Valkey | Kinds::Old => kinds,
         };
         if kind == Kinds::Valkey {
             store.set_flavour(Flavour::Valkey);
@@ -400,8 +400,7 @@ impl World {
         }
         let place = self.place_of(deed.peer);
         self.say(Place::Server(server), || {
-            let reply = trace::raw(&out[start..]);
-            format!("of {place}: {}: {reply}", trace::command(words))
+            trace::executed(place, words, &out[start..])
         });
     }
 

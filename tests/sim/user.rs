@@ -159,6 +159,7 @@ impl World {
 
     pub(crate) fn tell(&mut self, client: usize, told: Told) {
         self.say(Place::Client(client), || trace::outcome(&told));
+        self.oracle.counts.outcomes.told(&told);
         match told {
             Told::Acquired { round, result } => {
                 let Some(user) = self.user_of(client, round) else {
@@ -325,6 +326,7 @@ impl World {
                 self.say(Place::Client(client), || {
                     format!("cancels its wait for resource {user}")
                 });
+                self.oracle.counts.outcomes.cancelled();
                 self.clients[client].engine.cancel(shown, call.round);
                 self.rest(client, user);
             }
@@ -458,6 +460,7 @@ impl World {
                 self.set_task(client, user, Task::Extending { hold, call }, next);
             }
             Err(error) => {
+                self.oracle.counts.outcomes.unextended(&error);
                 self.check_unbegun(client, &hold, &error);
                 let next = self.work();
                 self.set_task(client, user, Task::Holding(hold), next);
@@ -476,6 +479,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("cancels the extension of resource {user}")
         });
+        self.oracle.counts.outcomes.cancelled();
         self.clients[client].engine.cancel(shown, call.round);
         let next = self.work();
         self.set_task(client, user, Task::Holding(hold), next);

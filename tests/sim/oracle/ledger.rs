@@ -123,8 +123,9 @@ const CODES: [&str; 10] = [
 
 impl Code {
     fn of(line: &[u8]) -> Self {
-        let is = |code: &&str| line.starts_with(code.as_bytes());
-        Self(CODES.iter().position(|code| is(code)).unwrap_or(0) as u8)
+        let mut codes = CODES.iter();
+        let code = codes.position(|code| line.starts_with(code.as_bytes()));
+        Self(code.unwrap_or(0) as u8)
     }
 
     pub(crate) fn is(self, error: ServerError) -> bool {

@@ -42,6 +42,7 @@ use std::fmt;
 use shearline::Instant;
 
 use crate::clock::{MILLI, Time};
+use crate::outcomes::Outcomes;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -115,6 +116,8 @@ pub(crate) struct Counts {
     /// Locks of strangers.
     pub(crate) strange: u64,
     pub(crate) commands: u64,
+    /// What users were told otherwise, by its kind.
+    pub(crate) outcomes: Outcomes,
     /// The most hand-overs that anybody has waited for.
     pub(crate) passed_over: u32,
 }
@@ -161,6 +164,7 @@ impl Counts {
         self.kills += other.kills;
         self.strange += other.strange;
         self.commands += other.commands;
+        self.outcomes.add(&other.outcomes);
         self.passed_over = self.passed_over.max(other.passed_over);
     }
 }
@@ -170,7 +174,8 @@ impl fmt::Display for Counts {
         write!(
             f,
             "{} locks, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
-             {} kills, {} locks of strangers, {} commands, passed over {} times at most",
+             {} kills, {} locks of strangers, {} commands, passed over {} times at most\n\
+             outcomes: {}",
             self.locks,
             self.extensions,
             self.releases,
@@ -181,6 +186,7 @@ impl fmt::Display for Counts {
             self.strange,
             self.commands,
             self.passed_over,
+            self.outcomes,
         )
     }
 }
