@@ -123,6 +123,8 @@ mutants! {
     // ----- order ----------------------------------------------------------------------------
     /// A `SET` that has not left by its node timeout is sent later.
     QueuedSetSentLate,
+    /// An extension that has not left when its round is over is sent later.
+    QueuedExtensionSentLate,
     /// While two `SET`s are in flight, the second command gets the answer to the first.
     ReplyToNextRound,
     /// What was unanswered on a lost connection stands in front of the next one's commands.

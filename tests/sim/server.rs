@@ -20,6 +20,7 @@ use crate::plan::Kinds;
 use crate::stranger;
 use crate::trace::{self, Place};
 use crate::world::{Event, World};
+use crate::written::Writing;
 
 /// Bytes that the server reads from one connection before it looks at the next.
 const READ_BYTES: usize = 16 << 10;
@@ -275,8 +276,9 @@ impl World {
                 self.postpone(conn, words, piece);
                 break;
             }
+            let begun = self.conns[conn].begun();
             let sent = self.conns[conn].far.consume(frame.len);
-            self.execute(server, conn, sent, words, &mut replies);
+            self.execute(server, conn, (sent, begun), words, &mut replies);
         }
         let link = &mut self.conns[conn];
         link.far.commands = commands;
@@ -323,7 +325,7 @@ impl World {
         &mut self,
         server: usize,
         conn: usize,
-        sent: Time,
+        (sent, begun): (Time, Writing),
         words: &[&[u8]],
         out: &mut Vec<u8>,
     ) {
@@ -370,6 +372,7 @@ impl World {
             server,
             life: there.starts,
             sent,
+            begun,
             shown,
             command,
             said,
@@ -378,6 +381,7 @@ impl World {
         };
         let answer = Answer {
             end: link.far.replied,
+            asked: link.asked(),
             verb: command.verb,
             token: None,
             sent,

@@ -211,6 +211,7 @@ impl World {
         else {
             return;
         };
+        self.acquire_ended(client, user, result.as_ref().ok());
         match result {
             Ok(lock) => self.got(client, user, lock, &call),
             Err(error) => {
@@ -254,6 +255,7 @@ impl World {
         let Task::Extending { mut hold, call } = self.take_task(client, user) else {
             return;
         };
+        self.extend_ended(client, user);
         let shown = self.shown(client);
         let before = hold.lock.valid_until();
         match result {
@@ -273,7 +275,7 @@ impl World {
                 self.check_unextended(client, &hold, &call, &error);
                 if matches!(error, ExtendError::Lost(_)) {
                     self.told_of_loss(client, &mut hold);
-                    self.oracle.asks_release(&hold.lock.token());
+                    self.oracle.asks_release(&hold.lock.token(), self.inputs);
                     self.end_belief(client, user);
                 }
             }
@@ -325,6 +327,7 @@ impl World {
                 self.say(Place::Client(client), || {
                     format!("cancels its wait for resource {user}")
                 });
+                self.acquire_ended(client, user, None);
                 self.clients[client].engine.cancel(shown, call.round);
                 self.rest(client, user);
             }
@@ -382,6 +385,7 @@ impl World {
                     stopped: self.clients[client].stopped,
                 };
                 self.oracle.asks(client, user);
+                self.acquire_begun(client, user);
                 self.set_task(client, user, task, next);
             }
             Err(error) => {
@@ -407,7 +411,7 @@ impl World {
                 self.end_belief(client, user);
                 let shown = self.shown(client);
                 self.say(Place::Client(client), || format!("drops resource {user}"));
-                self.oracle.asks_release(&hold.lock.token());
+                self.oracle.asks_release(&hold.lock.token(), self.inputs);
                 self.clients[client].engine.give_back(shown, hold.lock);
                 self.rest(client, user);
             }
@@ -450,6 +454,7 @@ impl World {
                 self.told_and_extended(client, &hold);
                 self.oracle.asks_extension(&hold.lock.token());
                 let call = self.call(client, round, ttl);
+                self.extend_begun(client, user, &call, &hold);
                 let next = if self.entropy.chance(self.plan.cancels) {
                     self.work()
                 } else {
@@ -467,6 +472,7 @@ impl World {
 
     /// Somebody who extends its lock thinks better of it: it releases the lock, or leaves it.
     fn interrupt(&mut self, client: usize, user: usize, hold: Hold, call: &Call) {
+        self.extend_ended(client, user);
         if self.entropy.below(2) == 0 {
             self.clients[client].users[user].let_go = Some(call.round);
             self.release(client, user, hold);
@@ -487,7 +493,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("releases resource {user}")
         });
-        self.oracle.asks_release(&hold.lock.token());
+        self.oracle.asks_release(&hold.lock.token(), self.inputs);
         let token = self.oracle.ledger.find(&token_of(&hold.lock.token()));
         let process = self.clients[client].process;
         let record = token.map(|id| self.oracle.ledger.record(id));
@@ -513,7 +519,7 @@ impl World {
         let lock = self.clients[client].engine.detach(shown, hold.lock);
         self.oracle.counts.hand_overs += 1;
         self.oracle
-            .inherited(&lock.token(), self.clients[to].process);
+            .inherited(&lock.token(), self.clients[to].process, self.inputs);
         self.say(Place::Client(client), || {
             format!("hands resource {user} over to client {to}")
         });
@@ -527,7 +533,7 @@ impl World {
         let lock = self.clients[client].engine.adopt(shown, lock);
         if !matches!(self.clients[client].users[user].task, Task::Idle) {
             let now = self.now;
-            self.oracle.asks_release(&lock.token());
+            self.oracle.asks_release(&lock.token(), self.inputs);
             self.clients[client].engine.give_back(shown, lock);
             self.clients[client].users[user].ended = now;
             return;
