@@ -255,11 +255,13 @@ impl Engine {
         else {
             return OwnKey::No;
         };
+        // A debt that time has ended may still stand in the node's list.
         let same = |other: Key| {
-            claims
-                .get(other)
-                .and_then(|other| other.entry.as_ref())
-                .is_some_and(|other| other.resource() == entry.resource())
+            claims.get(other).is_some_and(|other| {
+                let open = other.releasing.contains(node) || other.owed.contains(node);
+                let resource = other.entry.as_ref().map(Entry::resource);
+                open && resource == Some(entry.resource())
+            })
         };
         if !self.nodes[node].is_repairing(same) {
             return OwnKey::No;

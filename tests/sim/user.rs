@@ -275,7 +275,9 @@ impl World {
                 self.check_unextended(client, &hold, &call, &error);
                 if matches!(error, ExtendError::Lost(_)) {
                     self.told_of_loss(client, &mut hold);
-                    self.oracle.asks_release(&hold.lock.token(), self.inputs);
+                    // What copies remain are released, and all the others when it lets go of it.
+                    self.oracle
+                        .asks_release(&hold.lock.token(), crate::written::Place::MAX);
                     self.end_belief(client, user);
                 }
             }
