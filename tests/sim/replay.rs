@@ -6,6 +6,8 @@
 //! | `MINIMISE=1` | the same, made as short as can be |
 //! | `STORE=path` | the shortened history is written there, to be kept as a test |
 //! | `WORLD=name` | a kind of world other than `any` |
+//! | `ONLY=oracle` | only this oracle is listened to |
+//! | `ROWS=name,name` | only these rows of the table of mutants |
 //! | `SEEDS=n`, `FIRST_SEED=n` | so many histories, from that seed on |
 
 use crate::case::{ANY, Case, Keep, Kind};

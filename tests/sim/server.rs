@@ -264,6 +264,7 @@ impl World {
         let mut replies = std::mem::take(&mut self.replies);
         bytes.clear();
         replies.clear();
+        self.conns[conn].written.together.clear();
         let far = &mut self.conns[conn].far;
         far.take(&mut bytes, READ_BYTES);
         let mut commands = std::mem::replace(&mut far.commands, Inbox::new(Limits::DEFAULT));
@@ -341,6 +342,9 @@ impl World {
             _ => there.mood.answer(words, before.is_some()),
         };
         let link = &mut self.conns[conn];
+        let overtakes = self.plan.switches.overtakes && link.written.overtakes(&command);
+        // It was run before its `SET`, and found nothing.
+        let refusal = refusal.or(overtakes.then_some(b":0\r\n"));
         match (refusal, &mut link.far.session) {
             (Some(refusal), _) => out.extend_from_slice(refusal),
             (None, Some(session)) => match *words {

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 
 use shearline::Instant;
 
+use crate::oracle::{Command, Token, Verb};
+
 /// So many inputs had been handed in.
 pub(crate) type Place = u64;
 
@@ -41,6 +43,8 @@ pub(crate) struct Written {
     pub(crate) newest_set: Place,
     /// Commands that the server has executed.
     pub(crate) executed: u64,
+    /// The tokens that were set since the server began to read.
+    pub(crate) together: Vec<Token>,
     /// By resource: how many it had executed at the newest release.
     pub(crate) released: Vec<u64>,
 }
@@ -78,6 +82,19 @@ impl Written {
     /// Whether something was written and not answered.
     pub(crate) fn is_open(&self) -> bool {
         self.answered < self.bytes
+    }
+
+    /// Whether a release comes in front of a `SET` that was read together with it, over whatever
+    /// connection the two came.
+    pub(crate) fn overtakes(&mut self, command: &Command<'_>) -> bool {
+        match (command.verb, command.token) {
+            (Verb::Set, Some(token)) => {
+                self.together.push(token);
+                false
+            }
+            (Verb::Release, Some(token)) => self.together.contains(&token),
+            _ => false,
+        }
     }
 
     /// A server has executed a release for `resource`.

@@ -58,6 +58,27 @@ pub(crate) use exclusion::Belief;
 pub(crate) use ledger::{Command, Ledger, Process, Reading, Said, Token, TokenId, Verb, token_of};
 pub(crate) use outcome::{Limits, Release};
 
+/// All of the table above.
+pub(crate) const ORACLES: [&str; 17] = [
+    "exclusion",
+    "votes",
+    "validity",
+    "foreign key",
+    "early release",
+    "expiry",
+    "orphans",
+    "settling",
+    "told",
+    "outcome",
+    "starvation",
+    "storm",
+    "late",
+    "order",
+    "silence",
+    "memory",
+    "liveness",
+];
+
 /// Whoever objects to a history that does not end. It is always heard.
 pub(crate) const ENDLESS: &str = "endless";
 
@@ -202,7 +223,7 @@ impl Oracle {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
             violation: None,
-            only: plan.switches.only,
+            only: plan.switches.only.or(crate::mutations::heard()),
             no_excuses: plan.switches.no_excuses,
             longest_ttl: plan.longest_ttl * MILLI,
             ledger: Ledger::new(plan.nodes),
@@ -328,9 +349,10 @@ impl World {
         let oracle = &mut self.oracle;
         let verb = deed.command.verb;
         let record = oracle.ledger.record(id);
-        // Nobody is told of what whoever handed the lock over gives back behind its `SET`.
+        // Nobody is told of what whoever handed the lock over gives back behind its `SET`, nor of
+        // the rest of an extension that had begun to leave.
         let holder = record.heirs.last().unwrap_or(&record.owner);
-        if verb != Verb::Release || *holder == process {
+        if verb == Verb::Set || *holder == process {
             let entry = Entry::new(process, deed.life, sent, said);
             oracle.ledger.executed(id, node, verb, entry);
         }
