@@ -785,6 +785,36 @@ fn a_nil_behind_an_unrepaired_release_of_our_own_is_no_answer() {
 }
 
 #[test]
+fn a_nil_is_a_vote_when_time_has_ended_what_was_owed_there() {
+    let mut world = World::ready(3);
+    let second = Duration::from_secs(1);
+    let locks = [(b"k", second), (b"j", TTL), (b"i", TTL)].map(|(resource, ttl)| {
+        let options = LockOptions::new(ttl).tries(1);
+        let request = Request::new(resource, &options);
+        world.engine.acquire(world.now, &request).expect("valid");
+        world.drain();
+        (0..2).for_each(|node| world.say(node, "+OK|"));
+        world.lock()
+    });
+    world.lose(2); // So that their claims stay.
+    for lock in locks {
+        world.engine.give_back(world.now, lock);
+    }
+    world.drain();
+    world.say(1, ":1|:1|:1|");
+    world.say(0, "-MISCONF x|-MISCONF x|-MISCONF x|");
+    world.pass(second + Duration::from_millis(100));
+    world.say(0, "-MISCONF x|-MISCONF x|-MISCONF x|");
+    world.pass(Duration::from_millis(1));
+    world.take_all();
+    world.try_once();
+    world.say(0, "$-1|");
+    assert_eq!(world.take(0), ["SET k 10000"], "it has expired there");
+    world.say(1, "$-1|");
+    assert!(matches!(world.refusal(), LockError::Held(_)));
+}
+
+#[test]
 fn a_suspect_gets_no_set_and_is_a_node_again_when_it_answers() {
     let mut world = World::ready(3);
     world.try_once();
