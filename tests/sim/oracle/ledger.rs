@@ -65,6 +65,8 @@ pub(crate) struct Cell {
     pub(crate) sets: u32,
     /// Over which connection the last `SET` came, and how many commands had come before it there.
     pub(crate) set_over: (usize, u64),
+    /// That connection had died without a word before it was executed.
+    pub(crate) astray: bool,
     pub(crate) extends: u32,
     pub(crate) releases: Releases,
 }
@@ -391,6 +393,7 @@ impl Cell {
         blocked_by: None,
         sets: 0,
         set_over: (0, 0),
+        astray: false,
         extends: 0,
         releases: Releases {
             count: 0,

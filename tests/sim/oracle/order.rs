@@ -35,7 +35,8 @@ impl World {
     }
 
     fn set_again(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
-        let written = &mut self.conns[deed.conn].written;
+        let link = &mut self.conns[deed.conn];
+        let (astray, written) = (link.dark && link.near.gone, &mut link.written);
         written.newest_set = written.newest_set.max(deed.begun.asked);
         let ledger = &mut self.oracle.ledger;
         let resource = ledger.record(id).resource;
@@ -43,6 +44,7 @@ impl World {
         let (conn, executed) = cell.set_over;
         let again = cell.sets > 0 && conn == deed.conn;
         cell.set_over = (deed.conn, written.executed);
+        cell.astray = astray;
         let released = written.released.get(resource).copied().unwrap_or(0);
         (again && released <= executed).then_some("a SET again, and no release before it")
     }
