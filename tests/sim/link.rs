@@ -9,6 +9,7 @@ use shearline::resp::Inbox;
 
 use crate::clock::{NEVER, Time};
 use crate::oracle::{Answer, Process};
+use crate::written::{Writing, Written};
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -137,6 +138,7 @@ pub(crate) struct Conn {
     pub(crate) cut: bool,
     pub(crate) near: Near,
     pub(crate) far: Far,
+    pub(crate) written: Written,
     /// What the server has answered and the client has not read.
     pub(crate) answers: VecDeque<Answer>,
     /// Commands other than those of locks, and answers that were errors.
@@ -241,6 +243,7 @@ impl Conn {
                 ready: false,
                 postponed: false,
             },
+            written: Written::default(),
             answers: VecDeque::new(),
             talk: 0,
             errors: 0,
@@ -260,6 +263,16 @@ impl Conn {
             *received += len as u64;
             marks.push_back((*received, sent));
         });
+    }
+
+    /// How the first byte left of the command that the server reads next.
+    pub(crate) fn begun(&mut self) -> Writing {
+        self.written.writing_of(self.far.consumed)
+    }
+
+    /// Up to which byte the server has read commands.
+    pub(crate) fn asked(&self) -> u64 {
+        self.far.consumed
     }
 
     /// What was answered reaches the client's kernel.

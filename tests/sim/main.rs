@@ -33,6 +33,7 @@ pub(crate) mod sweep;
 pub(crate) mod trace;
 pub(crate) mod user;
 pub(crate) mod world;
+pub(crate) mod written;
 
 /// How many histories the ordinary run looks at.
 pub(crate) const SEEDS: u64 = 250;

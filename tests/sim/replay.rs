@@ -6,6 +6,8 @@
 //! | `MINIMISE=1` | the same, made as short as can be: at most half a minute or so |
 //! | `STORE=path` | the shortened history is written there, to be kept as a test |
 //! | `WORLD=name` | a kind of world other than `any` |
+//! | `ONLY=oracle` | only this oracle is listened to |
+//! | `ROWS=name,name` | only these rows of the table of mutants |
 //! | `SEEDS=n`, `FIRST_SEED=n` | so many histories, from that seed on |
 //! | `HISTORY=name` | a history of `histories/`, with its trace |
 //! | `BYTES=path` | what a fuzzer has found, with its trace |

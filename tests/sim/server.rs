@@ -20,6 +20,7 @@ use crate::plan::Kinds;
 use crate::stranger;
 use crate::trace::{self, Place};
 use crate::world::{Event, World};
+use crate::written::Writing;
 
 /// Bytes that the server reads from one connection before it looks at the next.
 const READ_BYTES: usize = 16 << 10;
@@ -269,6 +270,7 @@ impl World {
         let mut replies = std::mem::take(&mut self.replies);
         bytes.clear();
         replies.clear();
+        self.conns[conn].written.together.clear();
         let far = &mut self.conns[conn].far;
         far.take(&mut bytes, READ_BYTES);
         let Some(mut commands) = far.commands.take() else {
@@ -283,8 +285,9 @@ impl World {
                 self.postpone(conn, words, piece);
                 break;
             }
+            let begun = self.conns[conn].begun();
             let sent = self.conns[conn].far.consume(frame.len);
-            self.execute(server, conn, sent, words, &mut replies);
+            self.execute(server, conn, (sent, begun), words, &mut replies);
         }
         let link = &mut self.conns[conn];
         link.far.commands = Some(commands);
@@ -331,7 +334,7 @@ impl World {
         &mut self,
         server: usize,
         conn: usize,
-        sent: Time,
+        (sent, begun): (Time, Writing),
         words: &[&[u8]],
         out: &mut Vec<u8>,
     ) {
@@ -347,6 +350,9 @@ impl World {
             _ => there.mood.answer(words, before.is_some()),
         };
         let link = &mut self.conns[conn];
+        let overtakes = self.plan.switches.overtakes && link.written.overtakes(&command);
+        // It was run before its `SET`, and found nothing.
+        let refusal = refusal.or(overtakes.then_some(b":0\r\n"));
         match (refusal, &mut link.far.session) {
             (Some(refusal), _) => out.extend_from_slice(refusal),
             (None, Some(session)) => match *words {
@@ -378,6 +384,7 @@ impl World {
             server,
             life: there.starts,
             sent,
+            begun,
             shown,
             command,
             said,
@@ -386,6 +393,7 @@ impl World {
         };
         let answer = Answer {
             end: link.far.replied,
+            asked: link.asked(),
             verb: command.verb,
             token: None,
             sent,
