@@ -69,6 +69,8 @@ mutants! {
     ValidityFromAnswer,
 
     // ----- keys and tokens ------------------------------------------------------------------
+    /// The expiry is left out of a `SET`.
+    SetWithoutPx,
     /// `SET` overwrites whatever there is.
     SetWithoutNx,
     /// A release deletes the key whatever token it holds.
@@ -113,6 +115,8 @@ mutants! {
     ExtensionAfterValidity,
     /// A majority that misses the key leaves the lock valid until its old end.
     LostKeepsValid,
+    /// An extension that came to nothing gives its keys back.
+    UnconfirmedGivesBack,
     /// An extension that met a server without the script is not asked again.
     NoscriptExtensionDropped,
     /// An extension that met a server without the script goes on though its lock was given away.
@@ -123,6 +127,8 @@ mutants! {
     // ----- order ----------------------------------------------------------------------------
     /// A `SET` that has not left by its node timeout is sent later.
     QueuedSetSentLate,
+    /// An extension that has not left when its round is over is sent later.
+    QueuedExtensionSentLate,
     /// While two `SET`s are in flight, the second command gets the answer to the first.
     ReplyToNextRound,
     /// What was unanswered on a lost connection stands in front of the next one's commands.
@@ -135,6 +141,8 @@ mutants! {
     NilIsHeld,
     /// A `SET` that met a key of our own is sent again before the release of that key.
     RetryBeforeRelease,
+    /// A `SET` that met a key of our own is sent again though its round was cancelled or decided.
+    RetryAfterEnd,
     /// The next attempt follows after a tick.
     RetryAtOnce,
     /// The next attempt follows after the shortest delay, never after a random one.
@@ -145,6 +153,8 @@ mutants! {
     LossNotTold,
     /// The end of a lock is told a tick after it.
     LossToldLate,
+    /// A connection that is lost is not opened again.
+    NeverReconnects,
     /// The engine wants no wake-up for what is armed.
     SleepsForEver,
     /// A caller's deadline is not kept.
@@ -155,6 +165,8 @@ mutants! {
     DeadAfterIgnored,
     /// A node that is silent is asked all the same.
     SuspectAsked,
+    /// What a call had open stays open when it was told.
+    RoundsKept,
     /// There is room for any number of commands to a node.
     BoundIgnored,
 

@@ -101,8 +101,13 @@ impl Command {
     }
 
     fn is_called(&self, word: &[u8]) -> bool {
-        let name = self.name.rsplit('|').next().unwrap_or(self.name);
-        word.eq_ignore_ascii_case(name.as_bytes())
+        word.eq_ignore_ascii_case(self.name.as_bytes())
+    }
+
+    /// Whether it is the subcommand `word` of `container`.
+    fn is_part(&self, container: &str, word: &[u8]) -> bool {
+        let name = self.name.as_bytes().get(container.len() + 1..);
+        name.is_some_and(|name| word.eq_ignore_ascii_case(name))
     }
 }
 
@@ -134,7 +139,7 @@ fn find(words: &[&[u8]], flavour: Flavour) -> Result<&'static Command, Refusal> 
     match (&command.body, words.get(1)) {
         (Body::Container(subcommands), Some(word)) => subcommands
             .iter()
-            .find(|subcommand| subcommand.is_called(word))
+            .find(|subcommand| subcommand.is_part(command.name, word))
             .ok_or_else(|| Refusal::unknown_subcommand(command.name, word)),
         (Body::Container(_) | Body::Run(_) | Body::RunForAll(_), _) => Ok(command),
     }

@@ -144,21 +144,23 @@ impl<'a> SetOptions<'a> {
     fn parse(mut words: &[&'a [u8]]) -> Result<Self, Refusal> {
         let mut options = Self::default();
         while let Some((option, mut rest)) = words.split_first() {
-            let option = option.to_ascii_lowercase();
-            match (option.as_slice(), options.lifetime) {
-                (b"nx", _) => options.condition(false)?,
-                (b"xx", _) => options.condition(true)?,
-                (b"get", _) => options.get = true,
-                (b"keepttl", Lifetime::Endless | Lifetime::Keep) => {
+            let is = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
+            match options.lifetime {
+                _ if is("nx") => options.condition(false)?,
+                _ if is("xx") => options.condition(true)?,
+                _ if is("get") => options.get = true,
+                Lifetime::Endless | Lifetime::Keep if is("keepttl") => {
                     options.lifetime = Lifetime::Keep;
                 }
-                (b"px", Lifetime::Endless | Lifetime::Millis(_)) => {
+                Lifetime::Endless | Lifetime::Millis(_) if is("px") => {
                     options.lifetime = Lifetime::Millis(take(&mut rest)?);
                 }
-                (b"ex", Lifetime::Endless | Lifetime::Seconds(_)) => {
+                Lifetime::Endless | Lifetime::Seconds(_) if is("ex") => {
                     options.lifetime = Lifetime::Seconds(take(&mut rest)?);
                 }
-                _ => return Err(Refusal::SYNTAX),
+                Lifetime::Endless | Lifetime::Keep | Lifetime::Millis(_) | Lifetime::Seconds(_) => {
+                    return Err(Refusal::SYNTAX);
+                }
             }
             words = rest;
         }

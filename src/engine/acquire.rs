@@ -186,7 +186,7 @@ impl Engine {
     fn knock(&mut self, now: Instant) {
         // A connection that is being opened is no vote yet, and may never be.
         let ready = self.nodes.iter().filter(|node| node.is_ready()).count();
-        if self.quorum() <= ready {
+        if self.quorum() <= ready || mutant!(NeverReconnects) {
             return;
         }
         let before = now.saturating_sub(KNOCK_AGAIN);
@@ -252,6 +252,7 @@ impl Engine {
     /// it is no answer, and the `SET` goes out again behind that release, once.
     fn own_key(&mut self, now: Instant, node: usize, key: Key) -> OwnKey {
         mutant!(NilIsHeld => return OwnKey::No);
+        mutant!(RetryAfterEnd => self.ask_set_again_after_end(now, node, key));
         let claims = &self.claims;
         let Some(Claim {
             stage: Stage::Attempt { round },
@@ -262,13 +263,7 @@ impl Engine {
         else {
             return OwnKey::No;
         };
-        let same = |other: Key| {
-            claims
-                .get(other)
-                .and_then(|other| other.entry.as_ref())
-                .is_some_and(|other| other.resource() == entry.resource())
-        };
-        if !self.nodes[node].is_repairing(same) {
+        if !self.is_letting_go(node, entry) {
             return OwnKey::No;
         }
         let (round, again) = (*round, !resent.contains(node));
@@ -290,6 +285,38 @@ impl Engine {
         }
         self.ask_set(now, round, key, node);
         OwnKey::AskedAgain
+    }
+
+    /// Whether a release for the resource of `entry` is under repair on `node`. A debt that time has
+    /// ended may still stand in the node's list.
+    fn is_letting_go(&self, node: usize, entry: &Entry) -> bool {
+        self.nodes[node].is_repairing(|other| {
+            self.claims.get(other).is_some_and(|other| {
+                let open = other.releasing.contains(node) || other.owed.contains(node);
+                let resource = other.entry.as_ref().map(Entry::resource);
+                open && resource == Some(entry.resource())
+            })
+        })
+    }
+
+    /// What no round waits for is asked again all the same: only where that guard is taken out.
+    fn ask_set_again_after_end(&mut self, now: Instant, node: usize, key: Key) {
+        let over = self.claims.get(key).filter(|claim| {
+            let entry = claim.entry.as_ref();
+            matches!(claim.stage, Stage::Releasing { .. })
+                && !claim.resent.contains(node)
+                && entry.is_some_and(|entry| self.is_letting_go(node, entry))
+        });
+        if over.is_none() {
+            return;
+        }
+        self.encode_set(key);
+        self.nodes[node].send(now, Errand::Set { claim: key }, &self.encoded.bytes);
+        self.to_write.insert(node);
+        if let Some(claim) = self.claims.get_mut(key) {
+            claim.resent.insert(node);
+            claim.set_sent(node);
+        }
     }
 
     /// Writes the `SET` of a claim into `encoded`.

@@ -254,6 +254,7 @@ impl Engine {
             }
             Extending::Lost if !mutant!(LostKeepsValid) => self.lose(now, key),
             Extending::Lost | Extending::Unconfirmed => {
+                mutant!(UnconfirmedGivesBack => self.give_keys_back(now, key));
                 self.forget_extension(claim, key);
                 self.decide(key, Decision::ExtensionUnconfirmed);
             }
@@ -305,6 +306,30 @@ impl Engine {
         {
             held.valid_until = valid_until;
             self.watch(claim);
+        }
+    }
+
+    /// Releases what is held: only where that guard is taken out.
+    fn give_keys_back(&mut self, now: Instant, key: Key) {
+        let Some(Kind::Extend {
+            claim: Some(claim),
+            entry,
+            ..
+        }) = self.rounds.get(key).map(|round| &round.kind)
+        else {
+            return;
+        };
+        let (key, copy) = (*claim, entry.copy_into(self.buffers.take()));
+        let Some(claim) = self.claims.get_mut(key) else {
+            return;
+        };
+        claim.entry = Some(copy);
+        let held = claim.may_hold;
+        self.encoded.clear();
+        for node in held.iter() {
+            if self.nodes[node].is_ready() {
+                self.pay(now, key, node, false);
+            }
         }
     }
 

@@ -211,6 +211,7 @@ impl Engine {
         }
         self.lose_votes(now, node, trouble.outcome());
         self.nodes[node].waiting.clear();
+        mutant!(NeverReconnects => return);
         if delay.is_zero() {
             self.connect(now, node);
         } else {

@@ -376,6 +376,7 @@ impl Engine {
         };
         self.forget_extension(extension, key);
         mutant!(CancelledExtensionStands => (), else self.take_extension_back(key));
+        self.take_questions_back(key, self.all_nodes());
         self.close_round(key);
         if let Some(claim) = claim {
             mutant!(CancelNotReleased => return drop(self.claims.remove(claim)));
@@ -399,7 +400,7 @@ impl Engine {
         }
     }
 
-    /// The outcome of a round is certain.
+    /// The outcome of a round is certain: what it has not begun to ask is not asked any more.
     fn decide(&mut self, key: Key, decision: round::Decision) {
         let Some(round) = self.rounds.get_mut(key) else {
             return;
@@ -408,6 +409,7 @@ impl Engine {
         if let Some(timer) = round.timer.take() {
             self.wheel.cancel(timer);
         }
+        self.take_questions_back(key, self.all_nodes());
         self.due.push_back(Due::Round(key));
     }
 

@@ -171,7 +171,7 @@ impl Engine {
 
     /// Puts the release of `claim` into the connection to `node`; `false` if there is no room.
     /// `encoded` holds nothing, or the release of this claim.
-    fn pay(&mut self, now: Instant, key: Key, node: usize, repair: bool) -> bool {
+    pub(super) fn pay(&mut self, now: Instant, key: Key, node: usize, repair: bool) -> bool {
         let Some(claim) = self.claims.get_mut(key) else {
             return true;
         };

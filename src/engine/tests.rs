@@ -687,6 +687,53 @@ fn a_set_that_has_begun_to_leave_is_released_behind_itself() {
 }
 
 #[test]
+fn a_set_that_waits_for_room_is_not_sent_behind_the_verdict() {
+    let mut world = World::ready(3);
+    world.window[2] = 0;
+    world.try_once();
+    world.say(0, "+OK|");
+    world.say(1, "+OK|");
+    let lock = world.lock();
+    world.window[2] = usize::MAX;
+    world.input(Input::Writable { node: id(2) });
+    assert_eq!(world.take(2), Vec::<String>::new());
+    world.take_all();
+    world.release(lock);
+    assert_eq!(world.take(2), Vec::<String>::new(), "it has no key");
+}
+
+#[test]
+fn an_extension_that_waits_for_room_is_not_sent_behind_its_end() {
+    let ends: [fn(&mut World, RoundId); 3] = [
+        |world, _| (0..2).for_each(|node| world.say(node, ":1|")), // Its verdict.
+        |world, round| world.engine.cancel(world.now, round),
+        |world, _| world.pass(Duration::from_millis(60)), // The node timeout.
+    ];
+    for end in ends {
+        let (mut world, lock) = World::held(3);
+        world.window[2] = 0;
+        let round = world.engine.extend(world.now, &lock, TTL).expect("asked");
+        world.drain();
+        end(&mut world, round);
+        world.window[2] = usize::MAX;
+        world.input(Input::Writable { node: id(2) });
+        assert_eq!(world.take(2), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_extension_is_not_sent_behind_the_release_that_ends_it() {
+    let (mut world, lock) = World::held(3);
+    world.window[2] = 0;
+    world.engine.extend(world.now, &lock, TTL).expect("asked");
+    world.drain();
+    world.release(lock);
+    world.window[2] = usize::MAX;
+    world.input(Input::Writable { node: id(2) });
+    assert_eq!(world.take(2), ["EVALSHA release"]);
+}
+
+#[test]
 fn cancelling_a_lock_that_was_won_and_not_told_gives_it_back() {
     let mut world = World::ready(1);
     let round = world.try_once();
@@ -737,6 +784,36 @@ fn a_nil_behind_an_unrepaired_release_of_our_own_is_no_answer() {
     world.say(0, ":1|");
     assert!(world.unlocked().is_ok());
     world.is_clean();
+}
+
+#[test]
+fn a_nil_is_a_vote_when_time_has_ended_what_was_owed_there() {
+    let mut world = World::ready(3);
+    let second = Duration::from_secs(1);
+    let locks = [(b"k", second), (b"j", TTL), (b"i", TTL)].map(|(resource, ttl)| {
+        let options = LockOptions::new(ttl).tries(1);
+        let request = Request::new(resource, &options);
+        world.engine.acquire(world.now, &request).expect("valid");
+        world.drain();
+        (0..2).for_each(|node| world.say(node, "+OK|"));
+        world.lock()
+    });
+    world.lose(2); // So that their claims stay.
+    for lock in locks {
+        world.engine.give_back(world.now, lock);
+    }
+    world.drain();
+    world.say(1, ":1|:1|:1|");
+    world.say(0, "-MISCONF x|-MISCONF x|-MISCONF x|");
+    world.pass(second + Duration::from_millis(100));
+    world.say(0, "-MISCONF x|-MISCONF x|-MISCONF x|");
+    world.pass(Duration::from_millis(1));
+    world.take_all();
+    world.try_once();
+    world.say(0, "$-1|");
+    assert_eq!(world.take(0), ["SET k 10000"], "it has expired there");
+    world.say(1, "$-1|");
+    assert!(matches!(world.refusal(), LockError::Held(_)));
 }
 
 #[test]
@@ -947,6 +1024,7 @@ fn the_number_of_extensions_can_be_limited() {
 fn a_release_ends_an_extension_that_is_open() {
     let (mut world, lock) = World::held(1);
     world.engine.extend(world.now, &lock, TTL).expect("asked");
+    world.drain();
     world.release(lock);
     let Event::Extended {
         result: Err(ExtendError::Closed),

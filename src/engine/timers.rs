@@ -169,7 +169,7 @@ impl Engine {
     }
 
     /// Ends the wait for nodes that took too long, and for all of them at the caller's deadline.
-    /// A `SET` of which no byte has left is taken back: it is never sent late.
+    /// A question of which no byte has left is taken back: it is never sent late.
     fn time_out(&mut self, now: Instant, key: Key) {
         let Some(round) = self.rounds.get_mut(key) else {
             return;
@@ -184,11 +184,23 @@ impl Engine {
             }
         }
         let given_up = open.without(round.tally.open()).union(round.left_out(now));
-        if let Kind::Acquire {
-            claim: Some(claim), ..
-        } = round.kind
-        {
-            self.take_back(claim, given_up);
+        self.take_questions_back(key, given_up);
+    }
+
+    /// Takes what a round asks back from `nodes`, where no byte of it has left: its time is over.
+    pub(super) fn take_questions_back(&mut self, key: Key, nodes: NodeSet) {
+        match self.rounds.get(key).map(|round| &round.kind) {
+            Some(Kind::Acquire {
+                claim: Some(claim), ..
+            }) => self.take_back(*claim, nodes),
+            Some(Kind::Extend { claim, .. }) => {
+                mutant!(QueuedExtensionSentLate => return);
+                let (round, claim) = (key, *claim);
+                for node in nodes.iter() {
+                    self.nodes[node].withdraw(Errand::Extend { round, claim });
+                }
+            }
+            Some(Kind::Acquire { claim: None, .. } | Kind::Release { .. }) | None => {}
         }
     }
 
@@ -237,7 +249,7 @@ impl Engine {
                 self.tell_lost(key);
                 // What was told to be over is not revived by an answer in its last tick.
                 self.end_extension(key, Decision::ExtensionUnconfirmed);
-                self.take_back(key, self.all_nodes());
+                self.take_back(key, self.all_nodes()); // A copy that waits for room.
                 self.forget_later(now, key);
             }
             Stage::Held { told: true } => self.forget(now, key),

@@ -96,6 +96,7 @@ static EXTEND_BY_TEXT: Template<2, 512> = Template::new(&[
 /// `SET key token NX PX ttl`.
 pub(crate) fn set(out: &mut Vec<u8>, entry: &Entry, ttl: Duration) {
     mutant!(SetWithoutNx => return set_without_nx(out, entry, ttl));
+    mutant!(SetWithoutPx => return set_without_px(out, entry));
     ACQUIRE.write(out, [entry.arguments(), millis(ttl).as_bytes()]);
 }
 
@@ -127,6 +128,11 @@ pub(crate) fn extend(out: &mut Vec<u8>, entry: &Entry, ttl: Duration, dialect: D
 fn set_without_nx(out: &mut Vec<u8>, entry: &Entry, ttl: Duration) {
     let (key, token) = (entry.resource(), entry.token().as_bytes());
     crate::resp::command(out, &[b"SET", key, token, b"PX", millis(ttl).as_bytes()]);
+}
+
+fn set_without_px(out: &mut Vec<u8>, entry: &Entry) {
+    let (key, token) = (entry.resource(), entry.token().as_bytes());
+    crate::resp::command(out, &[b"SET", key, token, b"NX"]);
 }
 
 fn plain_del(out: &mut Vec<u8>, entry: &Entry) {

@@ -39,48 +39,63 @@ const fn falls(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption
 
 pub(crate) const ASSUMPTIONS: [Assumption; 14] = [
     // Servers fast and clients slow, by as much as the drift takes off a validity.
-    holds("drift-just-inside", |_| drift(5_025_000)),
+    holds("drift-just-inside", |entropy| drift(entropy, 5_025_000)),
     // By 0.1 % more.
-    falls("drift-just-outside", |_| drift(5_530_000)),
+    falls("drift-just-outside", |entropy| drift(entropy, 5_530_000)),
     // A server that starts again has all its keys: every write was on disk.
-    holds("restart-with-memory", |_| faulty(Fault::Restart, 50)),
+    holds("restart-with-memory", |entropy| {
+        faulty(entropy, Fault::Restart, 50)
+    }),
     // Or has not, and votes at once. This is the known hole of the algorithm.
-    falls("restart-without-memory", |_| faulty(Fault::Amnesia, 50)),
+    falls("restart-without-memory", |entropy| {
+        faulty(entropy, Fault::Amnesia, 50)
+    }),
     // Or stays away until every lock that it may have forgotten is over.
-    holds("restart-after-ttl", |_| restart(1_012)),
-    falls("restart-before-ttl", |_| restart(850)),
+    holds("restart-after-ttl", |entropy| restart(entropy, 1_012)),
+    falls("restart-before-ttl", |entropy| restart(entropy, 850)),
     // The machine of a holder sleeps, and its clock does not.
-    holds("suspended-boottime", |_| faulty(Fault::Suspend, 3_000)),
+    holds("suspended-boottime", |entropy| {
+        faulty(entropy, Fault::Suspend, 3_000)
+    }),
     // Or does: `CLOCK_MONOTONIC`, and so `std::time::Instant`.
-    falls("suspended-monotonic", |_| monotonic()),
+    falls("suspended-monotonic", monotonic),
     // A virtual machine stands still with all its clocks: no clock helps.
-    falls("frozen-with-its-clock", |_| faulty(Fault::Freeze, 3_000)),
+    falls("frozen-with-its-clock", |entropy| {
+        faulty(entropy, Fault::Freeze, 3_000)
+    }),
     // A server stands still and its clock does not.
-    holds("server-stopped", |_| faulty(Fault::Stall, 3_000)),
+    holds("server-stopped", |entropy| {
+        faulty(entropy, Fault::Stall, 3_000)
+    }),
     // The clock of a server is set forward: keys are gone early.
-    falls("server-clock-jumps", |_| faulty(Fault::Jump, 3_000)),
+    falls("server-clock-jumps", |entropy| {
+        faulty(entropy, Fault::Jump, 3_000)
+    }),
     // Somebody deletes a key that is held, or lets it expire.
-    falls("key-deleted", |_| operated(Fault::Delete)),
-    falls("key-expired", |_| operated(Fault::Expire)),
+    falls("key-deleted", |entropy| operated(entropy, Fault::Delete)),
+    falls("key-expired", |entropy| operated(entropy, Fault::Expire)),
     // Whatever a network does.
-    holds("network-faulty", |_| network()),
+    holds("network-faulty", network),
 ];
 
-/// Four clients on four machines, who hold their lock as long as it lasts, more often than not.
-fn contended() -> Plan {
+/// Two to four clients, each on its machine, who hold their lock as long as it lasts, more often
+/// than not.
+fn contended(entropy: &mut Entropy) -> Plan {
+    let clients = 2 + entropy.below(3) as usize;
     Plan {
         habits: [1, 0, 1, 0, 3],
+        rest: 300 * MILLI,
         switches: Switches {
             no_excuses: true,
             only: Some("exclusion"),
             ..Switches::default()
         },
-        ..Plan::tame(4)
+        ..Plan::tame(clients)
     }
 }
 
 /// Long locks: there a small error of the clocks is longer than the fixed part of the drift.
-fn drift(fast: u32) -> Plan {
+fn drift(entropy: &mut Entropy, fast: u32) -> Plan {
     let mut plan = Plan {
         server_drift: fast,
         client_drift: fast,
@@ -89,51 +104,51 @@ fn drift(fast: u32) -> Plan {
         work: SECOND,
         length: 300 * SECOND,
         habits: [0, 1, 0, 0, 9],
-        ..contended()
+        ..contended(entropy)
     };
     plan.switches.worst_clocks = true;
     plan
 }
 
 /// One kind of fault, often, for at most so many milliseconds.
-fn faulty(fault: Fault, longest: u64) -> Plan {
+fn faulty(entropy: &mut Entropy, fault: Fault, longest: u64) -> Plan {
     Plan {
         faults: Plan::only(&[fault]),
         longest_fault: longest * MILLI,
-        ..contended()
+        ..contended(entropy)
     }
 }
 
 /// Servers that forget everything and stay away for so many milliseconds, where locks last for a
 /// thousand.
-fn restart(delay: u64) -> Plan {
-    let mut plan = faulty(Fault::Amnesia, 50);
+fn restart(entropy: &mut Entropy, delay: u64) -> Plan {
+    let mut plan = faulty(entropy, Fault::Amnesia, 50);
     plan.switches.restart_delay = delay * MILLI;
     plan.gap = SECOND;
     plan
 }
 
-fn monotonic() -> Plan {
-    let mut plan = faulty(Fault::Suspend, 3_000);
+fn monotonic(entropy: &mut Entropy) -> Plan {
+    let mut plan = faulty(entropy, Fault::Suspend, 3_000);
     plan.switches.monotonic = true;
     plan
 }
 
 /// One hand on one key is not enough against a majority: the gap is short.
-fn operated(fault: Fault) -> Plan {
+fn operated(entropy: &mut Entropy, fault: Fault) -> Plan {
     Plan {
         gap: 50 * MILLI,
-        ..faulty(fault, 50)
+        ..faulty(entropy, fault, 50)
     }
 }
 
-fn network() -> Plan {
+fn network(entropy: &mut Entropy) -> Plan {
     Plan {
         faults: Plan::only(&[Fault::Reset, Fault::Dark, Fault::Partition]),
         longest_fault: 3 * SECOND,
         delay_tail: 200 * MILLI,
         tear: 50_000,
-        ..contended()
+        ..contended(entropy)
     }
 }
 

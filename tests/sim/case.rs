@@ -127,6 +127,9 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("no text").to_owned()
 }
 
+/// How often everything happens in a sweep at least.
+const MANY: u64 = 10;
+
 /// What happened in one history or in many.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Tally {
@@ -156,6 +159,34 @@ impl Tally {
             struck: world.struck,
             fingerprint: world.fingerprint,
         }
+    }
+
+    /// Everything that can happen has happened many times, and most of it where exclusion had to
+    /// hold.
+    pub(crate) fn assert_alive(&self) {
+        let Self {
+            worlds,
+            covered,
+            counts,
+            struck,
+            ..
+        } = self;
+        let done = [
+            ("Acquired", counts.locks),
+            ("Extended", counts.extensions),
+            ("Released", counts.releases),
+            ("HandedOver", counts.hand_overs),
+            ("ToldOfLoss", counts.losses),
+            ("Killed", counts.kills),
+            ("Strange", counts.strange),
+        ];
+        for (what, times) in done.into_iter().chain(counts.outcomes.all()) {
+            assert!(times >= MANY, "{what} only {times} times");
+        }
+        for (fault, times) in FAULTS.iter().zip(struck) {
+            assert!(*times >= MANY, "{fault:?} only {times} times");
+        }
+        assert!(worlds / 2 <= *covered, "{covered} of {worlds} are covered");
     }
 
     pub(crate) fn add(&mut self, other: &Self) {

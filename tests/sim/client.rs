@@ -16,6 +16,7 @@ use crate::plan::{LONGEST_REST, SHORTEST_REST, TRIES};
 use crate::trace::{self, Place};
 use crate::user::{Task, User};
 use crate::world::{Event, World};
+use crate::written::Writing;
 
 /// More steps than this are no turn.
 const STEPS_MAX: u32 = 1_000_000;
@@ -34,8 +35,9 @@ pub(crate) struct Client {
     stage: Stage,
     /// The newest time that was handed in.
     pub(crate) shown: Instant,
-    /// The time of the newest tick.
+    /// The time of the newest tick, and of the one before.
     ticked: Instant,
+    ticked_before: Instant,
     pub(crate) turn_began: Time,
     /// It is in the middle of a turn, perhaps stopped.
     pub(crate) in_turn: bool,
@@ -165,6 +167,7 @@ impl Client {
             stage: Stage::Read(0),
             shown,
             ticked: shown,
+            ticked_before: shown,
             turn_began: world.now,
             in_turn: false,
             hot: 0,
@@ -277,6 +280,7 @@ impl World {
         self.settling(client, ticked);
         self.told(client, ticked);
         self.memory(client);
+        self.silence(client, ticked);
         self.sleep_until_needed(client);
     }
 
@@ -336,7 +340,9 @@ impl World {
             }
             Stage::Tick => {
                 self.input(client, Input::Tick);
-                self.clients[client].ticked = self.clients[client].shown;
+                let there = &mut self.clients[client];
+                there.ticked_before = std::mem::replace(&mut there.ticked, there.shown);
+                self.listen(client);
                 Stage::Poll
             }
             Stage::Poll => {
@@ -403,6 +409,7 @@ impl World {
         if !link.near.arrived.is_empty() {
             let mut arrived = std::mem::take(&mut link.near.arrived);
             link.near.read += arrived.len() as u64;
+            link.written.silent_since = None;
             let bytes = &arrived[..];
             self.say(Place::Client(client), || {
                 format!("from node {node}: {}", trace::replies(bytes))
@@ -465,13 +472,16 @@ impl World {
                     }
                 }
             }
-            Output::Event(told) => self.clients[client].told.push_back(told),
+            Output::Event(told) => {
+                self.alive_when_told(client, &told);
+                self.clients[client].told.push_back(told);
+            }
             Output::Transmit { node, bytes } => {
                 let mut copy = std::mem::take(&mut self.offered);
                 copy.clear();
                 copy.extend_from_slice(bytes);
                 let len = match self.clients[client].links[node.index()] {
-                    Some(conn) => self.write(conn, &copy),
+                    Some(conn) => self.transmit(client, conn, &copy),
                     None => 0,
                 };
                 self.offered = copy;
@@ -479,6 +489,21 @@ impl World {
             }
         }
         true
+    }
+
+    /// Writes, and notes when.
+    fn transmit(&mut self, client: usize, conn: usize, bytes: &[u8]) -> usize {
+        let len = self.write(conn, bytes);
+        let there = &self.clients[client];
+        let writing = Writing {
+            place: self.inputs,
+            ticked: there.ticked,
+            to_silent: self.is_beyond_patience(client, conn, there.ticked_before),
+            ..Writing::default()
+        };
+        let written = &mut self.conns[conn].written;
+        written.wrote(len, len == bytes.len(), writing);
+        len
     }
 
     fn connect(&mut self, client: usize, node: NodeId) {

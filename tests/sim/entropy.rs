@@ -79,10 +79,17 @@ impl Generator {
 }
 
 impl Tape {
-    /// How many choices it holds, and how wild they are.
-    pub(crate) fn size(&self) -> (usize, u64) {
+    /// How many choices it holds, how wild they are, and how far behind those who make them stand.
+    pub(crate) fn size(&self) -> (usize, u64, usize) {
         let all = || self.0.iter().flatten();
-        (all().count(), all().copied().map(u64::from).sum())
+        let strands = self.0.iter().enumerate();
+        (
+            all().count(),
+            all().copied().map(u64::from).sum(),
+            strands
+                .map(|(strand, choices)| strand * choices.len())
+                .sum(),
+        )
     }
 
     fn get(&self, strand: usize, at: usize) -> Option<u32> {

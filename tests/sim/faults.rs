@@ -128,10 +128,7 @@ impl World {
         let span = MILLI + self.entropy.span(self.plan.longest_fault);
         self.struck[fault as usize] += 1;
         let place = self.place_of(peer);
-        self.say(Place::World, || {
-            let span = trace::millis(span);
-            format!("{fault:?}: {place}, node {node}, {span} ms")
-        });
+        self.say(Place::World, || trace::fault(fault, place, node, span));
         match fault {
             Fault::Reset | Fault::Dark | Fault::Partition => {
                 self.strike_link(fault, peer, node, span);
@@ -174,13 +171,13 @@ impl World {
 
     fn strike_client(&mut self, fault: Fault, client: usize, span: Time) {
         let host = self.clients[client].host;
-        match fault {
-            Fault::Kill => self.kill_client(client, span),
-            Fault::Suspend => self.sleep(host, span, self.plan.switches.monotonic),
-            _ => {
-                self.suspend_exclusion(None, span);
-                self.sleep(host, span, true);
-            }
+        if fault == Fault::Kill {
+            self.kill_client(client, span);
+        } else if fault == Fault::Freeze {
+            self.suspend_exclusion(None, span);
+            self.sleep(host, span, true);
+        } else {
+            self.sleep(host, span, self.plan.switches.monotonic);
         }
     }
 
@@ -220,10 +217,20 @@ impl World {
                 there.crowds += 1;
                 self.at(self.now + span, over);
             }
-            _ => {
+            Fault::Slow => {
                 there.slow = span.min(FAR);
                 self.at(self.now + span, over);
             }
+            // These befall others.
+            Fault::Reset
+            | Fault::Dark
+            | Fault::Partition
+            | Fault::Suspend
+            | Fault::Kill
+            | Fault::Drift
+            | Fault::Freeze
+            | Fault::Delete
+            | Fault::Expire => {}
         }
     }
 

@@ -1,13 +1,37 @@
 //! Histories that were recorded and made short: each is a test with its story.
 //!
 //! A file in `histories/` begins with the story, in lines that begin with `#`. Then come the kind
-//! of world, the mutant if it takes one, the oracle that objects, and the tape of all choices, a
-//! line for each strand. What takes a mutant objects with it, and not without it.
+//! of world, the mutant if it takes one, the oracle that objects, the seed that the history was
+//! first seen with, and the tape of all choices, a line for each strand. What takes a mutant objects
+//! with it, and not without it.
+//!
+//! A first history comes of `MINIMISE=1 SEED=17 STORE=tests/sim/histories/name.txt`; then its story
+//! is written. To read one that is kept, with `MUTANT` and its build if it takes a mutant:
+//!
+//! ```text
+//! HISTORY=restart-without-memory cargo test --profile sim --features embedded --test sim worlds -- --nocapture
+//! ```
+//!
+//! Whoever changes what the simulator chooses, or in which order, makes other histories of the same
+//! tapes. All are recorded anew, from their seeds or the next ones that the same oracle objects to,
+//! and their stories stay as they are (so a story tells what happens, not at which node), by
+//!
+//! ```text
+//! RECORD_ANEW=1 RUSTFLAGS='--cfg shearline_mutants' CARGO_TARGET_DIR=target/mutants cargo test --profile sim --features embedded --test sim worlds -- --nocapture
+//! ```
 
 use std::fmt;
 
 use crate::case::{Case, Choices, Keep, Kind};
 use crate::entropy::Tape;
+use crate::minimise::minimise;
+use crate::mutations::Chosen;
+use crate::sweep::say;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sim/histories");
+
+/// Among how many seeds one is looked for that shows a history again.
+const SEEDS: u64 = 5_000;
 
 /// One history.
 #[derive(Clone, Debug)]
@@ -18,6 +42,8 @@ pub(crate) struct History {
     pub(crate) mutant: Option<String>,
     /// Which oracle objects, if one does.
     pub(crate) oracle: Option<String>,
+    /// From which it can be recorded anew.
+    pub(crate) seed: u64,
     pub(crate) tape: Tape,
 }
 
@@ -43,6 +69,7 @@ impl History {
             kind: crate::case::ANY,
             mutant: None,
             oracle: None,
+            seed: 0,
             tape: Tape::default(),
         };
         for line in text.lines() {
@@ -57,6 +84,7 @@ impl History {
                     "world" => history.kind = Kind::of_name(value).expect("the name of a world"),
                     "mutant" => history.mutant = Some(value.to_owned()),
                     "oracle" => history.oracle = Some(value.to_owned()),
+                    "seed" => history.seed = value.parse().expect("a number"),
                     _ => panic!("unknown: {line}"),
                 }
             }
@@ -66,8 +94,7 @@ impl History {
 
     /// All that are kept, with the names of their files.
     pub(crate) fn kept() -> Vec<(String, Self)> {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sim/histories");
-        let mut kept: Vec<_> = std::fs::read_dir(folder)
+        let mut kept: Vec<_> = std::fs::read_dir(FOLDER)
             .expect("the histories are committed")
             .map(|file| {
                 let file = file.expect("it can be read");
@@ -81,6 +108,47 @@ impl History {
         kept.sort_by(|one, other| one.0.cmp(&other.0));
         kept
     }
+
+    /// The history of this name, with or without the ending of its file.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        let same = |file: &str| file == name || file.strip_suffix(".txt") == Some(name);
+        let mut kept = Self::kept().into_iter();
+        kept.find(|(file, _)| same(file))
+            .map(|(_, history)| history)
+    }
+
+    /// The first seed from the known one on that the same oracle objects to, and a tape of what
+    /// happens there, made short.
+    fn again(&self) -> Option<(u64, Tape)> {
+        let oracle = self.oracle.as_deref();
+        let kind = self.kind;
+        let objects = |seed: &u64| {
+            let violation = Case::of_seed(kind, *seed).run(Keep::default()).violation;
+            violation.map(|violation| violation.oracle) == oracle
+        };
+        let mut seeds = (self.seed..self.seed + SEEDS).chain(0..self.seed);
+        let seed = seeds.find(objects)?;
+        let (tape, _) = minimise(&Case::of_seed(kind, seed))?;
+        Some((seed, tape))
+    }
+}
+
+/// Records all that are kept once more, if that is asked for. Whether it was.
+pub(crate) fn record_anew() -> bool {
+    if crate::replay::number("RECORD_ANEW").unwrap_or(0) == 0 {
+        return false;
+    }
+    for (name, mut history) in History::kept() {
+        say(&name);
+        let _chosen = Chosen::new(history.mutant.as_deref());
+        let (seed, tape) = history
+            .again()
+            .unwrap_or_else(|| panic!("{name} is not seen any more, in {SEEDS} histories"));
+        history.seed = seed;
+        history.tape = tape;
+        std::fs::write(format!("{FOLDER}/{name}"), history.to_string()).expect("it can be written");
+    }
+    true
 }
 
 /// `5` is a choice, `30*5` are thirty of it.
@@ -103,6 +171,7 @@ impl fmt::Display for History {
         if let Some(oracle) = &self.oracle {
             writeln!(f, "oracle: {oracle}")?;
         }
+        writeln!(f, "seed: {}", self.seed)?;
         for strand in &self.tape.0 {
             let words: Vec<_> = strand
                 .chunk_by(|one, other| one == other)
@@ -128,6 +197,7 @@ fn a_history_is_read_as_it_was_written() {
         kind: crate::case::ANY,
         mutant: Some("DriftIgnored".into()),
         oracle: Some("exclusion".into()),
+        seed: 17,
         tape: Tape(vec![vec![5, 0, 0, 0, 7], vec![], vec![1_000_000]]),
     };
     let text = history.to_string();
@@ -136,14 +206,22 @@ fn a_history_is_read_as_it_was_written() {
     assert_eq!(again.tape, history.tape);
 }
 
+/// The least that is kept.
+const STORIES: usize = 9;
+
 /// What needs no mutant objects here; what needs one must not object without it.
 #[test]
 fn histories_end_as_they_did() {
-    let _none = crate::mutations::Chosen::new(None);
+    let _none = Chosen::new(None);
     let kept = History::kept();
+    assert!(kept.len() >= STORIES, "{} histories", kept.len());
     for (name, history) in kept {
-        assert!(!history.story.is_empty(), "{name} has no story");
+        assert!(history.story.len() > 1, "{name} has no story");
         let expected = history.oracle.clone().filter(|_| history.mutant.is_none());
-        assert_eq!(history.objection(), expected, "{name}: {:?}", history.story);
+        assert_eq!(
+            history.objection(),
+            expected,
+            "{name}: read it by HISTORY={name}, as tests/sim/history.rs says"
+        );
     }
 }

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use shearline::LinkError;
 use shearline::embedded::Session;
 use shearline::engine::NodeId;
-use shearline::resp::{Inbox, Limits};
+use shearline::resp::Inbox;
 
 use crate::clock::{NEVER, Time};
 use crate::oracle::{Answer, Process};
+use crate::written::{Writing, Written};
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -137,6 +138,7 @@ pub(crate) struct Conn {
     pub(crate) cut: bool,
     pub(crate) near: Near,
     pub(crate) far: Far,
+    pub(crate) written: Written,
     /// What the server has answered and the client has not read.
     pub(crate) answers: VecDeque<Answer>,
     /// Commands other than those of locks, and answers that were errors.
@@ -173,7 +175,8 @@ pub(crate) struct Near {
 pub(crate) struct Far {
     pub(crate) state: FarState,
     pub(crate) session: Option<Session>,
-    pub(crate) commands: Inbox,
+    /// As long as it is open.
+    pub(crate) commands: Option<Box<Inbox>>,
     /// Received by the kernel, not yet read by the server.
     pub(crate) unread: Vec<u8>,
     /// Up to which byte what was sent when.
@@ -230,7 +233,7 @@ impl Conn {
             far: Far {
                 state: FarState::Gone,
                 session: None,
-                commands: Inbox::new(Limits::DEFAULT),
+                commands: None,
                 unread: Vec::new(),
                 marks: VecDeque::new(),
                 received: 0,
@@ -240,6 +243,7 @@ impl Conn {
                 ready: false,
                 postponed: false,
             },
+            written: Written::default(),
             answers: VecDeque::new(),
             talk: 0,
             errors: 0,
@@ -261,6 +265,16 @@ impl Conn {
         });
     }
 
+    /// How the first byte left of the command that the server reads next.
+    pub(crate) fn begun(&mut self) -> Writing {
+        self.written.writing_of(self.far.consumed)
+    }
+
+    /// Up to which byte the server has read commands.
+    pub(crate) fn asked(&self) -> u64 {
+        self.far.consumed
+    }
+
     /// What was answered reaches the client's kernel.
     pub(crate) fn arrive_near(&mut self, now: Time) {
         self.down.arrive(now, &mut self.near.arrived, |_, _| {});
@@ -275,6 +289,7 @@ impl Conn {
     pub(crate) fn forget_far(&mut self) {
         self.far.state = FarState::Gone;
         self.far.session = None;
+        self.far.commands = None;
         self.far.unread = Vec::new();
         self.far.marks.clear();
         self.far.ready = false;

@@ -27,7 +27,9 @@ impl World {
             }
         };
         there.starts += 1;
-        let seed = u64::from(number) << 32 | (server as u64) << 16 | u64::from(there.starts);
+        // Never that of a first start, which is the number of a server.
+        let own = (server as u64 + 1) << 16 | u64::from(there.starts);
+        let seed = u64::from(number) << 32 | own;
         there.store.restart(seed, shown, memory);
         if there.mood == Mood::Locked {
             there.store.set_password(None);
@@ -60,17 +62,14 @@ impl World {
         if there.lost {
             return;
         }
-        match fault {
-            Fault::Crowd => there.crowded = false,
-            Fault::Slow => there.slow = 0,
-            Fault::Pause => {
-                there.paused = false;
-                self.wake_server(server);
-            }
-            _ => {
-                there.stalled = false;
-                self.wake_server(server);
-            }
+        if fault == Fault::Crowd {
+            there.crowded = false;
+        } else if fault == Fault::Slow {
+            there.slow = 0;
+        } else {
+            there.paused &= fault != Fault::Pause;
+            there.stalled &= fault != Fault::Stall;
+            self.wake_server(server);
         }
     }
 

@@ -4,8 +4,8 @@
 //! First other seeds are looked at: where the same oracle objects sooner, it is most likely for the
 //! same reason. Then the tape of that history is cut: its end is left out, whoever is not needed
 //! chooses nothing, the world gets fewer nodes, clients and kinds of faults, spans of time and
-//! pieces of strands are left out or overwritten with zeros, and single choices are lowered.
-//! Whatever is smaller and still fails is kept.
+//! pieces of strands are left out or overwritten with zeros, single choices are lowered, and who
+//! does something moves in front of who does nothing. Whatever is smaller and still fails is kept.
 //!
 //! It ends when nothing more is found or a number of inputs has been run, so that its result is the
 //! same on every machine.
@@ -14,12 +14,15 @@ use std::ops::Range;
 
 use crate::case::{Case, Choices, Keep, Kind};
 use crate::clock::Time;
-use crate::entropy::{Entropy, FATE, PLAN, Recorded, Tape};
+use crate::entropy::{Entropy, FATE, PLAN, Recorded, Tape, peer_strand};
 use crate::oracle::Violation;
 use crate::sweep::say;
 
-/// Inputs that engines are handed in all attempts together: a minute or two.
-const INPUTS_MAX: u64 = 150_000_000;
+/// Inputs that engines are handed in all attempts together: about half a minute.
+const INPUTS_MAX: u64 = 20_000_000;
+
+/// To make a world takes as long as so many inputs.
+const BEGINNING: u64 = 100;
 
 /// How many other histories of one plan are tried.
 const OTHERS: u64 = 16;
@@ -85,7 +88,7 @@ impl Search {
     }
 
     fn say(&self, what: &str) {
-        let (choices, _) = self.best.tape.size();
+        let (choices, ..) = self.best.tape.size();
         let wild = self
             .best
             .tape
@@ -116,7 +119,7 @@ impl Search {
             inputs_max: Some(self.inputs + self.inputs / 4 + 100),
         };
         let outcome = case.run(keep);
-        self.spent += outcome.tally.inputs + 1;
+        self.spent += outcome.tally.inputs + BEGINNING;
         let Some(violation) = outcome.violation else {
             return false;
         };
@@ -234,6 +237,8 @@ impl Search {
         self.say("tamed");
         self.lower();
         self.say("lowered");
+        self.change_places();
+        self.say("places changed");
     }
 
     /// Leaves out all that was chosen in a span of time, of every length that is worth it, from the
@@ -295,9 +300,38 @@ impl Search {
         for strand in 0..self.best.tape.0.len() {
             let mut at = 0;
             while at < self.len(strand) && !self.is_over() {
-                let mut tamer = self.tamer(self.best.tape.0[strand][at]);
-                if !tamer.any(|tame| self.attempt_change(strand, |choices| choices[at] = tame)) {
-                    at += 1;
+                self.lower_one(strand, at);
+                at += 1;
+            }
+        }
+    }
+
+    /// Zero if that will do. If not, it is halved between what will and what will not, until what
+    /// is left between them is small: the last digits tell nothing.
+    fn lower_one(&mut self, strand: usize, at: usize) {
+        let mut high = self.best.tape.0[strand][at];
+        if high == 0 || self.attempt_change(strand, |choices| choices[at] = 0) {
+            return;
+        }
+        let mut low = 0;
+        while high - low > 1 + high / 8 && at < self.len(strand) {
+            let middle = low + (high - low) / 2;
+            if self.attempt_change(strand, |choices| choices[at] = middle) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+    }
+
+    /// Lets clients change places, and servers: those in front have more to do.
+    fn change_places(&mut self) {
+        for behind in (peer_strand(0)..self.best.tape.0.len()).rev() {
+            for before in (peer_strand(0)..behind).filter(|before| (behind - before) % 2 == 0) {
+                let mut tape = self.best.tape.clone();
+                if behind < tape.0.len() && tape.0[before].len() < tape.0[behind].len() {
+                    tape.0.swap(before, behind);
+                    self.attempt(tape, None);
                 }
             }
         }

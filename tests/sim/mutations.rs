@@ -8,10 +8,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::case::Kind;
 use crate::entropy::Entropy;
+use crate::oracle::ORACLES;
 use crate::plan::{Plan, Switches};
 
 /// What a driver could do wrong.
-pub(crate) const DRIVERS: [Kind; 3] = [
+pub(crate) const DRIVERS: [Kind; 4] = [
     driver("monotonic-clock", |entropy| {
         wrong(entropy, |switches| switches.monotonic = true)
     }),
@@ -20,6 +21,9 @@ pub(crate) const DRIVERS: [Kind; 3] = [
     }),
     driver("polite-close", |entropy| {
         wrong(entropy, |switches| switches.polite = true)
+    }),
+    driver("release-overtakes", |entropy| {
+        wrong(entropy, |switches| switches.overtakes = true)
     }),
 ];
 
@@ -31,6 +35,14 @@ fn wrong(entropy: &mut Entropy, switch: impl FnOnce(&mut Switches)) -> Plan {
     let mut plan = Plan::draw(entropy);
     switch(&mut plan.switches);
     plan
+}
+
+/// The only oracle that is listened to, if there is one.
+static HEARD: Mutex<Option<&'static str>> = Mutex::new(None);
+
+/// The only oracle that is listened to, whatever the world.
+pub(crate) fn heard() -> Option<&'static str> {
+    *HEARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One choice at a time, whatever tests run beside each other.
@@ -50,15 +62,28 @@ impl Chosen {
         Self { _turn: turn }
     }
 
-    /// What the variable `MUTANT` says.
+    /// Only this oracle is listened to as well.
+    pub(crate) fn listening(self, oracle: &str) -> Self {
+        let known = ORACLES.iter().find(|known| **known == oracle);
+        let known = known.unwrap_or_else(|| panic!("there is no oracle of the name {oracle}"));
+        *HEARD.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        self
+    }
+
+    /// What the variables `MUTANT` and `ONLY` say.
     pub(crate) fn by_environment() -> Self {
-        Self::new(std::env::var("MUTANT").ok().as_deref())
+        let chosen = Self::new(std::env::var("MUTANT").ok().as_deref());
+        match std::env::var("ONLY") {
+            Ok(oracle) => chosen.listening(&oracle),
+            Err(_) => chosen,
+        }
     }
 }
 
 impl Drop for Chosen {
     fn drop(&mut self) {
         library::choose(None);
+        *HEARD.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -100,9 +125,11 @@ mod library {
 
 #[cfg(shearline_mutants)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use shearline::mutant::Mutant;
 
-    use super::{Chosen, DRIVERS};
+    use super::{Chosen, DRIVERS, ORACLES};
     use crate::SEEDS;
     use crate::case::{ANY, Kind};
     use crate::history::History;
@@ -124,6 +151,50 @@ mod tests {
         sweep.first().is_some()
     }
 
+    /// Whether `ROWS` names it, or nothing: then all are wanted.
+    fn is_asked_for(name: &str) -> bool {
+        std::env::var("ROWS").map_or(true, |rows| rows.split(',').any(|row| row == name))
+    }
+
+    /// What each oracle objects to, with no other heard.
+    const OBJECTIONS: [(&str, &str); ORACLES.len()] = [
+        ("SetWithoutNx", "exclusion"),
+        ("QuorumOfConnected", "votes"),
+        ("DriftIgnored", "validity"),
+        ("ReleaseByPlainDel", "foreign key"),
+        ("UnconfirmedGivesBack", "early release"),
+        ("SetWithoutPx", "expiry"),
+        ("StragglerForgotten", "orphans"),
+        ("DeadlineIgnored", "settling"),
+        ("LossNotTold", "told"),
+        ("NoscriptReleaseDropped", "outcome"),
+        ("RetryInStep", "starvation"),
+        ("RetryAtOnce", "storm"),
+        ("RetryAfterEnd", "late"),
+        ("DebtsAfterSets", "order"),
+        ("DeadAfterIgnored", "silence"),
+        ("RoundsKept", "memory"),
+        ("NeverReconnects", "liveness"),
+    ];
+
+    /// Histories within which it does.
+    const OBJECTION_SEEDS: u64 = 50;
+
+    #[test]
+    fn every_oracle_is_heard_alone() {
+        let heard: BTreeSet<_> = OBJECTIONS.iter().map(|(_, oracle)| *oracle).collect();
+        assert_eq!(heard, BTreeSet::from(ORACLES));
+        for (mutant, oracle) in OBJECTIONS {
+            let _chosen = Chosen::new(Some(mutant)).listening(oracle);
+            let sweep = sweep(ANY, 0..OBJECTION_SEEDS, Until::Objection);
+            let (seed, violation) = sweep
+                .first()
+                .unwrap_or_else(|| panic!("{oracle} has no objection to {mutant}"));
+            say(&format!("{oracle:<15} {mutant:<24} {:>3}", seed + 1));
+            assert_eq!(violation.oracle, oracle, "{mutant}");
+        }
+    }
+
     #[test]
     fn mutants_are_noticed() {
         say("guard taken out               spent  histories, oracle");
@@ -131,6 +202,7 @@ mod tests {
         let drivers = DRIVERS.iter().map(|kind| (None, *kind));
         let unnoticed: Vec<_> = library
             .chain(drivers)
+            .filter(|(mutant, kind)| is_asked_for(mutant.unwrap_or(kind.name)))
             .filter(|(mutant, kind)| !row(*mutant, *kind))
             .map(|(mutant, kind)| mutant.unwrap_or(kind.name))
             .collect();

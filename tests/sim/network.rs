@@ -36,11 +36,13 @@ impl World {
         if link.cut {
             return;
         }
-        for word in bytes.chunks(8) {
-            let word = word
-                .iter()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte));
-            self.note(word);
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.note(u64::from_be_bytes(*word));
+        }
+        if !rest.is_empty() {
+            let bytes = rest.iter().copied().map(u64::from);
+            self.note(bytes.fold(0, |word, byte| word << 8 | byte));
         }
         let link = &self.conns[conn];
         let lost = link.dark || self.partitions[link.peer][link.node][way as usize];
@@ -102,6 +104,7 @@ impl World {
         let server = self.plan.server_of(node);
         self.conns
             .push(Conn::new(peer, process, node, server, self.now));
+        self.opened[peer][node].push(conn);
         if self.partitions[peer][node] == [false; 2] {
             let delay = self.delay(server) + self.delay(server);
             self.at(self.now + delay, Event::Dial(conn));
@@ -353,9 +356,9 @@ impl World {
         if !std::mem::take(&mut self.partitions[peer][node][way as usize]) {
             return;
         }
-        for conn in 0..self.conns.len() {
-            let link = &self.conns[conn];
-            if link.peer == peer && link.node == node && !link.dark {
+        for at in 0..self.opened[peer][node].len() {
+            let conn = self.opened[peer][node][at];
+            if !self.conns[conn].dark {
                 self.heal_conn(conn, way);
             }
         }

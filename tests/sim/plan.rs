@@ -104,6 +104,9 @@ pub(crate) struct Switches {
     pub(crate) stale_clock: bool,
     /// Drivers close connections politely: what is on its way arrives all the same, some time.
     pub(crate) polite: bool,
+    /// Drivers send releases over a connection of their own and merge the answers: they overtake
+    /// the `SET`s that they were asked for behind.
+    pub(crate) overtakes: bool,
 }
 
 /// Which servers there are.

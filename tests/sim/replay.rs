@@ -3,16 +3,21 @@
 //! | variable | what it asks for |
 //! | --- | --- |
 //! | `SEED=17` | this one history, with its trace |
-//! | `MINIMISE=1` | the same, made as short as can be |
+//! | `MINIMISE=1` | the same, made as short as can be: at most half a minute or so |
 //! | `STORE=path` | the shortened history is written there, to be kept as a test |
 //! | `WORLD=name` | a kind of world other than `any` |
+//! | `ONLY=oracle` | only this oracle is listened to |
+//! | `ROWS=name,name` | only these rows of the table of mutants |
 //! | `SEEDS=n`, `FIRST_SEED=n` | so many histories, from that seed on |
+//! | `HISTORY=name` | a history of `histories/`, with its trace |
+//! | `BYTES=path` | what a fuzzer has found, with its trace |
+//! | `RECORD_ANEW=1` | all of `histories/`, as [`crate::history`] says |
 
-use crate::case::{ANY, Case, Keep, Kind};
+use crate::case::{ANY, Case, Choices, Keep, Kind};
 use crate::history::History;
 use crate::minimise::minimise;
 use crate::oracle::Violation;
-use crate::trace::millis;
+use crate::trace::{millis, objection};
 
 /// The number that a variable holds, if it is set.
 pub(crate) fn number(name: &str) -> Option<u64> {
@@ -65,6 +70,19 @@ fn command(kind: Kind, seed: u64) -> String {
 
 /// Shows the history that is asked for, if one is. Whether one was.
 pub(crate) fn replay() -> bool {
+    if let Ok(path) = std::env::var("BYTES") {
+        let bytes = std::fs::read(&path).expect("it can be read");
+        show(&Case {
+            kind: ANY,
+            choices: Choices::Bytes(bytes),
+        });
+        return true;
+    }
+    if let Ok(name) = std::env::var("HISTORY") {
+        let history = History::of_name(&name);
+        show(&history.expect("the name of a history").case());
+        return true;
+    }
     let Some(seed) = number("SEED") else {
         return false;
     };
@@ -77,7 +95,7 @@ pub(crate) fn replay() -> bool {
 }
 
 /// Prints the trace of a history, and fails as it does.
-fn show(case: &Case) {
+pub(crate) fn show(case: &Case) {
     let keep = Keep {
         trace: true,
         ..Keep::default()
@@ -86,10 +104,12 @@ fn show(case: &Case) {
     for line in &outcome.lines {
         println!("{line}");
     }
-    if let Some(violation) = &outcome.violation {
-        panic!("{}", words(violation));
-    }
-    println!("no oracle objects");
+    let Some(violation) = &outcome.violation else {
+        println!("no oracle objects");
+        return;
+    };
+    println!("{}", objection(violation));
+    panic!("{}", words(violation));
 }
 
 fn shorten(case: &Case, seed: u64) {
@@ -98,8 +118,9 @@ fn shorten(case: &Case, seed: u64) {
         return;
     };
     let history = History {
-        story: vec![format!("Seed {seed}. {}.", violation.text)],
+        story: vec![format!("{}.", violation.text)],
         kind: case.kind,
+        seed,
         mutant: crate::mutations::chosen().map(str::to_owned),
         oracle: Some(violation.oracle.to_owned()),
         tape,

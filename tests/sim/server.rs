@@ -20,6 +20,7 @@ use crate::plan::Kinds;
 use crate::stranger;
 use crate::trace::{self, Place};
 use crate::world::{Event, World};
+use crate::written::Writing;
 
 /// Bytes that the server reads from one connection before it looks at the next.
 const READ_BYTES: usize = 16 << 10;
@@ -88,7 +89,7 @@ impl Server {
         let mut store = Store::new(number as u64, clock.show(0));
         let kind = match kinds {
             Kinds::Mixed => [Kinds::Redis, Kinds::Valkey, Kinds::Old][number % 3],
-            kind => kind,
+            Kinds::Redis | Kinds::Valkey | Kinds::Old => kinds,
         };
         if kind == Kinds::Valkey {
             store.set_flavour(Flavour::Valkey);
@@ -126,6 +127,9 @@ impl Mood {
     /// What the server answers to `words` instead of executing them. `present`: the key of the
     /// command is there.
     fn answer(self, words: &[&[u8]], present: bool) -> Option<&'static [u8]> {
+        if self == Self::Fine {
+            return None;
+        }
         let verb = words.first()?;
         let is = |names: &[&[u8]]| names.contains(verb);
         let set = is(&[b"SET"]);
@@ -171,9 +175,11 @@ fn is_write(words: &[&[u8]]) -> bool {
 /// The words of a command; how many there are.
 fn words_of<'a>(value: &Value<'a>, words: &mut [&'a [u8]; WORDS_MAX]) -> usize {
     let mut count = 0;
-    for word in value.as_items().into_iter().flatten() {
-        words[count] = word.as_bytes().unwrap_or_default();
-        count += 1;
+    if let Some(items) = value.as_items() {
+        for word in items {
+            words[count] = word.as_bytes().unwrap_or_default();
+            count += 1;
+        }
     }
     count
 }
@@ -240,6 +246,7 @@ impl World {
             return;
         }
         link.far.session = Some(there.store.session());
+        link.far.commands = Some(Box::new(Inbox::new(Limits::DEFAULT)));
         there.open.push(conn);
         if !link.far.unread.is_empty() || link.far.ended {
             self.readable(conn);
@@ -263,9 +270,12 @@ impl World {
         let mut replies = std::mem::take(&mut self.replies);
         bytes.clear();
         replies.clear();
+        self.conns[conn].written.together.clear();
         let far = &mut self.conns[conn].far;
         far.take(&mut bytes, READ_BYTES);
-        let mut commands = std::mem::replace(&mut far.commands, Inbox::new(Limits::DEFAULT));
+        let Some(mut commands) = far.commands.take() else {
+            unreachable!("an open connection has one");
+        };
         let mut piece = &bytes[..];
         while let Ok(Some(frame)) = commands.next(&mut piece) {
             let mut words: [&[u8]; WORDS_MAX] = [&[]; WORDS_MAX];
@@ -275,11 +285,12 @@ impl World {
                 self.postpone(conn, words, piece);
                 break;
             }
+            let begun = self.conns[conn].begun();
             let sent = self.conns[conn].far.consume(frame.len);
-            self.execute(server, conn, sent, words, &mut replies);
+            self.execute(server, conn, (sent, begun), words, &mut replies);
         }
         let link = &mut self.conns[conn];
-        link.far.commands = commands;
+        link.far.commands = Some(commands);
         self.scratch = bytes;
         self.answer(conn, &replies);
         self.replies = replies;
@@ -323,7 +334,7 @@ impl World {
         &mut self,
         server: usize,
         conn: usize,
-        sent: Time,
+        (sent, begun): (Time, Writing),
         words: &[&[u8]],
         out: &mut Vec<u8>,
     ) {
@@ -339,6 +350,9 @@ impl World {
             _ => there.mood.answer(words, before.is_some()),
         };
         let link = &mut self.conns[conn];
+        let overtakes = self.plan.switches.overtakes && link.written.overtakes(&command);
+        // It was run before its `SET`, and found nothing.
+        let refusal = refusal.or(overtakes.then_some(b":0\r\n"));
         match (refusal, &mut link.far.session) {
             (Some(refusal), _) => out.extend_from_slice(refusal),
             (None, Some(session)) => match *words {
@@ -370,6 +384,7 @@ impl World {
             server,
             life: there.starts,
             sent,
+            begun,
             shown,
             command,
             said,
@@ -378,6 +393,7 @@ impl World {
         };
         let answer = Answer {
             end: link.far.replied,
+            asked: link.asked(),
             verb: command.verb,
             token: None,
             sent,
@@ -392,8 +408,7 @@ impl World {
         }
         let place = self.place_of(deed.peer);
         self.say(Place::Server(server), || {
-            let reply = trace::raw(&out[start..]);
-            format!("of {place}: {}: {reply}", trace::command(words))
+            trace::executed(place, words, &out[start..])
         });
     }
 

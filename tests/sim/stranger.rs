@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use shearline::Instant;
+use shearline::resp::{self, Decimal};
 
 use crate::clock::{Clock, MICRO, MILLI, NEVER, SECOND, Time};
 use crate::oracle::{Belief, Process, Token};
@@ -244,8 +245,8 @@ impl World {
         };
         let near = &mut self.conns[conn].near;
         if near.arrived.ends_with(b"\r\n") {
-            let said = std::mem::take(&mut near.arrived);
-            let yes = matches!(&said[..], b"+OK\r\n" | b":1\r\n");
+            let yes = matches!(&near.arrived[..], b"+OK\r\n" | b":1\r\n");
+            near.arrived.clear();
             return Some(if yes { Heard::Yes } else { Heard::No });
         }
         if near.end.is_some() {
@@ -261,18 +262,21 @@ impl World {
 
     /// Whether all of the question was taken.
     fn stranger_sends(&mut self, peer: usize, conn: usize) -> bool {
-        let mut question = Vec::new();
+        let mut question = std::mem::take(&mut self.offered);
+        question.clear();
         let stranger = self.stranger(peer);
         let name = resource_name(stranger.resource);
-        let ttl = stranger.ttl.to_string();
+        let ttl = Decimal::from(stranger.ttl);
         let token = &stranger.token[..];
         let words: &[&[u8]] = if stranger.doing == Doing::Locking {
             &[b"SET", &name, token, b"NX", b"PX", ttl.as_bytes()]
         } else {
             &[b"EVAL", SCRIPT, b"1", &name, token]
         };
-        shearline::resp::command(&mut question, words);
-        self.write(conn, &question) == question.len()
+        resp::command(&mut question, words);
+        let taken = self.write(conn, &question) == question.len();
+        self.offered = question;
+        taken
     }
 
     /// All nodes were asked.

@@ -17,6 +17,8 @@ pub(crate) struct Sweep {
     /// By seed.
     pub(crate) failures: Vec<(u64, Violation)>,
     pub(crate) spent: Duration,
+    /// What the threads have taken of the cores, whoever else was using them.
+    pub(crate) cpu: Duration,
 }
 
 /// When a sweep ends.
@@ -36,10 +38,11 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
     let sum = Mutex::new(Sweep::default());
     let progress = Progress::new(seeds.end - seeds.start);
     let work = || {
+        let (begin, taken) = (real_time(), thread_time());
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= end.load(Ordering::Relaxed) {
-                return;
+                break;
             }
             let outcome = Case::of_seed(kind, seed).run(Keep::default());
             let mut sum = sum.lock().expect("no thread panics here");
@@ -52,6 +55,9 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
             }
             progress.show(&sum);
         }
+        let taken = taken.and_then(|taken| Some(thread_time()? - taken));
+        let taken = taken.unwrap_or_else(|| begin.elapsed());
+        sum.lock().expect("no thread panics here").cpu += taken;
     };
     std::thread::scope(|scope| {
         for _ in 0..threads() {
@@ -70,6 +76,13 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
 )]
 fn real_time() -> Instant {
     Instant::now()
+}
+
+/// What this thread has taken of a core so far, where the system tells.
+fn thread_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos = text.split(' ').next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
 }
 
 fn threads() -> usize {
@@ -95,19 +108,21 @@ impl Sweep {
             fingerprint,
         } = &self.tally;
         let seconds = self.spent.as_secs_f64();
+        let cpu = self.cpu.as_secs_f64();
         let faults: Vec<_> = FAULTS
             .iter()
             .zip(struck)
             .map(|(fault, times)| format!("{fault:?} {times}"))
             .collect();
         format!(
-            "{worlds} histories in {seconds:.1} s: {:.1} histories/s, {:.2} million inputs/s\n\
+            "{worlds} histories in {seconds:.1} s, {cpu:.1} s of a core: \
+             {:.1} histories and {:.2} million inputs in a second of one core\n\
              {inputs} inputs in {:.0} virtual seconds, fingerprint {fingerprint:016x}\n\
              {covered} with covered faults only, {dead} without a lock\n\
              {counts}\n\
              faults: {}",
-            *worlds as f64 / seconds,
-            *inputs as f64 / seconds / 1e6,
+            *worlds as f64 / cpu,
+            *inputs as f64 / cpu / 1e6,
             *nanos as f64 / 1e9,
             faults.join(", "),
         )

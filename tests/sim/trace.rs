@@ -2,10 +2,12 @@
 //! happened to, and what the clock there showed.
 //!
 //! ```text
-//!      true ms  where          its clock  what
-//!     1204.031  client 1        2203.990  to node 2: SET resource0 1fc0e2.. NX PX 200
-//!     1204.102  server 2        2204.101  of client 1: SET resource0 1fc0e2.. NX PX 200: +OK
+//!      true ms  where         its clock  what
+//!     1204.031  client 1       2203.990  to node 2: SET resource0 1fc0e2.. NX PX 200
+//!     1204.102  server 2       2204.101  for client 1: SET resource0 1fc0e2.. NX PX 200 => +OK
 //! ```
+//!
+//! How to read it stands at its top: [`LEGEND`].
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +17,18 @@ use shearline::resp::{Inbox, Limits};
 use shearline::{Instant, LockOptions, Retry};
 
 use crate::clock::{MILLI, Time};
+use crate::faults::{FAULTS, Fault};
+use crate::oracle::Violation;
 use crate::plan::{Plan, TRIES};
+
+/// Above every trace.
+const LEGEND: &str = "
+  Each line: the true time, whom it is about, what the clock there shows (both in ms), and what
+  happens. A validity ends by the clock of its line. Tokens and scripts are shown by their first
+  bytes. What a server does stands before `=>`, and behind it how it answers: to SET +OK, or nil
+  because there is a key; to a release or an extension :1 done, :0 no such key, :-1 another's key.
+  Greetings (HELLO, INFO, SCRIPT LOAD) that go well are left out at the servers.
+";
 
 /// Whom a line is about.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +59,9 @@ pub(crate) struct Trace {
 impl Trace {
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut trace = Self { lines: Vec::new() };
+        trace.tell_size(plan);
         trace.tell_plan(plan);
+        trace.lines.extend(LEGEND.lines().map(str::to_owned));
         let heads = ["true ms", "where", "its clock", "what"];
         trace
             .lines
@@ -54,21 +69,56 @@ impl Trace {
         trace
     }
 
-    /// What kind of world it is, a few words to a line.
+    /// How many of everything, and what goes wrong.
+    fn tell_size(&mut self, plan: &Plan) {
+        let Plan {
+            nodes,
+            servers,
+            clients,
+            hosts,
+            strangers,
+            resources,
+            shortest_ttl,
+            longest_ttl,
+            ..
+        } = plan;
+        self.lines.push(format!(
+            "  {nodes} nodes on {servers} servers, {clients} clients on {hosts} machines, \
+             {strangers} strangers, {resources} resources, locks of {shortest_ttl} to \
+             {longest_ttl} ms"
+        ));
+        let faults = FAULTS.iter().zip(plan.faults);
+        let faults: Vec<_> = faults
+            .filter(|(_, weight)| *weight > 0)
+            .map(|(fault, _)| format!("{fault:?}"))
+            .collect();
+        self.lines.push(format!(
+            "  For {} ms there may be faults: {}",
+            millis(plan.length),
+            faults.join(", ")
+        ));
+        self.lines
+            .push("  All of the plan (times in ns, those of locks in ms):".into());
+    }
+
+    /// Every number of the world, a few to a line.
     fn tell_plan(&mut self, plan: &Plan) {
         let text = format!("{plan:?}");
         let mut line = String::new();
         for word in text.split_inclusive(", ") {
             if line.len() + word.len() > 96 {
-                self.lines.push(format!("  {}", line.trim_end()));
+                self.lines.push(format!("    {}", line.trim_end()));
                 line.clear();
             }
             line.push_str(word);
         }
-        self.lines.push(format!("  {line}"));
+        self.lines.push(format!("    {line}"));
     }
 
     pub(crate) fn line(&mut self, now: Time, place: Place, shown: Option<Instant>, what: &str) {
+        if what.is_empty() {
+            return;
+        }
         let shown = shown.map_or_else(String::new, |shown| millis(shown.as_nanos()));
         self.lines
             .push(aligned(&millis(now), &place.to_string(), &shown, what));
@@ -83,12 +133,48 @@ fn aligned(now: &str, place: &str, shown: &str, what: &str) -> String {
     format!("{now:>12}  {place:<10} {shown:>12}  {what}")
 }
 
+/// The last line of a history that an oracle objects to.
+pub(crate) fn objection(violation: &Violation) -> String {
+    let Violation { oracle, text, at } = violation;
+    aligned(
+        &millis(*at),
+        "ORACLE",
+        "",
+        &format!("{oracle} objects: {text}"),
+    )
+}
+
 /// Milliseconds with the microseconds behind the point.
 pub(crate) fn millis(nanos: u64) -> String {
     format!("{}.{:03}", nanos / MILLI, nanos % MILLI / 1_000)
 }
 
+/// A fault, and whom it befalls for how long if it takes any time.
+pub(crate) fn fault(fault: Fault, peer: Place, node: usize, span: Time) -> String {
+    let of_link = matches!(fault, Fault::Reset | Fault::Dark | Fault::Partition);
+    let of_peer = matches!(fault, Fault::Kill | Fault::Suspend | Fault::Freeze);
+    let span = millis(span);
+    if of_link {
+        format!("FAULT {fault:?}: between {peer} and node {node}, {span} ms")
+    } else if of_peer {
+        format!("FAULT {fault:?}: {peer}, {span} ms")
+    } else if fault == Fault::Drift {
+        format!("FAULT {fault:?}: {peer} or node {node}")
+    } else {
+        format!("FAULT {fault:?}: node {node}, {span} ms")
+    }
+}
+
 // ----- what is sent -------------------------------------------------------------------------------
+
+/// What a server did and how it answers. Nothing of a greeting that goes well.
+pub(crate) fn executed(asker: Place, words: &[&[u8]], reply: &[u8]) -> String {
+    let greets = matches!(words, [b"HELLO" | b"INFO" | b"SCRIPT" | b"CLIENT", ..]);
+    if greets && !reply.starts_with(b"-") {
+        return String::new();
+    }
+    format!("for {asker}: {} => {}", command(words), raw(reply))
+}
 
 /// The commands in `bytes`, which may end in the middle of one.
 pub(crate) fn commands(bytes: &[u8]) -> String {
@@ -151,6 +237,9 @@ pub(crate) fn command(words: &[&[u8]]) -> String {
 /// A reply in a few characters.
 pub(crate) fn raw(bytes: &[u8]) -> String {
     const LONGEST: usize = 60;
+    if matches!(bytes, b"_\r\n" | b"$-1\r\n") {
+        return "nil".into();
+    }
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let mut first = lines.next().unwrap_or_default();
     if first.starts_with(b"$") {
@@ -162,6 +251,10 @@ pub(crate) fn raw(bytes: &[u8]) -> String {
     let more = lines.any(|line| !line.is_empty());
     let first = first.strip_suffix(b"\r").unwrap_or(first);
     let mut shown = first.escape_ascii().to_string();
+    let is_digest = shown.len() == 40 && shown.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_digest {
+        return format!("{}..", &shown[..6]);
+    }
     if more || shown.len() > LONGEST {
         shown.truncate(LONGEST);
         shown.push_str("..");
@@ -214,34 +307,26 @@ pub(crate) fn limits(options: &LockOptions) -> String {
 /// What a user is told, without the advice.
 pub(crate) fn outcome(told: &Told) -> String {
     match told {
-        Told::Acquired {
-            result: Ok(lock), ..
-        } => format!(
-            "acquired {}, until {}",
-            token(&lock.token()),
-            millis(lock.valid_until().as_nanos())
-        ),
-        Told::Acquired {
-            result: Err(error), ..
-        } => no("acquired", error),
-        Told::Extended {
-            result: Ok(extension),
-            ..
-        } => {
-            format!(
-                "extended until {}",
-                millis(extension.valid_until().as_nanos())
-            )
-        }
-        Told::Extended {
-            result: Err(error), ..
-        } => no("extended", error),
-        Told::Released { result: Ok(_), .. } => "released".to_owned(),
-        Told::Released {
-            result: Err(error), ..
-        } => no("released", error),
+        Told::Acquired { result, .. } => match result {
+            Ok(lock) => {
+                let until = millis(lock.valid_until().as_nanos());
+                format!("acquired {}, until {until}", token(&lock.token()))
+            }
+            Err(error) => no("acquired", error),
+        },
+        Told::Extended { result, .. } => match result {
+            Ok(extension) => {
+                let until = millis(extension.valid_until().as_nanos());
+                format!("extended until {until}")
+            }
+            Err(error) => no("extended", error),
+        },
+        Told::Released { result, .. } => match result {
+            Ok(_) => "released".to_owned(),
+            Err(error) => no("released", error),
+        },
         Told::Expired { lock } => format!("the lock is over: {lock:?}"),
-        other => format!("{other:?}"),
+        _ => format!("{told:?}"),
     }
 }
 

@@ -159,6 +159,7 @@ impl World {
 
     pub(crate) fn tell(&mut self, client: usize, told: Told) {
         self.say(Place::Client(client), || trace::outcome(&told));
+        self.oracle.counts.outcomes.told(&told);
         match told {
             Told::Acquired { round, result } => {
                 let Some(user) = self.user_of(client, round) else {
@@ -211,6 +212,7 @@ impl World {
         else {
             return;
         };
+        self.acquire_ended(client, user, result.as_ref().ok());
         match result {
             Ok(lock) => self.got(client, user, lock, &call),
             Err(error) => {
@@ -254,6 +256,7 @@ impl World {
         let Task::Extending { mut hold, call } = self.take_task(client, user) else {
             return;
         };
+        self.extend_ended(client, user);
         let shown = self.shown(client);
         let before = hold.lock.valid_until();
         match result {
@@ -273,7 +276,9 @@ impl World {
                 self.check_unextended(client, &hold, &call, &error);
                 if matches!(error, ExtendError::Lost(_)) {
                     self.told_of_loss(client, &mut hold);
-                    self.oracle.asks_release(&hold.lock.token());
+                    // What copies remain are released, and all the others when it lets go of it.
+                    self.oracle
+                        .asks_release(&hold.lock.token(), crate::written::Place::MAX);
                     self.end_belief(client, user);
                 }
             }
@@ -325,6 +330,8 @@ impl World {
                 self.say(Place::Client(client), || {
                     format!("cancels its wait for resource {user}")
                 });
+                self.oracle.counts.outcomes.cancelled();
+                self.acquire_ended(client, user, None);
                 self.clients[client].engine.cancel(shown, call.round);
                 self.rest(client, user);
             }
@@ -382,6 +389,7 @@ impl World {
                     stopped: self.clients[client].stopped,
                 };
                 self.oracle.asks(client, user);
+                self.acquire_begun(client, user);
                 self.set_task(client, user, task, next);
             }
             Err(error) => {
@@ -407,7 +415,7 @@ impl World {
                 self.end_belief(client, user);
                 let shown = self.shown(client);
                 self.say(Place::Client(client), || format!("drops resource {user}"));
-                self.oracle.asks_release(&hold.lock.token());
+                self.oracle.asks_release(&hold.lock.token(), self.inputs);
                 self.clients[client].engine.give_back(shown, hold.lock);
                 self.rest(client, user);
             }
@@ -450,6 +458,7 @@ impl World {
                 self.told_and_extended(client, &hold);
                 self.oracle.asks_extension(&hold.lock.token());
                 let call = self.call(client, round, ttl);
+                self.extend_begun(client, user, &call, &hold);
                 let next = if self.entropy.chance(self.plan.cancels) {
                     self.work()
                 } else {
@@ -458,6 +467,7 @@ impl World {
                 self.set_task(client, user, Task::Extending { hold, call }, next);
             }
             Err(error) => {
+                self.oracle.counts.outcomes.unextended(&error);
                 self.check_unbegun(client, &hold, &error);
                 let next = self.work();
                 self.set_task(client, user, Task::Holding(hold), next);
@@ -467,6 +477,7 @@ impl World {
 
     /// Somebody who extends its lock thinks better of it: it releases the lock, or leaves it.
     fn interrupt(&mut self, client: usize, user: usize, hold: Hold, call: &Call) {
+        self.extend_ended(client, user);
         if self.entropy.below(2) == 0 {
             self.clients[client].users[user].let_go = Some(call.round);
             self.release(client, user, hold);
@@ -476,6 +487,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("cancels the extension of resource {user}")
         });
+        self.oracle.counts.outcomes.cancelled();
         self.clients[client].engine.cancel(shown, call.round);
         let next = self.work();
         self.set_task(client, user, Task::Holding(hold), next);
@@ -487,7 +499,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("releases resource {user}")
         });
-        self.oracle.asks_release(&hold.lock.token());
+        self.oracle.asks_release(&hold.lock.token(), self.inputs);
         let token = self.oracle.ledger.find(&token_of(&hold.lock.token()));
         let process = self.clients[client].process;
         let record = token.map(|id| self.oracle.ledger.record(id));
@@ -513,7 +525,7 @@ impl World {
         let lock = self.clients[client].engine.detach(shown, hold.lock);
         self.oracle.counts.hand_overs += 1;
         self.oracle
-            .inherited(&lock.token(), self.clients[to].process);
+            .inherited(&lock.token(), self.clients[to].process, self.inputs);
         self.say(Place::Client(client), || {
             format!("hands resource {user} over to client {to}")
         });
@@ -527,7 +539,7 @@ impl World {
         let lock = self.clients[client].engine.adopt(shown, lock);
         if !matches!(self.clients[client].users[user].task, Task::Idle) {
             let now = self.now;
-            self.oracle.asks_release(&lock.token());
+            self.oracle.asks_release(&lock.token(), self.inputs);
             self.clients[client].engine.give_back(shown, lock);
             self.clients[client].users[user].ended = now;
             return;

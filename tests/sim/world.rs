@@ -4,9 +4,6 @@
 //! choice comes from anywhere but the [`Entropy`], no order comes from a hash, no real clock is
 //! read: the same choices give the same history, byte for byte, on every machine.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use shearline::LinkError;
 
 use crate::client::Client;
@@ -16,6 +13,7 @@ use crate::faults::{FAULTS, Fault};
 use crate::link::{Conn, End, Way};
 use crate::oracle::{ENDLESS, Oracle, Violation};
 use crate::plan::Plan;
+use crate::queue::Queue;
 use crate::server::Server;
 use crate::stranger::Stranger;
 use crate::trace::{Place, Trace};
@@ -59,33 +57,6 @@ pub(crate) enum Event {
     Look,
 }
 
-#[derive(Debug)]
-struct Arranged {
-    at: Time,
-    number: u64,
-    event: Event,
-}
-
-impl PartialEq for Arranged {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Arranged {}
-
-impl PartialOrd for Arranged {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Arranged {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
-}
-
 /// A machine: the clock that its clients share.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -95,8 +66,7 @@ pub(crate) struct Host {
 
 pub(crate) struct World {
     pub(crate) now: Time,
-    queue: BinaryHeap<Reverse<Arranged>>,
-    arranged: u64,
+    queue: Queue,
     pub(crate) entropy: Entropy,
     pub(crate) plan: Plan,
     pub(crate) hosts: Vec<Host>,
@@ -104,6 +74,8 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     pub(crate) strangers: Vec<Stranger>,
     pub(crate) conns: Vec<Conn>,
+    /// Their numbers by peer and node.
+    pub(crate) opened: Vec<Vec<Vec<usize>>>,
     /// By peer, node and way.
     pub(crate) partitions: Vec<Vec<[bool; 2]>>,
     pub(crate) oracle: Oracle,
@@ -150,13 +122,13 @@ impl World {
             .collect();
         let mut world = Self {
             now: 0,
-            queue: BinaryHeap::new(),
-            arranged: 0,
+            queue: Queue::default(),
             hosts,
             servers,
             clients: Vec::new(),
             strangers: Vec::new(),
             conns: Vec::new(),
+            opened: vec![vec![Vec::new(); plan.nodes]; plan.peers()],
             partitions: vec![vec![[false; 2]; plan.nodes]; plan.peers()],
             oracle: Oracle::new(&plan),
             calm: false,
@@ -214,23 +186,23 @@ impl World {
     }
 
     fn verdict(&mut self) -> Result<(), Violation> {
-        self.oracle.violation.take().map_or(Ok(()), Err)
+        match self.oracle.violation {
+            None => Ok(()),
+            Some(_) => self.oracle.violation.take().map_or(Ok(()), Err),
+        }
     }
 
     fn run_until(&mut self, end: Time) -> Result<(), Violation> {
-        while let Some(Reverse(next)) = self.queue.peek() {
-            if next.at > end {
-                break;
-            }
+        while self.queue.next_at().is_some_and(|at| at <= end) {
             if self.entropy.is_all_spent() && !self.calm {
                 return Ok(());
             }
-            let Some(Reverse(next)) = self.queue.pop() else {
+            let Some((at, event)) = self.queue.pop() else {
                 break;
             };
-            self.now = next.at;
-            self.note(next.at);
-            self.happen(next.event);
+            self.now = at;
+            self.note(at);
+            self.happen(event);
             if self.inputs > self.inputs_max {
                 self.endless();
             }
@@ -252,12 +224,7 @@ impl World {
 
     pub(crate) fn at(&mut self, at: Time, event: Event) {
         if at < NEVER {
-            self.arranged += 1;
-            self.queue.push(Reverse(Arranged {
-                at,
-                number: self.arranged,
-                event,
-            }));
+            self.queue.push(at, event);
         }
     }
 

@@ -12,6 +12,7 @@
 use shearline::{Instant, ServerError};
 
 use crate::clock::{NEVER, Time};
+use crate::written::Place;
 
 /// The random part of a token.
 pub(crate) type Token = [u8; 20];
@@ -37,6 +38,10 @@ pub(crate) struct Record {
     pub(crate) resource: usize,
     /// When the first command that set it was sent.
     pub(crate) sent: Time,
+    /// The place of the first byte of any command that set it.
+    pub(crate) first: Place,
+    /// When whoever had it let go of it, or learned that it had not got it.
+    pub(crate) ended: Place,
     /// Those it was handed to.
     pub(crate) heirs: Vec<Process>,
     /// How often its holders have asked for an extension, and for its release.
@@ -58,6 +63,10 @@ pub(crate) struct Cell {
     pub(crate) blocked_by: Option<TokenId>,
     /// How many commands there were, for the count of them.
     pub(crate) sets: u32,
+    /// Over which connection the last `SET` came, and how many commands had come before it there.
+    pub(crate) set_over: (usize, u64),
+    /// That connection had died without a word before it was executed.
+    pub(crate) astray: bool,
     pub(crate) extends: u32,
     pub(crate) releases: Releases,
 }
@@ -88,6 +97,7 @@ pub(crate) struct Entry {
     /// When the answer was read, and what the client's clock showed then; [`NEVER`] until then.
     pub(crate) read: Time,
     pub(crate) read_shown: Instant,
+    pub(crate) read_place: Place,
 }
 
 /// An answer.
@@ -123,8 +133,9 @@ const CODES: [&str; 10] = [
 
 impl Code {
     fn of(line: &[u8]) -> Self {
-        let is = |code: &&str| line.starts_with(code.as_bytes());
-        Self(CODES.iter().position(|code| is(code)).unwrap_or(0) as u8)
+        let mut codes = CODES.iter();
+        let code = codes.position(|code| line.starts_with(code.as_bytes()));
+        Self(code.unwrap_or(0) as u8)
     }
 
     pub(crate) fn is(self, error: ServerError) -> bool {
@@ -162,6 +173,7 @@ impl Entry {
         said: Said::Nothing,
         read: NEVER,
         read_shown: Instant::ZERO,
+        read_place: Place::MAX,
     };
 
     /// Whether it answers a question that `by` sent at `since` or later.
@@ -187,6 +199,7 @@ impl Entry {
         if self.by == answer.by && self.sent == answer.sent && self.said == answer.said {
             self.read = self.read.min(answer.at);
             self.read_shown = answer.shown;
+            self.read_place = answer.place;
         }
     }
 }
@@ -199,6 +212,7 @@ pub(crate) struct Reading {
     pub(crate) said: Said,
     pub(crate) at: Time,
     pub(crate) shown: Instant,
+    pub(crate) place: Place,
 }
 
 /// What a command does.
@@ -308,6 +322,8 @@ impl Ledger {
             owner,
             resource,
             sent,
+            first: Place::MAX,
+            ended: Place::MAX,
             heirs: Vec::new(),
             extends: 0,
             releases: 0,
@@ -377,6 +393,8 @@ impl Cell {
         gone: false,
         blocked_by: None,
         sets: 0,
+        set_over: (0, 0),
+        astray: false,
         extends: 0,
         releases: Releases {
             count: 0,

@@ -17,6 +17,9 @@
 //! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
 //! | starvation | nobody is passed over for ever | `starvation` |
 //! | storm | commands and connections are no more than the work asks for | `storm` |
+//! | late | nothing is sent after its time | `late` |
+//! | order | a release goes before every later `SET` of its connection | `order` |
+//! | silence | who is silent is not asked, and in the end given up | `silence` |
 //! | memory | what is open is within its limits and in proportion | `memory` |
 //! | liveness | when nothing goes wrong any more, all ends well | `liveness` |
 //!
@@ -24,13 +27,16 @@
 
 mod exclusion;
 mod keys;
+mod late;
 mod ledger;
 mod liveness;
 mod memory;
+mod order;
 mod orphans;
 mod outcome;
 mod report;
 mod settling;
+mod silence;
 mod starvation;
 mod storm;
 mod told;
@@ -42,14 +48,37 @@ use std::fmt;
 use shearline::Instant;
 
 use crate::clock::{MILLI, Time};
+use crate::outcomes::Outcomes;
 use crate::plan::Plan;
 use crate::world::World;
+use crate::written::{Place, Writing};
 
 use ledger::Entry;
 
 pub(crate) use exclusion::Belief;
 pub(crate) use ledger::{Command, Ledger, Process, Reading, Said, Token, TokenId, Verb, token_of};
 pub(crate) use outcome::{Limits, Release};
+
+/// All of the table above.
+pub(crate) const ORACLES: [&str; 17] = [
+    "exclusion",
+    "votes",
+    "validity",
+    "foreign key",
+    "early release",
+    "expiry",
+    "orphans",
+    "settling",
+    "told",
+    "outcome",
+    "starvation",
+    "storm",
+    "late",
+    "order",
+    "silence",
+    "memory",
+    "liveness",
+];
 
 /// Whoever objects to a history that does not end. It is always heard.
 pub(crate) const ENDLESS: &str = "endless";
@@ -84,6 +113,8 @@ pub(crate) struct Oracle {
     /// By client and resource: how often the present call has asked, and for which tokens.
     attempts: Vec<Vec<u32>>,
     asked: Vec<Vec<Vec<TokenId>>>,
+    /// By client and resource.
+    calls: Vec<Vec<late::Calls>>,
     /// By process: whose it is, and whether it lives.
     lives: Vec<Life>,
     /// Tokens that should not be where they are, by server, and since when.
@@ -115,6 +146,8 @@ pub(crate) struct Counts {
     /// Locks of strangers.
     pub(crate) strange: u64,
     pub(crate) commands: u64,
+    /// What users were told otherwise, by its kind.
+    pub(crate) outcomes: Outcomes,
     /// The most hand-overs that anybody has waited for.
     pub(crate) passed_over: u32,
 }
@@ -130,6 +163,8 @@ pub(crate) struct Deed<'a> {
     /// How often the server has started.
     pub(crate) life: u32,
     pub(crate) sent: Time,
+    /// How its first byte left.
+    pub(crate) begun: Writing,
     /// By the server's clock.
     pub(crate) shown: Instant,
     pub(crate) command: Command<'a>,
@@ -144,6 +179,8 @@ pub(crate) struct Deed<'a> {
 pub(crate) struct Answer {
     /// With which byte of the stream it ends.
     pub(crate) end: u64,
+    /// With which byte of the other way its command ends.
+    pub(crate) asked: u64,
     pub(crate) verb: Verb,
     pub(crate) token: Option<TokenId>,
     pub(crate) sent: Time,
@@ -161,6 +198,7 @@ impl Counts {
         self.kills += other.kills;
         self.strange += other.strange;
         self.commands += other.commands;
+        self.outcomes.add(&other.outcomes);
         self.passed_over = self.passed_over.max(other.passed_over);
     }
 }
@@ -170,7 +208,8 @@ impl fmt::Display for Counts {
         write!(
             f,
             "{} locks, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
-             {} kills, {} locks of strangers, {} commands, passed over {} times at most",
+             {} kills, {} locks of strangers, {} commands, passed over {} times at most\n\
+             outcomes: {}",
             self.locks,
             self.extensions,
             self.releases,
@@ -181,6 +220,7 @@ impl fmt::Display for Counts {
             self.strange,
             self.commands,
             self.passed_over,
+            self.outcomes,
         )
     }
 }
@@ -189,7 +229,7 @@ impl Oracle {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
             violation: None,
-            only: plan.switches.only,
+            only: plan.switches.only.or(crate::mutations::heard()),
             no_excuses: plan.switches.no_excuses,
             longest_ttl: plan.longest_ttl * MILLI,
             ledger: Ledger::new(plan.nodes),
@@ -199,6 +239,7 @@ impl Oracle {
             newest: vec![vec![None; plan.resources]; plan.peers()],
             attempts: vec![vec![0; plan.resources]; plan.peers()],
             asked: vec![vec![Vec::new(); plan.resources]; plan.peers()],
+            calls: vec![vec![late::Calls::default(); plan.resources]; plan.peers()],
             lives: Vec::new(),
             suspects: BTreeMap::new(),
             revenants: BTreeSet::new(),
@@ -221,6 +262,7 @@ impl Oracle {
     pub(crate) fn born(&mut self, peer: usize) -> Process {
         self.answered[peer].fill(0);
         self.newest[peer].fill(None);
+        self.calls[peer].fill(late::Calls::default());
         self.lives.push(Life { peer, alive: true });
         (self.lives.len() - 1) as Process
     }
@@ -236,11 +278,11 @@ impl Oracle {
     }
 
     /// A token is handed from one to another.
-    pub(crate) fn inherited(&mut self, token: &[u8], heir: Process) {
+    pub(crate) fn inherited(&mut self, token: &[u8], heir: Process, place: Place) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
             self.ledger.record_mut(id).heirs.push(heir);
         }
-        self.asks_release(token);
+        self.asks_release(token, place);
     }
 }
 
@@ -252,9 +294,11 @@ impl Oracle {
     }
 
     /// A call for a release is made, or a majority has said that it is due.
-    pub(crate) fn asks_release(&mut self, token: &[u8]) {
+    pub(crate) fn asks_release(&mut self, token: &[u8], place: Place) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
-            self.ledger.record_mut(id).releases += 1;
+            let record = self.ledger.record_mut(id);
+            record.releases += 1;
+            record.ended = record.ended.min(place);
         }
     }
 
@@ -292,6 +336,9 @@ impl World {
         if let Some(id) = id {
             self.early_release(deed, id);
             self.enter(deed, id);
+            self.late(deed, id);
+            self.order(deed, id);
+            self.asked_of_silent(deed);
             self.storm(deed, id);
         }
         id
@@ -308,9 +355,10 @@ impl World {
         let oracle = &mut self.oracle;
         let verb = deed.command.verb;
         let record = oracle.ledger.record(id);
-        // Nobody is told of what whoever handed the lock over gives back behind its `SET`.
+        // Nobody is told of what whoever handed the lock over gives back behind its `SET`, nor of
+        // the rest of an extension that had begun to leave.
         let holder = record.heirs.last().unwrap_or(&record.owner);
-        if verb != Verb::Release || *holder == process {
+        if verb == Verb::Set || *holder == process {
             let entry = Entry::new(process, deed.life, sent, said);
             oracle.ledger.executed(id, node, verb, entry);
         }
@@ -352,6 +400,7 @@ impl World {
             if link.near.read < answer.end {
                 return;
             }
+            link.written.answered = answer.asked;
             let Answer {
                 verb, sent, said, ..
             } = *answer;
@@ -368,6 +417,7 @@ impl World {
                     said,
                     at: self.now,
                     shown,
+                    place: self.inputs,
                 };
                 self.oracle.ledger.read(id, node, verb, &reading);
             }

@@ -97,8 +97,13 @@ impl World {
                 yes < quorum && quorum <= yes + no + pending.min(quorum - 1 - yes)
             }
             LockError::NoQuorum(_) => yes + no < quorum,
-            _ if quorum <= yes => self.is_too_late(client, call, report),
-            _ => yes + no < quorum && quorum <= yes + no + pending + timed_out,
+            LockError::TooSlow(_) if quorum <= yes => self.is_too_late(client, call, report),
+            LockError::TooSlow(_)
+            | LockError::Invalid(_)
+            | LockError::Saturated
+            | LockError::Forked
+            | LockError::Closed
+            | _ => yes + no < quorum && quorum <= yes + no + pending + timed_out,
         };
         if certain {
             Ok(())
@@ -172,11 +177,9 @@ impl World {
     /// An extension was not even begun.
     pub(crate) fn check_unbegun(&mut self, client: usize, hold: &Hold, error: &ExtendError) {
         let valid = hold.lock.is_valid_at(self.clients[client].shown);
-        let right = match error {
-            ExtendError::Expired => !valid || hold.told,
-            ExtendError::Limit => hold.extensions == Some(0),
-            _ => false,
-        };
+        let expired = matches!(error, ExtendError::Expired) && (!valid || hold.told);
+        let used_up = matches!(error, ExtendError::Limit) && hold.extensions == Some(0);
+        let right = expired || used_up;
         if !right {
             self.object(
                 "outcome",
@@ -235,11 +238,13 @@ impl World {
         let Votes {
             yes, no, pending, ..
         } = votes;
-        let certain = match error {
-            ExtendError::Lost(_) => quorum <= no,
+        let certain = if matches!(error, ExtendError::Lost(_)) {
+            quorum <= no
+        } else if hold.told {
             // Told of the end in between, its holder is not told that it goes on.
-            _ if hold.told => no < quorum,
-            _ => yes.max(no) + pending < quorum,
+            no < quorum
+        } else {
+            yes.max(no) + pending < quorum
         };
         if certain {
             Ok(())
@@ -338,7 +343,7 @@ impl World {
         answers.fold((0, 0), |(yes, no), (_, entry)| match entry.said {
             Said::One => (yes + 1, no),
             Said::Zero | Said::Foreign => (yes, no + 1),
-            _ => (yes, no),
+            Said::Nothing | Said::Ok | Said::Nil | Said::Refused(_) | Said::Else => (yes, no),
         })
     }
 }

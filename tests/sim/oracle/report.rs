@@ -114,7 +114,12 @@ impl World {
                 let before = before.is_some_and(|code| code.is(error));
                 read.is_some_and(refused) || question.verb == Verb::Release && before
             }
-            outcome => return self.check_silence(question, node, outcome, read, said.latency),
+            NodeOutcome::TimedOut
+            | NodeOutcome::Unreachable(_)
+            | NodeOutcome::Quarantined { .. }
+            | NodeOutcome::Unusable(_)
+            | NodeOutcome::Pending
+            | _ => return self.check_silence(question, node, said.outcome, read, said.latency),
         };
         match (answered, said.latency) {
             (false, _) => Err("it did not answer so, or that was not read"),
@@ -172,7 +177,9 @@ impl World {
         let back = self.oracle.revenants.contains(&(server, other));
         // Its owner knows when it has expired, and may know it before it reads that it had not.
         let expired = cell.until < self.servers[server].clock.show(self.now);
-        if own && !back && !expired {
+        // A server that executes no writes runs what came over a connection that died without a word
+        // when it has greeted its client long ago, and what was owed has ended by time.
+        if own && !back && !expired && !cell.astray {
             return Err("it was held by a key of the client's own");
         }
         Ok(())
@@ -218,7 +225,12 @@ impl World {
             NodeOutcome::Unusable(reason) => {
                 self.could_be(node, reason).then_some(()).ok_or("it is not")
             }
-            _ => Err("nothing makes it so"),
+            NodeOutcome::Granted
+            | NodeOutcome::Held
+            | NodeOutcome::Missing
+            | NodeOutcome::Refused(_)
+            | NodeOutcome::Quarantined { .. }
+            | _ => Err("nothing makes it so"),
         }
         .map(|()| false)
     }
@@ -233,7 +245,14 @@ impl World {
             }
             Unusable::TooManyClients => server.crowds > 0,
             Unusable::NoCredentials | Unusable::Refused(_) => server.mood_number > 0,
-            _ => false,
+            Unusable::NotRedis
+            | Unusable::Replica
+            | Unusable::Mode
+            | Unusable::WrongCredentials
+            | Unusable::NoPermission
+            | Unusable::NoDatabase
+            | Unusable::Protected
+            | _ => false,
         }
     }
 }
@@ -272,7 +291,13 @@ impl Votes {
             NodeOutcome::Held | NodeOutcome::Missing if answered => &mut self.no,
             NodeOutcome::Pending => &mut self.pending,
             NodeOutcome::TimedOut => &mut self.timed_out,
-            _ => &mut self.mute,
+            NodeOutcome::Held
+            | NodeOutcome::Missing
+            | NodeOutcome::Refused(_)
+            | NodeOutcome::Unreachable(_)
+            | NodeOutcome::Quarantined { .. }
+            | NodeOutcome::Unusable(_)
+            | _ => &mut self.mute,
         };
         *count += 1;
     }

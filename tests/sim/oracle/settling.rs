@@ -73,7 +73,7 @@ impl World {
 
     /// The node timeout of a release: fixed, or four of the worst round trips, which the client
     /// measures by its own clock.
-    fn longest_release(&self, client: usize) -> Time {
+    pub(super) fn longest_release(&self, client: usize) -> Time {
         match self.plan.node_timeout {
             Some(timeout) => timeout * MILLI,
             None => USUAL_RELEASE.max(4 * self.clients[client].worst_trip()),

@@ -131,13 +131,13 @@ impl World {
             ..
         } = *releases;
         releases.count += 1;
-        match deed.said {
-            Said::Refused(code) if code.is_no_script() => releases.repairs += 1,
-            Said::Refused(code) => {
+        if let Said::Refused(code) = deed.said {
+            if code.is_no_script() {
+                releases.repairs += 1;
+            } else {
                 releases.refused += 1;
                 releases.refusal = Some(code);
             }
-            _ => {}
         }
         let tries = u64::from(calls) * (2 + u64::from(conns) + (self.now - first) / TRY_AGAIN);
         if calls * conns + refused + repairs < count + 1 {

@@ -6,6 +6,9 @@
 //! before the old validity was over. On each of them the key lasts until the true time at which
 //! the client's clock shows the end of the validity.
 //!
+//! No engine tells of a lock whose validity is over at the time with which it was asked for news,
+//! and no user is handed one that is over by then.
+//!
 //! The end of the validity is `t1 + ttl - drift` to the nanosecond, and `t1` lies between the call
 //! and the first byte that was sent.
 //!
@@ -16,6 +19,7 @@
 
 use std::time::Duration;
 
+use shearline::engine::Event as Told;
 use shearline::limits::NODES_MAX;
 use shearline::{Instant, Lock};
 
@@ -37,13 +41,13 @@ pub(super) fn longest_validity(ttl: u64) -> Duration {
 
 /// The servers that stand behind something. One that was restarted in between is another.
 #[derive(Default)]
-struct Servers {
+pub(super) struct Servers {
     seen: [(usize, u32); NODES_MAX],
-    len: usize,
+    pub(super) len: usize,
 }
 
 impl Servers {
-    fn add(&mut self, server: usize, life: u32) {
+    pub(super) fn add(&mut self, server: usize, life: u32) {
         if !self.seen[..self.len].contains(&(server, life)) {
             self.seen[self.len] = (server, life);
             self.len += 1;
@@ -66,6 +70,18 @@ impl World {
         let until = lock.valid_until();
         self.check_votes(client, id, Verb::Set, call, until, true, Instant::MAX);
         self.check_validity(client, id, Verb::Set, call, until);
+    }
+
+    /// No engine tells of a lock that is over at the very time that it was given.
+    pub(crate) fn alive_when_told(&mut self, client: usize, told: &Told) {
+        if let Told::Acquired {
+            result: Ok(lock), ..
+        } = told
+            && !lock.is_valid_at(self.clients[client].shown)
+        {
+            let text = format!("client {client} is told of a lock that is over");
+            self.object("validity", text);
+        }
     }
 
     /// No lock is handed to a user that is over by then.

@@ -1,0 +1,192 @@
+//! Late: nothing is sent after its time.
+//!
+//! * No `SET` begins to leave outside of the call that asked for it, behind one of a later attempt,
+//!   or when its node has had all the time that a vote may take. So neither does one that was
+//!   cancelled or decided while it waited for room, for a greeting or for another try.
+//! * No extension begins to leave outside of its call, which ends with its verdict, its cancelling,
+//!   the release of the lock or its hand-over; nor when a majority of yes was read already.
+//!
+//! # What it does not see
+//!
+//! What never arrived. Where a verdict falls and is told in one turn, only that of an extension is
+//! seen before it is told: a yes counts here if it was read so soon that no node timeout can have
+//! ended the vote. Of a node that is greeted for the first time, that a `SET` waits for it too long.
+
+use std::time::Duration;
+
+use shearline::Instant;
+
+use super::votes::Servers;
+use super::{Deed, Said, TokenId, Verb};
+use crate::clock::{MILLI, NEVER, Time};
+use crate::user::{Call, Hold};
+use crate::world::World;
+use crate::written::Place;
+
+/// Shorter than any vote may take.
+const SOON: Duration = Duration::from_millis(5);
+
+/// The tick of the engine's timers.
+const TICK: Duration = Duration::from_millis(1);
+
+/// The newest calls of one user.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Calls {
+    acquire: Spell,
+    extend: Spell,
+    /// The extension: when it was made, and by the client's clock; until when the lock was valid.
+    since: Time,
+    begun: Instant,
+    within: Instant,
+}
+
+/// From where to where the newest call was open, and where the one before it ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spell {
+    before: Place,
+    from: Place,
+    to: Place,
+}
+
+impl Spell {
+    fn begin(&mut self, place: Place) {
+        *self = Self {
+            before: self.to,
+            from: place,
+            to: Place::MAX,
+        };
+    }
+
+    /// Whether `place` is outside of both calls.
+    fn misses(&self, place: Place) -> bool {
+        self.to < place || self.before < place && place < self.from
+    }
+}
+
+impl World {
+    pub(crate) fn acquire_begun(&mut self, client: usize, user: usize) {
+        self.oracle.calls[client][user].acquire.begin(self.inputs);
+    }
+
+    /// A call for a lock is over. What it asked for in vain has come to its end.
+    pub(crate) fn acquire_ended(
+        &mut self,
+        client: usize,
+        user: usize,
+        got: Option<&shearline::Lock>,
+    ) {
+        let place = self.inputs;
+        let oracle = &mut self.oracle;
+        oracle.calls[client][user].acquire.to = place;
+        let got = got.and_then(|lock| oracle.ledger.find(&super::token_of(&lock.token())));
+        for id in &oracle.asked[client][user] {
+            if got != Some(*id) {
+                let record = oracle.ledger.record_mut(*id);
+                record.ended = record.ended.min(place);
+            }
+        }
+    }
+
+    pub(crate) fn extend_begun(&mut self, client: usize, user: usize, call: &Call, hold: &Hold) {
+        let calls = &mut self.oracle.calls[client][user];
+        calls.extend.begin(self.inputs);
+        (calls.since, calls.begun) = (call.since, call.begun);
+        calls.within = hold.lock.valid_until();
+    }
+
+    pub(crate) fn extend_ended(&mut self, client: usize, user: usize) {
+        self.oracle.calls[client][user].extend.to = self.inputs;
+    }
+
+    /// A command has left too late.
+    pub(super) fn late(&mut self, deed: &Deed<'_>, id: TokenId) {
+        let current = self.clients.get(deed.peer).map(|client| client.process);
+        if current != Some(deed.process) {
+            return; // A stranger, or somebody who is dead.
+        }
+        let what = match deed.command.verb {
+            Verb::Set => self.late_set(deed, id),
+            Verb::Extend => self.late_extension(deed, id),
+            Verb::Release | Verb::Load | Verb::Other => None,
+        };
+        if let Some(what) = what {
+            let text = format!("client {} sends node {} {what}", deed.peer, deed.node);
+            self.object("late", text);
+        }
+    }
+
+    fn late_set(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        let place = deed.begun.place;
+        let record = self.oracle.ledger.record_mut(id);
+        record.first = record.first.min(place);
+        let (resource, first) = (record.resource, record.first);
+        let newest = self.oracle.newest[deed.peer][resource].filter(|newest| *newest != id);
+        let newest = newest.map(|newest| self.oracle.ledger.record(newest).first);
+        let call = self.oracle.calls[deed.peer][resource].acquire;
+        if call.misses(place) || first < call.from && call.from <= place {
+            Some("a SET outside of its call")
+        } else if newest.is_some_and(|newest| first < newest && newest < place) {
+            Some("a SET behind that of a later attempt")
+        } else if self.is_beyond_vote(deed, id) {
+            Some("a SET whose vote is over")
+        } else {
+            None
+        }
+    }
+
+    /// Whether a `SET` has left when its attempt had waited for its node as long as it may.
+    fn is_beyond_vote(&self, deed: &Deed<'_>, id: TokenId) -> bool {
+        let client = &self.clients[deed.peer];
+        let path = &client.paths[deed.node];
+        let since = self.oracle.ledger.record(id).sent;
+        // It may wait longer for one that was never reached before.
+        let lost = 0 < path.lost_at && path.lost_at < since;
+        let ready = path.ready_at < since;
+        let clock = self.clock_of(deed.peer);
+        if !lost && !ready || since < clock.since() {
+            return false;
+        }
+        let ttl = deed
+            .command
+            .ttl
+            .and_then(|ttl| std::str::from_utf8(ttl).ok());
+        let ttl: u64 = ttl
+            .and_then(|ttl| ttl.parse().ok())
+            .unwrap_or(NEVER / MILLI);
+        let longest = Duration::from_millis(self.plan.node_timeout.unwrap_or(ttl / 2));
+        let end = clock.show(since).saturating_add(longest);
+        end.saturating_add(TICK) <= deed.begun.ticked
+    }
+
+    fn late_extension(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        let record = self.oracle.ledger.record(id);
+        let calls = &self.oracle.calls[deed.peer][record.resource];
+        let place = deed.begun.place;
+        if calls.extend.misses(place) {
+            return Some("an extension outside of its call");
+        }
+        // Not every node's yes counts for a lock that was handed over.
+        let own = record.owner == deed.process && record.heirs.is_empty();
+        let certain = own && calls.extend.from <= place && self.is_extended(deed, id, calls);
+        certain.then_some("an extension that is decided")
+    }
+
+    /// Whether a majority had said yes when the command left.
+    fn is_extended(&self, deed: &Deed<'_>, id: TokenId, calls: &Calls) -> bool {
+        let within = calls.within.min(calls.begun.saturating_add(SOON));
+        let mut yes = Servers::default();
+        for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
+            let entry = &cell.extend;
+            let lost = self.clients[deed.peer].paths[node].lost_at;
+            let counts = entry.answers(deed.process, calls.since)
+                && entry.said == Said::One
+                && entry.read_place <= deed.begun.place
+                && entry.read_shown < within
+                && lost < entry.read;
+            if counts {
+                yes.add(self.plan.server_of(node), entry.life);
+            }
+        }
+        self.plan.quorum() <= yes.len
+    }
+}

@@ -1,0 +1,62 @@
+//! Order: what is owed goes first.
+//!
+//! * A release that is sent over a connection for the first time goes before every `SET` that was
+//!   asked for when the token's attempt or lock had ended already, whatever resource it is for. So
+//!   what is owed from an earlier connection goes before all `SET`s of the next one, and no `SET`
+//!   meets a key that its own client should have let go.
+//! * A `SET` is sent over one connection again only behind a release of the client's own for the
+//!   same resource.
+//!
+//! # What it does not see
+//!
+//! A release that was tried over the same connection before and was refused: the server said when it
+//! is tried again. Locks that were handed over, whose copies several may give back. A `SET` that
+//! waited for room may have been asked for when the connection was first blocked.
+
+use super::{Deed, TokenId, Verb};
+use crate::world::World;
+
+impl World {
+    /// A command comes before or behind one that should have been on the other side of it.
+    pub(super) fn order(&mut self, deed: &Deed<'_>, id: TokenId) {
+        if self.plan.clients <= deed.peer {
+            return;
+        }
+        let what = match deed.command.verb {
+            Verb::Set => self.set_again(deed, id),
+            Verb::Release => self.release_behind(deed, id),
+            Verb::Extend | Verb::Load | Verb::Other => None,
+        };
+        self.conns[deed.conn].written.executed += 1;
+        if let Some(what) = what {
+            let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
+            self.object("order", text);
+        }
+    }
+
+    fn set_again(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        let link = &mut self.conns[deed.conn];
+        let (astray, written) = (link.dark && link.near.gone, &mut link.written);
+        written.newest_set = written.newest_set.max(deed.begun.asked);
+        let ledger = &mut self.oracle.ledger;
+        let resource = ledger.record(id).resource;
+        let cell = ledger.cell_mut(id, deed.node);
+        let (conn, executed) = cell.set_over;
+        let again = cell.sets > 0 && conn == deed.conn;
+        cell.set_over = (deed.conn, written.executed);
+        cell.astray = astray;
+        let released = written.released.get(resource).copied().unwrap_or(0);
+        (again && released <= executed).then_some("a SET again, and no release before it")
+    }
+
+    fn release_behind(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        let record = self.oracle.ledger.record(id);
+        let own = record.owner == deed.process && record.heirs.is_empty();
+        let releases = self.oracle.ledger.cell(id, deed.node).releases;
+        let first = releases.count == 0 || releases.conn != deed.conn;
+        let written = &mut self.conns[deed.conn].written;
+        written.releases(record.resource);
+        let late = own && first && record.ended < written.newest_set;
+        late.then_some("a release behind a SET that was asked for later")
+    }
+}

@@ -1,0 +1,107 @@
+//! What a client has written into one connection, and when: what came first of two things, though
+//! true time may stand still between them.
+//!
+//! The order is that of the inputs that engines were handed: whatever a client reads, writes or is
+//! told to do has a place between two of them.
+
+use std::collections::VecDeque;
+
+use shearline::Instant;
+
+use crate::oracle::{Command, Token, Verb};
+
+/// So many inputs had been handed in.
+pub(crate) type Place = u64;
+
+/// Bytes that were written at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Writing {
+    /// With which byte of the stream they end.
+    pub(crate) end: u64,
+    pub(crate) place: Place,
+    /// Nothing of it was asked for before: the place of the write that was cut short, if it has
+    /// waited for room.
+    pub(crate) asked: Place,
+    /// The newest time that the client had looked at its timers.
+    pub(crate) ticked: Instant,
+    /// The node had been silent beyond all patience when it was asked for.
+    pub(crate) to_silent: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    writings: VecDeque<Writing>,
+    bytes: u64,
+    /// Where the present row of writes that were cut short began.
+    cut: Option<Place>,
+    /// Up to which byte the client has read answers.
+    pub(crate) answered: u64,
+    /// The first turn in which it heard nothing though something was open, by its clock.
+    pub(crate) silent_since: Option<Instant>,
+    /// When the newest `SET` was asked for that the server has executed.
+    pub(crate) newest_set: Place,
+    /// Commands that the server has executed.
+    pub(crate) executed: u64,
+    /// The tokens that were set since the server began to read.
+    pub(crate) together: Vec<Token>,
+    /// By resource: how many it had executed at the newest release.
+    pub(crate) released: Vec<u64>,
+}
+
+impl Written {
+    /// Of what was offered `len` bytes were taken; `all` of them or not.
+    pub(crate) fn wrote(&mut self, len: usize, all: bool, writing: Writing) {
+        self.bytes += len as u64;
+        if len > 0 {
+            self.writings.push_back(Writing {
+                end: self.bytes,
+                asked: self.cut.unwrap_or(writing.place),
+                to_silent: writing.to_silent && self.cut.is_none(),
+                ..writing
+            });
+        }
+        self.cut = if all {
+            None
+        } else {
+            self.cut.or(Some(writing.place))
+        };
+    }
+
+    /// How the byte at `place` left. The server asks in the order of the stream.
+    pub(crate) fn writing_of(&mut self, byte: u64) -> Writing {
+        while let Some(front) = self.writings.front() {
+            if byte < front.end {
+                return *front;
+            }
+            self.writings.pop_front();
+        }
+        Writing::default() // Of a stranger.
+    }
+
+    /// Whether something was written and not answered.
+    pub(crate) fn is_open(&self) -> bool {
+        self.answered < self.bytes
+    }
+
+    /// Whether a release comes in front of a `SET` that was read together with it, over whatever
+    /// connection the two came.
+    pub(crate) fn overtakes(&mut self, command: &Command<'_>) -> bool {
+        match (command.verb, command.token) {
+            (Verb::Set, Some(token)) => {
+                self.together.push(token);
+                false
+            }
+            (Verb::Release, Some(token)) => self.together.contains(&token),
+            _ => false,
+        }
+    }
+
+    /// A server has executed a release for `resource`.
+    pub(crate) fn releases(&mut self, resource: usize) {
+        if self.released.len() <= resource {
+            self.released.resize(resource + 1, 0);
+        }
+        self.released[resource] = self.executed;
+    }
+}
