@@ -69,6 +69,10 @@ pub(crate) struct Path {
     reasons: Vec<LinkError>,
     /// The longest that an answer has taken until it was read.
     pub(crate) worst_trip: Time,
+    /// Since when something has been waiting for room in the connection, and for how long something
+    /// has.
+    full_since: Option<Time>,
+    longest_wait: Time,
     /// How many connections there were.
     pub(crate) opened: u64,
 }
@@ -77,6 +81,7 @@ pub(crate) struct Path {
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Read(usize),
+    Rethink,
     Tick,
     Poll,
     Tell,
@@ -102,6 +107,8 @@ impl Path {
         loads: 0,
         reasons: Vec::new(),
         worst_trip: 0,
+        full_since: None,
+        longest_wait: 0,
         opened: 0,
     };
 
@@ -116,7 +123,15 @@ impl Path {
         }
     }
 
+    /// The connection has taken what it was offered, or a part of it.
+    fn wrote(&mut self, now: Time, all: bool) {
+        let since = self.full_since.take();
+        self.longest_wait = self.longest_wait.max(now - since.unwrap_or(now));
+        self.full_since = (!all).then(|| since.unwrap_or(now));
+    }
+
     fn lost(&mut self, now: Time, reason: Option<LinkError>) {
+        self.full_since = None;
         self.lost_at = now;
         self.ready_at = NEVER;
         self.loads = 0;
@@ -181,9 +196,10 @@ impl Client {
     }
 
     /// The longest round trip that it can have measured, by its own clock: from when it had
-    /// something to say, and it may have been stopped before it said it.
+    /// something to say, and it may have been stopped before it said it, or had no room to.
     pub(crate) fn worst_trip(&self) -> Time {
-        let worst = self.paths.iter().map(|path| path.worst_trip).max();
+        let trips = self.paths.iter();
+        let worst = trips.map(|path| path.worst_trip + path.longest_wait).max();
         let worst = worst.unwrap_or(0) + self.longest_stop;
         worst + worst / 50
     }
@@ -329,10 +345,14 @@ impl World {
 
     fn step(&mut self, client: usize) -> Step {
         Step::Next(match self.clients[client].stage {
-            Stage::Read(node) if node == self.plan.nodes => Stage::Tick,
+            Stage::Read(node) if node == self.plan.nodes => Stage::Rethink,
             Stage::Read(node) => {
                 let more = self.read_link(client, node);
                 Stage::Read(if more { node } else { node + 1 })
+            }
+            Stage::Rethink => {
+                self.rethink(client);
+                Stage::Tick
             }
             Stage::Tick => {
                 self.input(client, Input::Tick);
@@ -467,6 +487,9 @@ impl World {
             }
             Output::Event(told) => self.clients[client].told.push_back(told),
             Output::Transmit { node, bytes } => {
+                let offered = bytes.len();
+                // More than the kernel takes is not looked at.
+                let bytes = &bytes[..offered.min(self.plan.window + 1)];
                 let mut copy = std::mem::take(&mut self.offered);
                 copy.clear();
                 copy.extend_from_slice(bytes);
@@ -475,6 +498,8 @@ impl World {
                     None => 0,
                 };
                 self.offered = copy;
+                self.offered_within_bounds(client, offered);
+                self.clients[client].paths[node.index()].wrote(self.now, len == offered);
                 self.input(client, Input::Transmitted { node, len });
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! The other oracles judge by it. An entry is made when a server executes a command, not when a
 //! client sends it: what never arrived never happened. An answer counts as read when its last byte
-//! was handed to the engine.
+//! was handed to the engine. What a server did and what it said are two things: something in front
+//! of it may have lost the answer. Keys are judged by what was done, calls by what was said.
 //!
 //! # What it does not see
 //!
@@ -52,6 +53,8 @@ pub(crate) struct Cell {
     pub(crate) release: Entry,
     /// What the node's clock shows when the key expires.
     pub(crate) until: Instant,
+    /// A `SET` was executed, whatever was said of it.
+    pub(crate) was_set: bool,
     /// A command has deleted it.
     pub(crate) gone: bool,
     /// Whose key was in the way of its `SET`.
@@ -374,6 +377,7 @@ impl Cell {
         extend: Entry::NONE,
         release: Entry::NONE,
         until: Instant::ZERO,
+        was_set: false,
         gone: false,
         blocked_by: None,
         sets: 0,

@@ -5,10 +5,13 @@
 //!   owed somewhere.
 //! * No more releases are owed to a node than there are claims, and no more bytes wait than the
 //!   commands in flight have.
+//! * What waits for one node fits its buffer. That is seen when its kernel has room again; until
+//!   then only what waits for all nodes is known.
 //!
 //! # What it does not see
 //!
-//! The bytes of the heap.
+//! The bytes of the heap. How many commands are in flight to one node: no world here is as busy as
+//! it takes to have so many.
 
 use shearline::engine::Load;
 use shearline::limits::{
@@ -38,6 +41,14 @@ impl World {
         let nodes = self.plan.nodes;
         if let Some(what) = too_much(&load, &open, nodes).or(beyond_limits(&load, nodes)) {
             let text = format!("client {client} has {what}: {load:?}");
+            self.object("memory", text);
+        }
+    }
+
+    /// A client has so many bytes for one node that no kernel has taken.
+    pub(crate) fn offered_within_bounds(&mut self, client: usize, len: usize) {
+        if len > OUT_BYTES_MAX {
+            let text = format!("client {client} keeps {len} bytes for one node");
             self.object("memory", text);
         }
     }

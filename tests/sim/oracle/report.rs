@@ -145,7 +145,7 @@ impl World {
         question: &Question<'_>,
         cell: Option<&Cell>,
     ) -> Result<bool, &'static str> {
-        let has_it = cell.is_some_and(|cell| cell.set.said == Said::Ok && !cell.gone);
+        let has_it = cell.is_some_and(|cell| cell.was_set && !cell.gone);
         if question.verb != Verb::Release {
             Err("it did not answer so, or that was not read")
         } else if has_it {
@@ -168,7 +168,7 @@ impl World {
         let server = self.plan.server_of(node);
         let own = record.owner == self.clients[question.client].process
             && record.heirs.is_empty()
-            && cell.set.said == Said::Ok;
+            && cell.was_set;
         let back = self.oracle.revenants.contains(&(server, other));
         // Its owner knows when it has expired, and may know it before it reads that it had not.
         let expired = cell.until < self.servers[server].clock.show(self.now);
