@@ -118,7 +118,7 @@ impl World {
         if let Some((fault, _)) = chosen {
             self.strike(*fault);
         }
-        let gap = 1 + self.entropy.rest(self.plan.gap);
+        let gap = 1 + self.plan.shortest_gap + self.entropy.rest(self.plan.gap);
         self.at(self.now + gap, Event::Fault);
     }
 

@@ -8,7 +8,6 @@ use crate::entropy::Entropy;
 use crate::faults::{FAULTS, Fault};
 use crate::network::KEEP_ALIVE;
 use crate::theme;
-use crate::world::SHORTEST_NAME;
 
 /// How clients try again unless a call says otherwise: so often, and after so many milliseconds.
 pub(crate) const TRIES: u32 = 6;
@@ -35,8 +34,6 @@ pub(crate) struct Plan {
     /// Contenders that use another library.
     pub(crate) strangers: usize,
     pub(crate) resources: usize,
-    /// How long their names are.
-    pub(crate) name_len: usize,
     /// How long faults go on.
     pub(crate) length: Time,
     /// Whether exclusion has to hold throughout.
@@ -86,6 +83,8 @@ pub(crate) struct Plan {
     pub(crate) node_timeout: Option<u64>,
 
     // Faults.
+    /// How long it is from one to the next at least, and how much longer at most.
+    pub(crate) shortest_gap: Time,
     pub(crate) gap: Time,
     /// How long faults last at least, and how much longer at most.
     pub(crate) shortest_fault: Time,
@@ -148,7 +147,6 @@ impl Plan {
             clients,
             strangers: entropy.pick(&[0, 0, 1, 2]),
             resources: 1 + entropy.below(3) as usize,
-            name_len: SHORTEST_NAME,
             length: entropy.pick(&[5, 2, 10, 20]) * SECOND,
             covered,
             server_drift: drift,
@@ -187,6 +185,7 @@ impl Plan {
             } else {
                 entropy.pick(&[None, None, Some(50)])
             },
+            shortest_gap: 0,
             gap: entropy.pick(&[1_000, 20, 100, 300]) * MILLI,
             shortest_fault: 0,
             longest_fault: entropy.pick(&[100, 10, 1_000, 8_000]) * MILLI,
@@ -212,7 +211,6 @@ impl Plan {
             clients,
             strangers: 0,
             resources: 1,
-            name_len: SHORTEST_NAME,
             length: 20 * SECOND,
             covered: true,
             server_drift: 0,
@@ -240,6 +238,7 @@ impl Plan {
             longest_pause: 0,
             dead_after: 2_000,
             node_timeout: None,
+            shortest_gap: 0,
             gap: 300 * MILLI,
             shortest_fault: 0,
             longest_fault: 100 * MILLI,

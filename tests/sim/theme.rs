@@ -6,7 +6,7 @@
 //!
 //! # Not here
 //!
-//! How often the themes are found in the worlds of assumptions and of the standard: never.
+//! The worlds of assumptions and of the standard have no theme.
 
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::entropy::Entropy;
@@ -16,8 +16,6 @@ use crate::plan::Plan;
 /// What a world is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Theme {
-    /// Nothing in particular.
-    None,
     /// Locks go from hand to hand while one way of a connection is cut: a `SET` that is on its way
     /// arrives when its lock is over, perhaps after its connection.
     Severed,
@@ -29,37 +27,37 @@ enum Theme {
     Doubted,
     /// Who extends its lock thinks better of it, and holds it to its end all the same.
     Fickle,
-    /// One client has many users with long names, and a node does not read.
+    /// One client has many users, all of whose commands to one node are lost on their way.
     Crowded,
 }
 
-const THEMES: [Theme; 24] = {
-    let mut themes = [Theme::None; 24];
-    themes[12] = Theme::Severed;
-    themes[13] = Theme::Severed;
-    themes[14] = Theme::Severed;
-    themes[15] = Theme::Away;
-    themes[16] = Theme::Away;
-    themes[17] = Theme::Away;
-    themes[18] = Theme::Asleep;
-    themes[19] = Theme::Asleep;
-    themes[20] = Theme::Doubted;
-    themes[21] = Theme::Fickle;
-    themes[22] = Theme::Fickle;
-    themes[23] = Theme::Crowded;
-    themes
-};
+/// How many worlds of [`WORLDS`] have which theme. The costly ones are rare.
+const THEMES: [(Theme, u32); 6] = [
+    (Theme::Severed, 8),
+    (Theme::Away, 8),
+    (Theme::Asleep, 8),
+    (Theme::Doubted, 2),
+    (Theme::Fickle, 5),
+    (Theme::Crowded, 1),
+];
+const WORLDS: u32 = 64;
 
 /// The numbers of a plan as a theme has them, if one is drawn.
 pub(crate) fn bend(plan: Plan, entropy: &mut Entropy) -> Plan {
-    match entropy.pick(&THEMES) {
-        Theme::None => plan,
-        Theme::Severed => severed(plan, entropy),
-        Theme::Away => away(plan, entropy),
-        Theme::Asleep => asleep(plan),
-        Theme::Doubted => doubted(plan),
-        Theme::Fickle => fickle(plan),
-        Theme::Crowded => crowded(plan),
+    let mut drawn = WORLDS - 1 - entropy.below(WORLDS);
+    let theme = THEMES.iter().find(|(_, worlds)| {
+        let here = drawn < *worlds;
+        drawn = drawn.wrapping_sub(*worlds);
+        here
+    });
+    match theme.map(|(theme, _)| theme) {
+        None => plan,
+        Some(Theme::Severed) => severed(plan, entropy),
+        Some(Theme::Away) => away(plan, entropy),
+        Some(Theme::Asleep) => asleep(plan),
+        Some(Theme::Doubted) => doubted(plan),
+        Some(Theme::Fickle) => fickle(plan),
+        Some(Theme::Crowded) => crowded(plan),
     }
 }
 
@@ -90,6 +88,7 @@ fn severed(plan: Plan, entropy: &mut Entropy) -> Plan {
         faults: Plan::only(&[Fault::Partition]),
         shortest_fault: 300 * MILLI,
         longest_fault: 300 * MILLI,
+        shortest_gap: 20 * MILLI,
         gap: 100 * MILLI,
         ..visible(plan)
     }
@@ -106,6 +105,7 @@ fn away(plan: Plan, entropy: &mut Entropy) -> Plan {
         faults: Plan::only(&[Fault::Restart, Fault::Partition]),
         shortest_fault: 300 * MILLI,
         longest_fault: longest * MILLI,
+        shortest_gap: 200 * MILLI,
         gap: 300 * MILLI,
         ..visible(plan)
     }
@@ -116,9 +116,10 @@ fn asleep(plan: Plan) -> Plan {
         shortest_ttl: 1_500,
         longest_ttl: 1_500,
         dead_after: 200,
-        faults: Plan::only(&[Fault::Stall, Fault::Stall, Fault::Reset]),
+        faults: Plan::only(&[Fault::Stall, Fault::Reset]),
         shortest_fault: 1_600 * MILLI,
         longest_fault: 400 * MILLI,
+        shortest_gap: 500 * MILLI,
         gap: SECOND,
         ..visible(plan)
     }
@@ -154,23 +155,24 @@ fn crowded(plan: Plan) -> Plan {
         clients: 1,
         strangers: 0,
         resources: 9,
-        name_len: 1_024,
-        length: 3 * SECOND,
-        delay: 200 * MICRO,
+        length: 3_500 * MILLI,
+        pause: 0,
+        lag: 5 * MICRO,
+        delay: 50 * MICRO,
         delay_tail: 0,
-        window: 1 << 16,
+        tear: 0,
+        window: 16 << 20,
         habits: [1, 1, 0, 0, 0],
         cancels: 0,
         shortest_ttl: 1_000,
         longest_ttl: 1_000,
         work: MILLI,
-        rest: 16 * MILLI,
+        rest: 12 * MILLI,
         dead_after: 30_000,
         node_timeout: Some(20_000),
-        faults: Plan::only(&[Fault::Stall]),
-        shortest_fault: 2_400 * MILLI,
-        longest_fault: 100 * MILLI,
-        gap: 500 * MILLI,
+        faults: Plan::only(&[Fault::Dark]).map(|weight| 20 * weight),
+        shortest_gap: 5 * SECOND,
+        gap: 20 * MILLI,
         ..visible(plan)
     }
 }

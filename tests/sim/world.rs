@@ -102,7 +102,7 @@ pub(crate) struct World {
     pub(crate) hosts: Vec<Host>,
     pub(crate) servers: Vec<Server>,
     /// The names of the resources.
-    pub(crate) names: Vec<Vec<u8>>,
+    pub(crate) names: Vec<[u8; 9]>,
     pub(crate) clients: Vec<Client>,
     pub(crate) strangers: Vec<Stranger>,
     pub(crate) conns: Vec<Conn>,
@@ -127,14 +127,10 @@ pub(crate) struct World {
     pub(crate) offered: Vec<u8>,
 }
 
-/// How long the shortest name of a resource is.
-pub(crate) const SHORTEST_NAME: usize = 9;
-
 /// What is locked. The last byte tells which it is.
-fn resource_name(resource: usize, len: usize) -> Vec<u8> {
-    let mut name = b"resource".repeat(len.div_ceil(8));
-    name.truncate(len - 1);
-    name.push(b'0' + resource as u8);
+fn resource_name(resource: usize) -> [u8; 9] {
+    let mut name = *b"resource0";
+    name[8] += resource as u8;
     name
 }
 
@@ -160,9 +156,7 @@ impl World {
             arranged: 0,
             hosts,
             servers,
-            names: (0..plan.resources)
-                .map(|resource| resource_name(resource, plan.name_len))
-                .collect(),
+            names: (0..plan.resources).map(resource_name).collect(),
             clients: Vec::new(),
             strangers: Vec::new(),
             conns: Vec::new(),
