@@ -1,7 +1,7 @@
 //! A client: a process with a real engine, and a model of the driver that turns it.
 //!
 //! A turn does what the driver's does, in its order: read what is there and the clock after each
-//! read, hand in the time, do what the engine wants done, tell users. Between any two of these
+//! read, take note of calls that nobody waits for any more, hand in the time, do what the engine wants done, tell users. Between any two of these
 //! steps the process may be stopped for a while or killed, and the world goes on without it.
 
 use std::collections::VecDeque;

@@ -1,12 +1,14 @@
 //! Themes: worlds in which one kind of trouble is pointed out.
 //!
-//! Half of all worlds are what [`Plan::draw`] makes of them. The others have a theme: of a few
-//! numbers that only together lead somewhere, and hardly ever meet by chance, all are chosen. What
-//! a theme does not name stays as it was drawn, and every theme is covered.
+//! Half of all worlds are as [`Plan::draw`] draws them. The others have a theme, which chooses some
+//! numbers that lead somewhere only together and hardly ever meet by chance. What a theme does not
+//! name stays as it was drawn. The tamest choice is no theme, and in every theme exclusion has to
+//! hold throughout.
 //!
-//! # Not here
+//! # What they do not show
 //!
-//! The worlds of assumptions and of the standard have no theme.
+//! What goes wrong where themes meet: a world has one. Themes know no strangers and no faults that
+//! exclusion does not outlive; both are left to the other half.
 
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::entropy::Entropy;
@@ -33,12 +35,12 @@ enum Theme {
 
 /// How many worlds of [`WORLDS`] have which theme. The costly ones are rare.
 const THEMES: [(Theme, u32); 6] = [
-    (Theme::Severed, 8),
-    (Theme::Away, 8),
+    (Theme::Severed, 9),
+    (Theme::Away, 5),
     (Theme::Asleep, 8),
     (Theme::Doubted, 2),
-    (Theme::Fickle, 5),
-    (Theme::Crowded, 1),
+    (Theme::Fickle, 6),
+    (Theme::Crowded, 2),
 ];
 const WORLDS: u32 = 64;
 
@@ -63,11 +65,12 @@ pub(crate) fn bend(plan: Plan, entropy: &mut Entropy) -> Plan {
 
 /// Locks of which whatever is left behind is there for long enough to be seen.
 fn visible(plan: Plan) -> Plan {
+    let nodes = plan.nodes.clamp(3, 5);
     Plan {
-        nodes: plan.nodes.min(5),
-        servers: plan.servers.min(5),
+        nodes,
+        servers: nodes,
         losses: 0,
-        clients: plan.clients.min(3),
+        clients: plan.clients.clamp(2, 3),
         hosts: 1,
         strangers: 0,
         covered: true,
@@ -83,13 +86,13 @@ fn visible(plan: Plan) -> Plan {
 fn severed(plan: Plan, entropy: &mut Entropy) -> Plan {
     Plan {
         hosts: 1,
-        habits: [2, 1, 1, 4, 0],
+        habits: [1, 0, 0, 4, 0],
         dead_after: entropy.pick(&[2_000, 200]),
         faults: Plan::only(&[Fault::Partition]),
         shortest_fault: 300 * MILLI,
         longest_fault: 300 * MILLI,
-        shortest_gap: 20 * MILLI,
-        gap: 100 * MILLI,
+        shortest_gap: 150 * MILLI,
+        gap: 50 * MILLI,
         ..visible(plan)
     }
 }
@@ -136,9 +139,10 @@ fn doubted(plan: Plan) -> Plan {
 
 fn fickle(plan: Plan) -> Plan {
     Plan {
-        shortest_ttl: 200,
-        longest_ttl: 1_000,
-        habits: [1, 0, 4, 0, 2],
+        shortest_ttl: 100,
+        longest_ttl: 200,
+        work: 200 * MILLI,
+        habits: [1, 0, 2, 0, 2],
         extensions: None,
         second_thoughts: 300_000,
         length: 3 * SECOND,

@@ -6,12 +6,13 @@
 //! * No more releases are owed to a node than there are claims, and no more bytes wait than the
 //!   commands in flight have.
 //! * No more commands are in flight to one node than there may be, and what waits for it fits its
-//!   buffer. That is seen when its kernel has room again; until
-//!   then only what waits for all nodes is known.
+//!   buffer. The latter is seen when its kernel has room again; until then only what waits for all
+//!   nodes is known.
 //!
 //! # What it does not see
 //!
-//! The bytes of the heap.
+//! The bytes of the heap. Whether half of the room is kept for releases: only when all of it is
+//! taken, and more, somebody objects.
 
 use shearline::engine::Load;
 use shearline::limits::{

@@ -7,7 +7,8 @@
 //!
 //! # What it does not see
 //!
-//! Locks on their way from one client to another: they are in nobody's care.
+//! Locks on their way from one client to another: they are in nobody's care. That a lock is lost by
+//! an extension which its user has cancelled: it may be told, and need not be.
 
 use std::time::Duration;
 
