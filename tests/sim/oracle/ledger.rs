@@ -134,6 +134,11 @@ impl Code {
         CODES[usize::from(self.0)] == error.code()
     }
 
+    /// Whether it may mean that the server does not know the command.
+    pub(crate) fn is_any_error(self) -> bool {
+        self.0 == 8
+    }
+
     pub(crate) fn is_no_script(self) -> bool {
         self.0 == 1
     }

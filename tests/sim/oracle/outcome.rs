@@ -238,7 +238,7 @@ impl World {
         let certain = match error {
             ExtendError::Lost(_) => quorum <= no,
             // Told of the end in between, its holder is not told that it goes on.
-            _ if hold.told => no < quorum,
+            _ if hold.told || !hold.lock.is_valid_at(self.clients[client].shown) => no < quorum,
             _ => yes.max(no) + pending < quorum,
         };
         if certain {
