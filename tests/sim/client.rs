@@ -1,7 +1,7 @@
 //! A client: a process with a real engine, and a model of the driver that turns it.
 //!
 //! A turn does what the driver's does, in its order: read what is there and the clock after each
-//! read, hand in the time, do what the engine wants done, tell users. Between any two of these
+//! read, take note of calls that nobody waits for any more, hand in the time, do what the engine wants done, tell users. Between any two of these
 //! steps the process may be stopped for a while or killed, and the world goes on without it.
 
 use std::collections::VecDeque;
@@ -71,6 +71,10 @@ pub(crate) struct Path {
     reasons: Vec<LinkError>,
     /// The longest that an answer has taken until it was read.
     pub(crate) worst_trip: Time,
+    /// Since when something has been waiting for room in the connection, and for how long something
+    /// has.
+    full_since: Option<Time>,
+    longest_wait: Time,
     /// How many connections there were.
     pub(crate) opened: u64,
 }
@@ -79,6 +83,7 @@ pub(crate) struct Path {
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Read(usize),
+    Rethink,
     Tick,
     Poll,
     Tell,
@@ -104,6 +109,8 @@ impl Path {
         loads: 0,
         reasons: Vec::new(),
         worst_trip: 0,
+        full_since: None,
+        longest_wait: 0,
         opened: 0,
     };
 
@@ -118,7 +125,15 @@ impl Path {
         }
     }
 
+    /// The connection has taken what it was offered, or a part of it.
+    fn wrote(&mut self, now: Time, all: bool) {
+        let since = self.full_since.take();
+        self.longest_wait = self.longest_wait.max(now - since.unwrap_or(now));
+        self.full_since = (!all).then(|| since.unwrap_or(now));
+    }
+
     fn lost(&mut self, now: Time, reason: Option<LinkError>) {
+        self.full_since = None;
         self.lost_at = now;
         self.ready_at = NEVER;
         self.loads = 0;
@@ -184,9 +199,10 @@ impl Client {
     }
 
     /// The longest round trip that it can have measured, by its own clock: from when it had
-    /// something to say, and it may have been stopped before it said it.
+    /// something to say, and it may have been stopped before it said it, or had no room to.
     pub(crate) fn worst_trip(&self) -> Time {
-        let worst = self.paths.iter().map(|path| path.worst_trip).max();
+        let trips = self.paths.iter();
+        let worst = trips.map(|path| path.worst_trip + path.longest_wait).max();
         let worst = worst.unwrap_or(0) + self.longest_stop;
         worst + worst / 50
     }
@@ -333,10 +349,14 @@ impl World {
 
     fn step(&mut self, client: usize) -> Step {
         Step::Next(match self.clients[client].stage {
-            Stage::Read(node) if node == self.plan.nodes => Stage::Tick,
+            Stage::Read(node) if node == self.plan.nodes => Stage::Rethink,
             Stage::Read(node) => {
                 let more = self.read_link(client, node);
                 Stage::Read(if more { node } else { node + 1 })
+            }
+            Stage::Rethink => {
+                self.rethink(client);
+                Stage::Tick
             }
             Stage::Tick => {
                 self.input(client, Input::Tick);
@@ -477,6 +497,9 @@ impl World {
                 self.clients[client].told.push_back(told);
             }
             Output::Transmit { node, bytes } => {
+                let offered = bytes.len();
+                // More than the kernel takes is not looked at.
+                let bytes = &bytes[..offered.min(self.plan.window + 1)];
                 let mut copy = std::mem::take(&mut self.offered);
                 copy.clear();
                 copy.extend_from_slice(bytes);
@@ -485,6 +508,8 @@ impl World {
                     None => 0,
                 };
                 self.offered = copy;
+                self.offered_within_bounds(client, offered);
+                self.clients[client].paths[node.index()].wrote(self.now, len == offered);
                 self.input(client, Input::Transmitted { node, len });
             }
         }
