@@ -1,6 +1,6 @@
 //! Themes: worlds in which one kind of trouble is pointed out.
 //!
-//! Half of all worlds are as [`Plan::draw`] draws them. The others have a theme, which chooses some
+//! One world in two is as [`Plan::draw`] draws it. The others have a theme, which chooses some
 //! numbers that lead somewhere only together and hardly ever meet by chance. What a theme does not
 //! name stays as it was drawn. The tamest choice is no theme, and in every theme exclusion has to
 //! hold throughout.
@@ -40,7 +40,7 @@ const THEMES: [(Theme, u32); 6] = [
     (Theme::Asleep, 8),
     (Theme::Doubted, 2),
     (Theme::Fickle, 6),
-    (Theme::Crowded, 2),
+    (Theme::Crowded, 1),
 ];
 const WORLDS: u32 = 64;
 
