@@ -37,6 +37,8 @@ pub(crate) struct Client {
     pub(crate) shown: Instant,
     /// The time of the newest tick, and of the one before.
     ticked: Instant,
+    /// When it last had nothing more to write.
+    flushed: crate::written::Place,
     ticked_before: Instant,
     pub(crate) turn_began: Time,
     /// It is in the middle of a turn, perhaps stopped.
@@ -182,6 +184,7 @@ impl Client {
             stage: Stage::Read(0),
             shown,
             ticked: shown,
+            flushed: world.inputs,
             ticked_before: shown,
             turn_began: world.now,
             in_turn: false,
@@ -369,6 +372,7 @@ impl World {
                 if self.poll(client) {
                     Stage::Poll
                 } else {
+                    self.clients[client].flushed = self.inputs;
                     Stage::Tell
                 }
             }
@@ -522,6 +526,7 @@ impl World {
         let there = &self.clients[client];
         let writing = Writing {
             place: self.inputs,
+            asked: there.flushed,
             ticked: there.ticked,
             to_silent: self.is_beyond_patience(client, conn, there.ticked_before),
             ..Writing::default()

@@ -352,7 +352,9 @@ impl World {
             match self.take_task(client, user) {
                 Task::Extending { hold, call } => self.cancel_extension(client, user, hold, &call),
                 Task::Acquiring { call, .. } => self.cancel_wait(client, user, &call),
-                task => self.set_task(client, user, task, NEVER),
+                task @ (Task::Idle | Task::Holding(_) | Task::Releasing { .. }) => {
+                    self.set_task(client, user, task, NEVER);
+                }
             }
         }
     }
