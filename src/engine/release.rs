@@ -246,24 +246,19 @@ impl Engine {
 
     /// Pays what is owed to `node`, oldest first, while there is room.
     ///
-    /// Only for a node that has let us in: its greeting is the instant from which an unanswered
-    /// `SET` of an earlier connection can live no longer than its ttl.
+    /// Only an answer ends what is owed for an unanswered `SET`, and no greeting does: a server that
+    /// postpones writes greets all the same, and may run the `SET` later, over a connection of whose
+    /// end it has not heard.
     pub(super) fn pay_debts(&mut self, now: Instant, node: usize) {
         mutant!(DebtsAfterSets => if !self.nodes[node].waiting.is_empty() { return });
         while let Some(key) = self.nodes[node].debts.pop() {
-            let drift = self.settings.drift;
             let owed = self
                 .claims
-                .get_mut(key)
-                .filter(|claim| claim.owed.contains(node));
-            let Some(claim) = owed else {
+                .get(key)
+                .is_some_and(|claim| claim.owed.contains(node));
+            if !owed {
                 self.nodes[node].debts.popped_forgotten();
                 continue;
-            };
-            // One that is unanswered on this connection, for which there was no room for the release
-            // at once, may still wait to be run.
-            if claim.unknown.contains(node) && !claim.unanswered.contains(node) {
-                claim.expires(node, drift.gone_by(now, claim.ttl));
             }
             self.encoded.clear();
             if !self.pay(now, key, node, true) {

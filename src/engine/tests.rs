@@ -656,6 +656,27 @@ fn a_debt_of_unknown_expiry_outlives_any_time() {
     assert_eq!(world.take(0)[0], "EVAL release");
 }
 
+/// A server that postpones writes still greets, and runs them later: also those of a connection of
+/// whose end it has not heard.
+#[test]
+fn a_greeting_alone_is_no_end_of_a_debt() {
+    let mut world = World::ready(1);
+    world.pass(Duration::from_secs(2));
+    world.try_once();
+    world.lose(0);
+    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+    world.take(0);
+    world.welcome(0);
+    assert_eq!(world.take(0)[0], "EVAL release");
+    world.lose(0);
+    world.pass(Duration::from_secs(3600));
+    assert_eq!(world.engine.load().claims, 1);
+    world.welcome(0);
+    assert_eq!(world.take(0)[0], "EVAL release");
+    world.say(0, ":0|");
+    assert_eq!(world.engine.load().claims, 0);
+}
+
 #[test]
 fn a_set_of_which_nothing_has_left_is_withdrawn() {
     let mut world = World::ready(3);

@@ -1,7 +1,7 @@
 //! A client: a process with a real engine, and a model of the driver that turns it.
 //!
 //! A turn does what the driver's does, in its order: read what is there and the clock after each
-//! read, hand in the time, do what the engine wants done, tell users. Between any two of these
+//! read, take note of calls that nobody waits for any more, hand in the time, do what the engine wants done, tell users. Between any two of these
 //! steps the process may be stopped for a while or killed, and the world goes on without it.
 
 use std::collections::VecDeque;
@@ -37,6 +37,8 @@ pub(crate) struct Client {
     pub(crate) shown: Instant,
     /// The time of the newest tick, and of the one before.
     ticked: Instant,
+    /// When it last had nothing more to write.
+    flushed: crate::written::Place,
     ticked_before: Instant,
     pub(crate) turn_began: Time,
     /// It is in the middle of a turn, perhaps stopped.
@@ -71,6 +73,10 @@ pub(crate) struct Path {
     reasons: Vec<LinkError>,
     /// The longest that an answer has taken until it was read.
     pub(crate) worst_trip: Time,
+    /// Since when something has been waiting for room in the connection, and for how long something
+    /// has.
+    full_since: Option<Time>,
+    longest_wait: Time,
     /// How many connections there were.
     pub(crate) opened: u64,
 }
@@ -79,6 +85,7 @@ pub(crate) struct Path {
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Read(usize),
+    Rethink,
     Tick,
     Poll,
     Tell,
@@ -104,6 +111,8 @@ impl Path {
         loads: 0,
         reasons: Vec::new(),
         worst_trip: 0,
+        full_since: None,
+        longest_wait: 0,
         opened: 0,
     };
 
@@ -118,7 +127,15 @@ impl Path {
         }
     }
 
+    /// The connection has taken what it was offered, or a part of it.
+    fn wrote(&mut self, now: Time, all: bool) {
+        let since = self.full_since.take();
+        self.longest_wait = self.longest_wait.max(now - since.unwrap_or(now));
+        self.full_since = (!all).then(|| since.unwrap_or(now));
+    }
+
     fn lost(&mut self, now: Time, reason: Option<LinkError>) {
+        self.full_since = None;
         self.lost_at = now;
         self.ready_at = NEVER;
         self.loads = 0;
@@ -167,6 +184,7 @@ impl Client {
             stage: Stage::Read(0),
             shown,
             ticked: shown,
+            flushed: world.inputs,
             ticked_before: shown,
             turn_began: world.now,
             in_turn: false,
@@ -184,9 +202,10 @@ impl Client {
     }
 
     /// The longest round trip that it can have measured, by its own clock: from when it had
-    /// something to say, and it may have been stopped before it said it.
+    /// something to say, and it may have been stopped before it said it, or had no room to.
     pub(crate) fn worst_trip(&self) -> Time {
-        let worst = self.paths.iter().map(|path| path.worst_trip).max();
+        let trips = self.paths.iter();
+        let worst = trips.map(|path| path.worst_trip + path.longest_wait).max();
         let worst = worst.unwrap_or(0) + self.longest_stop;
         worst + worst / 50
     }
@@ -333,10 +352,14 @@ impl World {
 
     fn step(&mut self, client: usize) -> Step {
         Step::Next(match self.clients[client].stage {
-            Stage::Read(node) if node == self.plan.nodes => Stage::Tick,
+            Stage::Read(node) if node == self.plan.nodes => Stage::Rethink,
             Stage::Read(node) => {
                 let more = self.read_link(client, node);
                 Stage::Read(if more { node } else { node + 1 })
+            }
+            Stage::Rethink => {
+                self.rethink(client);
+                Stage::Tick
             }
             Stage::Tick => {
                 self.input(client, Input::Tick);
@@ -349,6 +372,7 @@ impl World {
                 if self.poll(client) {
                     Stage::Poll
                 } else {
+                    self.clients[client].flushed = self.inputs;
                     Stage::Tell
                 }
             }
@@ -477,6 +501,9 @@ impl World {
                 self.clients[client].told.push_back(told);
             }
             Output::Transmit { node, bytes } => {
+                let offered = bytes.len();
+                // More than the kernel takes is not looked at.
+                let bytes = &bytes[..offered.min(self.plan.window + 1)];
                 let mut copy = std::mem::take(&mut self.offered);
                 copy.clear();
                 copy.extend_from_slice(bytes);
@@ -485,6 +512,8 @@ impl World {
                     None => 0,
                 };
                 self.offered = copy;
+                self.offered_within_bounds(client, offered);
+                self.clients[client].paths[node.index()].wrote(self.now, len == offered);
                 self.input(client, Input::Transmitted { node, len });
             }
         }
@@ -497,6 +526,7 @@ impl World {
         let there = &self.clients[client];
         let writing = Writing {
             place: self.inputs,
+            asked: there.flushed,
             ticked: there.ticked,
             to_silent: self.is_beyond_patience(client, conn, there.ticked_before),
             ..Writing::default()

@@ -6,7 +6,7 @@ use crate::clock::{MILLI, SECOND, Time};
 use crate::link::Way;
 use crate::server::{MOODS, Mood};
 use crate::trace::{self, Place};
-use crate::world::{Event, World, resource_name};
+use crate::world::{Event, World};
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -118,14 +118,14 @@ impl World {
         if let Some((fault, _)) = chosen {
             self.strike(*fault);
         }
-        let gap = 1 + self.entropy.rest(self.plan.gap);
+        let gap = 1 + self.plan.shortest_gap + self.entropy.rest(self.plan.gap);
         self.at(self.now + gap, Event::Fault);
     }
 
     fn strike(&mut self, fault: Fault) {
         let node = self.entropy.below(self.plan.nodes as u32) as usize;
         let peer = self.entropy.below(self.plan.peers() as u32) as usize;
-        let span = MILLI + self.entropy.span(self.plan.longest_fault);
+        let span = MILLI + self.plan.shortest_fault + self.entropy.span(self.plan.longest_fault);
         self.struck[fault as usize] += 1;
         let place = self.place_of(peer);
         self.say(Place::World, || trace::fault(fault, place, node, span));
@@ -275,14 +275,14 @@ impl World {
     fn operate(&mut self, server: usize, fault: Fault) {
         let resource = self.entropy.below(self.plan.resources as u32) as usize;
         self.suspend_exclusion(Some(resource), 0);
-        let key = resource_name(resource);
+        let key = &self.names[resource];
         let there = &mut self.servers[server];
         let now = there.clock.show(self.now);
         let mut session = there.store.session();
         let words: &[&[u8]] = if fault == Fault::Delete {
-            &[b"DEL", &key]
+            &[b"DEL", key]
         } else {
-            &[b"PEXPIRE", &key, b"5", b"LT"]
+            &[b"PEXPIRE", key, b"5", b"LT"]
         };
         there
             .store

@@ -30,6 +30,7 @@ pub(crate) mod replay;
 pub(crate) mod server;
 pub(crate) mod stranger;
 pub(crate) mod sweep;
+pub(crate) mod theme;
 pub(crate) mod trace;
 pub(crate) mod user;
 pub(crate) mod world;

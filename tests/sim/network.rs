@@ -5,7 +5,7 @@
 
 use shearline::LinkError;
 
-use crate::clock::{NEVER, SECOND, Time};
+use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::link::{Conn, End, FarState, Way};
 use crate::oracle::Process;
 use crate::plan::USER_TIMEOUT;
@@ -376,7 +376,7 @@ impl World {
             // time.
             let lingers = way == Way::ToServer && link.near.lingers;
             let pause = if lingers {
-                self.entropy.span(USER_TIMEOUT)
+                u64::from(self.entropy.below((USER_TIMEOUT / MILLI) as u32)) * MILLI
             } else {
                 0
             };

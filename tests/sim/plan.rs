@@ -7,6 +7,7 @@ use crate::clock::{MICRO, MILLI, SECOND, Time};
 use crate::entropy::Entropy;
 use crate::faults::{FAULTS, Fault};
 use crate::network::KEEP_ALIVE;
+use crate::theme;
 
 /// How clients try again unless a call says otherwise: so often, and after so many milliseconds.
 pub(crate) const TRIES: u32 = 6;
@@ -61,12 +62,16 @@ pub(crate) struct Plan {
     // Of users.
     pub(crate) shortest_ttl: u64,
     pub(crate) longest_ttl: u64,
+    /// Every ttl is one of the two, and none is between.
+    pub(crate) extremes: bool,
     pub(crate) work: Time,
     pub(crate) rest: Time,
     pub(crate) wait: Time,
     /// Weights of what a holder does next: release, drop, extend, hand over, overstay.
     pub(crate) habits: [u32; 5],
     pub(crate) cancels: u32,
+    /// How often a call is cancelled in the turn in which an answer to it may have been read.
+    pub(crate) second_thoughts: u32,
     /// How often a lock may be extended.
     pub(crate) extensions: Option<u32>,
 
@@ -78,7 +83,11 @@ pub(crate) struct Plan {
     pub(crate) node_timeout: Option<u64>,
 
     // Faults.
+    /// How long it is from one to the next at least, and how much longer at most.
+    pub(crate) shortest_gap: Time,
     pub(crate) gap: Time,
+    /// How long faults last at least, and how much longer at most.
+    pub(crate) shortest_fault: Time,
     pub(crate) longest_fault: Time,
     /// Weights, in the order of [`FAULTS`].
     pub(crate) faults: [u32; FAULTS.len()],
@@ -134,7 +143,7 @@ impl Plan {
         let shortest_ttl = entropy.pick(&[200, 20, 50, 1_000]);
         let drift = entropy.below(4_950) * 1_000;
         let delay = entropy.pick(&[50, 20, 200, 2_000]) * MICRO;
-        Self {
+        let plan = Self {
             nodes,
             servers,
             hosts: 1 + entropy.below(clients as u32) as usize,
@@ -161,11 +170,13 @@ impl Plan {
             silent: entropy.pick(&[false, true]),
             shortest_ttl,
             longest_ttl: shortest_ttl * u64::from(entropy.pick(&[1_u32, 3, 10])),
+            extremes: false,
             work: entropy.pick(&[5, 1, 50, 1_000]) * MILLI,
             rest: entropy.pick(&[20, 1, 200, 1_000]) * MILLI,
             wait: entropy.pick(&[200, 20, 1_000, 3_000]) * MILLI,
             habits: [4, 2, 2, 1, 1].map(|most| entropy.below(most * 4)),
             cancels: entropy.pick(&[0, 0, 50_000, 300_000]),
+            second_thoughts: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
             lag: entropy.pick(&[20, 5, 100, 1_000]) * MICRO,
             pause: entropy.pick(&[0, 0, 1_000, 20_000]),
@@ -177,7 +188,9 @@ impl Plan {
             } else {
                 entropy.pick(&[None, None, Some(50)])
             },
+            shortest_gap: 0,
             gap: entropy.pick(&[1_000, 20, 100, 300]) * MILLI,
+            shortest_fault: 0,
             longest_fault: entropy.pick(&[100, 10, 1_000, 8_000]) * MILLI,
             faults: FAULTS.map(|fault| {
                 let drawn = entropy.pick(&[0, 0, 1, 4]);
@@ -188,7 +201,8 @@ impl Plan {
                 }
             }),
             switches: Switches::default(),
-        }
+        };
+        theme::bend(plan, entropy)
     }
 
     /// Three nodes, and nothing goes wrong: what plans for a purpose begin with.
@@ -214,18 +228,22 @@ impl Plan {
             silent: false,
             shortest_ttl: 1_000,
             longest_ttl: 1_000,
+            extremes: false,
             work: 20 * MILLI,
             rest: 20 * MILLI,
             wait: SECOND,
             habits: [4, 1, 1, 1, 1],
             cancels: 0,
+            second_thoughts: 0,
             extensions: None,
             lag: 20 * MICRO,
             pause: 0,
             longest_pause: 0,
             dead_after: 2_000,
             node_timeout: None,
+            shortest_gap: 0,
             gap: 300 * MILLI,
+            shortest_fault: 0,
             longest_fault: 100 * MILLI,
             faults: [0; FAULTS.len()],
             switches: Switches::default(),
@@ -267,6 +285,17 @@ impl Plan {
         } else {
             entropy.around_zero(self.server_drift)
         }
+    }
+
+    /// For how long somebody wants a lock.
+    pub(crate) fn draw_ttl(&self, entropy: &mut Entropy) -> u64 {
+        let longer = self.longest_ttl - self.shortest_ttl;
+        self.shortest_ttl
+            + if self.extremes {
+                longer * u64::from(entropy.below(2))
+            } else {
+                entropy.span(longer)
+            }
     }
 
     pub(crate) fn quorum(&self) -> usize {

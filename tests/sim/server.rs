@@ -73,15 +73,19 @@ pub(crate) enum Mood {
     Busy,
     /// Clients have to give a password.
     Locked,
+    /// It does as it is told, but something in front of it loses the answer to a write and says so:
+    /// an error that promises nothing.
+    Doubtful,
 }
 
-pub(crate) const MOODS: [Mood; 6] = [
+pub(crate) const MOODS: [Mood; 7] = [
     Mood::Loading,
     Mood::ReadOnly,
     Mood::OutOfMemory,
     Mood::DiskFull,
     Mood::Busy,
     Mood::Locked,
+    Mood::Doubtful,
 ];
 
 impl Server {
@@ -123,7 +127,15 @@ impl Server {
     }
 }
 
+/// What a proxy says that has not heard the answer in time.
+const DOUBT: &[u8] = b"-ERR Connection timed out\r\n";
+
 impl Mood {
+    /// Whether commands are executed, whatever is said of them.
+    pub(crate) fn executes(self) -> bool {
+        matches!(self, Self::Fine | Self::Doubtful)
+    }
+
     /// What the server answers to `words` instead of executing them. `present`: the key of the
     /// command is there.
     fn answer(self, words: &[&[u8]], present: bool) -> Option<&'static [u8]> {
@@ -136,7 +148,7 @@ impl Mood {
         let script = is(&[b"EVAL", b"EVALSHA"]);
         let greeting = is(&[b"HELLO", b"AUTH", b"INFO"]);
         match self {
-            Self::Fine => None,
+            Self::Fine | Self::Doubtful => None,
             Self::Locked => None,
             Self::Loading if greeting => None,
             Self::Loading => Some(b"-LOADING Redis is loading the dataset in memory\r\n"),
@@ -369,8 +381,13 @@ impl World {
             },
             (None, None) => {}
         }
+        let done = Said::of(&out[start..]);
+        if there.mood == Mood::Doubtful && is_write(words) {
+            out.truncate(start);
+            out.extend_from_slice(DOUBT);
+        }
         let said = Said::of(&out[start..]);
-        let changes = before.is_some() && !matches!(said, Said::Nil | Said::Zero | Said::Foreign);
+        let changes = before.is_some() && !matches!(done, Said::Nil | Said::Zero | Said::Foreign);
         let after = match command.key {
             Some(key) if changes => there.token_at(shown, key),
             _ => before,
@@ -387,6 +404,7 @@ impl World {
             begun,
             shown,
             command,
+            done,
             said,
             before,
             after,

@@ -13,7 +13,7 @@ use shearline::resp::{self, Decimal};
 
 use crate::clock::{Clock, MICRO, MILLI, NEVER, SECOND, Time};
 use crate::oracle::{Belief, Process, Token};
-use crate::world::{Event, World, resource_name};
+use crate::world::{Event, World};
 
 /// What it gives back with. The server knows it as a script of somebody else.
 pub(crate) const SCRIPT: &[u8] =
@@ -185,8 +185,7 @@ impl World {
 
     fn stranger_begins(&mut self, peer: usize) -> bool {
         let resource = self.entropy.below(self.plan.resources as u32) as usize;
-        let longest = self.plan.longest_ttl - self.plan.shortest_ttl;
-        let ttl = self.plan.shortest_ttl + self.entropy.span(longest);
+        let ttl = self.plan.draw_ttl(&mut self.entropy);
         let now = self.now;
         let stranger = self.stranger(peer);
         stranger.next_token();
@@ -264,14 +263,14 @@ impl World {
     fn stranger_sends(&mut self, peer: usize, conn: usize) -> bool {
         let mut question = std::mem::take(&mut self.offered);
         question.clear();
-        let stranger = self.stranger(peer);
-        let name = resource_name(stranger.resource);
+        let stranger = &self.strangers[peer - self.plan.clients];
+        let name = &self.names[stranger.resource][..];
         let ttl = Decimal::from(stranger.ttl);
         let token = &stranger.token[..];
         let words: &[&[u8]] = if stranger.doing == Doing::Locking {
-            &[b"SET", &name, token, b"NX", b"PX", ttl.as_bytes()]
+            &[b"SET", name, token, b"NX", b"PX", ttl.as_bytes()]
         } else {
-            &[b"EVAL", SCRIPT, b"1", &name, token]
+            &[b"EVAL", SCRIPT, b"1", name, token]
         };
         resp::command(&mut question, words);
         let taken = self.write(conn, &question) == question.len();

@@ -9,7 +9,7 @@ use crate::clock::{MILLI, NEVER, Time};
 use crate::oracle::{Belief, Limits, Release, token_of};
 use crate::plan::TRIES;
 use crate::trace::{self, Place};
-use crate::world::{World, resource_name};
+use crate::world::World;
 
 /// Somebody who wants one resource now and then.
 pub(crate) struct User {
@@ -65,6 +65,8 @@ pub(crate) struct Hold {
     /// Its user was told that it is over, and perhaps too early.
     pub(crate) told: bool,
     pub(crate) early: bool,
+    /// The newest extension that it did not wait for.
+    pub(crate) cancelled: Option<Call>,
     /// Since when by true time.
     pub(crate) since: Time,
     /// How many more extensions it may have, if there is a limit.
@@ -192,6 +194,7 @@ impl World {
                 self.oracle.counts.losses += 1;
                 if let Some(user) = self.told_of(client, lock) {
                     self.end_belief(client, user);
+                    self.lost_unasked(client, user);
                     let soon = self.now + MILLI;
                     let user = &mut self.clients[client].users[user];
                     user.at = user.at.min(soon);
@@ -244,6 +247,7 @@ impl World {
             lock,
             told: false,
             early: false,
+            cancelled: None,
             since: self.now,
             extensions: self.plan.extensions,
         };
@@ -325,21 +329,45 @@ impl World {
         self.clients[client].users[user].at = NEVER;
         match self.take_task(client, user) {
             Task::Idle => self.acquire(client, user),
-            Task::Acquiring { call, .. } => {
-                let shown = self.shown(client);
-                self.say(Place::Client(client), || {
-                    format!("cancels its wait for resource {user}")
-                });
-                self.oracle.counts.outcomes.cancelled();
-                self.acquire_ended(client, user, None);
-                self.clients[client].engine.cancel(shown, call.round);
-                self.rest(client, user);
-            }
+            Task::Acquiring { call, .. } => self.cancel_wait(client, user, &call),
             Task::Holding(hold) => self.use_lock(client, user, hold),
             Task::Extending { hold, call } => self.interrupt(client, user, hold, &call),
             task @ Task::Releasing { .. } => self.set_task(client, user, task, NEVER),
         }
         true
+    }
+
+    /// An answer has been read, and whoever waits for the outcome does not want it any more: before
+    /// it is told, and perhaps when it is certain already.
+    pub(crate) fn rethink(&mut self, client: usize) {
+        if self.plan.second_thoughts == 0 || self.calm {
+            return;
+        }
+        for user in 0..self.plan.resources {
+            let task = &self.clients[client].users[user].task;
+            let waits = matches!(task, Task::Acquiring { .. } | Task::Extending { .. });
+            if !waits || !self.entropy.chance(self.plan.second_thoughts) {
+                continue;
+            }
+            match self.take_task(client, user) {
+                Task::Extending { hold, call } => self.cancel_extension(client, user, hold, &call),
+                Task::Acquiring { call, .. } => self.cancel_wait(client, user, &call),
+                task @ (Task::Idle | Task::Holding(_) | Task::Releasing { .. }) => {
+                    self.set_task(client, user, task, NEVER);
+                }
+            }
+        }
+    }
+
+    fn cancel_wait(&mut self, client: usize, user: usize, call: &Call) {
+        let shown = self.shown(client);
+        self.say(Place::Client(client), || {
+            format!("cancels its wait for resource {user}")
+        });
+        self.oracle.counts.outcomes.cancelled();
+        self.acquire_ended(client, user, None);
+        self.clients[client].engine.cancel(shown, call.round);
+        self.rest(client, user);
     }
 
     /// The options of a call, and how many tries it has.
@@ -365,14 +393,13 @@ impl World {
         let ttl = self.ttl(client, user);
         let options = self.options(client, user, ttl);
         let shown = self.shown(client);
-        let name = resource_name(user);
         self.say(Place::Client(client), || {
             format!(
                 "wants resource {user} for {ttl:?}, {}",
                 trace::limits(&options)
             )
         });
-        let request = Request::new(&name, &options);
+        let request = Request::new(&self.names[user], &options);
         match self.clients[client].engine.acquire(shown, &request) {
             Ok(round) => {
                 let next = if self.entropy.chance(self.plan.cancels) && !self.calm {
@@ -403,7 +430,7 @@ impl World {
     fn ttl(&mut self, client: usize, user: usize) -> Duration {
         const COMFORTABLE: u64 = 2_000;
         let longest = self.plan.longest_ttl;
-        let ttl = self.plan.shortest_ttl + self.entropy.span(longest - self.plan.shortest_ttl);
+        let ttl = self.plan.draw_ttl(&mut self.entropy);
         let takes = self.clients[client].users[user].takes;
         Duration::from_millis(if takes { longest.max(COMFORTABLE) } else { ttl })
     }
@@ -483,12 +510,17 @@ impl World {
             self.release(client, user, hold);
             return;
         }
+        self.cancel_extension(client, user, hold, call);
+    }
+
+    fn cancel_extension(&mut self, client: usize, user: usize, mut hold: Hold, call: &Call) {
         let shown = self.shown(client);
         self.say(Place::Client(client), || {
             format!("cancels the extension of resource {user}")
         });
         self.oracle.counts.outcomes.cancelled();
         self.clients[client].engine.cancel(shown, call.round);
+        hold.cancelled = Some(*call);
         let next = self.work();
         self.set_task(client, user, Task::Holding(hold), next);
     }
@@ -549,6 +581,7 @@ impl World {
             lock,
             told: false,
             early: false,
+            cancelled: None,
             since: self.now,
             extensions: (left != u32::MAX).then_some(left),
         };

@@ -71,6 +71,8 @@ pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) hosts: Vec<Host>,
     pub(crate) servers: Vec<Server>,
+    /// The names of the resources.
+    pub(crate) names: Vec<[u8; 9]>,
     pub(crate) clients: Vec<Client>,
     pub(crate) strangers: Vec<Stranger>,
     pub(crate) conns: Vec<Conn>,
@@ -97,8 +99,8 @@ pub(crate) struct World {
     pub(crate) offered: Vec<u8>,
 }
 
-/// What is locked.
-pub(crate) fn resource_name(resource: usize) -> [u8; 9] {
+/// What is locked. The last byte tells which it is.
+fn resource_name(resource: usize) -> [u8; 9] {
     let mut name = *b"resource0";
     name[8] += resource as u8;
     name
@@ -125,6 +127,7 @@ impl World {
             queue: Queue::default(),
             hosts,
             servers,
+            names: (0..plan.resources).map(resource_name).collect(),
             clients: Vec::new(),
             strangers: Vec::new(),
             conns: Vec::new(),

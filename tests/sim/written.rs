@@ -19,8 +19,8 @@ pub(crate) struct Writing {
     /// With which byte of the stream they end.
     pub(crate) end: u64,
     pub(crate) place: Place,
-    /// Nothing of it was asked for before: the place of the write that was cut short, if it has
-    /// waited for room.
+    /// Nothing of it was asked for before: when all was written that there was, or when the first
+    /// write of those was that were cut short, if it has waited for room.
     pub(crate) asked: Place,
     /// The newest time that the client had looked at its timers.
     pub(crate) ticked: Instant,
@@ -56,7 +56,7 @@ impl Written {
         if len > 0 {
             self.writings.push_back(Writing {
                 end: self.bytes,
-                asked: self.cut.unwrap_or(writing.place),
+                asked: self.cut.unwrap_or(writing.asked),
                 to_silent: writing.to_silent && self.cut.is_none(),
                 ..writing
             });
@@ -64,7 +64,7 @@ impl Written {
         self.cut = if all {
             None
         } else {
-            self.cut.or(Some(writing.place))
+            self.cut.or(Some(writing.asked))
         };
     }
 

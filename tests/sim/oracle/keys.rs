@@ -15,7 +15,7 @@
 
 use super::{Deed, TokenId, Verb};
 use crate::user::{Hold, Task};
-use crate::world::{World, resource_name};
+use crate::world::World;
 
 impl World {
     /// Nobody's key is deleted or replaced but by its owner.
@@ -72,7 +72,7 @@ impl World {
     pub(super) fn expiry(&mut self) {
         for server in 0..self.plan.servers {
             for resource in 0..self.plan.resources {
-                let Some(id) = self.token_on(server, &resource_name(resource)) else {
+                let Some(id) = self.token_on(server, &self.names[resource]) else {
                     continue;
                 };
                 let nodes = 0..self.plan.nodes;

@@ -2,7 +2,8 @@
 //!
 //! The other oracles judge by it. An entry is made when a server executes a command, not when a
 //! client sends it: what never arrived never happened. An answer counts as read when its last byte
-//! was handed to the engine.
+//! was handed to the engine. What a server did and what it said are two things: something in front
+//! of it may have lost the answer. Keys are judged by what was done, calls by what was said.
 //!
 //! # What it does not see
 //!
@@ -57,6 +58,8 @@ pub(crate) struct Cell {
     pub(crate) release: Entry,
     /// What the node's clock shows when the key expires.
     pub(crate) until: Instant,
+    /// A `SET` was executed, whatever was said of it.
+    pub(crate) was_set: bool,
     /// A command has deleted it.
     pub(crate) gone: bool,
     /// Whose key was in the way of its `SET`.
@@ -140,6 +143,11 @@ impl Code {
 
     pub(crate) fn is(self, error: ServerError) -> bool {
         CODES[usize::from(self.0)] == error.code()
+    }
+
+    /// Whether it may mean that the server does not know the command.
+    pub(crate) fn is_any_error(self) -> bool {
+        self.0 == 8
     }
 
     pub(crate) fn is_no_script(self) -> bool {
@@ -390,6 +398,7 @@ impl Cell {
         extend: Entry::NONE,
         release: Entry::NONE,
         until: Instant::ZERO,
+        was_set: false,
         gone: false,
         blocked_by: None,
         sets: 0,

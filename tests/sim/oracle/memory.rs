@@ -5,10 +5,14 @@
 //!   owed somewhere.
 //! * No more releases are owed to a node than there are claims, and no more bytes wait than the
 //!   commands in flight have.
+//! * No more commands are in flight to one node than there may be, and what waits for it fits its
+//!   buffer. The latter is seen when its kernel has room again; until then only what waits for all
+//!   nodes is known.
 //!
 //! # What it does not see
 //!
-//! The bytes of the heap.
+//! The bytes of the heap. Whether half of the room is kept for releases: only when all of it is
+//! taken, and more, somebody objects.
 
 use shearline::engine::Load;
 use shearline::limits::{
@@ -36,8 +40,26 @@ impl World {
             open.add(&user.task);
         }
         let nodes = self.plan.nodes;
-        if let Some(what) = too_much(&load, &open, nodes).or(beyond_limits(&load, nodes)) {
+        let what = too_much(&load, &open, nodes).or(beyond_limits(&load, nodes));
+        if let Some(what) = what.or_else(|| self.too_many_in_flight(client, &load)) {
             let text = format!("client {client} has {what}: {load:?}");
+            self.object("memory", text);
+        }
+    }
+
+    fn too_many_in_flight(&self, client: usize, load: &Load) -> Option<&'static str> {
+        if load.in_flight <= IN_FLIGHT_MAX {
+            return None; // Then there are no more to any node.
+        }
+        let mut statuses = self.clients[client].engine.node_statuses();
+        let beyond = statuses.any(|status| status.in_flight > IN_FLIGHT_MAX);
+        beyond.then_some("more in flight to one node than it may have")
+    }
+
+    /// A client has so many bytes for one node that no kernel has taken.
+    pub(crate) fn offered_within_bounds(&mut self, client: usize, len: usize) {
+        if len > OUT_BYTES_MAX {
+            let text = format!("client {client} keeps {len} bytes for one node");
             self.object("memory", text);
         }
     }

@@ -168,6 +168,8 @@ pub(crate) struct Deed<'a> {
     /// By the server's clock.
     pub(crate) shown: Instant,
     pub(crate) command: Command<'a>,
+    /// What the server did, in the words of an answer, and what its client was told.
+    pub(crate) done: Said,
     pub(crate) said: Said,
     /// What the key held before and after.
     pub(crate) before: Option<Token>,
@@ -348,6 +350,7 @@ impl World {
         let Deed {
             node,
             sent,
+            done,
             said,
             process,
             ..
@@ -362,7 +365,7 @@ impl World {
             let entry = Entry::new(process, deed.life, sent, said);
             oracle.ledger.executed(id, node, verb, entry);
         }
-        let given = match (verb, said) {
+        let given = match (verb, done) {
             (Verb::Set, Said::Ok) | (Verb::Extend, Said::One) => deed.command.ttl,
             _ => None,
         };
@@ -373,6 +376,7 @@ impl World {
         if verb != Verb::Set {
             return;
         }
+        oracle.ledger.cell_mut(id, node).was_set |= done == Said::Ok;
         if said == Said::Nil {
             let before = deed.before.and_then(|token| oracle.ledger.find(&token));
             oracle.ledger.cell_mut(id, node).blocked_by = before;

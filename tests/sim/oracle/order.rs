@@ -10,7 +10,7 @@
 //! # What it does not see
 //!
 //! A release that was tried over the same connection before and was refused: the server said when it
-//! is tried again. Locks that were handed over, whose copies several may give back. A `SET` that
+//! is tried again. What was asked for between two writes of a client was asked for at once. Locks that were handed over, whose copies several may give back. A `SET` that
 //! waited for room may have been asked for when the connection was first blocked.
 
 use super::{Deed, TokenId, Verb};

@@ -11,15 +11,14 @@
 
 use super::TokenId;
 use crate::clock::{SECOND, Time};
-use crate::server::Mood;
 use crate::user::Task;
-use crate::world::{World, resource_name};
+use crate::world::World;
 
 impl World {
     /// A server lost its newest past: what was deleted then may be there again.
     pub(crate) fn brought_back(&mut self, server: usize) {
         for resource in 0..self.plan.resources {
-            if let Some(id) = self.token_on(server, &resource_name(resource)) {
+            if let Some(id) = self.token_on(server, &self.names[resource]) {
                 self.oracle.revenants.insert((server, id));
             }
         }
@@ -30,11 +29,11 @@ impl World {
         let mut found = Vec::new();
         for server in 0..self.plan.servers {
             let there = &self.servers[server];
-            if !there.up || there.stalled || there.paused || there.mood != Mood::Fine {
+            if !there.up || there.stalled || there.paused || !there.mood.executes() {
                 continue;
             }
             for resource in 0..self.plan.resources {
-                if let Some(id) = self.token_on(server, &resource_name(resource))
+                if let Some(id) = self.token_on(server, &self.names[resource])
                     && self.is_orphan(server, id)
                 {
                     found.push((server, id));
@@ -114,7 +113,7 @@ impl World {
                 continue;
             }
             for resource in 0..self.plan.resources {
-                if let Some(id) = self.token_on(server, &resource_name(resource))
+                if let Some(id) = self.token_on(server, &self.names[resource])
                     && !self.oracle.revenants.contains(&(server, id))
                     && self.is_ours(id)
                 {

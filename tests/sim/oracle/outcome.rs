@@ -240,7 +240,7 @@ impl World {
         } = votes;
         let certain = if matches!(error, ExtendError::Lost(_)) {
             quorum <= no
-        } else if hold.told {
+        } else if hold.told || !hold.lock.is_valid_at(self.clients[client].shown) {
             // Told of the end in between, its holder is not told that it goes on.
             no < quorum
         } else {

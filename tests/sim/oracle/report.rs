@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use shearline::{LinkError, NodeOutcome, NodeReport, Report, Unusable};
 
-use super::ledger::{Cell, Entry};
+use super::ledger::{Cell, Code, Entry};
 use super::{Said, TokenId, Verb};
 use crate::clock::NEVER;
 use crate::user::Call;
@@ -90,9 +90,12 @@ impl World {
         let entry = cell.map(|cell| question.entry(cell));
         let by = self.clients[question.client].process;
         let asked = entry.filter(|entry| entry.answers(by, question.call.since));
-        // Of a script that the node has forgotten the answer is still to come.
-        let repaired =
-            |entry: &&Entry| !matches!(entry.said, Said::Refused(code) if code.is_no_script());
+        // Of a script that the node has forgotten the answer is still to come, and so it is of a
+        // release for which the node refuses the verb.
+        let again = |code: Code| {
+            code.is_no_script() || question.verb == Verb::Release && code.is_any_error()
+        };
+        let repaired = |entry: &&Entry| !matches!(entry.said, Said::Refused(code) if again(code));
         let read = asked.filter(|entry| entry.is_read()).filter(repaired);
         if said
             .latency
@@ -150,7 +153,7 @@ impl World {
         question: &Question<'_>,
         cell: Option<&Cell>,
     ) -> Result<bool, &'static str> {
-        let has_it = cell.is_some_and(|cell| cell.set.said == Said::Ok && !cell.gone);
+        let has_it = cell.is_some_and(|cell| cell.was_set && !cell.gone);
         if question.verb != Verb::Release {
             Err("it did not answer so, or that was not read")
         } else if has_it {
@@ -173,7 +176,7 @@ impl World {
         let server = self.plan.server_of(node);
         let own = record.owner == self.clients[question.client].process
             && record.heirs.is_empty()
-            && cell.set.said == Said::Ok;
+            && cell.was_set;
         let back = self.oracle.revenants.contains(&(server, other));
         // Its owner knows when it has expired, and may know it before it reads that it had not.
         let expired = cell.until < self.servers[server].clock.show(self.now);

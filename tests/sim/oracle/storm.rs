@@ -86,9 +86,10 @@ impl World {
             return false;
         }
         let attempts = &mut self.oracle.attempts[deed.peer][resource];
-        // What was sent in the turn of the call may be the last of the call before.
+        // What was sent at the time of the call may be the last of the call before, and if that was
+        // cancelled only then, there may be more of both.
         *attempts = if deed.sent == call.since {
-            1
+            u32::from(client.users[resource].ended < call.since)
         } else {
             *attempts + 1
         };

@@ -7,12 +7,14 @@
 //!
 //! # What it does not see
 //!
-//! Locks on their way from one client to another: they are in nobody's care.
+//! Locks on their way from one client to another: they are in nobody's care. That a lock is lost by
+//! an extension which its user has cancelled: it may be told, and need not be.
 
 use std::time::Duration;
 
 use shearline::{Instant, LockId};
 
+use super::Said;
 use crate::user::{Hold, Task};
 use crate::world::World;
 
@@ -70,6 +72,31 @@ impl World {
         hold.early = false;
         if !hold.told {
             self.object("told", format!("client {client} was not told of the loss"));
+        }
+    }
+
+    /// A user is told that its lock is over. If that is because a majority has said so to an
+    /// extension that it has cancelled, it is not too early.
+    pub(crate) fn lost_unasked(&mut self, client: usize, user: usize) {
+        let there = &self.clients[client];
+        let Task::Holding(hold) = &there.users[user].task else {
+            return;
+        };
+        let token = super::token_of(&hold.lock.token());
+        let (Some(call), Some(id)) = (hold.cancelled, self.oracle.ledger.find(&token)) else {
+            return;
+        };
+        let cells = self.oracle.ledger.cells(id).iter();
+        let missing = cells.filter(|cell| {
+            let entry = &cell.extend;
+            let no = matches!(entry.said, Said::Zero | Said::Foreign);
+            no && entry.is_read() && entry.answers(there.process, call.since)
+        });
+        if hold.early && self.plan.quorum() <= missing.count() {
+            if let Task::Holding(hold) = &mut self.clients[client].users[user].task {
+                hold.early = false;
+            }
+            self.oracle.asks_release(&token, crate::written::Place::MAX);
         }
     }
 

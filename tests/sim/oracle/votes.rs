@@ -58,8 +58,8 @@ impl Servers {
 impl World {
     /// A call has brought a lock.
     pub(crate) fn check_grant(&mut self, client: usize, user: usize, lock: &Lock, call: &Call) {
-        let asked = lock.resource() == crate::world::resource_name(user)
-            && lock.ttl() == Duration::from_millis(call.ttl);
+        let asked =
+            lock.resource() == self.names[user] && lock.ttl() == Duration::from_millis(call.ttl);
         if !asked {
             self.object("votes", format!("client {client} got {lock:?} for another"));
         }

@@ -1,0 +1,182 @@
+//! Themes: worlds in which one kind of trouble is pointed out.
+//!
+//! One world in two is as [`Plan::draw`] draws it. The others have a theme, which chooses some
+//! numbers that lead somewhere only together and hardly ever meet by chance. What a theme does not
+//! name stays as it was drawn. The tamest choice is no theme, and in every theme exclusion has to
+//! hold throughout.
+//!
+//! # What they do not show
+//!
+//! What goes wrong where themes meet: a world has one. Themes know no strangers and no faults that
+//! exclusion does not outlive; both are left to the other half.
+
+use crate::clock::{MICRO, MILLI, SECOND};
+use crate::entropy::Entropy;
+use crate::faults::Fault;
+use crate::plan::Plan;
+
+/// What a world is about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Theme {
+    /// Locks go from hand to hand while one way of a connection is cut: a `SET` that is on its way
+    /// arrives when its lock is over, perhaps after its connection.
+    Severed,
+    /// Servers are away for longer than a lock lives, unless it was extended.
+    Away,
+    /// Servers stand still for longer than a lock lives, and execute what they had received.
+    Asleep,
+    /// Servers do what they deny, and for less time than a lock lives.
+    Doubted,
+    /// Who extends its lock thinks better of it, and holds it to its end all the same.
+    Fickle,
+    /// One client has many users, all of whose commands to one node are lost on their way.
+    Crowded,
+}
+
+/// How many worlds of [`WORLDS`] have which theme. The costly ones are rare.
+const THEMES: [(Theme, u32); 6] = [
+    (Theme::Severed, 9),
+    (Theme::Away, 5),
+    (Theme::Asleep, 8),
+    (Theme::Doubted, 2),
+    (Theme::Fickle, 6),
+    (Theme::Crowded, 1),
+];
+const WORLDS: u32 = 64;
+
+/// The numbers of a plan as a theme has them, if one is drawn.
+pub(crate) fn bend(plan: Plan, entropy: &mut Entropy) -> Plan {
+    let mut drawn = WORLDS - 1 - entropy.below(WORLDS);
+    let theme = THEMES.iter().find(|(_, worlds)| {
+        let here = drawn < *worlds;
+        drawn = drawn.wrapping_sub(*worlds);
+        here
+    });
+    match theme.map(|(theme, _)| theme) {
+        None => plan,
+        Some(Theme::Severed) => severed(plan, entropy),
+        Some(Theme::Away) => away(plan, entropy),
+        Some(Theme::Asleep) => asleep(plan),
+        Some(Theme::Doubted) => doubted(plan),
+        Some(Theme::Fickle) => fickle(plan),
+        Some(Theme::Crowded) => crowded(plan),
+    }
+}
+
+/// Locks of which whatever is left behind is there for long enough to be seen.
+fn visible(plan: Plan) -> Plan {
+    let nodes = plan.nodes.clamp(3, 5);
+    Plan {
+        nodes,
+        servers: nodes,
+        losses: 0,
+        clients: plan.clients.clamp(2, 3),
+        hosts: 1,
+        strangers: 0,
+        covered: true,
+        length: 5 * SECOND,
+        shortest_ttl: 5_000,
+        longest_ttl: 5_000,
+        work: 20 * MILLI,
+        rest: 60 * MILLI,
+        ..plan
+    }
+}
+
+fn severed(plan: Plan, entropy: &mut Entropy) -> Plan {
+    Plan {
+        hosts: 1,
+        habits: [1, 0, 0, 4, 0],
+        dead_after: entropy.pick(&[2_000, 200]),
+        faults: Plan::only(&[Fault::Partition]),
+        shortest_fault: 300 * MILLI,
+        longest_fault: 300 * MILLI,
+        shortest_gap: 150 * MILLI,
+        gap: 50 * MILLI,
+        ..visible(plan)
+    }
+}
+
+fn away(plan: Plan, entropy: &mut Entropy) -> Plan {
+    let longest = entropy.pick(&[100, 1_000]);
+    Plan {
+        shortest_ttl: 200,
+        extremes: true,
+        habits: [2, 1, 4, 0, 0],
+        extensions: None,
+        dead_after: 200,
+        faults: Plan::only(&[Fault::Restart, Fault::Partition]),
+        shortest_fault: 300 * MILLI,
+        longest_fault: longest * MILLI,
+        shortest_gap: 200 * MILLI,
+        gap: 300 * MILLI,
+        ..visible(plan)
+    }
+}
+
+fn asleep(plan: Plan) -> Plan {
+    Plan {
+        shortest_ttl: 1_500,
+        longest_ttl: 1_500,
+        dead_after: 200,
+        faults: Plan::only(&[Fault::Stall, Fault::Reset]),
+        shortest_fault: 1_600 * MILLI,
+        longest_fault: 400 * MILLI,
+        shortest_gap: 500 * MILLI,
+        gap: SECOND,
+        ..visible(plan)
+    }
+}
+
+fn doubted(plan: Plan) -> Plan {
+    Plan {
+        faults: Plan::only(&[Fault::Mood]),
+        longest_fault: SECOND,
+        gap: 100 * MILLI,
+        ..visible(plan)
+    }
+}
+
+fn fickle(plan: Plan) -> Plan {
+    Plan {
+        shortest_ttl: 100,
+        longest_ttl: 200,
+        work: 200 * MILLI,
+        habits: [1, 0, 2, 0, 2],
+        extensions: None,
+        second_thoughts: 300_000,
+        length: 3 * SECOND,
+        ..visible(plan)
+    }
+}
+
+fn crowded(plan: Plan) -> Plan {
+    Plan {
+        nodes: 3,
+        servers: 3,
+        losses: 0,
+        hosts: 1,
+        clients: 1,
+        strangers: 0,
+        resources: 9,
+        length: 3_500 * MILLI,
+        pause: 0,
+        lag: 5 * MICRO,
+        delay: 50 * MICRO,
+        delay_tail: 0,
+        tear: 0,
+        window: 16 << 20,
+        habits: [1, 1, 0, 0, 0],
+        cancels: 0,
+        shortest_ttl: 1_000,
+        longest_ttl: 1_000,
+        work: MILLI,
+        rest: 12 * MILLI,
+        dead_after: 30_000,
+        node_timeout: Some(20_000),
+        faults: Plan::only(&[Fault::Dark]).map(|weight| 20 * weight),
+        shortest_gap: 5 * SECOND,
+        gap: 20 * MILLI,
+        ..visible(plan)
+    }
+}
