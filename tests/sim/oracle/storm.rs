@@ -140,7 +140,8 @@ impl World {
                 releases.refusal = Some(code);
             }
         }
-        let tries = u64::from(calls) * (2 + u64::from(conns) + (self.now - first) / TRY_AGAIN);
+        // Over each connection natively and by script.
+        let tries = u64::from(calls) * (2 + 2 * u64::from(conns) + (self.now - first) / TRY_AGAIN);
         if calls * conns + refused + repairs < count + 1 {
             Some("a release that was under way already")
         } else if tries < u64::from(refused) {
