@@ -137,7 +137,7 @@ impl World {
                 releases.repairs += 1;
             } else {
                 releases.refused += 1;
-                releases.refusal = Some(code);
+                releases.refusals.add(code);
             }
         }
         // Over each connection natively and by script.
