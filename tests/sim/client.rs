@@ -256,8 +256,10 @@ impl World {
         self.wake_client_at(client, self.now + lag);
     }
 
+    /// Nothing that happens wakes a process that is stopped.
     fn wake_client_at(&mut self, client: usize, at: Time) {
         let there = &mut self.clients[client];
+        let at = at.max(there.stopped_until);
         if there.alive && at < there.next_turn {
             there.next_turn = at;
             self.at(at, Event::Turn(client));

@@ -37,7 +37,7 @@ pub(crate) mod world;
 pub(crate) mod written;
 
 /// How many histories the ordinary run looks at.
-pub(crate) const SEEDS: u64 = 250;
+pub(crate) const SEEDS: u64 = 1_500;
 
 #[test]
 fn worlds_keep_their_promises() {

@@ -81,8 +81,8 @@ pub(crate) struct Releases {
     /// How many were refused, and how many of the server had forgotten the script.
     pub(crate) refused: u32,
     pub(crate) repairs: u32,
-    /// The newest refusal.
-    pub(crate) refusal: Option<Code>,
+    /// With which words.
+    pub(crate) refusals: Codes,
     /// How many connections they came over, and the last of them.
     pub(crate) conns: u32,
     pub(crate) conn: usize,
@@ -152,6 +152,21 @@ impl Code {
 
     pub(crate) fn is_no_script(self) -> bool {
         self.0 == 1
+    }
+}
+
+/// Some of them: a bit for each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Codes(u16);
+
+impl Codes {
+    pub(crate) fn add(&mut self, code: Code) {
+        self.0 |= 1 << code.0;
+    }
+
+    pub(crate) fn contain(self, error: ServerError) -> bool {
+        let mut codes = CODES.iter().enumerate();
+        codes.any(|(bit, code)| self.0 & 1 << bit != 0 && *code == error.code())
     }
 }
 
@@ -409,7 +424,7 @@ impl Cell {
             count: 0,
             refused: 0,
             repairs: 0,
-            refusal: None,
+            refusals: Codes(0),
             conns: 0,
             conn: 0,
             first: 0,

@@ -286,7 +286,12 @@ impl World {
             let there = &self.clients[client];
             let soon = call.begun.saturating_add(TOO_SOON);
             let waited_for = there.paths[node].ready_at < call.since;
-            waited_for && entry.read < there.turn_began && entry.read_shown < soon
+            // Who refused before has had its vote.
+            let refused = release
+                .token
+                .is_some_and(|id| self.oracle.ledger.cell(id, node).releases.refused > 0);
+            let early = entry.read < there.turn_began && entry.read_shown < soon;
+            waited_for && early && !refused
         };
         let before = self.answers_to(client, call, release, surely);
         let now = self.answers_to(client, call, release, |_, entry| entry.is_read());

@@ -113,8 +113,7 @@ impl World {
                 let refused =
                     |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
                 // A release that was refused is tried again, and that is another answer.
-                let before = cell.and_then(|cell| cell.releases.refusal);
-                let before = before.is_some_and(|code| code.is(error));
+                let before = cell.is_some_and(|cell| cell.releases.refusals.contain(error));
                 read.is_some_and(refused) || question.verb == Verb::Release && before
             }
             NodeOutcome::TimedOut

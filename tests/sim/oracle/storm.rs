@@ -137,10 +137,11 @@ impl World {
                 releases.repairs += 1;
             } else {
                 releases.refused += 1;
-                releases.refusal = Some(code);
+                releases.refusals.add(code);
             }
         }
-        let tries = u64::from(calls) * (2 + u64::from(conns) + (self.now - first) / TRY_AGAIN);
+        // Over each connection natively and by script.
+        let tries = u64::from(calls) * (2 + 2 * u64::from(conns) + (self.now - first) / TRY_AGAIN);
         if calls * conns + refused + repairs < count + 1 {
             Some("a release that was under way already")
         } else if tries < u64::from(refused) {
