@@ -85,11 +85,11 @@ impl World {
                 (newest != id).then(|| self.oracle.ledger.record(newest).sent.max(user.ended))
             }
             Task::Holding(hold) | Task::Extending { hold, .. } => {
-                let held = self
-                    .oracle
-                    .ledger
-                    .find(&super::token_of(&hold.lock.token()));
-                (held != Some(id)).then_some(user.ended)
+                let ledger = &self.oracle.ledger;
+                let held = ledger.find(&super::token_of(&hold.lock.token()));
+                // An earlier attempt of the call that brought it had ended when this one began.
+                let begun = held.map_or(0, |held| ledger.record(held).sent);
+                (held != Some(id)).then(|| user.ended.max(begun))
             }
             Task::Releasing { .. } => None,
         }
