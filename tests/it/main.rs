@@ -32,6 +32,7 @@ mod drops;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod extend;
+mod faults;
 mod fork;
 mod frozen;
 mod guard;

@@ -70,6 +70,12 @@ impl Raw {
         }
     }
 
+    /// Whether a `PING` is answered within fifty milliseconds. The connection is of no use after.
+    pub(crate) fn answers_soon(mut self) -> bool {
+        let soon = Some(Duration::from_millis(50));
+        self.stream.get_ref().set_read_timeout(soon).is_ok() && self.try_command(&[b"PING"]).is_ok()
+    }
+
     #[track_caller]
     pub(crate) fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
         match self.command(&[b"GET", key]) {
