@@ -38,6 +38,7 @@ mod frozen;
 mod guard;
 mod invalid;
 mod names;
+mod orphans;
 mod processes;
 mod refusal;
 mod restart;
