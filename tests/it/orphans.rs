@@ -17,6 +17,7 @@ use shearline::{
 };
 
 use crate::executor::{all, block_on};
+use crate::face::Which;
 use crate::servers::{Cluster, End, LONG, Mischief, Proxy, Way as Direction, eventually, five};
 
 /// Attempts of one kind that are under way together.
@@ -350,5 +351,41 @@ fn nodes_are_stopped_while_one_thread_goes_on() {
             };
             field.assert_tidy(0, nodes, &format!("{victims:?} {fate:?} {moment:?}"));
         }
+    }
+}
+
+/// Behind the greeting, and before every question that the node is asked.
+#[test]
+fn what_is_owed_is_paid_first_on_the_next_connection() {
+    let field = Field::new();
+    for which in Which::BOTH {
+        let key = which.key("owed");
+        let mut face = which.build(field.builder());
+        let lock = face.try_lock(&key, LONG).expect("free");
+        eventually("all have it", || {
+            face.settle();
+            (field.cluster.copies(&key) == 5).then_some(())
+        });
+        let mut monitor = field.cluster[1].raw();
+        field.proxies[1].set(Mischief::Cut(0, End::Rst));
+        field.proxies[1].cut(End::Rst);
+        monitor.run("MONITOR");
+        face.unlock(lock).expect("four of five");
+        field.proxies[1].set(Mischief::None);
+        face.assert_gone(&field.cluster, &key);
+        let first = loop {
+            let line = monitor.reply().expect("a command").into_text();
+            let word = line.split('"').nth(1).map(str::to_ascii_uppercase);
+            match word.as_deref() {
+                // A release that was still sent on the old connection was not answered; and the test
+                // itself looks after the key.
+                Some("HELLO" | "EVALSHA" | "EXISTS") => {}
+                _ => break line,
+            }
+        };
+        assert!(
+            first.contains(r#""EVAL""#) && first.contains(&key),
+            "{first}"
+        );
     }
 }

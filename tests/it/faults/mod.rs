@@ -21,7 +21,10 @@
 //! * [`packets`]: packets that are lost, in a network namespace of the test's own.
 
 mod forgetful;
+mod hostile;
 mod network;
+mod packets;
+mod places;
 mod process;
 mod refusing;
 mod story;

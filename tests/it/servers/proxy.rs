@@ -63,6 +63,8 @@ pub(crate) enum Mischief {
     Extra(&'static [u8]),
     /// In place of every piece of answers come these bytes.
     Instead(&'static [u8]),
+    /// Instead of answers these bytes come without an end, as fast as they are taken.
+    Flood(&'static [u8]),
 }
 
 /// Relays to one server.
@@ -145,6 +147,10 @@ impl Proxy {
     /// Connections that are made from now on come to the server from this address.
     pub(crate) fn come_from(&self, source: Option<Ipv4Addr>) {
         self.change(|shared| shared.source = source);
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
     }
 
     pub(crate) fn url(&self) -> String {
@@ -437,9 +443,19 @@ impl Pipe {
         if self.closed || mischief == Mischief::Hold(self.way) {
             return None;
         }
+        if self.floods(mischief).is_some() {
+            return Some(self.last);
+        }
         match self.pieces.front() {
             Some((due, _)) => Some(*due),
             None => self.ended.then_some(self.last),
+        }
+    }
+
+    fn floods(&self, mischief: Mischief) -> Option<&'static [u8]> {
+        match mischief {
+            Mischief::Flood(bytes) if self.way == Way::ToClient => Some(bytes),
+            _ => None,
         }
     }
 
@@ -482,6 +498,10 @@ impl Pipe {
         mischief: Mischief,
         now: Instant,
     ) -> io::Result<Option<End>> {
+        if let Some(bytes) = self.floods(mischief) {
+            self.discard();
+            return flood(to, bytes).map(|()| None);
+        }
         while let Some(due) = self.due(mischief) {
             if now < due {
                 break;
@@ -544,6 +564,19 @@ impl Pipe {
             result => result,
         }
     }
+}
+
+/// Writes as much as is taken, at most a few megabytes at once. Not always whole repetitions.
+fn flood(to: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
+    let piece = bytes.repeat((64 << 10) / bytes.len());
+    for _ in 0..64 {
+        match to.write(&piece) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn gone_is_good(error: io::Error) -> io::Result<()> {

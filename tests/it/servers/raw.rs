@@ -135,7 +135,8 @@ impl Raw {
         Some(value.trim_end().to_owned())
     }
 
-    fn reply(&mut self) -> io::Result<Reply> {
+    /// The next reply, be it one that was asked for or, after `MONITOR`, another.
+    pub(crate) fn reply(&mut self) -> io::Result<Reply> {
         let line = self.line()?;
         let (kind, rest) = line.split_at_checked(1).ok_or_else(|| malformed(&line))?;
         Ok(match kind {
