@@ -18,7 +18,7 @@ use shearline::{
 
 use crate::executor::{all, block_on};
 use crate::face::Which;
-use crate::servers::{Cluster, End, LONG, Mischief, Proxy, Way as Direction, eventually, five};
+use crate::servers::{Cluster, End, LONG, Mischief, Options, Proxy, Way as Direction, eventually};
 
 /// Attempts of one kind that are under way together.
 const TOGETHER: usize = 100;
@@ -112,8 +112,8 @@ struct Field {
 }
 
 impl Field {
-    fn new() -> Self {
-        let cluster = five();
+    fn new(options: &Options) -> Self {
+        let cluster = Cluster::with(5, options);
         for &node in &STRANGERS {
             let mut raw = cluster[node].raw();
             for way in Way::ALL.iter().filter(|way| way.is_refused()) {
@@ -237,8 +237,8 @@ impl Trial {
 }
 
 /// A thousand trials of each kind for each moment.
-fn story(victims: &[usize], fates: &[Fate], times: usize) {
-    let field = Field::new();
+fn story(options: &Options, victims: &[usize], fates: &[Fate], times: usize) {
+    let field = Field::new(options);
     let redlock = field.builder().build().expect("a good configuration");
     let nodes = || redlock.nodes();
     let mut others: Vec<LockGuard> = (0..OTHERS)
@@ -289,19 +289,25 @@ const STOPPED: [Fate; 2] = [Fate::Stopped, Fate::StoppedWithoutScripts];
 
 #[test]
 fn one_node_of_five_is_stopped() {
-    story(&[1], &STOPPED, TIMES);
+    story(&Options::redis(), &[1], &STOPPED, TIMES);
 }
 
 #[test]
 fn two_nodes_of_five_are_stopped() {
-    story(&[1, 3], &STOPPED, TIMES);
+    story(&Options::redis(), &[1, 3], &STOPPED, TIMES);
+}
+
+/// They have their own command for a release, which no `SCRIPT FLUSH` takes from them.
+#[test]
+fn two_nodes_of_five_are_stopped_that_are_valkey() {
+    story(&Options::valkey(), &[1, 3], &STOPPED, TIMES);
 }
 
 #[test]
 fn connections_to_one_node_of_five_and_to_two_are_cut() {
     thread::scope(|scope| {
-        scope.spawn(|| story(&[1], &[Fate::Cut], CUTS));
-        scope.spawn(|| story(&[1, 3], &[Fate::Cut], CUTS));
+        scope.spawn(|| story(&Options::redis(), &[1], &[Fate::Cut], CUTS));
+        scope.spawn(|| story(&Options::redis(), &[1, 3], &[Fate::Cut], CUTS));
     });
 }
 
@@ -314,7 +320,7 @@ fn nodes_are_stopped_while_one_thread_goes_on() {
         Way::TriesExhausted,
         Way::DeadlinePassed,
     ];
-    let field = Field::new();
+    let field = Field::new(&Options::redis());
     let at_once = Retry::new(32, Duration::ZERO..=Duration::from_micros(100));
     let local = field.builder().retry(at_once).build_local();
     let mut local = local.expect("a good configuration");
@@ -357,7 +363,7 @@ fn nodes_are_stopped_while_one_thread_goes_on() {
 /// Behind the greeting, and before every question that the node is asked.
 #[test]
 fn what_is_owed_is_paid_first_on_the_next_connection() {
-    let field = Field::new();
+    let field = Field::new(&Options::redis());
     for which in Which::BOTH {
         let key = which.key("owed");
         let mut face = which.build(field.builder());

@@ -1,4 +1,5 @@
-//! Packets that are lost, and names with more than one address, in namespaces of the test's own.
+//! Packets that are lost, names with more than one address, and a full disk, in namespaces of the
+//! test's own.
 //!
 //! The test starts itself again in a network and a mount namespace (`unshare`), where routing rules
 //! swallow the packets of single ports. Where that cannot be had it says so on the standard error,
@@ -11,8 +12,8 @@ use std::process::{Command, Output};
 
 use shearline::{LinkError, NodeOutcome, NodeState, Redlock, RestartGuard};
 
-use super::story::{Fault, Scene, all_ready, play};
-use crate::face::Which;
+use super::story::{Fault, Scene, Victim, all_ready, play};
+use crate::face::{Which, no_quorum};
 use crate::servers::{Cluster, LONG, Options, eventually, within_patience};
 
 /// Which of the stories is to be told inside.
@@ -33,6 +34,11 @@ fn a_name_with_two_addresses() {
     in_namespace("names");
 }
 
+#[test]
+fn a_disk_that_is_full() {
+    in_namespace("disk");
+}
+
 /// The part of the process in the namespaces; without a part it has nothing to do.
 #[test]
 fn inside() {
@@ -49,6 +55,7 @@ fn inside() {
         "packets" => packets(),
         "long" => long(),
         "names" => names(),
+        "disk" => disk(),
         other => panic!("no such story: {other}"),
     }
 }
@@ -195,6 +202,11 @@ fn names() {
         .nodes(urls)
         .restart_guard(RestartGuard::Off);
     for which in Which::BOTH {
+        let mut nowhere = which.build(Redlock::builder().node("redis://nowhere.test"));
+        let report = no_quorum(nowhere.try_lock("a", LONG));
+        let unresolved = NodeOutcome::Unreachable(LinkError::Unresolved);
+        assert_eq!(report.nodes()[0].outcome, unresolved);
+
         let mut face = which.build(builder.clone());
         all_ready(&mut face);
         let lock = face.lock("a", LONG).expect("free");
@@ -205,4 +217,47 @@ fn names() {
         face.unlock(lock).expect("held");
         face.assert_gone(&cluster, "a");
     }
+}
+
+/// The log of the victim is on a disk of one megabyte, which somebody else fills.
+fn disk() {
+    let options = Options::redis().arguments(["--enable-protected-configs", "yes"]);
+    let full = Fault {
+        name: "the disk is full",
+        strike: |victim| {
+            let small = victim.server.directory().join("small");
+            let path = small.display().to_string();
+            if !small.exists() {
+                fs::create_dir(&small).expect("a directory");
+                run(&format!("mount -t tmpfs -o size=1m tmpfs {path}"));
+                victim.run(&format!("CONFIG SET dir {path}"));
+                victim.run("CONFIG SET appendonly yes");
+                await_log(victim, "aof_rewrite_in_progress", "0");
+            }
+            let filler = vec![0; 2 << 20];
+            let filled = fs::write(small.join("filler"), filler);
+            filled.expect_err("that is more than there is");
+            // More than what is left of the last page of the log.
+            let long: [&[u8]; 3] = [b"SET", b"filler", &[b'x'; 16 << 10]];
+            victim.server.raw().command(&long);
+            await_log(victim, "aof_last_write_status", "err");
+        },
+        heal: |victim| {
+            let small = victim.server.directory().join("small");
+            fs::remove_file(small.join("filler")).expect("it is there");
+            await_log(victim, "aof_last_write_status", "ok");
+        },
+        says: Some(
+            |outcome| matches!(outcome, NodeOutcome::Refused(error) if error.code() == "MISCONF"),
+        ),
+    };
+    play(&options, &[full]);
+}
+
+fn await_log(victim: &mut Victim<'_>, field: &str, expected: &str) {
+    let mut raw = victim.server.raw();
+    eventually(&format!("{field} is {expected}"), || {
+        let value = raw.info("persistence", field)?;
+        (value == expected).then_some(())
+    });
 }

@@ -1,7 +1,6 @@
 //! Addresses at which nobody can be reached, and running out of descriptors.
 //!
-//! Refused connections, strangers and names that do not exist stand in [`crate::refusal`] and
-//! [`crate::addresses`].
+//! Refused connections and strangers stand in [`crate::refusal`].
 
 use std::env;
 use std::io::ErrorKind;
@@ -67,6 +66,18 @@ fn a_listener_whose_queue_is_full_is_unreachable_and_the_others_go_on() {
     check(
         &format!("redis://127.0.0.1:{}", crowded.port),
         &[NodeOutcome::Unreachable(LinkError::ConnectTimeout)],
+    );
+}
+
+/// Where there is a name server at all, it may not be heard in time.
+#[test]
+fn a_name_that_does_not_resolve_is_unreachable_and_the_others_go_on() {
+    check(
+        "redis://nowhere.invalid:6379",
+        &[
+            NodeOutcome::Unreachable(LinkError::Unresolved),
+            NodeOutcome::Unreachable(LinkError::ConnectTimeout),
+        ],
     );
 }
 

@@ -5,7 +5,8 @@ use std::{fs, path::Path};
 
 use shearline::{NodeOutcome, Unusable};
 
-use super::story::{Fault, Scene, Victim, play, play_in};
+use super::story::{Fault, Scene, Victim, all_ready, play, play_in};
+use crate::face::Which;
 use crate::servers::{End, Options, Raw, eventually};
 
 fn refused(outcome: NodeOutcome, code: &str) -> bool {
@@ -16,13 +17,22 @@ fn unusable(outcome: NodeOutcome, reason: Unusable) -> bool {
     outcome == NodeOutcome::Unusable(reason)
 }
 
-/// The connections stay, and each command is refused. A release is refused too where no write is
-/// possible, and is tried again until it is.
 #[test]
 fn servers_that_refuse_to_write() {
-    let options = Options::redis().arguments(["--enable-protected-configs", "yes"]);
+    refuse_to_write(Options::redis());
+}
+
+/// They have their own command for a release.
+#[test]
+fn valkey_servers_that_refuse_to_write() {
+    refuse_to_write(Options::valkey());
+}
+
+/// The connections stay, and each command is refused. A release is refused too where no write is
+/// possible, and is tried again until it is.
+fn refuse_to_write(options: Options) {
     play(
-        &options,
+        &options.arguments(["--enable-protected-configs", "yes"]),
         &[
             Fault {
                 name: "OOM",
@@ -146,8 +156,17 @@ const LET_IN: &str = "ACL SETUSER locker on resetpass >secret ~* &* +@all";
 
 #[test]
 fn users_whose_rights_change_while_they_are_connected() {
+    change_rights(&Options::redis());
+}
+
+#[test]
+fn users_of_valkey_whose_rights_change_while_they_are_connected() {
+    change_rights(&Options::valkey());
+}
+
+fn change_rights(options: &Options) {
     let scene = || {
-        let scene = Scene::new(&Options::redis()).credentials("locker:secret");
+        let scene = Scene::new(options).credentials("locker:secret");
         for server in &*scene.cluster {
             server.raw().run(LET_IN);
         }
@@ -229,4 +248,19 @@ fn servers_that_forget_scripts_and_data_and_connections() {
             },
         ],
     );
+}
+
+/// A server that throws keys out votes, and the operator can see it.
+#[test]
+fn servers_that_may_evict_locks_are_named() {
+    let evicting = ["--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"];
+    let keeping = ["--maxmemory", "100mb", "--maxmemory-policy", "noeviction"];
+    for (arguments, evicts) in [(evicting, true), (keeping, false)] {
+        let scene = Scene::new(&Options::redis().arguments(arguments));
+        for which in Which::BOTH {
+            let mut face = which.build(scene.builder());
+            all_ready(&mut face);
+            assert!(face.nodes().iter().all(|node| node.evicts_locks == evicts));
+        }
+    }
 }
