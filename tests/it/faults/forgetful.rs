@@ -13,7 +13,7 @@ use crate::face::{Face, Which};
 use crate::servers::{End, LONG, Options, Server, eventually, within_patience};
 
 /// The longest ttl of all clients in these stories, and so how long a node is kept from voting.
-const TTL: Duration = Duration::from_secs(4);
+const TTL: Duration = Duration::from_secs(3);
 
 /// What makes a node one that may have forgotten.
 struct Event {
