@@ -1,11 +1,13 @@
 //! What happens between the client and a server.
 
+use std::thread;
 use std::time::Duration;
 
-use shearline::{LinkError, NodeOutcome, Unusable};
+use shearline::{LinkError, NodeOutcome, NodeState, NodeStatus, Unusable};
 
-use super::story::{self, Fault, Victim};
-use crate::servers::{End, Mischief, Options, Way};
+use super::story::{self, Fault, Scene, Victim};
+use crate::face::Which;
+use crate::servers::{End, LONG, Mischief, Options, Way, eventually};
 
 fn play(faults: &[Fault]) {
     story::play(&Options::redis(), faults);
@@ -143,6 +145,70 @@ fn connections_that_end() {
             says: Some(broken),
         },
     ]);
+}
+
+/// Those that are open serve on. New ones do not get through their greeting in time.
+#[test]
+fn connections_that_are_too_slow_to_be_made() {
+    play(&[
+        Fault {
+            name: "greeting, one byte each 50 ms",
+            strike: |victim| {
+                victim.proxy.set(Mischief::Drip(Duration::from_millis(50)));
+                victim.proxy.cut(End::Fin);
+            },
+            heal: calm,
+            says: Some(too_slow),
+        },
+        Fault {
+            name: "greeting, little bandwidth",
+            strike: |victim| {
+                victim.proxy.set(Mischief::Bandwidth(200));
+                victim.proxy.cut(End::Fin);
+            },
+            heal: calm,
+            says: Some(too_slow),
+        },
+    ]);
+}
+
+fn too_slow(outcome: NodeOutcome) -> bool {
+    outcome == NodeOutcome::Unreachable(LinkError::ConnectTimeout)
+}
+
+/// At every one of the first bytes that the node says, and at many of the later ones.
+#[test]
+fn a_greeting_that_ends_anywhere() {
+    let places = (0..24).chain((24..6_000).step_by(313));
+    thread::scope(|scope| {
+        for which in Which::BOTH {
+            for end in [End::Fin, End::Rst] {
+                let places = places.clone();
+                scope.spawn(move || {
+                    let scene = Scene::new(&Options::redis());
+                    for place in places {
+                        ends_at(&scene, which, place, end);
+                    }
+                    scene.cluster.assert_empty();
+                });
+            }
+        }
+    });
+}
+
+fn ends_at(scene: &Scene, which: Which, place: usize, end: End) {
+    scene.proxies[0].set(Mischief::Cut(place, end));
+    let mut face = which.build(scene.builder());
+    let lock = face.lock("anywhere", LONG).expect("two of three");
+    face.unlock(lock).expect("two of three");
+    scene.proxies[0].set(Mischief::None);
+    eventually("nothing is owed", || {
+        face.settle();
+        let settled = |node: &NodeStatus| {
+            node.state == NodeState::Ready && node.owed == 0 && node.in_flight == 0
+        };
+        face.nodes().iter().all(settled).then_some(())
+    });
 }
 
 /// An answer to nothing ends the connection, and so does what is no protocol.
