@@ -241,6 +241,7 @@ fn story(options: &Options, victims: &[usize], fates: &[Fate], moments: &[Moment
     let field = Field::new(options);
     let redlock = field.builder().build().expect("a good configuration");
     let nodes = || redlock.nodes();
+    field.assert_tidy(0, nodes, "in the beginning");
     let mut others: Vec<LockGuard> = (0..OTHERS)
         .map(|number| redlock.lock(format!("other:{number}"), LONG).expect("free"))
         .collect();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use shearline::{NodeOutcome, NodeState, NodeStatus, RestartGuard};
 
-use super::story::{Scene, all_ready, report_of};
+use super::story::{Scene, report_of};
 use crate::face::{Face, Which};
 use crate::servers::{End, LONG, Options, Server, eventually, within_patience};
 
@@ -121,14 +121,7 @@ fn tell(event: &Event, which: Which) {
     let mut scene = Scene::new(&(event.options)());
     let builder = scene.builder().restart_guard(RestartGuard::Observed);
     let mut face = which.build(builder.max_ttl(TTL));
-    eventually("all nodes are greeted", || {
-        face.settle();
-        let nodes = face.nodes();
-        let young = |state| matches!(state, NodeState::Quarantined { .. });
-        nodes.iter().all(|node| young(node.state)).then_some(())
-    });
-    face.trust();
-    all_ready(&mut face);
+    all_vote(&mut face);
     let lock = face.try_lock("a", TTL).expect("three vote");
     face.unlock(lock).expect("held");
 
@@ -166,6 +159,16 @@ fn tell(event: &Event, which: Which) {
     face.assert_gone(&scene.cluster, "b");
 }
 
+/// Waits until every node votes, of which some are too young to do so unless they are vouched for.
+fn all_vote(face: &mut Face) {
+    eventually("all nodes vote", || {
+        face.trust();
+        face.settle();
+        let ready = |node: &NodeStatus| node.state == NodeState::Ready;
+        face.nodes().iter().all(ready).then_some(())
+    });
+}
+
 /// What no handle can see, which is why the guarantees name it.
 #[test]
 fn data_that_is_flushed_is_not_noticed() {
@@ -173,12 +176,7 @@ fn data_that_is_flushed_is_not_noticed() {
     for which in Which::BOTH {
         let builder = scene.builder().restart_guard(RestartGuard::Observed);
         let mut face = which.build(builder.max_ttl(TTL));
-        eventually("all nodes are greeted", || {
-            face.trust();
-            face.settle();
-            let ready = |node: &NodeStatus| node.state == NodeState::Ready;
-            face.nodes().iter().all(ready).then_some(())
-        });
+        all_vote(&mut face);
         scene.cluster[0].raw().run("FLUSHALL");
         scene.cluster[1].raw().set_px(b"a", b"foreign", LONG);
         let lock = face.try_lock("a", TTL).expect("the first and the third");

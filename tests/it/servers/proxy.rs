@@ -225,7 +225,8 @@ struct Pipe {
     passed: usize,
     /// When the last piece is due.
     last: Instant,
-    ended: bool,
+    /// Nothing more will be read; how it ended.
+    ended: Option<End>,
     /// The end was passed on.
     closed: bool,
 }
@@ -377,14 +378,17 @@ impl Connection {
             answers,
             over,
         } = self;
-        commands.fill(client, |_| now)?;
+        commands.fill(client, |_| now);
         let Some(server) = server else {
             commands.discard();
             return Ok(());
         };
-        answers.fill(server, |pipe| pipe.due_for(mischief, random, now))?;
-        for (pipe, stream) in [(commands, server), (answers, client)] {
-            *over = over.or(pipe.drain(stream, mischief, now)?);
+        answers.fill(server, |pipe| pipe.due_for(mischief, random, now));
+        *over = over.or(answers.drain(client, mischief, now)?);
+        match commands.drain(server, mischief, now) {
+            Ok(end) => *over = over.or(end),
+            // Who does not listen any more may have said why.
+            Err(_) => commands.close(),
         }
         Ok(())
     }
@@ -422,20 +426,26 @@ impl Pipe {
             waiting: 0,
             passed: 0,
             last: Instant::now(),
-            ended: false,
+            ended: None,
             closed: false,
         }
     }
 
     fn wants_more(&self) -> bool {
-        !self.ended && self.waiting < FULL
+        self.ended.is_none() && self.waiting < FULL
     }
 
     fn discard(&mut self) {
         self.pieces.clear();
         self.waiting = 0;
         // An end of the client's is the end of it all.
-        self.closed = self.ended;
+        self.closed |= self.ended.is_some();
+    }
+
+    /// Nothing more can be written.
+    fn close(&mut self) {
+        self.ended = self.ended.or(Some(End::Fin));
+        self.discard();
     }
 
     /// When something can be written next; `None` if there is nothing, or it may not pass.
@@ -448,7 +458,7 @@ impl Pipe {
         }
         match self.pieces.front() {
             Some((due, _)) => Some(*due),
-            None => self.ended.then_some(self.last),
+            None => self.ended.map(|_| self.last),
         }
     }
 
@@ -470,25 +480,21 @@ impl Pipe {
     }
 
     /// Reads what there is.
-    fn fill(
-        &mut self,
-        from: &mut TcpStream,
-        mut due: impl FnMut(&Self) -> Instant,
-    ) -> io::Result<()> {
+    fn fill(&mut self, from: &mut TcpStream, mut due: impl FnMut(&Self) -> Instant) {
         let mut buffer = [0; 16 << 10];
         while self.wants_more() {
             match from.read(&mut buffer) {
-                Ok(0) => self.ended = true,
+                Ok(0) => self.ended = Some(End::Fin),
                 Ok(len) => {
                     self.last = due(self);
                     self.waiting += len;
                     self.pieces.push_back((self.last, buffer[..len].to_vec()));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
+                // What came before it is passed on before it.
+                Err(_) => self.ended = Some(End::Rst),
             }
         }
-        Ok(())
     }
 
     /// Writes what is due; says so if the connection has to end now.
@@ -507,6 +513,9 @@ impl Pipe {
                 break;
             }
             let Some((_, mut piece)) = self.pieces.pop_front() else {
+                if self.ended == Some(End::Rst) {
+                    return Ok(Some(End::Rst));
+                }
                 to.shutdown(Shutdown::Write).or_else(gone_is_good)?;
                 self.closed = true;
                 break;
