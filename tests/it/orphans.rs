@@ -372,6 +372,28 @@ fn one_after_the_other(moment: Moment) {
     }
 }
 
+/// The answers come when nobody waits for them any more, from a majority.
+#[test]
+fn deadlines_pass_while_three_nodes_of_five_are_stopped() {
+    let field = Field::new(&Options::redis());
+    let redlock = field.builder().build().expect("a good configuration");
+    field.assert_tidy(0, || redlock.nodes(), "in the beginning");
+    let options = LockOptions::new(LONG).wait(Duration::from_millis(10));
+    for time in 0..TIMES {
+        field.strike(&STRANGERS, STOPPED[time % 2]);
+        let attempts = (0..TOGETHER).map(|number| {
+            let future = redlock.lock_with_async(format!("late:{number}"), &options);
+            async {
+                let result = future.await;
+                assert!(matches!(result, Err(LockError::NoQuorum(_))), "{result:?}");
+            }
+        });
+        block_on(all(attempts));
+        field.heal(&STRANGERS, STOPPED[time % 2]);
+        field.assert_tidy(0, || redlock.nodes(), "a majority was stopped");
+    }
+}
+
 /// Behind the greeting, and before every question that the node is asked.
 #[test]
 fn what_is_owed_is_paid_first_on_the_next_connection() {

@@ -7,7 +7,8 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::Command;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -16,7 +17,7 @@ use shearline::{BuildError, LinkError, LockOptions, NodeOutcome, Redlock, Restar
 use super::story::all_ready;
 use crate::face::{Which, no_quorum};
 use crate::refusal::check;
-use crate::servers::{Cluster, LONG, PATIENCE, Raw, eventually, within_patience};
+use crate::servers::{Cluster, LONG, Manner, PATIENCE, Raw, Stranger, eventually, within_patience};
 
 /// The addresses of the nodes, for the process with no descriptor left.
 const NODES: &str = "SHEARLINE_TEST_NO_DESCRIPTOR";
@@ -79,6 +80,36 @@ fn a_name_that_does_not_resolve_is_unreachable_and_the_others_go_on() {
             NodeOutcome::Unreachable(LinkError::ConnectTimeout),
         ],
     );
+}
+
+/// However often a lock is asked for: the back-off grows, and who is short of a quorum may try
+/// four times a second.
+#[test]
+fn nodes_that_cannot_serve_are_not_tried_hot() {
+    const ASKED_FOR: Duration = Duration::from_secs(1);
+    for manner in [Manner::Closes, Manner::Http] {
+        let strangers = [Stranger::new(manner), Stranger::new(manner)];
+        let cluster = Cluster::start(1);
+        for which in Which::BOTH {
+            let before = strangers.each_ref().map(Stranger::visits);
+            let urls = strangers.iter().map(Stranger::url);
+            let mut face = which.build(Redlock::builder().nodes(cluster.urls()).nodes(urls));
+            let start = Instant::now();
+            while start.elapsed() < ASKED_FOR {
+                no_quorum(face.try_lock("never", LONG));
+                // There is no need to be as hot as what is not to be seen here.
+                thread::sleep(Duration::from_millis(1));
+            }
+            drop(face);
+            let most = 10 + start.elapsed().as_millis() / 100;
+            for (stranger, before) in strangers.iter().zip(before) {
+                let visits = stranger.visits() - before;
+                assert!(visits >= 2, "it is tried again");
+                assert!(visits as u128 <= most, "{manner:?}: {visits} visits");
+            }
+        }
+        cluster.assert_empty();
+    }
 }
 
 /// The limit is one of a process, so another one runs into it.
