@@ -245,6 +245,7 @@ fn story(options: &Options, victims: &[usize], fates: &[Fate], moments: &[Moment
     let mut others: Vec<LockGuard> = (0..OTHERS)
         .map(|number| redlock.lock(format!("other:{number}"), LONG).expect("free"))
         .collect();
+    field.assert_tidy(OTHERS, nodes, "with the others");
     for &moment in moments {
         for time in 0..times {
             let fate = fates[time % fates.len()];
