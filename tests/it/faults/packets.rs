@@ -223,13 +223,11 @@ fn disk() {
         strike: |victim| {
             let small = victim.server.directory().join("small");
             let path = small.display().to_string();
-            if !small.exists() {
-                fs::create_dir(&small).expect("a directory");
-                run(&format!("mount -t tmpfs -o size=1m tmpfs {path}"));
-                victim.run(&format!("CONFIG SET dir {path}"));
-                victim.run("CONFIG SET appendonly yes");
-                await_log(victim, "aof_rewrite_in_progress", "0");
-            }
+            fs::create_dir_all(&small).expect("a directory");
+            run(&format!("mount -t tmpfs -o size=1m tmpfs {path}"));
+            victim.run(&format!("CONFIG SET dir {path}"));
+            victim.run("CONFIG SET appendonly yes");
+            await_log(victim, "aof_rewrite_in_progress", "0");
             let filler = vec![0; 2 << 20];
             let filled = fs::write(small.join("filler"), filler);
             filled.expect_err("that is more than there is");
@@ -239,9 +237,14 @@ fn disk() {
             await_log(victim, "aof_last_write_status", "err");
         },
         heal: |victim| {
-            let small = victim.server.directory().join("small");
+            let good = victim.server.directory().to_owned();
+            let small = good.join("small");
             fs::remove_file(small.join("filler")).expect("it is there");
             await_log(victim, "aof_last_write_status", "ok");
+            // Without the log, so that the directory can be removed.
+            victim.run("CONFIG SET appendonly no");
+            victim.run(&format!("CONFIG SET dir {}", good.display()));
+            run(&format!("umount -l {}", small.display()));
         },
         says: Some(
             |outcome| matches!(outcome, NodeOutcome::Refused(error) if error.code() == "MISCONF"),
