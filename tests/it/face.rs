@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use shearline::{
-    Builder, ExtendError, LocalRedlock, Lock, LockError, LockGuard, LockOptions, Redlock, Released,
-    Report, UnlockError,
+    Builder, ExtendError, LocalRedlock, Lock, LockError, LockGuard, LockOptions, NodeStatus,
+    Redlock, Released, Report, UnlockError,
 };
 
 use crate::servers::Cluster;
@@ -110,6 +110,23 @@ impl Face {
             (Self::Shared(_), Held::Guard(guard)) => guard.unlock(),
             (Self::Local(local), Held::Lock(lock)) => local.unlock(lock),
             _ => panic!("a lock of the other face"),
+        }
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<NodeStatus> {
+        match self {
+            Self::Shared(redlock) => redlock.nodes(),
+            Self::Local(local) => local.nodes(),
+        }
+    }
+
+    /// Vouches for every node: the answers of all of them count, however young they are.
+    pub(crate) fn trust(&mut self) {
+        for node in self.nodes() {
+            match self {
+                Self::Shared(redlock) => redlock.trust_node(&*node.address),
+                Self::Local(local) => local.trust_node(&*node.address),
+            };
         }
     }
 

@@ -1,10 +1,12 @@
 //! That the harness itself does what the stories rely on.
 
+use std::io::ErrorKind;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
 use crate::servers::{
-    self, ClosedPort, Cluster, LONG, Manner, Options, Proxy, Raw, Reply, Server, Stranger,
+    self, ClosedPort, Cluster, End, LONG, Manner, Mischief, Options, Proxy, Raw, Reply, Server,
+    Stranger, Way,
 };
 
 #[test]
@@ -111,7 +113,7 @@ fn a_closed_port_refuses() {
         .parse()
         .expect("an address");
     let error = Raw::connect(address).expect_err("nobody listens");
-    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
 }
 
 #[test]
@@ -130,6 +132,75 @@ fn the_proxy_holds_answers_back_and_keeps_their_order() {
     );
     proxy.delay(Duration::ZERO);
     assert_eq!(raw.integer(&[b"INCR", b"k"]), 3);
+}
+
+#[test]
+fn the_proxy_does_what_it_is_told() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let connect = || {
+        let address = proxy.url()["redis://".len()..].parse().expect("an address");
+        Raw::connect(address).expect("the proxy listens")
+    };
+    let mut raw = connect();
+    let ping: &[&[u8]] = &[b"PING"];
+
+    // "+PONG\r\n" in seven pieces, and in seven of a second's fiftieth.
+    for slow in [
+        Mischief::Drip(Duration::from_millis(5)),
+        Mischief::Bandwidth(50),
+    ] {
+        proxy.set(slow);
+        let start = Instant::now();
+        assert_eq!(raw.run("PING"), Reply::Simple("PONG".into()));
+        assert!(start.elapsed() >= Duration::from_millis(30), "{slow:?}");
+    }
+
+    // What is held either way passes when that is over.
+    for way in [Way::ToServer, Way::ToClient] {
+        proxy.set(Mischief::Hold(way));
+        let (outside, key) = (&mut server.raw(), b"held");
+        outside.del(key);
+        let asked = std::thread::spawn(move || {
+            raw.run("INCR held");
+            raw
+        });
+        match way {
+            Way::ToServer => assert!(!outside.exists(key)),
+            Way::ToClient => {
+                servers::eventually("it has arrived", || outside.exists(key).then_some(()))
+            }
+        }
+        proxy.set(Mischief::None);
+        raw = asked.join().expect("answered");
+    }
+
+    proxy.set(Mischief::Twice);
+    assert_eq!(raw.run("PING"), Reply::Simple("PONG".into()));
+    assert_eq!(
+        raw.reply().expect("once more"),
+        Reply::Simple("PONG".into())
+    );
+
+    for (end, kind) in [
+        (End::Fin, ErrorKind::UnexpectedEof),
+        (End::Rst, ErrorKind::ConnectionReset),
+    ] {
+        proxy.set(Mischief::Cut(0, end));
+        let error = connect().try_command(ping).expect_err("it ends");
+        assert_eq!(error.kind(), kind);
+        proxy.set(Mischief::None);
+        let mut open = connect();
+        open.run("PING");
+        proxy.cut(end);
+        let error = open.reply().expect_err("it ends");
+        assert_eq!(error.kind(), kind);
+    }
+
+    let other = Server::start();
+    proxy.redirect(other.address());
+    let port = other.port().to_string();
+    assert_eq!(connect().info("server", "tcp_port"), Some(port));
 }
 
 #[test]

@@ -32,11 +32,13 @@ mod drops;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod extend;
+mod faults;
 mod fork;
 mod frozen;
 mod guard;
 mod invalid;
 mod names;
+mod orphans;
 mod processes;
 mod refusal;
 mod restart;

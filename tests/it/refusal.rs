@@ -172,7 +172,7 @@ fn a_full_server_is_unusable_and_the_others_go_on() {
 
 /// The node at `url` with two good ones: they give the lock, and the report of a refusal says one
 /// of `outcomes` of it.
-fn check(url: &str, outcomes: &[NodeOutcome]) {
+pub(crate) fn check(url: &str, outcomes: &[NodeOutcome]) {
     let cluster = Cluster::start(2);
     for which in Which::BOTH {
         let builder = Redlock::builder()

@@ -4,7 +4,7 @@
 //!   process and waits for its end, in a panic too.
 //! * A [`Cluster`] is N of them, independent of each other, as Redlock wants them.
 //! * [`Raw`] is a blocking connection with a reply parser that shares no line with the library.
-//! * [`Proxy`] delays answers; [`Stranger`] is what answers at an address where no server should
+//! * [`Proxy`] does to a connection what networks do, and worse; [`Stranger`] is what answers at an address where no server should
 //!   have been; [`ClosedPort`] is an address at which nobody listens.
 //!
 //! Nothing here sleeps for a result. Where a state has to be awaited, it is polled for, and the
@@ -20,7 +20,7 @@ mod stranger;
 pub(crate) use cluster::Cluster;
 pub(crate) use ports::ClosedPort;
 pub(crate) use process::{Options, Server};
-pub(crate) use proxy::Proxy;
+pub(crate) use proxy::{End, Mischief, Proxy, Way};
 pub(crate) use raw::{Raw, Reply};
 pub(crate) use stranger::{Manner, Stranger};
 

@@ -3,7 +3,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -178,6 +178,31 @@ impl Server {
     pub(crate) fn restart(&mut self) {
         self.kill();
         eventually("the port is free again", || self.launch().then_some(()));
+    }
+
+    /// Starts again with further arguments for this one time, and does not wait for its data.
+    pub(crate) fn restart_with(&mut self, arguments: &[&str]) {
+        self.kill();
+        let usual = self.options.arguments.clone();
+        let further = arguments.iter().map(|argument| (*argument).to_owned());
+        self.options.arguments.extend(further);
+        self.child = Some(self.spawn(&self.directory.path().join("log")));
+        self.options.arguments = usual;
+        eventually("the process answers", || {
+            Raw::connect(self.address())
+                .ok()?
+                .info("server", "process_id")
+        });
+    }
+
+    /// Waits until it has its data.
+    pub(crate) fn await_loaded(&self) {
+        eventually("the data is loaded", || self.answers().then_some(()));
+    }
+
+    /// Where it keeps its files.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Starts the process and waits until it answers. `false` if somebody has the port.

@@ -1,112 +1,604 @@
-//! A TCP relay in front of a server that can hold answers back.
+//! A TCP relay in front of a server that can do to a connection what networks do, and worse.
+//!
+//! One thread with one `poll` for all connections of a proxy. What it does is a [`Mischief`] that
+//! can be changed at any time; connections that are open are treated by the new one from the next
+//! piece of data on. With [`Mischief::None`] it passes on what it gets, in order, at once, and
+//! also what was held before.
 
-use std::io::{Read, Write};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Relays to one server. Commands pass at once; answers wait for the delay that is set when they
-/// arrive, and keep their order. It starts with no delay.
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{AddressFamily, SocketType};
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum End {
+    /// As by `close`.
+    Fin,
+    /// By a reset.
+    Rst,
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Way {
+    /// Commands.
+    ToServer,
+    /// Answers.
+    ToClient,
+}
+
+/// What a proxy does to what passes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Mischief {
+    #[default]
+    None,
+    /// Answers wait this long.
+    Delay(Duration),
+    /// Answers wait for up to this long, each piece for another share of it, in their order.
+    Jitter(Duration),
+    /// No more than so many bytes a second, either way.
+    Bandwidth(u32),
+    /// Answers come byte by byte, this far apart.
+    Drip(Duration),
+    /// Nothing passes this way; it is kept, as a network's retransmission would, and passes when
+    /// this is over. New connections are left in the queue of the kernel if it is the way to the
+    /// server.
+    Hold(Way),
+    /// The connection ends, on both sides, behind so many bytes of answers.
+    Cut(usize, End),
+    /// The server's side is gone and the client is not told: what it sends vanishes. The
+    /// connections are reset when this is over.
+    HalfOpen,
+    /// Every answer comes twice.
+    Twice,
+    /// Behind every piece of answers come these bytes.
+    Extra(&'static [u8]),
+    /// In place of every piece of answers come these bytes.
+    Instead(&'static [u8]),
+    /// Instead of answers these bytes come without an end, as fast as they are taken.
+    Flood(&'static [u8]),
+}
+
+/// Relays to one server.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<(Mutex<Shared>, Condvar)>,
+    wake: UnixStream,
+    thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
-    delay_millis: AtomicU64,
-    closed: AtomicBool,
+    mischief: Mischief,
+    server: SocketAddr,
+    /// The address from which the server is connected to.
+    source: Option<Ipv4Addr>,
+    /// All connections are to end now.
+    cut: Option<End>,
+    closed: bool,
+    /// Something was changed that the thread has not done yet.
+    changed: bool,
 }
 
 impl Proxy {
     pub(crate) fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let shared = Arc::new(Shared::default());
-        let accepting = Arc::clone(&shared);
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                if accepting.closed.load(Ordering::Acquire) {
-                    return;
-                }
-                if let Ok(server) = TcpStream::connect(server) {
-                    relay(client, server, &accepting);
-                }
-            }
+        listener.set_nonblocking(true).expect("a socket option");
+        let (wake, woken) = UnixStream::pair().expect("two descriptors");
+        for stream in [&wake, &woken] {
+            stream.set_nonblocking(true).expect("a socket option");
+        }
+        let shared = Mutex::new(Shared {
+            mischief: Mischief::None,
+            server,
+            source: None,
+            cut: None,
+            closed: false,
+            changed: false,
         });
-        Self { address, shared }
+        let shared = Arc::new((shared, Condvar::new()));
+        let relay = Relay {
+            listener,
+            woken,
+            shared: Arc::clone(&shared),
+            mischief: Mischief::None,
+            connections: Vec::new(),
+            random: 1,
+        };
+        let thread = thread::spawn(move || relay.run());
+        Self {
+            address,
+            shared,
+            wake,
+            thread: Some(thread),
+        }
+    }
+
+    /// From now on it does this.
+    pub(crate) fn set(&self, mischief: Mischief) {
+        self.change(|shared| shared.mischief = mischief);
     }
 
     /// Answers that arrive from now on wait this long.
     pub(crate) fn delay(&self, delay: Duration) {
-        let millis = u64::try_from(delay.as_millis()).expect("a short delay");
-        self.shared.delay_millis.store(millis, Ordering::Release);
+        self.set(Mischief::Delay(delay));
+    }
+
+    /// Ends every connection that is open, on both sides.
+    pub(crate) fn cut(&self, end: End) {
+        self.change(|shared| shared.cut = Some(end));
+    }
+
+    /// Connections that are made from now on go to another server.
+    pub(crate) fn redirect(&self, server: SocketAddr) {
+        self.change(|shared| shared.server = server);
+    }
+
+    /// Connections that are made from now on come to the server from this address.
+    pub(crate) fn come_from(&self, source: Option<Ipv4Addr>) {
+        self.change(|shared| shared.source = source);
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
     }
 
     pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
+
+    /// The URL with `user:password` in it.
+    pub(crate) fn url_with(&self, credentials: &str) -> String {
+        format!("redis://{credentials}@{}", self.address)
+    }
+
+    /// Changes something and waits until it is done to all connections.
+    fn change(&self, change: impl FnOnce(&mut Shared)) {
+        let mut shared = lock(&self.shared);
+        change(&mut shared);
+        shared.changed = true;
+        // A full pipe wakes it just as well.
+        let _ = (&self.wake).write(&[0]);
+        while shared.changed {
+            shared = self.shared.1.wait(shared).expect("nobody panics with it");
+        }
+    }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.shared.closed.store(true, Ordering::Release);
-        // Wakes the accepting thread, which then sees the flag.
-        let _ = TcpStream::connect(self.address);
+        lock(&self.shared).closed = true;
+        let _ = (&self.wake).write(&[0]);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 
-/// Both directions of one connection. The threads end when either side closes.
-fn relay(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) {
-    for stream in [&client, &server] {
-        stream.set_nodelay(true).expect("a socket option");
-    }
-    let commands = (clone(&client), clone(&server));
-    thread::spawn(move || forward(commands.0, commands.1));
+fn lock(shared: &(Mutex<Shared>, Condvar)) -> MutexGuard<'_, Shared> {
+    shared.0.lock().expect("nobody panics with it")
+}
 
-    let (sender, answers) = mpsc::channel::<(Instant, Vec<u8>)>();
-    let shared = Arc::clone(shared);
-    thread::spawn(move || {
-        read_all(server, |bytes| {
-            let delay = Duration::from_millis(shared.delay_millis.load(Ordering::Acquire));
-            sender
-                .send((Instant::now() + delay, bytes.to_vec()))
-                .is_ok()
-        });
-    });
-    thread::spawn(move || {
-        let mut client = client;
-        for (due, bytes) in answers {
-            thread::sleep(due.saturating_duration_since(Instant::now()));
-            if client.write_all(&bytes).is_err() {
-                break;
+/// Most bytes that wait in one direction before no more are read.
+const FULL: usize = 1 << 20;
+
+struct Relay {
+    listener: TcpListener,
+    woken: UnixStream,
+    shared: Arc<(Mutex<Shared>, Condvar)>,
+    mischief: Mischief,
+    connections: Vec<Connection>,
+    random: u64,
+}
+
+/// What was changed from outside.
+struct Change {
+    any: bool,
+    cut: Option<End>,
+}
+
+struct Connection {
+    client: TcpStream,
+    /// `None`: it is gone and the client was not told.
+    server: Option<TcpStream>,
+    commands: Pipe,
+    answers: Pipe,
+    over: Option<End>,
+}
+
+/// What was read on one side and not yet written to the other.
+struct Pipe {
+    way: Way,
+    pieces: VecDeque<(Instant, Vec<u8>)>,
+    waiting: usize,
+    /// Written since the mischief was set.
+    passed: usize,
+    /// When the last piece is due.
+    last: Instant,
+    /// Nothing more will be read; how it ended.
+    ended: Option<End>,
+    /// The end was passed on.
+    closed: bool,
+}
+
+impl Relay {
+    fn run(mut self) {
+        loop {
+            self.wait();
+            let Some(Change { any, cut }) = self.look() else {
+                return;
+            };
+            self.accept();
+            let (mischief, now) = (self.mischief, Instant::now());
+            for connection in &mut self.connections {
+                if let Some(end) = cut {
+                    connection.over = Some(end);
+                } else if let Err(error) = connection.turn(mischief, &mut self.random, now) {
+                    let reset = error.kind() == ErrorKind::ConnectionReset;
+                    connection.over = Some(if reset { End::Rst } else { End::Fin });
+                }
+                if let Some(End::Rst) = connection.over {
+                    connection.reset();
+                }
+            }
+            self.connections
+                .retain(|connection| connection.over.is_none() && !connection.is_done());
+            if any {
+                lock(&self.shared).changed = false;
+                self.shared.1.notify_all();
             }
         }
-        let _ = client.shutdown(Shutdown::Both);
-    });
-}
+    }
 
-fn forward(from: TcpStream, mut to: TcpStream) {
-    let mut target = clone(&to);
-    read_all(from, |bytes| target.write_all(bytes).is_ok());
-    // Only the sending half: answers to what was sent are still on their way.
-    let _ = to.flush();
-    let _ = to.shutdown(Shutdown::Write);
-}
+    /// Takes what was changed from outside. `None`: it is over.
+    fn look(&mut self) -> Option<Change> {
+        let _ = (&self.woken).read(&mut [0; 64]);
+        let mut shared = lock(&self.shared);
+        if self.mischief != shared.mischief {
+            let before = self.mischief;
+            self.mischief = shared.mischief;
+            for connection in &mut self.connections {
+                connection.commands.passed = 0;
+                connection.answers.passed = 0;
+                connection.hurry();
+                match self.mischief {
+                    Mischief::HalfOpen => connection.server = None,
+                    _ if before == Mischief::HalfOpen => connection.over = Some(End::Rst),
+                    _ => {}
+                }
+            }
+        }
+        (!shared.closed).then(|| Change {
+            any: shared.changed,
+            cut: shared.cut.take(),
+        })
+    }
 
-fn read_all(mut from: TcpStream, mut take: impl FnMut(&[u8]) -> bool) {
-    let mut buffer = [0; 16 << 10];
-    while let Ok(len @ 1..) = from.read(&mut buffer) {
-        if !take(&buffer[..len]) {
+    /// Waits for something to do: a readable or writable socket, or a time that has come.
+    fn wait(&self) {
+        let now = Instant::now();
+        let mut fds = vec![PollFd::new(&self.woken, PollFlags::IN)];
+        if self.mischief != Mischief::Hold(Way::ToServer) {
+            fds.push(PollFd::new(&self.listener, PollFlags::IN));
+        }
+        let mut due: Option<Instant> = None;
+        for connection in &self.connections {
+            for (stream, reads, writes) in [
+                (
+                    Some(&connection.client),
+                    &connection.commands,
+                    &connection.answers,
+                ),
+                (
+                    connection.server.as_ref(),
+                    &connection.answers,
+                    &connection.commands,
+                ),
+            ] {
+                let mut wanted = PollFlags::empty();
+                if reads.wants_more() {
+                    wanted |= PollFlags::IN;
+                }
+                if let Some(at) = writes.due(self.mischief) {
+                    if at <= now {
+                        wanted |= PollFlags::OUT;
+                    } else {
+                        due = Some(due.map_or(at, |due| due.min(at)));
+                    }
+                }
+                if let Some(stream) = stream.filter(|_| !wanted.is_empty()) {
+                    fds.push(PollFd::new(stream, wanted));
+                }
+            }
+        }
+        let left = due.map(|due| due.saturating_duration_since(now));
+        let left = left.map(|left| Timespec {
+            tv_sec: left.as_secs().try_into().expect("a short wait"),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        let _ = rustix::event::poll(&mut fds, left.as_ref());
+    }
+
+    fn accept(&mut self) {
+        if self.mischief == Mischief::Hold(Way::ToServer) {
             return;
+        }
+        while let Ok((client, _)) = self.listener.accept() {
+            let (address, source) = {
+                let shared = lock(&self.shared);
+                (shared.server, shared.source)
+            };
+            // A server that is not there refuses: the connection ends as soon as it was made.
+            let Ok(server) = connect(address, source) else {
+                set_socket_linger(&client, Some(Duration::ZERO)).expect("a socket option");
+                continue;
+            };
+            for stream in [&client, &server] {
+                stream.set_nodelay(true).expect("a socket option");
+                stream.set_nonblocking(true).expect("a socket option");
+            }
+            let gone = self.mischief == Mischief::HalfOpen;
+            self.connections.push(Connection {
+                client,
+                server: (!gone).then_some(server),
+                commands: Pipe::new(Way::ToServer),
+                answers: Pipe::new(Way::ToClient),
+                over: None,
+            });
         }
     }
 }
 
-fn clone(stream: &TcpStream) -> TcpStream {
-    stream.try_clone().expect("one more descriptor")
+fn connect(server: SocketAddr, source: Option<Ipv4Addr>) -> io::Result<TcpStream> {
+    let Some(source) = source else {
+        return TcpStream::connect(server);
+    };
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    rustix::net::bind(&socket, &SocketAddr::from((source, 0)))?;
+    rustix::net::connect(&socket, &server)?;
+    Ok(socket.into())
+}
+
+impl Connection {
+    fn turn(&mut self, mischief: Mischief, random: &mut u64, now: Instant) -> io::Result<()> {
+        let Self {
+            client,
+            server,
+            commands,
+            answers,
+            over,
+        } = self;
+        commands.fill(client, |_| now);
+        let Some(server) = server else {
+            commands.discard();
+            return Ok(());
+        };
+        answers.fill(server, |pipe| pipe.due_for(mischief, random, now));
+        *over = over.or(answers.drain(client, mischief, now)?);
+        match commands.drain(server, mischief, now) {
+            Ok(end) => *over = over.or(end),
+            // Who does not listen any more may have said why.
+            Err(_) => commands.close(),
+        }
+        Ok(())
+    }
+
+    /// Nothing that was delayed waits any longer.
+    fn hurry(&mut self) {
+        let now = Instant::now();
+        for pipe in [&mut self.commands, &mut self.answers] {
+            for piece in &mut pipe.pieces {
+                piece.0 = piece.0.min(now);
+            }
+            pipe.last = now;
+        }
+    }
+
+    fn reset(&self) {
+        for stream in [Some(&self.client), self.server.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            let _ = set_socket_linger(stream, Some(Duration::ZERO));
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.commands.closed && self.answers.closed
+    }
+}
+
+impl Pipe {
+    fn new(way: Way) -> Self {
+        Self {
+            way,
+            pieces: VecDeque::new(),
+            waiting: 0,
+            passed: 0,
+            last: Instant::now(),
+            ended: None,
+            closed: false,
+        }
+    }
+
+    fn wants_more(&self) -> bool {
+        self.ended.is_none() && self.waiting < FULL
+    }
+
+    fn discard(&mut self) {
+        self.pieces.clear();
+        self.waiting = 0;
+        // An end of the client's is the end of it all.
+        self.closed |= self.ended.is_some();
+    }
+
+    /// Nothing more can be written.
+    fn close(&mut self) {
+        self.ended = self.ended.or(Some(End::Fin));
+        self.discard();
+    }
+
+    /// When something can be written next; `None` if there is nothing, or it may not pass.
+    fn due(&self, mischief: Mischief) -> Option<Instant> {
+        if self.closed || mischief == Mischief::Hold(self.way) {
+            return None;
+        }
+        if self.floods(mischief).is_some() {
+            return Some(self.last);
+        }
+        match self.pieces.front() {
+            Some((due, _)) => Some(*due),
+            None => self.ended.map(|_| self.last),
+        }
+    }
+
+    fn floods(&self, mischief: Mischief) -> Option<&'static [u8]> {
+        match mischief {
+            Mischief::Flood(bytes) if self.way == Way::ToClient => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// When a piece that was read `now` may pass.
+    fn due_for(&self, mischief: Mischief, random: &mut u64, now: Instant) -> Instant {
+        let delay = match mischief {
+            Mischief::Delay(delay) => delay,
+            Mischief::Jitter(most) => most.mul_f64(share(random)),
+            _ => Duration::ZERO,
+        };
+        self.last.max(now + delay)
+    }
+
+    /// Reads what there is.
+    fn fill(&mut self, from: &mut TcpStream, mut due: impl FnMut(&Self) -> Instant) {
+        let mut buffer = [0; 16 << 10];
+        while self.wants_more() {
+            match from.read(&mut buffer) {
+                Ok(0) => self.ended = Some(End::Fin),
+                Ok(len) => {
+                    self.last = due(self);
+                    self.waiting += len;
+                    self.pieces.push_back((self.last, buffer[..len].to_vec()));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // What came before it is passed on before it.
+                Err(_) => self.ended = Some(End::Rst),
+            }
+        }
+    }
+
+    /// Writes what is due; says so if the connection has to end now.
+    fn drain(
+        &mut self,
+        to: &mut TcpStream,
+        mischief: Mischief,
+        now: Instant,
+    ) -> io::Result<Option<End>> {
+        if let Some(bytes) = self.floods(mischief) {
+            self.discard();
+            return flood(to, bytes).map(|()| None);
+        }
+        while let Some(due) = self.due(mischief) {
+            if now < due {
+                break;
+            }
+            let Some((_, mut piece)) = self.pieces.pop_front() else {
+                if self.ended == Some(End::Rst) {
+                    return Ok(Some(End::Rst));
+                }
+                to.shutdown(Shutdown::Write).or_else(gone_is_good)?;
+                self.closed = true;
+                break;
+            };
+            let answers = self.way == Way::ToClient;
+            // How much of the piece passes, and when the rest of it is due.
+            let (most, again) = match mischief {
+                Mischief::Drip(pause) if answers => (1, pause),
+                Mischief::Bandwidth(rate) => {
+                    let share = (rate / 50).max(1);
+                    (share as usize, Duration::from_millis(20))
+                }
+                Mischief::Cut(at, _) if answers => (at.saturating_sub(self.passed), Duration::ZERO),
+                _ => (usize::MAX, Duration::ZERO),
+            };
+            let rest = piece.split_off(piece.len().min(most));
+            let taken = self.write(to, &piece, mischief)?;
+            self.waiting -= taken;
+            self.passed += taken;
+            if let Mischief::Cut(at, end) = mischief
+                && answers
+                && at <= self.passed
+            {
+                return Ok(Some(end));
+            }
+            let unsent = piece.split_off(taken);
+            if !unsent.is_empty() {
+                self.pieces.push_front((due, [unsent, rest].concat()));
+                break;
+            }
+            if !rest.is_empty() {
+                self.pieces.push_front((now + again, rest));
+            } else if let Some(next) = self.pieces.front_mut() {
+                next.0 = next.0.max(now + again);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes a piece, or what the mischief makes of it; how much of the piece is done with.
+    fn write(&self, to: &mut TcpStream, piece: &[u8], mischief: Mischief) -> io::Result<usize> {
+        let changed = match mischief {
+            _ if self.way == Way::ToServer => None,
+            Mischief::Twice => Some([piece, piece].concat()),
+            Mischief::Extra(bytes) => Some([piece, bytes].concat()),
+            Mischief::Instead(bytes) => Some(bytes.to_vec()),
+            _ => None,
+        };
+        if let Some(bytes) = changed {
+            // What does not fit is lost: it is nonsense anyway.
+            return to.write(&bytes).map(|_| piece.len());
+        }
+        match to.write(piece) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            result => result,
+        }
+    }
+}
+
+/// Writes as much as is taken, at most a few megabytes at once. Not always whole repetitions.
+fn flood(to: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
+    let piece = bytes.repeat((64 << 10) / bytes.len());
+    for _ in 0..64 {
+        match to.write(&piece) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn gone_is_good(error: io::Error) -> io::Result<()> {
+    if error.kind() == ErrorKind::NotConnected {
+        return Ok(());
+    }
+    Err(error)
+}
+
+/// A number from 0 up to 1, another each time.
+fn share(random: &mut u64) -> f64 {
+    *random = random
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1);
+    f64::from(u32::try_from(*random >> 33).unwrap_or_default()) / f64::from(1_u32 << 31)
 }

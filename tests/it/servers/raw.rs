@@ -70,6 +70,12 @@ impl Raw {
         }
     }
 
+    /// Whether a `PING` is answered within fifty milliseconds. The connection is of no use after.
+    pub(crate) fn answers_soon(mut self) -> bool {
+        let soon = Some(Duration::from_millis(50));
+        self.stream.get_ref().set_read_timeout(soon).is_ok() && self.try_command(&[b"PING"]).is_ok()
+    }
+
     #[track_caller]
     pub(crate) fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
         match self.command(&[b"GET", key]) {
@@ -129,7 +135,8 @@ impl Raw {
         Some(value.trim_end().to_owned())
     }
 
-    fn reply(&mut self) -> io::Result<Reply> {
+    /// The next reply, be it one that was asked for or, after `MONITOR`, another.
+    pub(crate) fn reply(&mut self) -> io::Result<Reply> {
         let line = self.line()?;
         let (kind, rest) = line.split_at_checked(1).ok_or_else(|| malformed(&line))?;
         Ok(match kind {

@@ -1,0 +1,81 @@
+//! What answers is out to do harm: it costs the node its connection, and the others nothing.
+
+use std::fs;
+
+use shearline::{LinkError, NodeOutcome, Unusable};
+
+use super::story::{Fault, play};
+use crate::servers::{Mischief, Options};
+
+/// How much more memory the whole process may have come to use: far more than all tests need, and
+/// far less than what is sent in a second by one server that does not stop.
+const MEMORY: u64 = 256 << 20;
+
+/// On the connection that was open, or in the greeting of the next.
+fn wrong(outcome: NodeOutcome) -> bool {
+    matches!(
+        outcome,
+        NodeOutcome::Unreachable(LinkError::Protocol) | NodeOutcome::Unusable(Unusable::NotRedis)
+    )
+}
+
+macro_rules! hostile {
+    ($name:literal, $mischief:expr) => {
+        Fault {
+            name: $name,
+            strike: |victim| victim.proxy.set($mischief),
+            heal: |victim| victim.proxy.set(Mischief::None),
+            says: Some(wrong),
+        }
+    };
+}
+
+#[test]
+fn announcements_of_what_would_fill_the_memory() {
+    let before = most_memory();
+    play(
+        &Options::redis(),
+        &[
+            hostile!("1 GiB", Mischief::Instead(b"$1073741824\r\n")),
+            hostile!("2^63 - 1", Mischief::Instead(b"$9223372036854775807\r\n")),
+            hostile!("array", Mischief::Instead(b"*1073741824\r\n")),
+            hostile!("map", Mischief::Instead(b"%4294967295\r\n")),
+            hostile!("push", Mischief::Instead(b">2147483647\r\n")),
+        ],
+    );
+    assert_memory(before);
+}
+
+#[test]
+fn answers_without_an_end() {
+    let before = most_memory();
+    play(
+        &Options::redis(),
+        &[
+            hostile!("nesting", Mischief::Flood(b"*1\r\n")),
+            hostile!("line", Mischief::Flood(b"+and so on ")),
+            hostile!(
+                "pushes",
+                Mischief::Flood(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n")
+            ),
+            hostile!("attributes", Mischief::Flood(b"|1\r\n+a\r\n+b\r\n")),
+            hostile!("pieces", Mischief::Flood(b"$?\r\n;3\r\nabc\r\n")),
+            hostile!("elements", Mischief::Flood(b"*4000\r\n+a\r\n+b\r\n+c\r\n")),
+            hostile!("digits", Mischief::Flood(b":000000000")),
+        ],
+    );
+    assert_memory(before);
+}
+
+fn assert_memory(before: u64) {
+    let more = most_memory().saturating_sub(before);
+    assert!(more < MEMORY, "{} MiB more than before", more >> 20);
+}
+
+/// The most memory that this process has had so far, in bytes; zero where there is no `/proc`.
+fn most_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or_default() << 10
+}

@@ -1,0 +1,275 @@
+//! What happens between the client and a server.
+
+use std::thread;
+use std::time::Duration;
+
+use shearline::{LinkError, NodeOutcome, NodeState, NodeStatus, Unusable};
+
+use super::story::{self, Fault, Scene, Victim};
+use crate::face::Which;
+use crate::servers::{End, LONG, Mischief, Options, Way, eventually};
+
+fn play(faults: &[Fault]) {
+    story::play(&Options::redis(), faults);
+}
+
+fn calm(victim: &mut Victim<'_>) {
+    victim.proxy.set(Mischief::None);
+}
+
+fn silent(outcome: NodeOutcome) -> bool {
+    outcome == NodeOutcome::TimedOut
+}
+
+/// A connection that ended, or that cannot be had.
+fn broken(outcome: NodeOutcome) -> bool {
+    use LinkError::{Closed, ConnectTimeout, Protocol, Reset};
+    match outcome {
+        NodeOutcome::Unreachable(reason) => {
+            matches!(reason, Closed | Reset | ConnectTimeout | Protocol)
+        }
+        NodeOutcome::Unusable(reason) => reason == Unusable::NotRedis,
+        _ => false,
+    }
+}
+
+/// Nothing that takes less than the node timeout costs a vote.
+#[test]
+fn slow_networks_cost_nothing() {
+    play(&[
+        Fault {
+            name: "delay",
+            strike: |victim| victim.proxy.set(Mischief::Delay(Duration::from_millis(40))),
+            heal: calm,
+            says: None,
+        },
+        Fault {
+            name: "jitter",
+            strike: |victim| {
+                victim
+                    .proxy
+                    .set(Mischief::Jitter(Duration::from_millis(60)));
+            },
+            heal: calm,
+            says: None,
+        },
+        Fault {
+            name: "bandwidth",
+            strike: |victim| victim.proxy.set(Mischief::Bandwidth(4_000)),
+            heal: calm,
+            says: None,
+        },
+        Fault {
+            name: "one byte each 50 ms",
+            strike: |victim| victim.proxy.set(Mischief::Drip(Duration::from_millis(50))),
+            heal: calm,
+            says: None,
+        },
+    ]);
+}
+
+#[test]
+fn bytes_that_do_not_arrive_in_time() {
+    play(&[
+        Fault {
+            name: "late",
+            strike: |victim| victim.proxy.set(Mischief::Delay(Duration::from_secs(3))),
+            heal: calm,
+            says: Some(silent),
+        },
+        Fault {
+            name: "black hole to the server",
+            strike: |victim| victim.proxy.set(Mischief::Hold(Way::ToServer)),
+            heal: calm,
+            says: Some(silent),
+        },
+        Fault {
+            name: "black hole to the client",
+            strike: |victim| victim.proxy.set(Mischief::Hold(Way::ToClient)),
+            heal: calm,
+            says: Some(silent),
+        },
+        Fault {
+            name: "half open",
+            strike: |victim| victim.proxy.set(Mischief::HalfOpen),
+            heal: calm,
+            says: Some(silent),
+        },
+    ]);
+}
+
+/// Within an answer, in the middle of the greeting, and at once.
+#[test]
+fn connections_that_end() {
+    play(&[
+        Fault {
+            name: "cut at byte 0",
+            strike: |victim| victim.proxy.set(Mischief::Cut(0, End::Fin)),
+            heal: calm,
+            says: Some(broken),
+        },
+        Fault {
+            name: "cut at byte 2",
+            strike: |victim| victim.proxy.set(Mischief::Cut(2, End::Fin)),
+            heal: calm,
+            says: Some(broken),
+        },
+        Fault {
+            name: "cut at byte 700",
+            strike: |victim| {
+                victim.proxy.set(Mischief::Cut(700, End::Fin));
+                victim.proxy.cut(End::Fin);
+            },
+            heal: calm,
+            says: Some(broken),
+        },
+        Fault {
+            name: "reset at byte 0",
+            strike: |victim| victim.proxy.set(Mischief::Cut(0, End::Rst)),
+            heal: calm,
+            says: Some(broken),
+        },
+        Fault {
+            name: "reset at byte 3",
+            strike: |victim| victim.proxy.set(Mischief::Cut(3, End::Rst)),
+            heal: calm,
+            says: Some(broken),
+        },
+        Fault {
+            name: "reset at byte 700",
+            strike: |victim| {
+                victim.proxy.set(Mischief::Cut(700, End::Rst));
+                victim.proxy.cut(End::Rst);
+            },
+            heal: calm,
+            says: Some(broken),
+        },
+    ]);
+}
+
+/// Those that are open serve on. New ones do not get through their greeting in time.
+#[test]
+fn connections_that_are_too_slow_to_be_made() {
+    play(&[
+        Fault {
+            name: "greeting, one byte each 50 ms",
+            strike: |victim| {
+                victim.proxy.set(Mischief::Drip(Duration::from_millis(50)));
+                victim.proxy.cut(End::Fin);
+            },
+            heal: calm,
+            says: Some(too_slow),
+        },
+        Fault {
+            name: "greeting, little bandwidth",
+            strike: |victim| {
+                victim.proxy.set(Mischief::Bandwidth(200));
+                victim.proxy.cut(End::Fin);
+            },
+            heal: calm,
+            says: Some(too_slow),
+        },
+    ]);
+}
+
+fn too_slow(outcome: NodeOutcome) -> bool {
+    outcome == NodeOutcome::Unreachable(LinkError::ConnectTimeout)
+}
+
+/// At every one of the first bytes that the node says, and at many of the later ones.
+#[test]
+fn a_greeting_that_ends_anywhere() {
+    let places = (0..24).chain((24..6_000).step_by(313));
+    thread::scope(|scope| {
+        for which in Which::BOTH {
+            for end in [End::Fin, End::Rst] {
+                let places = places.clone();
+                scope.spawn(move || {
+                    let scene = Scene::new(&Options::redis());
+                    for place in places {
+                        ends_at(&scene, which, place, end);
+                    }
+                    scene.cluster.assert_empty();
+                });
+            }
+        }
+    });
+}
+
+fn ends_at(scene: &Scene, which: Which, place: usize, end: End) {
+    scene.proxies[0].set(Mischief::Cut(place, end));
+    let mut face = which.build(scene.builder());
+    let lock = face.lock("anywhere", LONG).expect("two of three");
+    face.unlock(lock).expect("two of three");
+    scene.proxies[0].set(Mischief::None);
+    eventually("nothing is owed", || {
+        face.settle();
+        let settled = |node: &NodeStatus| {
+            node.state == NodeState::Ready && node.owed == 0 && node.in_flight == 0
+        };
+        face.nodes().iter().all(settled).then_some(())
+    });
+}
+
+/// An answer to nothing ends the connection, and so does what is no protocol.
+#[test]
+fn answers_that_nobody_asked_for() {
+    play(&[
+        Fault {
+            name: "an extra answer",
+            strike: |victim| victim.proxy.set(Mischief::Extra(b"-ERR more\r\n")),
+            heal: calm,
+            says: Some(wrong),
+        },
+        Fault {
+            name: "every answer twice",
+            strike: |victim| victim.proxy.set(Mischief::Twice),
+            heal: calm,
+            says: Some(wrong),
+        },
+        Fault {
+            name: "garbage",
+            strike: |victim| {
+                victim
+                    .proxy
+                    .set(Mischief::Instead(b"\x00\x16\x03garbage\r\n"))
+            },
+            heal: calm,
+            says: Some(wrong),
+        },
+        Fault {
+            name: "garbage behind the answer",
+            strike: |victim| victim.proxy.set(Mischief::Extra(b"\xff")),
+            heal: calm,
+            says: Some(wrong),
+        },
+    ]);
+}
+
+/// A broken protocol, seen on the old connection or in the greeting of the next.
+fn wrong(outcome: NodeOutcome) -> bool {
+    matches!(
+        outcome,
+        NodeOutcome::Unreachable(LinkError::Protocol)
+            | NodeOutcome::Unusable(Unusable::NotRedis | Unusable::Refused(_))
+    )
+}
+
+/// A connection that is cut again and again is made again at once, each time.
+#[test]
+fn a_connection_that_is_cut_now_and_then() {
+    play(&[
+        Fault {
+            name: "closed once",
+            strike: |victim| victim.proxy.cut(End::Fin),
+            heal: calm,
+            says: None,
+        },
+        Fault {
+            name: "reset once",
+            strike: |victim| victim.proxy.cut(End::Rst),
+            heal: calm,
+            says: None,
+        },
+    ]);
+}

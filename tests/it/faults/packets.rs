@@ -1,0 +1,262 @@
+//! Packets that are lost, names with more than one address, and a full disk, in namespaces of the
+//! test's own.
+//!
+//! The test starts itself again in a network and a mount namespace (`unshare`), where routing rules
+//! swallow the packets of single ports. Where that cannot be had it says so on the standard error,
+//! past the capture of the test harness; in CI it fails.
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Output};
+use std::thread;
+
+use shearline::{LinkError, NodeOutcome, NodeState, Redlock, RestartGuard};
+
+use super::story::{Fault, Scene, Victim, all_ready, play};
+use crate::face::{Which, no_quorum};
+use crate::servers::{Cluster, LONG, Options, eventually, within_patience};
+
+/// Which of the stories is to be told inside.
+const STORY: &str = "SHEARLINE_TEST_IN_NAMESPACE";
+
+#[test]
+fn packets_are_lost_and_names_are_twofold_and_disks_are_full() {
+    if !can_have_namespaces() {
+        return;
+    }
+    // Each in namespaces of its own, side by side.
+    thread::scope(|scope| {
+        for story in ["packets", "long", "names", "disk"] {
+            scope.spawn(move || {
+                let output = start(story).expect("as before");
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{story}: {said}");
+            });
+        }
+    });
+}
+
+/// The part of the process in the namespaces; without a part it has nothing to do.
+#[test]
+fn inside() {
+    let Ok(story) = env::var(STORY) else { return };
+    run("ip link set lo up");
+    // Before the rule for what is local anything else can be said of it.
+    run("ip rule add pref 100 lookup local");
+    run("ip rule del pref 0");
+    match story.as_str() {
+        "probe" => {
+            run("ip rule add pref 7 ipproto tcp dport 7 blackhole");
+            run("mount --bind /dev/null /etc/hosts");
+        }
+        "packets" => packets(),
+        "long" => long(),
+        "names" => names(),
+        "disk" => disk(),
+        other => panic!("no such story: {other}"),
+    }
+}
+
+fn can_have_namespaces() -> bool {
+    let probe = start("probe");
+    if probe.as_ref().is_ok_and(|output| output.status.success()) {
+        return true;
+    }
+    let message = format!("\nNOT RUN, no namespaces here: {}: {probe:?}\n", file!());
+    // Not `eprintln`, which is shown for tests that fail only.
+    std::io::stderr()
+        .write_all(message.as_bytes())
+        .expect("the standard error");
+    assert!(env::var_os("CI").is_none(), "{message}");
+    false
+}
+
+fn start(story: &str) -> std::io::Result<Output> {
+    let root = rustix::process::geteuid().is_root();
+    Command::new("unshare")
+        .args(["--net", "--mount"])
+        .args((!root).then_some("--map-root-user"))
+        .arg(env::current_exe().expect("this binary"))
+        .args(["--exact", "faults::packets::inside", "--nocapture"])
+        .env(STORY, story)
+        .output()
+}
+
+#[track_caller]
+fn run(line: &str) {
+    let mut words = line.split(' ');
+    let command = words.next().expect("a command");
+    let output = Command::new(command).args(words).output();
+    let output = output.unwrap_or_else(|error| panic!("{line}: {error}"));
+    assert!(output.status.success(), "{line}: {output:?}");
+}
+
+/// Whatever goes to the port is lost.
+fn lose_commands(port: u16, verb: &str) {
+    run(&format!(
+        "ip rule {verb} pref 5 ipproto tcp dport {port} blackhole"
+    ));
+}
+
+/// Whatever comes from the port is lost.
+fn lose_answers(port: u16, verb: &str) {
+    run(&format!(
+        "ip rule {verb} pref 6 ipproto tcp sport {port} blackhole"
+    ));
+}
+
+fn packets() {
+    fn lost(outcome: NodeOutcome) -> bool {
+        // A connection that is tried meanwhile finds no way there.
+        matches!(
+            outcome,
+            NodeOutcome::TimedOut
+                | NodeOutcome::Unreachable(LinkError::ConnectTimeout | LinkError::Os(_))
+        )
+    }
+    play(
+        &Options::redis(),
+        &[
+            Fault {
+                name: "commands are lost",
+                strike: |victim| lose_commands(victim.proxy.port(), "add"),
+                heal: |victim| lose_commands(victim.proxy.port(), "del"),
+                says: Some(lost),
+            },
+            Fault {
+                name: "answers are lost",
+                strike: |victim| lose_answers(victim.proxy.port(), "add"),
+                heal: |victim| lose_answers(victim.proxy.port(), "del"),
+                says: Some(lost),
+            },
+            Fault {
+                name: "all is lost",
+                strike: |victim| {
+                    lose_commands(victim.proxy.port(), "add");
+                    lose_answers(victim.proxy.port(), "add");
+                },
+                heal: |victim| {
+                    lose_commands(victim.proxy.port(), "del");
+                    lose_answers(victim.proxy.port(), "del");
+                },
+                says: Some(lost),
+            },
+        ],
+    );
+}
+
+/// What was owed over the connection that the kernel gave up is paid on the next one.
+fn long() {
+    thread::scope(|scope| {
+        for which in Which::BOTH {
+            scope.spawn(move || {
+                let scene = Scene::new(&Options::redis());
+                let mut face = which.build(scene.builder());
+                all_ready(&mut face);
+                let lock = face.try_lock("a", LONG).expect("free");
+                eventually("all have it", || {
+                    face.settle();
+                    (scene.cluster.copies("a") == 3).then_some(())
+                });
+                let port = scene.proxies[0].port();
+                lose_commands(port, "add");
+                lose_answers(port, "add");
+                face.unlock(lock).expect("two of three");
+                let lock = face.try_lock("b", LONG).expect("two of three");
+                // The kernel waits for five seconds, and notices at its next retransmission.
+                let given_up = (0..4).find_map(|_| {
+                    within_patience(|| {
+                        face.settle();
+                        let state = face.nodes()[0].state;
+                        matches!(state, NodeState::Down(_) | NodeState::Connecting).then_some(())
+                    })
+                });
+                assert!(given_up.is_some(), "{:?}", face.nodes());
+                face.unlock(lock).expect("two of three");
+                lose_commands(port, "del");
+                lose_answers(port, "del");
+                face.assert_gone(&scene.cluster, "a");
+                face.assert_gone(&scene.cluster, "b");
+                all_ready(&mut face);
+            });
+        }
+    });
+}
+
+/// Nobody listens at the first address; the second is the server's.
+fn names() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let hosts = directory.path().join("hosts");
+    let cluster = Cluster::start(3);
+    fs::write(&hosts, "127.0.0.7 twofold.test\n127.0.0.1 twofold.test\n").expect("written");
+    run(&format!("mount --bind {} /etc/hosts", hosts.display()));
+    let urls = cluster
+        .iter()
+        .map(|server| format!("redis://twofold.test:{}", server.port()));
+    let builder = Redlock::builder()
+        .nodes(urls)
+        .restart_guard(RestartGuard::Off);
+    for which in Which::BOTH {
+        let mut nowhere = which.build(Redlock::builder().node("redis://nowhere.test"));
+        let report = no_quorum(nowhere.try_lock("a", LONG));
+        let unresolved = NodeOutcome::Unreachable(LinkError::Unresolved);
+        assert_eq!(report.nodes()[0].outcome, unresolved);
+
+        let mut face = which.build(builder.clone());
+        all_ready(&mut face);
+        let lock = face.lock("a", LONG).expect("free");
+        eventually("all have it", || {
+            face.settle();
+            (cluster.copies("a") == 3).then_some(())
+        });
+        face.unlock(lock).expect("held");
+        face.assert_gone(&cluster, "a");
+    }
+}
+
+/// The log of the victim is on a disk of one megabyte, which somebody else fills.
+fn disk() {
+    let options = Options::redis().arguments(["--enable-protected-configs", "yes"]);
+    let full = Fault {
+        name: "the disk is full",
+        strike: |victim| {
+            let small = victim.server.directory().join("small");
+            let path = small.display().to_string();
+            fs::create_dir_all(&small).expect("a directory");
+            run(&format!("mount -t tmpfs -o size=1m tmpfs {path}"));
+            victim.run(&format!("CONFIG SET dir {path}"));
+            victim.run("CONFIG SET appendonly yes");
+            await_log(victim, "aof_rewrite_in_progress", "0");
+            let filler = vec![0; 2 << 20];
+            let filled = fs::write(small.join("filler"), filler);
+            filled.expect_err("that is more than there is");
+            // More than what is left of the last page of the log.
+            let long: [&[u8]; 3] = [b"SET", b"filler", &[b'x'; 16 << 10]];
+            victim.server.raw().command(&long);
+            await_log(victim, "aof_last_write_status", "err");
+        },
+        heal: |victim| {
+            let good = victim.server.directory().to_owned();
+            let small = good.join("small");
+            fs::remove_file(small.join("filler")).expect("it is there");
+            await_log(victim, "aof_last_write_status", "ok");
+            // Without the log, so that the directory can be removed.
+            victim.run("CONFIG SET appendonly no");
+            victim.run(&format!("CONFIG SET dir {}", good.display()));
+            run(&format!("umount -l {}", small.display()));
+        },
+        says: Some(
+            |outcome| matches!(outcome, NodeOutcome::Refused(error) if error.code() == "MISCONF"),
+        ),
+    };
+    play(&options, &[full]);
+}
+
+fn await_log(victim: &mut Victim<'_>, field: &str, expected: &str) {
+    let mut raw = victim.server.raw();
+    eventually(&format!("{field} is {expected}"), || {
+        let value = raw.info("persistence", field)?;
+        (value == expected).then_some(())
+    });
+}

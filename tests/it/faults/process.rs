@@ -1,0 +1,164 @@
+//! Servers that stand still, are busy, load their data, are killed.
+
+use shearline::{LinkError, NodeOutcome, Unusable};
+
+use super::story::{Fault, Victim, play};
+use crate::servers::{Options, Reply, eventually};
+
+fn silent(outcome: NodeOutcome) -> bool {
+    outcome == NodeOutcome::TimedOut
+}
+
+/// It refuses for the time being: on a connection that is open, or in the greeting.
+fn says(outcome: NodeOutcome, code: &str) -> bool {
+    match outcome {
+        NodeOutcome::Refused(error) | NodeOutcome::Unusable(Unusable::Refused(error)) => {
+            error.code() == code
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn servers_that_stand_still() {
+    let options = Options::redis().arguments(["--enable-debug-command", "yes"]);
+    play(
+        &options,
+        &[
+            Fault {
+                name: "SIGSTOP",
+                strike: |victim| victim.server.freeze(),
+                heal: |victim| victim.server.thaw(),
+                says: Some(silent),
+            },
+            Fault {
+                // It ends by itself: not even the command that would end it is served.
+                name: "CLIENT PAUSE ALL",
+                strike: |victim| victim.run("CLIENT PAUSE 4000 ALL"),
+                heal: |victim| victim.run("PING"),
+                says: Some(silent),
+            },
+            Fault {
+                name: "CLIENT PAUSE WRITE",
+                strike: |victim| victim.run("CLIENT PAUSE 60000 WRITE"),
+                heal: |victim| victim.run("CLIENT UNPAUSE"),
+                says: Some(silent),
+            },
+            Fault {
+                name: "DEBUG SLEEP",
+                strike: |victim| {
+                    victim.begin(&[b"DEBUG", b"SLEEP", b"4"]);
+                    eventually("it sleeps", || {
+                        (!victim.server.raw().answers_soon()).then_some(())
+                    });
+                },
+                heal: |victim| victim.await_open(),
+                says: Some(silent),
+            },
+        ],
+    );
+}
+
+/// A script without an end, and data that takes half a minute to load, were it not for the end of
+/// the fault: on the connections that are open, and after a restart, before anybody was greeted.
+#[test]
+fn servers_that_are_busy_and_say_so() {
+    let options = Options::redis().arguments([
+        "--enable-debug-command",
+        "yes",
+        "--busy-reply-threshold",
+        "50",
+        "--loading-process-events-interval-bytes",
+        "1024",
+    ]);
+    play(
+        &options,
+        &[
+            Fault {
+                name: "BUSY",
+                strike: |victim| {
+                    victim.begin(&[b"EVAL", b"while true do end", b"0"]);
+                    let mut raw = victim.server.raw();
+                    eventually("it is busy", || match raw.command(&[b"PING"]) {
+                        Reply::Error(error) => error.starts_with("BUSY").then_some(()),
+                        _ => None,
+                    });
+                },
+                heal: |victim| {
+                    victim.server.raw().run("SCRIPT KILL");
+                    victim.await_open();
+                },
+                says: Some(|outcome| says(outcome, "BUSY")),
+            },
+            Fault {
+                name: "LOADING",
+                strike: |victim| {
+                    fill(victim);
+                    victim.run("CONFIG SET key-load-delay 3000");
+                    victim.begin(&[b"DEBUG", b"RELOAD"]);
+                    await_loading(victim);
+                },
+                heal: |victim| {
+                    victim.server.raw().run("CONFIG SET key-load-delay 0");
+                    victim.await_open();
+                },
+                says: Some(|outcome| says(outcome, "LOADING")),
+            },
+            Fault {
+                name: "LOADING at the start",
+                strike: |victim| {
+                    fill(victim);
+                    victim.run("SAVE");
+                    victim.memory.inside = None;
+                    let slowly = ["--key-load-delay", "3000"];
+                    victim.server.restart_with(&slowly);
+                    await_loading(victim);
+                },
+                heal: |victim| {
+                    victim.server.raw().run("CONFIG SET key-load-delay 0");
+                    victim.server.await_loaded();
+                },
+                says: Some(|outcome| says(outcome, "LOADING")),
+            },
+        ],
+    );
+}
+
+fn fill(victim: &mut Victim<'_>) {
+    let script = "for i = 1, 10000 do redis.call('set', 'filler:' .. i, string.rep('x', 200)) end";
+    let mut raw = victim.server.raw();
+    raw.command(&[b"EVAL", script.as_bytes(), b"0"]);
+}
+
+fn await_loading(victim: &mut Victim<'_>) {
+    let mut raw = victim.server.raw();
+    eventually("it loads", || {
+        let loading = raw.info("persistence", "loading")?;
+        (loading == "1").then_some(())
+    });
+}
+
+#[test]
+fn servers_that_are_killed_and_come_back() {
+    let empty = Fault {
+        name: "kill -9, empty",
+        strike: |victim| victim.server.kill(),
+        heal: |victim| victim.server.restart(),
+        says: Some(gone),
+    };
+    play(&Options::redis(), &[empty]);
+    // It has the keys of before, whose releases are owed to it.
+    let with_its_log = Fault {
+        name: "kill -9, AOF",
+        strike: |victim| victim.server.kill(),
+        heal: |victim| victim.server.restart(),
+        says: Some(gone),
+    };
+    let persistent = Options::redis().arguments(["--appendonly", "yes", "--appendfsync", "always"]);
+    play(&persistent, &[with_its_log]);
+}
+
+fn gone(outcome: NodeOutcome) -> bool {
+    use LinkError::{Closed, Refused, Reset};
+    matches!(outcome, NodeOutcome::Unreachable(Closed | Refused | Reset))
+}

@@ -1,0 +1,266 @@
+//! Servers that answer and refuse, and those that let nobody in.
+
+use std::net::Ipv4Addr;
+use std::{fs, path::Path};
+
+use shearline::{NodeOutcome, Unusable};
+
+use super::story::{Fault, Scene, Victim, all_ready, play, play_in};
+use crate::face::Which;
+use crate::servers::{End, Options, Raw, eventually};
+
+fn refused(outcome: NodeOutcome, code: &str) -> bool {
+    matches!(outcome, NodeOutcome::Refused(error) if error.code() == code)
+}
+
+fn unusable(outcome: NodeOutcome, reason: Unusable) -> bool {
+    outcome == NodeOutcome::Unusable(reason)
+}
+
+#[test]
+fn servers_that_refuse_to_write() {
+    refuse_to_write(Options::redis());
+}
+
+/// They have their own command for a release.
+#[test]
+fn valkey_servers_that_refuse_to_write() {
+    refuse_to_write(Options::valkey());
+}
+
+/// The connections stay, and each command is refused. A release is refused too where no write is
+/// possible, and is tried again until it is.
+fn refuse_to_write(options: Options) {
+    play(
+        &options.arguments(["--enable-protected-configs", "yes"]),
+        &[
+            Fault {
+                name: "OOM",
+                strike: |victim| victim.run("CONFIG SET maxmemory 1"),
+                heal: |victim| victim.run("CONFIG SET maxmemory 0"),
+                says: Some(|outcome| refused(outcome, "OOM")),
+            },
+            Fault {
+                // It throws out what it can, locks too, and when that is not enough it refuses.
+                name: "eviction",
+                strike: |victim| {
+                    victim.run("CONFIG SET maxmemory-policy allkeys-random");
+                    victim.run("CONFIG SET maxmemory 1");
+                },
+                heal: |victim| victim.run("CONFIG SET maxmemory 0"),
+                says: Some(|outcome| refused(outcome, "OOM")),
+            },
+            Fault {
+                name: "MISCONF",
+                strike: no_more_snapshots,
+                heal: |victim| {
+                    let good = victim.server.directory().to_owned();
+                    directory(victim, &good);
+                    victim.run("BGSAVE");
+                    await_snapshot(victim, "ok");
+                },
+                says: Some(|outcome| refused(outcome, "MISCONF")),
+            },
+            Fault {
+                name: "NOREPLICAS",
+                strike: |victim| victim.run("CONFIG SET min-replicas-to-write 1"),
+                heal: |victim| victim.run("CONFIG SET min-replicas-to-write 0"),
+                says: Some(|outcome| refused(outcome, "NOREPLICAS")),
+            },
+            Fault {
+                // With a master that is not there: it keeps its keys.
+                name: "REPLICAOF",
+                strike: |victim| victim.run("REPLICAOF 127.0.0.1 1"),
+                heal: |victim| victim.run("REPLICAOF NO ONE"),
+                says: Some(|outcome| refused(outcome, "READONLY")),
+            },
+        ],
+    );
+}
+
+/// Snapshots are wanted, and the directory for them has vanished.
+fn no_more_snapshots(victim: &mut Victim<'_>) {
+    let wanted: [&[u8]; 4] = [b"CONFIG", b"SET", b"save", b"3600 1"];
+    victim.server.raw().command(&wanted);
+    let nowhere = victim.server.directory().join("nowhere");
+    fs::create_dir(&nowhere).expect("a directory");
+    directory(victim, &nowhere);
+    fs::remove_dir(&nowhere).expect("our own directory");
+    victim.run("BGSAVE");
+    await_snapshot(victim, "err");
+}
+
+fn directory(victim: &mut Victim<'_>, path: &Path) {
+    victim.run(&format!("CONFIG SET dir {}", path.display()));
+}
+
+fn await_snapshot(victim: &mut Victim<'_>, status: &str) {
+    let mut raw = victim.server.raw();
+    let field = |raw: &mut Raw, field| raw.info("persistence", field);
+    eventually("the snapshot has ended", || {
+        let under_way = field(&mut raw, "rdb_bgsave_in_progress")?;
+        let last = field(&mut raw, "rdb_last_bgsave_status")?;
+        (under_way == "0" && last == status).then_some(())
+    });
+}
+
+#[test]
+fn servers_that_let_nobody_in() {
+    play(
+        &Options::redis(),
+        &[
+            Fault {
+                name: "replica",
+                strike: |victim| {
+                    victim.run("REPLICAOF 127.0.0.1 1");
+                    victim.proxy.cut(End::Fin);
+                },
+                heal: |victim| victim.run("REPLICAOF NO ONE"),
+                says: Some(|outcome| unusable(outcome, Unusable::Replica)),
+            },
+            Fault {
+                name: "maxclients",
+                strike: |victim| {
+                    victim.run("CONFIG SET maxclients 1");
+                    victim.run("CLIENT KILL TYPE normal SKIPME yes");
+                },
+                heal: |victim| victim.run("CONFIG SET maxclients 1000"),
+                says: Some(|outcome| unusable(outcome, Unusable::TooManyClients)),
+            },
+            Fault {
+                // Without a password, only who comes from 127.0.0.1 is no stranger.
+                name: "protected mode",
+                strike: |victim| {
+                    victim.run("CONFIG SET protected-mode yes");
+                    victim.proxy.come_from(Some(Ipv4Addr::new(127, 0, 0, 2)));
+                    victim.proxy.cut(End::Fin);
+                },
+                heal: |victim| victim.proxy.come_from(None),
+                says: Some(|outcome| unusable(outcome, Unusable::Protected)),
+            },
+            Fault {
+                name: "NOAUTH",
+                strike: |victim| {
+                    victim.run("ACL SETUSER default resetpass >secret");
+                    victim.proxy.cut(End::Fin);
+                },
+                heal: |victim| victim.run("ACL SETUSER default nopass"),
+                says: Some(|outcome| unusable(outcome, Unusable::NoCredentials)),
+            },
+        ],
+    );
+}
+
+/// The user whom the handles are.
+const LET_IN: &str = "ACL SETUSER locker on resetpass >secret ~* &* +@all";
+
+#[test]
+fn users_whose_rights_change_while_they_are_connected() {
+    change_rights(&Options::redis());
+}
+
+#[test]
+fn users_of_valkey_whose_rights_change_while_they_are_connected() {
+    change_rights(&Options::valkey());
+}
+
+fn change_rights(options: &Options) {
+    let scene = || {
+        let scene = Scene::new(options).credentials("locker:secret");
+        for server in &*scene.cluster {
+            server.raw().run(LET_IN);
+        }
+        scene
+    };
+    play_in(
+        scene,
+        &[
+            Fault {
+                name: "ACL",
+                strike: |victim| victim.run("ACL SETUSER locker -set"),
+                heal: |victim| victim.run(LET_IN),
+                says: Some(|outcome| refused(outcome, "NOPERM")),
+            },
+            Fault {
+                // The keys, not the commands: the release is refused too.
+                name: "ACL keys",
+                strike: |victim| victim.run("ACL SETUSER locker resetkeys ~elsewhere:*"),
+                heal: |victim| victim.run(LET_IN),
+                says: Some(|outcome| refused(outcome, "NOPERM")),
+            },
+            Fault {
+                // Its connections end with it.
+                name: "ACL DELUSER",
+                strike: |victim| victim.run("ACL DELUSER locker"),
+                heal: |victim| victim.run(LET_IN),
+                says: Some(|outcome| unusable(outcome, Unusable::WrongCredentials)),
+            },
+            Fault {
+                // Who is connected stays so; whoever comes again needs the new password.
+                name: "rotation",
+                strike: |victim| {
+                    victim.run("ACL SETUSER locker resetpass >other");
+                    victim.proxy.cut(End::Fin);
+                },
+                heal: |victim| victim.run(LET_IN),
+                says: Some(|outcome| unusable(outcome, Unusable::WrongCredentials)),
+            },
+        ],
+    );
+}
+
+/// What looks like a fault and costs nothing, all three nodes at once neither.
+#[test]
+fn servers_that_forget_scripts_and_data_and_connections() {
+    let debug = Options::redis().arguments(["--enable-debug-command", "yes"]);
+    play(
+        &debug,
+        &[
+            Fault {
+                name: "SCRIPT FLUSH",
+                strike: |victim| victim.run("SCRIPT FLUSH"),
+                heal: |_| {},
+                says: None,
+            },
+            Fault {
+                name: "FLUSHALL",
+                strike: |victim| victim.run("FLUSHALL"),
+                heal: |_| {},
+                says: None,
+            },
+            Fault {
+                name: "CLIENT KILL",
+                strike: |victim| victim.run("CLIENT KILL TYPE normal SKIPME yes"),
+                heal: |_| {},
+                says: None,
+            },
+            Fault {
+                name: "DEBUG RELOAD",
+                strike: |victim| victim.run("DEBUG RELOAD"),
+                heal: |_| {},
+                says: None,
+            },
+            Fault {
+                name: "a password, with the connections open",
+                strike: |victim| victim.run("ACL SETUSER default resetpass >secret"),
+                heal: |victim| victim.run("ACL SETUSER default nopass"),
+                says: None,
+            },
+        ],
+    );
+}
+
+/// A server that throws keys out votes, and the operator can see it.
+#[test]
+fn servers_that_may_evict_locks_are_named() {
+    let evicting = ["--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"];
+    let keeping = ["--maxmemory", "100mb", "--maxmemory-policy", "noeviction"];
+    for (arguments, evicts) in [(evicting, true), (keeping, false)] {
+        let scene = Scene::new(&Options::redis().arguments(arguments));
+        for which in Which::BOTH {
+            let mut face = which.build(scene.builder());
+            all_ready(&mut face);
+            assert!(face.nodes().iter().all(|node| node.evicts_locks == evicts));
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! No attempt leaves a key behind, however it ends and whatever a node does meanwhile.
+//!
+//! Six ways to end, a hundred of each begun together; while they are under way one or two nodes of
+//! five are stopped, or their connections cut, at one of three moments; and so often that there are
+//! a thousand trials of each. When all nodes go on and every command is answered, a node has
+//! exactly the keys that it should have. Eight other locks stand on the same connections all the
+//! while and take no harm.
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use shearline::{
+    Acquiring, LockError, LockGuard, LockOptions, NodeState, Redlock, RestartGuard, Retry,
+};
+
+use crate::executor::{all, block_on};
+use crate::face::Which;
+use crate::servers::{Cluster, End, LONG, Mischief, Options, Proxy, Way as Direction, eventually};
+
+/// Attempts of one kind that are under way together.
+const TOGETHER: usize = 100;
+
+/// How often nodes are stopped: a thousand trials of each kind for each moment.
+const TIMES: usize = 10;
+
+/// How often connections are cut: a thousand trials of each kind for all moments. A connection that
+/// was cut soon after it was made is made again only after a while.
+const CUTS: usize = 4;
+
+/// Longer than a story takes: nothing waits for a node that is stopped, and none becomes suspect.
+const NODE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The locks that are held beside.
+const OTHERS: usize = 8;
+
+/// The nodes on which a stranger holds what is to be refused: a majority without the victims.
+const STRANGERS: [usize; 3] = [0, 2, 4];
+
+/// How an attempt ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Way {
+    Released,
+    Dropped,
+    Cancelled,
+    Refused,
+    TriesExhausted,
+    DeadlinePassed,
+}
+
+impl Way {
+    const ALL: [Self; 6] = [
+        Self::Released,
+        Self::Dropped,
+        Self::Cancelled,
+        Self::Refused,
+        Self::TriesExhausted,
+        Self::DeadlinePassed,
+    ];
+
+    /// Whether a stranger holds what it asks for.
+    fn is_refused(self) -> bool {
+        matches!(
+            self,
+            Self::Refused | Self::TriesExhausted | Self::DeadlinePassed
+        )
+    }
+
+    fn options(self) -> LockOptions {
+        let options = LockOptions::new(LONG);
+        match self {
+            Self::TriesExhausted => options.tries(3),
+            Self::DeadlinePassed => options.wait(Duration::from_millis(2)),
+            Self::Released | Self::Dropped | Self::Cancelled | Self::Refused => options.tries(1),
+        }
+    }
+
+    fn key(self, number: usize) -> String {
+        format!("{self:?}:{number}")
+    }
+}
+
+/// Before what the nodes stop.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Moment {
+    Set,
+    Reply,
+    Release,
+}
+
+impl Moment {
+    const ALL: [Self; 3] = [Self::Set, Self::Reply, Self::Release];
+}
+
+/// What happens to the victims.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fate {
+    /// SIGSTOP and SIGCONT.
+    Stopped,
+    /// The same with servers that have forgotten the scripts.
+    StoppedWithoutScripts,
+    /// What they answer is kept from us, and the connection is reset.
+    Cut,
+}
+
+/// Five servers behind relays, with strangers' keys, and a handle with eight locks.
+struct Field {
+    cluster: Cluster,
+    proxies: Vec<Proxy>,
+}
+
+impl Field {
+    fn new(options: &Options) -> Self {
+        let cluster = Cluster::with(5, options);
+        for &node in &STRANGERS {
+            let mut raw = cluster[node].raw();
+            for way in Way::ALL.iter().filter(|way| way.is_refused()) {
+                for number in 0..TOGETHER {
+                    raw.set_px(way.key(number).as_bytes(), b"foreign", 10 * LONG);
+                }
+            }
+        }
+        let proxies = cluster
+            .iter()
+            .map(|server| Proxy::to(server.address()))
+            .collect();
+        Self { cluster, proxies }
+    }
+
+    fn builder(&self) -> shearline::Builder {
+        let soon = Duration::from_millis(1)..=Duration::from_millis(4);
+        Redlock::builder()
+            .nodes(self.proxies.iter().map(Proxy::url))
+            .node_timeout(NODE_TIMEOUT)
+            .dead_after(NODE_TIMEOUT)
+            .restart_guard(RestartGuard::Off)
+            .retry(Retry::new(32, soon))
+    }
+
+    fn strike(&self, victims: &[usize], fate: Fate) {
+        for &victim in victims {
+            let server = &self.cluster[victim];
+            match fate {
+                Fate::Stopped => server.freeze(),
+                Fate::StoppedWithoutScripts => {
+                    server.raw().run("SCRIPT FLUSH");
+                    server.freeze();
+                }
+                Fate::Cut => self.proxies[victim].cut(End::Rst),
+            }
+        }
+    }
+
+    fn heal(&self, victims: &[usize], fate: Fate) {
+        for &victim in victims {
+            match fate {
+                Fate::Stopped | Fate::StoppedWithoutScripts => self.cluster[victim].thaw(),
+                Fate::Cut => self.proxies[victim].set(Mischief::None),
+            }
+        }
+    }
+
+    /// Waits until nothing is open, and each node has the strangers' keys and `own` of ours.
+    #[track_caller]
+    fn assert_tidy(
+        &self,
+        own: usize,
+        mut nodes: impl FnMut() -> Vec<shearline::NodeStatus>,
+        what: &str,
+    ) {
+        eventually(&format!("{what}: all is answered"), || {
+            let quiet = |node: &shearline::NodeStatus| {
+                node.state == NodeState::Ready && node.in_flight == 0 && node.owed == 0
+            };
+            nodes().iter().all(quiet).then_some(())
+        });
+        for (node, raw) in self.cluster.raws().iter_mut().enumerate() {
+            let refused = Way::ALL.iter().filter(|way| way.is_refused()).count();
+            let foreign = match STRANGERS.contains(&node) {
+                true => refused * TOGETHER,
+                false => 0,
+            };
+            let expected = i64::try_from(own + foreign).expect("a small number");
+            assert_eq!(raw.keys(), expected, "{what}: keys of node {node}");
+        }
+    }
+}
+
+/// One attempt.
+struct Trial {
+    way: Way,
+    future: Pin<Box<Acquiring>>,
+    result: Option<Result<LockGuard, LockError>>,
+}
+
+impl Trial {
+    fn new(redlock: &Redlock, way: Way, number: usize) -> Self {
+        Self {
+            way,
+            future: Box::pin(redlock.lock_with_async(way.key(number), &way.options())),
+            result: None,
+        }
+    }
+
+    /// Sends the `SET`, or at least hands it over.
+    fn begin(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(result) = self.future.as_mut().poll(&mut context) {
+            self.result = Some(result);
+        }
+    }
+
+    /// Waits for the outcome of what is not to be cancelled.
+    async fn decide(&mut self) {
+        if self.result.is_none() && self.way != Way::Cancelled {
+            self.result = Some(self.future.as_mut().await);
+        }
+    }
+
+    async fn end(mut self) {
+        self.decide().await;
+        match (self.way, self.result) {
+            (Way::Released, Some(Ok(guard))) => {
+                let released = guard.unlock_async().await.expect("a majority");
+                assert!(released.deleted >= 3);
+            }
+            (Way::Dropped, Some(Ok(guard))) => drop(guard),
+            (Way::Cancelled, result) => drop((self.future, result)),
+            (way, Some(Err(LockError::Held(_)))) if way.is_refused() => {}
+            // The deadline came before the strangers' nodes were heard.
+            (Way::DeadlinePassed, Some(Err(LockError::NoQuorum(_)))) => {}
+            (way, result) => panic!("{way:?}: {result:?}"),
+        }
+    }
+}
+
+/// A thousand trials of each kind for each moment.
+fn story(options: &Options, victims: &[usize], fates: &[Fate], moments: &[Moment], times: usize) {
+    let field = Field::new(options);
+    let redlock = field.builder().build().expect("a good configuration");
+    let nodes = || redlock.nodes();
+    field.assert_tidy(0, nodes, "in the beginning");
+    let mut others: Vec<LockGuard> = (0..OTHERS)
+        .map(|number| redlock.lock(format!("other:{number}"), LONG).expect("free"))
+        .collect();
+    field.assert_tidy(OTHERS, nodes, "with the others");
+    for &moment in moments {
+        for time in 0..times {
+            let fate = fates[time % fates.len()];
+            let what = format!("{victims:?} {fate:?} {moment:?}");
+            window(&field, &redlock, victims, fate, moment);
+            field.assert_tidy(OTHERS, nodes, &what);
+            for other in &mut others {
+                assert!(other.is_valid(), "{what}");
+            }
+        }
+    }
+    for other in others {
+        other.unlock().expect("it was held all the time");
+    }
+    field.assert_tidy(0, nodes, "in the end");
+}
+
+fn window(field: &Field, redlock: &Redlock, victims: &[usize], fate: Fate, moment: Moment) {
+    let mut trials: Vec<Trial> = (0..TOGETHER)
+        .flat_map(|number| Way::ALL.map(|way| Trial::new(redlock, way, number)))
+        .collect();
+    if fate == Fate::Cut && moment == Moment::Reply {
+        for &victim in victims {
+            field.proxies[victim].set(Mischief::Hold(Direction::ToClient));
+        }
+    }
+    if moment == Moment::Set {
+        field.strike(victims, fate);
+    }
+    trials.iter_mut().for_each(Trial::begin);
+    if moment == Moment::Reply {
+        field.strike(victims, fate);
+    }
+    if moment == Moment::Release {
+        block_on(all(trials.iter_mut().map(Trial::decide)));
+        field.strike(victims, fate);
+    }
+    block_on(all(trials.into_iter().map(Trial::end)));
+    field.heal(victims, fate);
+}
+
+const STOPPED: [Fate; 2] = [Fate::Stopped, Fate::StoppedWithoutScripts];
+
+#[test]
+fn one_node_of_five_is_stopped() {
+    story(&Options::redis(), &[1], &STOPPED, &Moment::ALL, TIMES);
+}
+
+#[test]
+fn two_nodes_of_five_are_stopped() {
+    story(&Options::redis(), &[1, 3], &STOPPED, &Moment::ALL, TIMES);
+}
+
+/// They have their own command for a release, which no `SCRIPT FLUSH` takes from them.
+#[test]
+fn two_nodes_of_five_are_stopped_that_are_valkey() {
+    story(&Options::valkey(), &[1, 3], &STOPPED, &Moment::ALL, TIMES);
+}
+
+#[test]
+fn connections_to_one_node_of_five_and_to_two_are_cut() {
+    thread::scope(|scope| {
+        for victims in [&[1][..], &[1, 3]] {
+            for moment in Moment::ALL {
+                scope.spawn(move || {
+                    story(&Options::redis(), victims, &[Fate::Cut], &[moment], CUTS);
+                });
+            }
+        }
+    });
+}
+
+/// The same without a second thread, one after the other: what has no future and no guard.
+#[test]
+fn nodes_are_stopped_while_one_thread_goes_on() {
+    thread::scope(|scope| {
+        for moment in [Moment::Set, Moment::Release] {
+            scope.spawn(move || one_after_the_other(moment));
+        }
+    });
+}
+
+fn one_after_the_other(moment: Moment) {
+    const WAYS: [Way; 4] = [
+        Way::Released,
+        Way::Refused,
+        Way::TriesExhausted,
+        Way::DeadlinePassed,
+    ];
+    let field = Field::new(&Options::redis());
+    let at_once = Retry::new(32, Duration::ZERO..=Duration::from_micros(100));
+    let local = field.builder().retry(at_once).build_local();
+    let mut local = local.expect("a good configuration");
+    for time in 0..TIMES {
+        let victims = &[1, 3][..=time % 2];
+        let fate = STOPPED[time / 2 % 2];
+        if moment == Moment::Set {
+            field.strike(victims, fate);
+        }
+        let mut held = Vec::new();
+        for (way, number) in WAYS
+            .iter()
+            .flat_map(|way| (0..TOGETHER).map(move |n| (way, n)))
+        {
+            let result = local.lock_with(way.key(number), &way.options());
+            match result {
+                Ok(lock) if !way.is_refused() => held.push(lock),
+                Err(LockError::Held(_) | LockError::NoQuorum(_)) if way.is_refused() => {}
+                result => panic!("{way:?}: {result:?}"),
+            }
+        }
+        if moment == Moment::Release {
+            field.strike(victims, fate);
+        }
+        for lock in held {
+            local.unlock(lock).expect("a majority");
+        }
+        field.heal(victims, fate);
+        let nodes = || {
+            let turned = local.poll(Some(Duration::from_millis(1)));
+            turned.expect("the loop turns");
+            local.nodes()
+        };
+        field.assert_tidy(0, nodes, &format!("{victims:?} {fate:?} {moment:?}"));
+    }
+}
+
+/// The answers come when nobody waits for them any more, from a majority.
+#[test]
+fn deadlines_pass_while_three_nodes_of_five_are_stopped() {
+    let field = Field::new(&Options::redis());
+    let redlock = field.builder().build().expect("a good configuration");
+    field.assert_tidy(0, || redlock.nodes(), "in the beginning");
+    let options = LockOptions::new(LONG).wait(Duration::from_millis(10));
+    for time in 0..TIMES {
+        field.strike(&STRANGERS, STOPPED[time % 2]);
+        let attempts = (0..TOGETHER).map(|number| {
+            let future = redlock.lock_with_async(format!("late:{number}"), &options);
+            async {
+                let result = future.await;
+                assert!(matches!(result, Err(LockError::NoQuorum(_))), "{result:?}");
+            }
+        });
+        block_on(all(attempts));
+        field.heal(&STRANGERS, STOPPED[time % 2]);
+        field.assert_tidy(0, || redlock.nodes(), "a majority was stopped");
+    }
+}
+
+/// Behind the greeting, and before every question that the node is asked.
+#[test]
+fn what_is_owed_is_paid_first_on_the_next_connection() {
+    let field = Field::new(&Options::redis());
+    for which in Which::BOTH {
+        let key = which.key("owed");
+        let mut face = which.build(field.builder());
+        let lock = face.try_lock(&key, LONG).expect("free");
+        eventually("all have it", || {
+            face.settle();
+            (field.cluster.copies(&key) == 5).then_some(())
+        });
+        let mut monitor = field.cluster[1].raw();
+        field.proxies[1].set(Mischief::Cut(0, End::Rst));
+        field.proxies[1].cut(End::Rst);
+        monitor.run("MONITOR");
+        face.unlock(lock).expect("four of five");
+        field.proxies[1].set(Mischief::None);
+        face.assert_gone(&field.cluster, &key);
+        let first = loop {
+            let line = monitor.reply().expect("a command").into_text();
+            let word = line.split('"').nth(1).map(str::to_ascii_uppercase);
+            match word.as_deref() {
+                // A release that was still sent on the old connection was not answered; and the test
+                // itself looks after the key.
+                Some("HELLO" | "EVALSHA" | "EXISTS") => {}
+                _ => break line,
+            }
+        };
+        assert!(
+            first.contains(r#""EVAL""#) && first.contains(&key),
+            "{first}"
+        );
+    }
+}
