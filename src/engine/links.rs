@@ -106,6 +106,9 @@ impl Engine {
             Errand::Extend { round, claim } => {
                 self.extension_answered(now, node, round, claim, reply)
             }
+            Errand::Confirm { round, claim } => {
+                self.confirmation_answered(now, node, round, claim, reply)
+            }
             Errand::Greet(_) => Ok(()),
         }
     }
@@ -230,7 +233,7 @@ impl Engine {
                 }
             }
             Errand::Release { claim, .. } => self.owe(claim, node),
-            Errand::Extend { .. } | Errand::Greet(_) => {}
+            Errand::Extend { .. } | Errand::Confirm { .. } | Errand::Greet(_) => {}
         }
     }
 

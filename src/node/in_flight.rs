@@ -37,6 +37,13 @@ pub(crate) enum Errand {
         /// Of whose token, if that is in the engine's care.
         claim: Option<Key>,
     },
+    /// The question of a round for how long the token is kept.
+    Confirm {
+        /// For which round.
+        round: Key,
+        /// Of whose token, if that is in the engine's care.
+        claim: Option<Key>,
+    },
 }
 
 /// A command on its way.

@@ -51,9 +51,9 @@ use outbox::Outbox;
 use phase::{Phase, Ready};
 use pulse::Pulse;
 
-pub(crate) use command::{Dialect, extend, release, set};
 #[cfg(any(test, feature = "embedded"))]
-pub(crate) use command::{EXTEND, RELEASE};
+pub(crate) use command::{CONFIRM, EXTEND, RELEASE};
+pub(crate) use command::{Dialect, confirm, extend, release, set};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{Identity, Step};
 pub(crate) use in_flight::Errand;

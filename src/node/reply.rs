@@ -4,6 +4,8 @@
 //! classes are measured ones (redis-server 7): what refuses *for certain* was not executed and
 //! leaves nothing to undo; everything else may have been, and has to be released.
 
+use core::time::Duration;
+
 use crate::error::{NodeOutcome, ServerError};
 use crate::quorum::Vote;
 use crate::resp::Value;
@@ -69,6 +71,17 @@ impl Said {
             Reply::Error(error) if error.code() == "WRONGTYPE" => Some(Self::Foreign),
             Reply::Error(error) => Some(Self::Refused(error)),
             Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => None,
+        }
+    }
+
+    /// The same of an answer to how long the token is kept, and for how long it is.
+    pub(crate) fn of_confirmation(reply: Reply) -> Option<(Self, Duration)> {
+        match reply {
+            Reply::Integer(above @ 1..) => {
+                let kept = Duration::from_millis(above.unsigned_abs() - 1);
+                Some((Self::Done, kept))
+            }
+            other => Some((Self::of(other)?, Duration::ZERO)),
         }
     }
 
