@@ -65,7 +65,7 @@ impl Lock {
     }
 
     /// A lock that was granted elsewhere, until then at most. It is given an id when adopted.
-    #[cfg(feature = "std")]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn transferred(
         entry: Entry,
         valid_until: Instant,
