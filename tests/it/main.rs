@@ -27,6 +27,7 @@ mod servers;
 
 mod addresses;
 mod auth;
+mod confirm;
 mod deadlines;
 mod drops;
 #[cfg(feature = "embedded")]

@@ -68,6 +68,7 @@ fn tried(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
             admin.run("SCRIPT FLUSH");
         }
         local.extend(&mut lock, LONG)?;
+        local.confirm(&mut lock)?;
         local.unlock(lock)?;
     }
     Ok(())
