@@ -1,9 +1,8 @@
 //! Stories of confirmations: for how long a majority keeps a lock.
 
 use super::*;
-use crate::entry::Entry;
 use crate::limits::TTL_ASSUMED_MAX;
-use crate::quorum::{Drift, LockId, NodeSet};
+use crate::quorum::{Drift, NodeSet};
 
 impl World {
     fn confirm(&mut self, lock: &Lock) -> RoundId {
@@ -54,18 +53,10 @@ impl World {
     /// A lock that all nodes granted, and that is read again by a process after the next boot.
     fn from_another_boot(nodes: usize) -> (Self, Lock) {
         let (mut world, lock) = Self::held(nodes);
-        let lock = world.engine.detach(world.now, lock);
-        let lock = reread(&lock);
+        let mut lock = world.engine.detach(world.now, lock);
+        lock.forget_end();
         (world, lock)
     }
-}
-
-/// The same lock, and nothing is known of its end.
-fn reread(lock: &Lock) -> Lock {
-    let entry = Entry::new(Vec::new(), lock.resource(), lock.token().as_bytes());
-    let lock = Lock::transferred(entry, Instant::ZERO, lock.ttl(), lock.voters());
-    assert_eq!(lock.id(), LockId::NONE);
-    lock
 }
 
 /// The end of a lock that is kept for so many milliseconds from `sent` on.
@@ -331,11 +322,12 @@ fn of_a_lock_that_was_handed_over_those_alone_count_that_it_stands_on() {
     world.say(0, "+OK|");
     world.say(1, "+OK|");
     let lock = world.lock();
-    let lock = world.engine.detach(world.now, lock);
+    let mut lock = world.engine.detach(world.now, lock);
+    lock.forget_end();
     assert_eq!(lock.voters(), NodeSet::first(2));
     let mut other = World::ready(3);
     other.now = world.now;
-    let lock = other.engine.adopt(other.now, reread(&lock));
+    let lock = other.engine.adopt(other.now, lock);
     other.confirm(&lock);
     other.keeps(1, 9_000);
     other.keeps(2, 9_000);
