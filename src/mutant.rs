@@ -6,7 +6,8 @@
 //! starts a process for each, or tries one after the other with fresh engines.
 //!
 //! In the tests of the library itself the environment chooses:
-//! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`.
+//! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`. Those of confirmations, which the simulator
+//! does not ask for, are noticed there: `SHEARLINE_MUTANT=ConfirmationRevives cargo test --lib confirm`.
 //!
 //! # Not here
 //!

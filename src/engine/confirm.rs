@@ -140,5 +140,6 @@ fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Durati
     let mut kept: Vec<Duration> = yes.iter().map(|node| answers[node]).collect();
     kept.sort_unstable_by(|one, other| other.cmp(one));
     let quorum = mutant!(ConfirmationByLongest => 1, else quorum);
-    kept.into_iter().take(quorum).last().unwrap_or_default()
+    kept.truncate(quorum);
+    kept.pop().unwrap_or_default()
 }

@@ -81,6 +81,10 @@ impl Engine {
         question: Question,
     ) -> Key {
         let valid_until = self.known_end(claim, lock);
+        let ends = match question {
+            Question::AtLeast => !mutant!(ExtensionRevives),
+            Question::HowLong(_) => valid_until != Instant::ZERO && !mutant!(ConfirmationRevives),
+        };
         let buffer = self.buffers.take();
         let key = self.open_round(
             now,
@@ -96,9 +100,7 @@ impl Engine {
         );
         if let Some(round) = self.rounds.get_mut(key) {
             round.ttl = ttl;
-            round.deadline = Some(valid_until).filter(|end| {
-                *end != Instant::ZERO && !mutant!(ExtensionRevives | ConfirmationRevives)
-            });
+            round.deadline = ends.then_some(valid_until);
         }
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
             claim.extension = Some(key);
@@ -237,17 +239,15 @@ impl Engine {
         vote: Vote,
         outcome: NodeOutcome,
     ) {
-        let Some(Kind::Extend {
-            valid_until,
-            voters,
-            ..
-        }) = self.rounds.get(key).map(|round| &round.kind)
-        else {
+        let Some(round) = self.rounds.get(key) else {
             return;
         };
-        let in_time = now < *valid_until
-            || *valid_until == Instant::ZERO
-            || mutant!(ExtensionAfterValidity | ExtensionRevives | ConfirmationRevives);
+        let Kind::Extend { voters, .. } = &round.kind else {
+            return;
+        };
+        // One without a deadline is about a lock whose end is not known.
+        let in_time =
+            round.deadline.is_none_or(|deadline| now < deadline) || mutant!(ExtensionAfterValidity);
         let counts = voters.contains(node);
         let (vote, outcome) = match vote {
             Vote::Yes if !in_time => (Vote::Mute, NodeOutcome::TimedOut),

@@ -76,13 +76,11 @@ impl Said {
 
     /// The same of an answer to how long the token is kept, and for how long it is.
     pub(crate) fn of_confirmation(reply: Reply) -> Option<(Self, Duration)> {
-        match reply {
-            Reply::Integer(above @ 1..) => {
-                let kept = Duration::from_millis(above.unsigned_abs() - 1);
-                Some((Self::Done, kept))
-            }
-            other => Some((Self::of(other)?, Duration::ZERO)),
+        if let Reply::Integer(above @ 1..) = reply {
+            let kept = Duration::from_millis(above.unsigned_abs() - 1);
+            return Some((Self::Done, kept));
         }
+        Some((Self::of(reply)?, Duration::ZERO))
     }
 
     /// How it counts, and what a report says of it.

@@ -10,7 +10,7 @@ use super::future::Reply;
 use super::hub::Reach;
 use super::lost::Lost;
 use super::mailbox::Letter;
-use super::reactor::identified;
+use super::reactor::identify;
 use super::slot::{Outcome, Slot};
 use crate::driver::clock;
 use crate::error::{ExtendError, Released, UnlockError};
@@ -244,8 +244,8 @@ impl LockGuard {
         }
         match hub.engage() {
             Reach::Free(mut engaged) => {
-                let lock = identified(self.lock.take().expect("it is held"), &self.slot);
-                let lock = self.lock.insert(lock);
+                let lock = self.lock.as_mut().expect("it is held");
+                identify(lock, &self.slot);
                 engaged.extend(slot, &self.slot, lock, ttl);
                 match drive {
                     true => engaged.attend(slot),
@@ -275,6 +275,8 @@ impl LockGuard {
 
     fn finish_extend(&mut self, outcome: Option<Outcome>) -> Result<(), ExtendError> {
         let lock = self.lock.as_mut().expect("it is held");
+        // If it was adopted by a letter the engine has read that by now, and named it.
+        identify(lock, &self.slot);
         match outcome {
             Some(Outcome::Extended(Ok(extension))) => extension.apply(lock),
             Some(Outcome::Extended(Err(error))) => {

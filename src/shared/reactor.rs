@@ -300,10 +300,14 @@ impl Reactor {
 }
 
 /// A lock that was adopted while the engine was busy learns its id later than its guard was made.
-pub(super) fn identified(mut lock: Lock, slot: &Slot) -> Lock {
+pub(super) fn identify(lock: &mut Lock, slot: &Slot) {
     if lock.id() == LockId::NONE {
         lock.set_id(slot.watch.id());
     }
+}
+
+fn identified(mut lock: Lock, slot: &Slot) -> Lock {
+    identify(&mut lock, slot);
     lock
 }
 
