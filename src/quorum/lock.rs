@@ -151,6 +151,7 @@ impl Lock {
 
     /// Whether anything is known of its end. It is not where the lock comes from another clock:
     /// nobody was told that it is over, and it can still be confirmed.
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until != Instant::ZERO
     }

@@ -139,7 +139,7 @@ fn restarts(guard: RestartGuard, times: u32) -> (u32, u32) {
         .iter()
         .flat_map(|nodes| [nodes; CLIENTS / 2])
         .map(|nodes| {
-            let urls = nodes.iter().map(|url| String::clone(url));
+            let urls = nodes.iter().copied().cloned();
             trusting(&over(urls.chain([away.url()]), TTL).restart_guard(guard))
         })
         .collect();
