@@ -303,7 +303,9 @@ pub enum NodeOutcome {
     /// There was no connection, or it was lost before the answer.
     Unreachable(LinkError),
     /// Its answer does not count until `until`, on the clock of the handle: it restarted and may
-    /// have forgotten locks. See [`RestartGuard`](crate::RestartGuard).
+    /// have forgotten locks, or its clock was stepped and may have ended them. See
+    /// [`RestartGuard`](crate::RestartGuard) and
+    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
         /// When it votes again.
         until: Instant,
@@ -323,7 +325,9 @@ impl fmt::Display for NodeOutcome {
             Self::Refused(error) => write!(f, "refused: {error}"),
             Self::TimedOut => f.write_str("timed out"),
             Self::Unreachable(error) => write!(f, "unreachable: {error}"),
-            Self::Quarantined { .. } => f.write_str("quarantined after a restart"),
+            Self::Quarantined { .. } => {
+                f.write_str("quarantined after a restart or a step of its clock")
+            }
             Self::Unusable(reason) => write!(f, "unusable: {reason}"),
             Self::Pending => f.write_str("pending"),
         }

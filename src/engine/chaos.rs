@@ -117,6 +117,7 @@ impl Chaos {
                 Duration::from_millis(5)..=Duration::from_millis(40),
             ))
             .dead_after(Duration::from_secs(2))
+            .watch_clocks(false) // They run apart by what the drift allows.
             .config()
             .expect("valid");
         let client = |index: u8| Client {

@@ -242,6 +242,7 @@ impl Engine {
             grants: node.grants,
             in_flight: node.in_flight(),
             owed: node.debts.len(),
+            clock_steps: node.clock_steps(),
             evicts_locks: node
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),

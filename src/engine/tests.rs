@@ -7,6 +7,7 @@
     reason = "what a story does not expect, it fails on, whatever it is"
 )]
 
+mod clocks;
 mod confirm;
 mod restarts;
 
@@ -43,7 +44,12 @@ impl World {
         Self::with(Config::builder().nodes(names))
     }
 
+    /// Nobody is asked for the time.
     fn with(builder: crate::config::Builder) -> Self {
+        Self::watching(builder.watch_clocks(false))
+    }
+
+    fn watching(builder: crate::config::Builder) -> Self {
         let config = builder.config().expect("valid");
         let nodes = config.nodes().len();
         let now = Instant::from_millis(1_000);

@@ -27,6 +27,8 @@ mod servers;
 
 mod addresses;
 mod auth;
+#[cfg(feature = "embedded")]
+mod clocks;
 mod confirm;
 mod deadlines;
 mod drops;
