@@ -54,12 +54,17 @@ pub enum LockError {
     Closed,
 }
 
-/// Why a lock was not extended.
+/// Why a lock was not extended, or not confirmed.
+///
+/// A confirmation asks the same nodes the same about the same lock, but for how long; so its outcomes
+/// are these too. It has no limit ([`ExtendError::Limit`]) and no argument that could be wrong
+/// ([`ExtendError::Invalid`]).
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtendError {
     /// The lock's validity had run out, by the clock of this machine. Nothing is revived: what
-    /// was done since may have overlapped with another holder.
+    /// was done since may have overlapped with another holder. Nor is a lock extended that comes from
+    /// another clock and was not confirmed yet: it has no validity.
     #[error("the lock had expired and is not revived; stop, and take it anew")]
     Expired,
     /// A majority says that the key is missing or another's. The lock is over now.
@@ -86,7 +91,7 @@ pub enum ExtendError {
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     #[error("the lock belongs to the parent process; leave it to that, and take locks of your own")]
     Forked,
-    /// The lock was released while it was being extended, or the handle is closed.
+    /// The lock was released while it was being extended or confirmed, or the handle is closed.
     #[error("the lock was released while it was being extended, or its handle is closed")]
     Closed,
 }
@@ -298,7 +303,9 @@ pub enum NodeOutcome {
     /// There was no connection, or it was lost before the answer.
     Unreachable(LinkError),
     /// Its answer does not count until `until`, on the clock of the handle: it restarted and may
-    /// have forgotten locks. See [`RestartGuard`](crate::RestartGuard).
+    /// have forgotten locks, or its clock was stepped and may have ended them. See
+    /// [`RestartGuard`](crate::RestartGuard) and
+    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
         /// When it votes again.
         until: Instant,
@@ -318,7 +325,9 @@ impl fmt::Display for NodeOutcome {
             Self::Refused(error) => write!(f, "refused: {error}"),
             Self::TimedOut => f.write_str("timed out"),
             Self::Unreachable(error) => write!(f, "unreachable: {error}"),
-            Self::Quarantined { .. } => f.write_str("quarantined after a restart"),
+            Self::Quarantined { .. } => {
+                f.write_str("quarantined after a restart or a step of its clock")
+            }
             Self::Unusable(reason) => write!(f, "unusable: {reason}"),
             Self::Pending => f.write_str("pending"),
         }

@@ -25,7 +25,8 @@
 //! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes
 //!   keeps its keys, clocks run within the drift, and holders stop when their lock is not valid.
 //! * **Honest validity.** It counts from before the first byte was sent, ends early rather than
-//!   late, and also ends while the machine is suspended.
+//!   late, and also ends while the machine is suspended. What a majority says is left of it can be
+//!   asked ([`LockGuard::confirm`]), also where no deadline is known.
 //! * **Nothing left behind.** What an attempt may have left on any node is released, also on a node
 //!   that was silent meanwhile.
 //! * **Early certainty.** A majority that answers decides; dead and silent nodes cost nothing.
@@ -79,6 +80,7 @@
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`LocalRedlock`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`Driver`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`LockGuard::confirm`]: #features")]
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -137,6 +137,24 @@ impl LocalRedlock {
     /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
     /// [`ExtendError::Closed`].
     pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) -> Result<(), ExtendError> {
+        self.prolong(lock, Some(ttl))
+    }
+
+    /// Asks for how long a majority of the nodes keeps `lock`, and lets it end then: later than was
+    /// known, or earlier. Changes nothing on the nodes. See
+    /// [`LockGuard::confirm`](crate::LockGuard::confirm), also for the errors.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: it is over, and is not valid any more.
+    /// All others leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`],
+    /// [`ExtendError::Forked`], [`ExtendError::Closed`].
+    pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
+        self.prolong(lock, None)
+    }
+
+    /// Without a `ttl` it is only confirmed.
+    fn prolong(&mut self, lock: &mut Lock, ttl: Option<Duration>) -> Result<(), ExtendError> {
         self.driver.check()?;
         let since = self.catch_up();
         let round = self.driver.begin_extend(lock, ttl)?;
@@ -209,7 +227,8 @@ impl LocalRedlock {
     }
 
     /// Takes a lock of another handle or process into the care of this one, which tells of its
-    /// loss from now on. Its validity stays what it was; nothing is sent.
+    /// loss from now on. Its validity stays what it was; nothing is sent. The loss of one from
+    /// another clock is told as [`Redlock::adopt`](crate::Redlock::adopt) says.
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         match self.driver.check() {
             Ok(()) => self.driver.take_in(lock),

@@ -6,13 +6,14 @@
 //! starts a process for each, or tries one after the other with fresh engines.
 //!
 //! In the tests of the library itself the environment chooses:
-//! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`.
+//! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`. Those of confirmations, which the simulator
+//! does not ask for, are noticed there: `SHEARLINE_MUTANT=ConfirmationRevives cargo test --lib confirm`.
 //!
 //! # Not here
 //!
 //! * What belongs to a part that is not built yet: the restart guard (a quarantined node is
-//!   counted, quarantine counts from the break, an unreadable identity counts as unchanged), the
-//!   top-up (before the majority, with the full ttl, after the release) and `confirm`.
+//!   counted, quarantine counts from the break, an unreadable identity counts as unchanged) and the
+//!   top-up (before the majority, with the full ttl, after the release).
 //! * What the engine does not decide: on which connection bytes travel (it has one for each node;
 //!   a release on another than its `SET` is a matter of the driver), how a connection is closed,
 //!   and which clock gives the time.
@@ -123,6 +124,14 @@ mutants! {
     ExtensionRepairedAfterEnd,
     /// The end of a lock is told as late as an extension says that its caller has cancelled.
     CancelledExtensionStands,
+
+    // ----- confirmations --------------------------------------------------------------------
+    /// What a confirmation finds left counts from the answer and not from before the send.
+    ConfirmationFromAnswer,
+    /// A confirmation believes whoever keeps the lock for longest.
+    ConfirmationByLongest,
+    /// What was told to be over lives on when a majority still has it.
+    ConfirmationRevives,
 
     // ----- order ----------------------------------------------------------------------------
     /// A `SET` that has not left by its node timeout is sent later.

@@ -137,6 +137,22 @@ impl Builder {
         self
     }
 
+    /// Whether the wall clocks of the nodes are watched. Default: they are.
+    ///
+    /// Servers end keys by their wall clock; one that is stepped forward ends locks early. So each node
+    /// is asked for its `TIME` in front of a question about a lock, in the same write, at most once a
+    /// second. If that has moved against the clock of this machine by more than 10 ms and 500 parts in
+    /// a million (and what the answers took), the node was stepped. It is kept from voting for as long
+    /// as one that restarted ([`RestartGuard`]; not with [`RestartGuard::Off`]) and counted in
+    /// [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps).
+    ///
+    /// A node whose user may not ask `TIME` is not watched. A step that happened since the last
+    /// question, a second ago or before a pause of ours, is seen with the next one.
+    pub fn watch_clocks(mut self, watch: bool) -> Self {
+        self.settings.watch_clocks = watch;
+        self
+    }
+
     /// Puts a label of at most 64 bytes behind the random bytes of every token, so that whoever
     /// reads the key can tell who holds the lock. Default: none.
     ///
@@ -277,6 +293,7 @@ mod tests {
         assert_eq!(config.max_ttl(), None);
         assert_eq!(config.ttl_limit(), Duration::from_secs(30 * 24 * 3600));
         assert_eq!(config.restart_guard(), RestartGuard::Observed);
+        assert!(config.watch_clocks());
         assert_eq!(config.owner(), b"");
         assert_eq!(config.client_name(), Some("shearline"));
         assert!(!config.spin());
@@ -293,6 +310,7 @@ mod tests {
             .retry(Retry::new(1, MS..=MS))
             .max_ttl(9000 * MS)
             .restart_guard(RestartGuard::Strict)
+            .watch_clocks(false)
             .owner("billing-7")
             .client_name("till")
             .spin(true)
@@ -307,6 +325,7 @@ mod tests {
         assert_eq!(config.max_ttl(), Some(9000 * MS));
         assert_eq!(config.ttl_limit(), 9000 * MS);
         assert_eq!(config.restart_guard(), RestartGuard::Strict);
+        assert!(!config.watch_clocks());
         assert_eq!(config.owner(), b"billing-7");
         assert_eq!(config.client_name(), Some("till"));
         assert!(config.spin());

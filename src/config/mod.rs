@@ -55,6 +55,7 @@ struct Settings {
     retry: Retry,
     max_ttl: Option<Duration>,
     restart_guard: RestartGuard,
+    watch_clocks: bool,
     owner: Vec<u8>,
     client_name: Option<String>,
     spin: bool,
@@ -71,6 +72,7 @@ impl Default for Settings {
             retry: Retry::default(),
             max_ttl: None,
             restart_guard: RestartGuard::default(),
+            watch_clocks: true,
             owner: Vec::new(),
             client_name: Some(String::from("shearline")),
             spin: false,
@@ -156,6 +158,12 @@ impl Config {
     #[must_use]
     pub fn restart_guard(&self) -> RestartGuard {
         self.settings.restart_guard
+    }
+
+    /// Whether the wall clocks of the nodes are watched.
+    #[must_use]
+    pub fn watch_clocks(&self) -> bool {
+        self.settings.watch_clocks
     }
 
     /// The label behind the random bytes of every token; empty if none was set.

@@ -78,6 +78,9 @@ pub enum RestartGuard {
     /// Where `max_ttl` was set, a node that is met for the first time and has not been up for as
     /// long is in quarantine for the rest.
     ///
+    /// A node whose clock was stepped is treated alike
+    /// ([`Builder::watch_clocks`](crate::Builder::watch_clocks)).
+    ///
     /// Not seen: a restart before the first greeting where `max_ttl` was not set; locks with a
     /// longer ttl of other clients; deleted keys; a node whose user may not ask `INFO`.
     #[default]

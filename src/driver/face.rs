@@ -31,12 +31,16 @@ impl Driver {
         self.work(|driver| driver.engine.acquire(clock::now(), &request))
     }
 
+    /// Without a `ttl` it is only confirmed.
     pub(crate) fn begin_extend(
         &mut self,
         lock: &Lock,
-        ttl: Duration,
+        ttl: Option<Duration>,
     ) -> Result<RoundId, ExtendError> {
-        self.work(|driver| driver.engine.extend(clock::now(), lock, ttl))
+        self.work(|driver| match ttl {
+            Some(ttl) => driver.engine.extend(clock::now(), lock, ttl),
+            None => driver.engine.confirm(clock::now(), lock),
+        })
     }
 
     pub(crate) fn begin_release(&mut self, lock: Lock) -> RoundId {

@@ -71,7 +71,9 @@ impl Lock {
     ///
     /// Read under another clock than it was written under (after a boot, on another machine, in
     /// another time namespace, or where the system does not tell) its validity is zero: it can be
-    /// released, and not be trusted.
+    /// released, and not be trusted before `confirm` has found what is left of it
+    /// ([`LockGuard::confirm`](crate::LockGuard::confirm) of a lock that was adopted,
+    /// [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) of any).
     ///
     /// # Errors
     ///

@@ -233,6 +233,20 @@ impl Driver {
         self.work(|driver| driver.engine.extend(clock::now(), lock, ttl))
     }
 
+    /// Asks for how long a majority keeps `lock`. [`Event::Extended`] tells the outcome, and holds
+    /// what is to be applied to the lock: its end then is the one that was found, also if it is
+    /// earlier than the known one. A lock of [`Lock::from_bytes`] under another clock comes to life
+    /// by it.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
+    /// [`ExtendError::Closed`]: nothing is sent, and the lock is as it was.
+    pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
+        self.usable()?;
+        self.work(|driver| driver.engine.confirm(clock::now(), lock))
+    }
+
     /// Releases `lock`. [`Event::Released`] tells the outcome.
     ///
     /// # Errors

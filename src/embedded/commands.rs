@@ -3,6 +3,8 @@
 //! Looking one up fails in the server's order: an unknown name, an unknown subcommand, a wrong
 //! number of arguments, and only then a client that has not given the password.
 
+use alloc::string::ToString;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::resp::OwnedValue;
@@ -77,6 +79,7 @@ const COMMANDS: &[Command] = &[
     Command::new("select", (2, 2), Body::Run(select)),
     Command::new("set", (3, MANY), Body::Run(strings::set)),
     Command::new("setnx", (3, 3), Body::Run(strings::setnx)),
+    Command::new("time", (1, 1), Body::Run(time)),
 ];
 
 /// What only a Valkey knows.
@@ -147,6 +150,17 @@ fn find(words: &[&[u8]], flavour: Flavour) -> Result<&'static Command, Refusal> 
 
 fn may_enter(store: &Store, session: &Session) -> bool {
     session.authenticated || store.password.is_none()
+}
+
+/// `TIME`: seconds and microseconds, the last three of which are zeros here.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the table has one type of command"
+)]
+fn time(_: &mut Store, call: &mut Call<'_>) -> Answer {
+    let words = [call.now / 1_000, call.now % 1_000 * 1_000];
+    let words = words.map(|word| OwnedValue::bulk(word.to_string().as_bytes()));
+    Ok(OwnedValue::Array(Vec::from(words).into()))
 }
 
 /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`. The options take effect one by one, also

@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::vec::Vec;
 
 use core::fmt;
+use core::time::Duration;
 
 use mio::Waker;
 use rand::TryRng;
@@ -178,6 +179,12 @@ impl EmbeddedNode {
     /// Like [`stop`](Self::stop).
     pub fn resume(&self) -> io::Result<()> {
         self.order(Order::Resume)
+    }
+
+    /// Steps its wall clock forward, as an operator or a time daemon may: keys end earlier by that.
+    /// Works in every state of the node.
+    pub fn step_clock(&self, by: Duration) {
+        lock(&self.store).step_clock(by);
     }
 
     /// The text that `key` of the first database holds now. Works in every state of the node.

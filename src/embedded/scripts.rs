@@ -1,9 +1,9 @@
-//! The two scripts of this library, and the commands around them.
+//! The three scripts of this library, and the commands around them.
 //!
 //! There is no interpreter: each script is a function that does what its text says, including what
 //! becomes of arguments that the library would never send.
 
-use crate::node::{EXTEND, RELEASE};
+use crate::node::{CONFIRM, EXTEND, RELEASE};
 use crate::resp::OwnedValue;
 
 use super::commands::{Call, flags, integer, is_flush_mode, ok};
@@ -24,21 +24,24 @@ const NO_NUMBER: Refusal = Refusal::fixed("ERR user_script:1: attempt to compare
 pub(super) struct Scripts {
     release: bool,
     extend: bool,
+    confirm: bool,
 }
 
 #[derive(Clone, Copy)]
 enum Known {
     Release,
     Extend,
+    Confirm,
 }
 
 impl Known {
-    const ALL: [Self; 2] = [Self::Release, Self::Extend];
+    const ALL: [Self; 3] = [Self::Release, Self::Extend, Self::Confirm];
 
     const fn text(self) -> &'static str {
         match self {
             Self::Release => RELEASE.text,
             Self::Extend => EXTEND.text,
+            Self::Confirm => CONFIRM.text,
         }
     }
 
@@ -46,6 +49,7 @@ impl Known {
         match self {
             Self::Release => RELEASE.sha1,
             Self::Extend => EXTEND.sha1,
+            Self::Confirm => CONFIRM.sha1,
         }
     }
 
@@ -66,6 +70,7 @@ impl Scripts {
         match known {
             Known::Release => &mut self.release,
             Known::Extend => &mut self.extend,
+            Known::Confirm => &mut self.confirm,
         }
     }
 
@@ -150,6 +155,7 @@ fn run(known: Known, database: &mut Database, now: Millis, arguments: &Arguments
     let result = match known {
         Known::Release => release(database, now, arguments),
         Known::Extend => extend(database, now, arguments),
+        Known::Confirm => confirm(database, now, arguments),
     };
     result
         .map(OwnedValue::Integer)
@@ -189,6 +195,25 @@ fn extend(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Re
         }
     }
     Ok(1)
+}
+
+/// What [`CONFIRM`] says.
+fn confirm(
+    database: &mut Database,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Result<i64, Refusal> {
+    let key = arguments.key.ok_or(NO_KEY)?;
+    let value = database.text(key, now)?;
+    if value.is_none() || value != arguments.token {
+        return Ok(if value.is_none() { 0 } else { -1 });
+    }
+    let left = database.entry(key, now).map_or(-1, |entry| entry.pttl(now));
+    // Lua counts in doubles.
+    Ok(match left < 0 {
+        true => 9_000_000_000_000_001,
+        false => (left as f64 + 1.0) as i64,
+    })
 }
 
 /// Lua's `tonumber`, but for hexadecimal numbers.

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
 use crate::resp;
 use crate::time::Instant;
@@ -42,6 +43,8 @@ pub struct Store {
     pub(super) run_id: String,
     pub(super) replid: String,
     started: Instant,
+    /// By how much its clock was stepped.
+    ahead: Millis,
     sessions: u64,
 }
 
@@ -83,6 +86,7 @@ impl Store {
             run_id: String::new(),
             replid: String::new(),
             started: now,
+            ahead: 0,
             sessions: 0,
         };
         store.restart(seed, now, Memory::Lost);
@@ -97,6 +101,17 @@ impl Store {
     /// Wants this password of the user `default` from now on, or none.
     pub fn set_password(&mut self, password: Option<&[u8]>) {
         self.password = password.map(<[u8]>::to_vec);
+    }
+
+    /// Steps its wall clock forward, as an operator or a time daemon may: keys end earlier by that.
+    /// What is less than a millisecond is left out.
+    pub fn step_clock(&mut self, by: Duration) {
+        let by = Millis::try_from(by.as_millis()).unwrap_or(Millis::MAX);
+        self.ahead = self.ahead.saturating_add(by);
+    }
+
+    fn millis(&self, now: Instant) -> Millis {
+        millis(now).saturating_add(self.ahead)
     }
 
     /// A new client. Numbered, as `HELLO` tells it.
@@ -136,7 +151,7 @@ impl Store {
         let mut call = Call {
             session,
             words: command,
-            now: millis(now),
+            now: self.millis(now),
             uptime: now.saturating_since(self.started),
         };
         let answer = commands::run(self, &mut call);
@@ -151,13 +166,13 @@ impl Store {
     /// changed.
     #[must_use]
     pub fn get(&self, now: Instant, key: &[u8]) -> Option<&[u8]> {
-        self.keyspace.peek(key, millis(now))
+        self.keyspace.peek(key, self.millis(now))
     }
 
     /// How many keys there are at `now`, in all databases.
     #[must_use]
     pub fn len(&self, now: Instant) -> usize {
-        self.keyspace.len(millis(now))
+        self.keyspace.len(self.millis(now))
     }
 
     /// Whether there is no key at `now`.

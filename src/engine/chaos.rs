@@ -27,7 +27,7 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::config::{LockOptions, Retry};
 use crate::error::{ExtendError, LinkError};
-use crate::node::{EXTEND, RELEASE};
+use crate::node::{CONFIRM, EXTEND, RELEASE};
 use crate::resp::{Inbox, Limits};
 
 const CLIENTS: usize = 3;
@@ -117,6 +117,7 @@ impl Chaos {
                 Duration::from_millis(5)..=Duration::from_millis(40),
             ))
             .dead_after(Duration::from_secs(2))
+            .watch_clocks(false) // They run apart by what the drift allows.
             .config()
             .expect("valid");
         let client = |index: u8| Client {
@@ -241,7 +242,7 @@ impl Chaos {
                 Open::Holding(_) => None,
             })
         };
-        let open = &mut self.clients[client].open;
+        let Client { open, told, .. } = &mut self.clients[client];
         match event {
             Event::Acquired { round, result } => {
                 let key = find(open, round).expect("asked for");
@@ -265,6 +266,7 @@ impl Chaos {
                         && let Ok(extension) = &result
                         && extension.apply(lock)
                     {
+                        assert!(!told.contains(&lock.id()), "over, and alive again");
                         extended = Some(*key);
                     }
                 }
@@ -284,7 +286,6 @@ impl Chaos {
             }
             Event::Expired { lock } => {
                 assert!(self.expiring, "no ttl is that short");
-                let told = &mut self.clients[client].told;
                 assert!(!told.contains(&lock), "told twice");
                 told.push(lock);
             }
@@ -313,7 +314,8 @@ impl Chaos {
                     assert!(self.stands(lock), "valid, and not on a majority");
                 }
                 Open::Holding(lock) | Open::Extending(lock, _) => {
-                    assert!(told.contains(&lock.id()), "never told");
+                    let known = lock.has_known_end();
+                    assert_eq!(told.contains(&lock.id()), known, "told of what ended, once");
                 }
                 Open::Releasing(_) => {}
             }
@@ -353,6 +355,10 @@ impl Chaos {
                 engine.cancel(now, round);
                 None
             }
+            Some(Open::Holding(lock)) if dice < 10 => Some(match engine.confirm(now, &lock) {
+                Ok(round) => Open::Extending(lock, round),
+                Err(_) => Open::Holding(lock),
+            }),
             Some(Open::Holding(lock)) if dice < 30 => Some(match engine.extend(now, &lock, ttl) {
                 Ok(round) => Open::Extending(lock, round),
                 Err(_) => Open::Holding(lock),
@@ -373,6 +379,12 @@ impl Chaos {
                 engine.cancel(now, round);
                 Some(Open::Holding(lock))
             }
+            Some(Open::Extending(lock, before)) if dice < 15 => {
+                Some(match engine.confirm(now, &lock) {
+                    Ok(round) => Open::Extending(lock, round),
+                    Err(_) => Open::Extending(lock, before),
+                })
+            }
             Some(Open::Extending(lock, before)) if dice < 20 => {
                 Some(match engine.extend(now, &lock, ttl) {
                     Ok(round) => Open::Extending(lock, round),
@@ -390,9 +402,12 @@ impl Chaos {
         self.drain(client);
     }
 
-    /// A client gives a lock to another, or takes it back if that is busy.
-    fn hand_over(&mut self, from: usize, key: usize, lock: Lock) {
+    /// A client gives a lock to another, or takes it back if that is busy. Its clock may be another.
+    fn hand_over(&mut self, from: usize, key: usize, mut lock: Lock) {
         let to = self.below(CLIENTS);
+        if self.chance(30) {
+            lock.forget_end();
+        }
         let now = self.now;
         self.tell(format!("client {from} hands {key} over to {to}"));
         let Client { engine, open, .. } = &mut self.clients[to];
@@ -655,6 +670,13 @@ fn execute(server: &mut Server, words: &[&[u8]]) -> String {
             }
             server.keys.remove(key);
             ":1\r\n".into()
+        }
+        [b"EVAL", text, _, key, token] if text == CONFIRM.text.as_bytes() => {
+            match server.keys.get(key) {
+                None => ":0\r\n".into(),
+                Some((held, end)) if held == token => format!(":{}\r\n", end - clock + 1),
+                Some(_) => ":-1\r\n".into(),
+            }
         }
         [b"EVALSHA", ..] if !server.knows_scripts => "-NOSCRIPT No matching script.\r\n".into(),
         [b"EVAL" | b"EVALSHA", _, _, key, token, ref extend @ ..] => {

@@ -29,7 +29,8 @@ pub(crate) struct Claim {
     pub(crate) adopted: bool,
     /// The longest ttl that any node was asked to give it.
     pub(crate) ttl: Duration,
-    /// Until when the lock may be trusted, if it is held.
+    /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`]: nobody knows, before a
+    /// majority was asked.
     pub(crate) valid_until: Instant,
     /// By when every copy whose expiry is known has expired.
     pub(crate) gone_by: Instant,
@@ -141,6 +142,15 @@ impl Claim {
     pub(crate) fn expires(&mut self, node: usize, gone_by: Instant) {
         self.unknown.remove(node);
         self.gone_by = self.gone_by.max(gone_by);
+    }
+
+    /// Until when its holder is not told that it is over. Where nobody knows its end, until its keys
+    /// are gone at the latest.
+    pub(crate) fn stands_until(&self) -> Instant {
+        match self.valid_until {
+            Instant::ZERO => self.gone_by,
+            known => known,
+        }
     }
 
     /// Whether it is over: it is to go, and no node can hold it any more.

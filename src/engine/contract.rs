@@ -142,11 +142,12 @@ pub enum Event {
         /// The lock, or why there is none.
         result: Result<Lock, LockError>,
     },
-    /// The outcome of [`Engine::extend`](super::Engine::extend).
+    /// The outcome of [`Engine::extend`](super::Engine::extend) or
+    /// [`Engine::confirm`](super::Engine::confirm).
     Extended {
         /// Of which round.
         round: RoundId,
-        /// The extension, to be applied to the lock, or why there is none.
+        /// The new end, to be applied to the lock, or why there is none.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::release`](super::Engine::release).
@@ -165,7 +166,7 @@ pub enum Event {
     },
 }
 
-/// A confirmed extension, for the lock that it was asked for.
+/// The end that a majority confirmed, for the lock that it was asked for.
 #[derive(Debug)]
 #[must_use = "an extension changes nothing before it is applied to its lock"]
 pub struct Extension {
@@ -175,15 +176,20 @@ pub struct Extension {
     pub(crate) majority: Majority,
     pub(crate) valid_until: Instant,
     pub(crate) ttl: Duration,
+    /// Nothing was asked to be changed: the end is this one, also if it is the earlier one.
+    pub(crate) exact: bool,
 }
 
 impl Extension {
-    /// Lets `lock` last until the later of its old and its new end. Whether it was the lock that
-    /// this extension belongs to; otherwise nothing is changed.
+    /// Lets `lock` last until the later of its old and its new end; if it was only to be confirmed,
+    /// until the new one. Whether it was the lock that this belongs to; otherwise nothing is
+    /// changed.
     pub fn apply(&self, lock: &mut Lock) -> bool {
         let own = lock.id() == self.lock && random_part(lock.token()) == self.token;
-        if own {
-            lock.extended(&self.majority, self.valid_until, self.ttl);
+        match self.exact {
+            true if own => lock.confirmed(&self.majority, self.valid_until, self.ttl),
+            false if own => lock.extended(&self.majority, self.valid_until, self.ttl),
+            true | false => {}
         }
         own
     }
@@ -244,6 +250,10 @@ pub struct NodeStatus {
     pub in_flight: usize,
     /// Releases that wait for a connection, for room, or for another try.
     pub owed: usize,
+    /// How often its wall clock was seen to have been stepped, by more than 10 ms. Servers end keys
+    /// by it: a lock may have ended early there. See
+    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
+    pub clock_steps: u32,
     /// Its policy may evict locks: `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
     pub evicts_locks: bool,
 }

@@ -9,14 +9,14 @@ use core::time::Duration;
 use crate::error::{ExtendError, LinkError, NodeOutcome};
 use crate::limits::{CLAIMS_MAX, ROUNDS_MAX};
 use crate::node::{self, Access, Dialect, Errand, Reply, Said, Trouble, wants_the_text};
-use crate::quorum::{Extending, Lock, NodeSet, Vote};
+use crate::quorum::{Extending, Lock, Majority, NodeSet, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
 use super::Engine;
 use super::claim::{Claim, Stage};
 use super::contract::RoundId;
-use super::round::{Decision, Kind, Round, State};
+use super::round::{Decision, Kind, Question, Round, State};
 
 impl Engine {
     /// Begins to extend `lock` to at least `ttl` from now on. The outcome comes as
@@ -42,13 +42,49 @@ impl Engine {
         if self.rounds.len() >= ROUNDS_MAX {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
-        let claim = self.claim_of(lock);
-        // One that was in this engine's care and is not any more was told to be over, or lost.
-        let forgotten = claim.is_none() && lock.id().engine == self.id;
-        if forgotten || !is_extensible(&self.claims, claim) {
-            return Err(ExtendError::Expired);
-        }
+        let claim = self.claim_to_extend(lock)?;
         self.may_last(ttl);
+        let key = self.open_extension(now, lock, claim, ttl, Question::AtLeast);
+        if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
+            mutant!(DebtForgetsExtension => (), else claim.ttl = claim.ttl.max(ttl));
+        }
+        self.ask_extensions(now, key);
+        Ok(RoundId(key))
+    }
+
+    /// The claim of `lock`, if it is in this engine's care. One that was and is not any more was
+    /// told to be over, or lost.
+    pub(super) fn claim_to_extend(&self, lock: &Lock) -> Result<Option<Key>, ExtendError> {
+        let claim = self.claim_of(lock);
+        let forgotten = claim.is_none() && lock.id().engine == self.id;
+        match forgotten || !is_extensible(&self.claims, claim) {
+            true => Err(ExtendError::Expired),
+            false => Ok(claim),
+        }
+    }
+
+    /// Until when `lock` may be trusted, as far as both its holder and its claim know.
+    pub(super) fn known_end(&self, claim: Option<Key>, lock: &Lock) -> Instant {
+        let claim = claim.and_then(|claim| self.claims.get(claim));
+        claim.map_or(lock.valid_until(), |claim| {
+            claim.valid_until.min(lock.valid_until())
+        })
+    }
+
+    /// A round that asks `question` about `lock`, with nobody asked yet.
+    pub(super) fn open_extension(
+        &mut self,
+        now: Instant,
+        lock: &Lock,
+        claim: Option<Key>,
+        ttl: Duration,
+        question: Question,
+    ) -> Key {
+        let valid_until = self.known_end(claim, lock);
+        let ends = match question {
+            Question::AtLeast => !mutant!(ExtensionRevives),
+            Question::HowLong(_) => valid_until != Instant::ZERO && !mutant!(ConfirmationRevives),
+        };
         let buffer = self.buffers.take();
         let key = self.open_round(
             now,
@@ -56,21 +92,20 @@ impl Engine {
                 lock: lock.id(),
                 claim,
                 entry: lock.entry().copy_into(buffer),
-                valid_until: lock.valid_until(),
+                question,
+                valid_until,
                 voters: self.voters(claim, lock),
                 lacking: self.lacking(claim),
             },
         );
         if let Some(round) = self.rounds.get_mut(key) {
             round.ttl = ttl;
-            round.deadline = Some(lock.valid_until()).filter(|_| !mutant!(ExtensionRevives));
+            round.deadline = ends.then_some(valid_until);
         }
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
             claim.extension = Some(key);
-            mutant!(DebtForgetsExtension => (), else claim.ttl = claim.ttl.max(ttl));
         }
-        self.ask_extensions(now, key);
-        Ok(RoundId(key))
+        key
     }
 
     /// The nodes whose yes to an extension of `lock` counts: all, if it is this engine's own. Of one
@@ -84,7 +119,7 @@ impl Engine {
         }
     }
 
-    fn ask_extensions(&mut self, now: Instant, key: Key) {
+    pub(super) fn ask_extensions(&mut self, now: Instant, key: Key) {
         self.encoded.clear();
         let ttl = self
             .rounds
@@ -121,7 +156,13 @@ impl Engine {
         let Some(round) = self.rounds.get_mut(key) else {
             return;
         };
-        let Kind::Extend { entry, claim, .. } = &round.kind else {
+        let Kind::Extend {
+            entry,
+            claim,
+            question,
+            ..
+        } = &round.kind
+        else {
             return;
         };
         if !mutant!(ExtensionRepairedAfterEnd)
@@ -130,18 +171,24 @@ impl Engine {
             return; // It is decided, or what it would lengthen has been given away.
         }
         let ttl = round.ttl;
-        let command = self
-            .encoded
-            .get(dialect, |out| node::extend(out, entry, ttl, dialect));
-        let errand = Errand::Extend {
-            round: key,
-            claim: *claim,
+        let claim = *claim;
+        let (errand, command) = match question {
+            Question::AtLeast => {
+                if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
+                    claim.unknown.insert(node);
+                }
+                let write = |out: &mut _| node::extend(out, entry, ttl, dialect);
+                let errand = Errand::Extend { round: key, claim };
+                (errand, self.encoded.get(dialect, write))
+            }
+            Question::HowLong(_) => {
+                let write = |out: &mut _| node::confirm(out, entry);
+                let errand = Errand::Confirm { round: key, claim };
+                (errand, self.encoded.get(Dialect::Text, write))
+            }
         };
         self.nodes[node].send(now, errand, command);
         self.to_write.insert(node);
-        if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
-            claim.unknown.insert(node);
-        }
         round.ballots[node].asked = true;
     }
 
@@ -184,7 +231,7 @@ impl Engine {
     }
 
     /// A yes counts only within the old validity, and from a node that the lock stands on.
-    fn count_extension(
+    pub(super) fn count_extension(
         &mut self,
         now: Instant,
         node: usize,
@@ -192,15 +239,15 @@ impl Engine {
         vote: Vote,
         outcome: NodeOutcome,
     ) {
-        let Some(Kind::Extend {
-            valid_until,
-            voters,
-            ..
-        }) = self.rounds.get(key).map(|round| &round.kind)
-        else {
+        let Some(round) = self.rounds.get(key) else {
             return;
         };
-        let in_time = now < *valid_until || mutant!(ExtensionAfterValidity | ExtensionRevives);
+        let Kind::Extend { voters, .. } = &round.kind else {
+            return;
+        };
+        // One without a deadline is about a lock whose end is not known.
+        let in_time =
+            round.deadline.is_none_or(|deadline| now < deadline) || mutant!(ExtensionAfterValidity);
         let counts = voters.contains(node);
         let (vote, outcome) = match vote {
             Vote::Yes if !in_time => (Vote::Mute, NodeOutcome::TimedOut),
@@ -227,7 +274,9 @@ impl Engine {
             return;
         };
         let Kind::Extend {
-            claim, valid_until, ..
+            claim,
+            ref question,
+            ..
         } = round.kind
         else {
             return;
@@ -238,20 +287,10 @@ impl Engine {
             return;
         }
         match verdict {
-            Extending::Extended(majority) => {
-                let sent = mutant!(ExtensionFromAnswer => now, else round.sent);
-                let end = self
-                    .settings
-                    .drift
-                    .valid_until(sent, round.ttl)
-                    .max(mutant!(ExtensionShortens => Instant::ZERO, else valid_until));
-                if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
-                    claim.valid_until = claim.valid_until.max(end);
-                }
-                self.forget_extension(claim, key);
-                self.top_up(now, key, &majority, end);
-                self.decide(key, Decision::Extended(majority, end));
-            }
+            Extending::Extended(majority) => match question {
+                Question::AtLeast => self.extended(now, key, majority),
+                Question::HowLong(_) => self.confirmed(now, key, majority),
+            },
             Extending::Lost if !mutant!(LostKeepsValid) => self.lose(now, key),
             Extending::Lost | Extending::Unconfirmed => {
                 mutant!(UnconfirmedGivesBack => self.give_keys_back(now, key));
@@ -259,6 +298,37 @@ impl Engine {
                 self.decide(key, Decision::ExtensionUnconfirmed);
             }
         }
+    }
+
+    /// `majority` keeps the lock of an extension for at least as long as was asked.
+    fn extended(&mut self, now: Instant, key: Key, majority: Majority) {
+        let Some(round) = self.rounds.get(key) else {
+            return;
+        };
+        let Kind::Extend {
+            claim, valid_until, ..
+        } = round.kind
+        else {
+            return;
+        };
+        let held = claim.and_then(|claim| self.claims.get_mut(claim));
+        // A later question may have found an earlier end.
+        let known = match &held {
+            Some(held) => valid_until.min(held.valid_until),
+            None => valid_until,
+        };
+        let sent = mutant!(ExtensionFromAnswer => now, else round.sent);
+        let end = self
+            .settings
+            .drift
+            .valid_until(sent, round.ttl)
+            .max(mutant!(ExtensionShortens => Instant::ZERO, else known));
+        if let Some(held) = held {
+            held.valid_until = held.valid_until.max(end);
+        }
+        self.forget_extension(claim, key);
+        self.top_up(now, key, &majority, end);
+        self.decide(key, Decision::Extended(majority, end));
     }
 
     /// The extension `key` of `claim` has come to its end.
@@ -284,7 +354,7 @@ impl Engine {
     }
 
     /// The extension `key` was confirmed, and its caller does not want to know: the lock ends
-    /// when it would have.
+    /// when it would have, if not earlier.
     pub(super) fn take_extension_back(&mut self, key: Key) {
         let Some(Round {
             kind:
@@ -304,7 +374,7 @@ impl Engine {
             && is_held(held)
             && held.valid_until == end
         {
-            held.valid_until = valid_until;
+            held.valid_until = valid_until.min(end);
             self.watch(claim);
         }
     }
@@ -358,11 +428,7 @@ impl Engine {
                 claim
             }
             // A lock in nobody's care: nobody is told, but its copies go all the same.
-            None if self.claims.len() < CLAIMS_MAX => {
-                let gone_by = self.settings.drift.gone_by(valid_until, ttl);
-                let all = self.all_nodes();
-                self.claims.insert(Claim::adopted(all, ttl, now, gone_by))
-            }
+            None if self.claims.len() < CLAIMS_MAX => self.adopted(now, valid_until, ttl),
             None => {
                 self.decide(key, Decision::ExtensionLost);
                 return;
@@ -384,6 +450,8 @@ fn is_extensible(claims: &Slab<Claim>, claim: Option<Key>) -> bool {
 }
 
 fn is_held(claim: &Claim) -> bool {
-    mutant!(ExtensionRevives => return matches!(claim.stage, Stage::Held { .. }));
+    if mutant!(ExtensionRevives | ConfirmationRevives) {
+        return matches!(claim.stage, Stage::Held { .. });
+    }
     claim.stage == (Stage::Held { told: false })
 }

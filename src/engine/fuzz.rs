@@ -154,7 +154,10 @@ impl Bench {
             }
             _ => {
                 let ttl = Duration::from_millis(1 << entropy.below(20)?);
-                self.rounds.extend(self.engine.extend(now, &lock, ttl).ok());
+                self.rounds.extend(match choice {
+                    5 => self.engine.confirm(now, &lock).ok(),
+                    _ => self.engine.extend(now, &lock, ttl).ok(),
+                });
                 self.locks.push(lock);
             }
         }

@@ -1,5 +1,7 @@
 //! Connections as the engine sees them: opened, greeted, heard, lost.
 
+use alloc::vec::Vec;
+
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::node::{Errand, Heard, Reply, Trouble, may_forget};
 use crate::quorum::{NodeSet, Vote};
@@ -83,6 +85,7 @@ impl Engine {
         match heard {
             Heard::Greeted => self.greeted(now, node),
             Heard::Ready => return self.ready(now, node),
+            Heard::Stepped => self.stepped(now, node),
             Heard::Answer(errand, reply) => {
                 self.answered(now, node, errand, reply)?;
                 return self.alarm(node, reply);
@@ -106,7 +109,10 @@ impl Engine {
             Errand::Extend { round, claim } => {
                 self.extension_answered(now, node, round, claim, reply)
             }
-            Errand::Greet(_) => Ok(()),
+            Errand::Confirm { round, claim } => {
+                self.confirmation_answered(now, node, round, claim, reply)
+            }
+            Errand::Greet(_) | Errand::Time => Ok(()),
         }
     }
 
@@ -150,6 +156,19 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// The clock of `node` was stepped: keys may have ended early there. It is kept from voting, also
+    /// in the rounds that are open.
+    fn stepped(&mut self, now: Instant, node: usize) {
+        if !self.settings.guarded {
+            return; // It is reported, and that is all.
+        }
+        let terms = self.quarantine_terms();
+        self.nodes[node].guard.stepped(now, terms);
+        if let Some(until) = self.nodes[node].guard.until(now) {
+            self.lose_answers(now, node, NodeOutcome::Quarantined { until });
+        }
     }
 
     /// A question that waited for the greeting goes out now, if it still counts.
@@ -231,15 +250,14 @@ impl Engine {
                 }
             }
             Errand::Release { claim, .. } => self.owe(claim, node),
-            Errand::Extend { .. } | Errand::Greet(_) => {}
+            Errand::Extend { .. } | Errand::Confirm { .. } | Errand::Greet(_) | Errand::Time => {}
         }
     }
 
     /// No open round counts `node` any more: neither an answer to come, nor a yes that it gave
     /// over the connection that is lost.
     fn lose_votes(&mut self, now: Instant, node: usize, outcome: NodeOutcome) {
-        let open: alloc::vec::Vec<Key> = self.rounds.iter().map(|(key, _)| key).collect();
-        for key in open {
+        for key in self.open_rounds() {
             let Some(round) = self.rounds.get_mut(key) else {
                 continue;
             };
@@ -252,6 +270,22 @@ impl Engine {
                 self.judge(now, key);
             }
         }
+    }
+
+    /// No open round that may give a lock, or have it last, counts `node` any more.
+    fn lose_answers(&mut self, now: Instant, node: usize, outcome: NodeOutcome) {
+        for key in self.open_rounds() {
+            if let Some(round) = self.rounds.get_mut(key)
+                && !matches!(round.kind, Kind::Release { .. })
+                && round.lose(node, outcome)
+            {
+                self.judge(now, key);
+            }
+        }
+    }
+
+    fn open_rounds(&self) -> Vec<Key> {
+        self.rounds.iter().map(|(key, _)| key).collect()
     }
 
     pub(super) fn arm_connection(&mut self, node: usize, at: Instant) {

@@ -16,6 +16,7 @@
 //! | `contract` | what goes in and comes out |
 //! | `acquire` | attempts, verdicts, retries |
 //! | `extend` | extensions |
+//! | `confirm` | for how long a majority keeps a lock |
 //! | `top_up` | copies for nodes that lost theirs |
 //! | `release` | releases, debts, and the repair of forgotten scripts |
 //! | `links` | connections, greetings, answers |
@@ -34,12 +35,13 @@
 //!
 //! # Not here
 //!
-//! `confirm`, and the wake-up of waiters by pushes.
+//! The wake-up of waiters by pushes.
 
 mod acquire;
 #[cfg(test)]
 mod chaos;
 mod claim;
+mod confirm;
 mod contract;
 mod count;
 mod extend;
@@ -240,6 +242,7 @@ impl Engine {
             grants: node.grants,
             in_flight: node.in_flight(),
             owed: node.debts.len(),
+            clock_steps: node.clock_steps(),
             evicts_locks: node
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),

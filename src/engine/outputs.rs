@@ -7,7 +7,7 @@ use crate::time::Instant;
 
 use super::claim::Stage;
 use super::contract::{Event, Extension, NodeId, Output, RoundId, random_part};
-use super::round::{Decision, Kind, Refusal, State};
+use super::round::{Decision, Kind, Question, Refusal, State};
 use super::{Due, Engine};
 
 impl Engine {
@@ -165,10 +165,17 @@ impl Engine {
 
     fn extension(&self, key: Key, majority: Majority, valid_until: Instant) -> Option<Extension> {
         let round = self.rounds.get(key)?;
-        let Kind::Extend { lock, entry, .. } = &round.kind else {
+        let Kind::Extend {
+            lock,
+            entry,
+            question,
+            ..
+        } = &round.kind
+        else {
             return None;
         };
         Some(Extension {
+            exact: matches!(question, Question::HowLong(_)),
             lock: *lock,
             token: random_part(entry.token()),
             majority,

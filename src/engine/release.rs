@@ -68,9 +68,13 @@ impl Engine {
 
     /// Takes a lock of another engine or process into this one's care: the end of its validity is
     /// told, and its release goes to all nodes. Its validity stays what it was.
+    ///
+    /// Where its end is not known ([`Instant::ZERO`]: it comes from another clock) it has none, and
+    /// [`confirm`](Engine::confirm) may find one. Until then only that its keys must be gone by now
+    /// tells that it is over.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         if self.claim_of(&lock).is_none() {
-            let claim = self.adopted(now, &lock);
+            let claim = self.adopted(now, lock.valid_until(), lock.ttl());
             lock.set_id(self.lock_id(claim));
             self.watch(claim);
         }
@@ -79,10 +83,9 @@ impl Engine {
 
     /// A claim for a lock that was granted elsewhere, or has been forgotten here. An extension
     /// that was not confirmed may have given some of its keys more than it knows of.
-    fn adopted(&mut self, now: Instant, lock: &Lock) -> Key {
-        self.may_last(lock.ttl());
-        let until = lock.valid_until();
-        let ttl = lock.ttl().max(TTL_ASSUMED_MAX).min(self.settings.ttl_limit);
+    pub(super) fn adopted(&mut self, now: Instant, until: Instant, ttl: Duration) -> Key {
+        self.may_last(ttl);
+        let ttl = ttl.max(TTL_ASSUMED_MAX).min(self.settings.ttl_limit);
         let gone_by = self.settings.drift.gone_by(now.max(until), ttl);
         let all = self.all_nodes();
         self.claims.insert(Claim::adopted(all, ttl, until, gone_by))
@@ -92,7 +95,7 @@ impl Engine {
     fn claim_to_release(&mut self, now: Instant, lock: Lock) -> Key {
         let key = match self.claim_of(&lock) {
             Some(key) => key,
-            None => self.adopted(now, &lock),
+            None => self.adopted(now, lock.valid_until(), lock.ttl()),
         };
         self.end_extension(key, Decision::ExtensionClosed);
         if let Some(claim) = self.claims.get_mut(key) {

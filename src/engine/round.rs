@@ -57,7 +57,8 @@ pub(crate) enum Kind {
         lock: LockId,
         claim: Option<Key>,
         entry: Entry,
-        /// The validity that the extension must be confirmed within.
+        question: Question,
+        /// The validity that the answers must come within.
         valid_until: Instant,
         /// The nodes whose yes counts.
         voters: NodeSet,
@@ -68,6 +69,15 @@ pub(crate) enum Kind {
         /// Whether the lock was valid when its release was called.
         valid: bool,
     },
+}
+
+/// What the nodes are asked about a lock that is held.
+#[derive(Debug)]
+pub(crate) enum Question {
+    /// To keep it for the ttl of the round at least.
+    AtLeast,
+    /// For how long they keep it, and what each has said.
+    HowLong(Box<[Duration]>),
 }
 
 /// How far a round is.

@@ -7,6 +7,8 @@
     reason = "what a story does not expect, it fails on, whatever it is"
 )]
 
+mod clocks;
+mod confirm;
 mod restarts;
 
 use alloc::string::{String, ToString};
@@ -42,7 +44,12 @@ impl World {
         Self::with(Config::builder().nodes(names))
     }
 
+    /// Nobody is asked for the time.
     fn with(builder: crate::config::Builder) -> Self {
+        Self::watching(builder.watch_clocks(false))
+    }
+
+    fn watching(builder: crate::config::Builder) -> Self {
         let config = builder.config().expect("valid");
         let nodes = config.nodes().len();
         let now = Instant::from_millis(1_000);
@@ -247,8 +254,12 @@ fn shown(value: Value<'_>) -> String {
     match words[0].as_str() {
         "SET" => format!("SET {} {}", words[1], words[6 - 1]),
         verb @ ("EVAL" | "EVALSHA") => {
-            let extend = words.len() == 6;
-            format!("{verb} {}", if extend { "extend" } else { "release" })
+            let script = match words.len() {
+                6 => "extend",
+                _ if words[1] == crate::node::CONFIRM.text => "confirm",
+                _ => "release",
+            };
+            format!("{verb} {script}")
         }
         "SCRIPT" => "SCRIPT LOAD".to_string(),
         "DELIFEQ" => format!("DELIFEQ {}", words[1]),

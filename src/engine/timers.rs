@@ -227,7 +227,7 @@ impl Engine {
         let Some(claim) = self.claims.get_mut(key) else {
             return;
         };
-        let at = told_at(claim.valid_until);
+        let at = told_at(claim.stands_until());
         if let Some(before) = claim
             .timer
             .replace(self.wheel.insert(at, Alarm::Claim(key)))
@@ -242,7 +242,7 @@ impl Engine {
         };
         claim.timer = None;
         match claim.stage {
-            Stage::Held { told: false } if now < told_at(claim.valid_until) => {
+            Stage::Held { told: false } if now < told_at(claim.stands_until()) => {
                 self.watch(key); // It was extended meanwhile.
             }
             Stage::Held { told: false } => {
@@ -299,8 +299,8 @@ impl Engine {
 }
 
 /// When the end of a validity is told: a tick before it, rounded down.
-fn told_at(valid_until: Instant) -> Instant {
+fn told_at(end: Instant) -> Instant {
     let tick = Duration::from_nanos(NANOS_PER_TICK);
-    mutant!(LossToldLate => return valid_until.saturating_add(tick));
-    Instant::from_tick(valid_until.saturating_sub(tick).tick_floor())
+    mutant!(LossToldLate => return end.saturating_add(tick));
+    Instant::from_tick(end.saturating_sub(tick).tick_floor())
 }

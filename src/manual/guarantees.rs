@@ -16,7 +16,9 @@
 //! shorter time by *his*. The [drift](crate::Builder::drift) is the difference that is allowed for:
 //! 1 % of the ttl, which is far more than disciplined clocks need, and 2 ms for the granularity of
 //! the server's expiry. A server's clock that is *stepped* forward ends its keys early, by any
-//! amount, and nobody notices. Slew it.
+//! amount. It is seen when the node is next asked for a lock, and the node does not vote then
+//! ([`Builder::watch_clocks`](crate::Builder::watch_clocks)); but who was let in before, within the
+//! last second, has been let in. Slew it.
 //!
 //! Our own clock also runs while the machine is suspended (`CLOCK_BOOTTIME`), which
 //! `std::time::Instant` does not on Linux: a lock does not look valid when a virtual machine comes

@@ -16,7 +16,7 @@
 //! (`readme::the_acl_line_suffices_and_is_the_least`).
 //!
 //! ```text
-//! ACL SETUSER locker on >secret ~lock:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +info
+//! ACL SETUSER locker on >secret ~lock:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +info +time
 //! ```
 //!
 //! `~lock:*` are the names it may lock. Without `+info` two addresses of one server are not found

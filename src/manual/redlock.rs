@@ -37,6 +37,13 @@
 //! ends the lock at once ([`ExtendError::Lost`]). Too few answers change nothing
 //! ([`ExtendError::Unconfirmed`]).
 //!
+//! # Confirm
+//!
+//! Another script asks for how long the key still has our token, and changes nothing. The q-th
+//! largest answer is for how long a majority keeps it; counted from before the send, less the drift,
+//! it is the end of the lock, whatever was known before. So a lock lives on whose deadline was told
+//! by another clock. What its holder was told to be over does not.
+//!
 //! # Release
 //!
 //! A script deletes the key where it holds our token. It goes to every node that *may* hold it: not

@@ -85,6 +85,11 @@ impl Guard {
         self.until = self.until.max(Some(now.saturating_add(span)));
     }
 
+    /// Its clock was seen at `now` to have been stepped: whatever it holds may have ended early.
+    pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) {
+        self.until = self.until.max(Some(now.saturating_add(terms.span)));
+    }
+
     /// Its answers count from now on: somebody vouches that no lock lives that it has forgotten.
     pub(crate) fn trust(&mut self) {
         self.until = None;
@@ -198,6 +203,14 @@ mod tests {
         assert_eq!(guard.until(until), None);
         guard.greeted(until, &same, KNOWN);
         assert_eq!(guard.until(until), None, "an alarm counts once");
+    }
+
+    #[test]
+    fn a_step_counts_from_when_it_was_seen() {
+        let mut guard = Guard::default();
+        guard.stepped(Instant::from_millis(500), KNOWN);
+        let until = Some(Instant::from_millis(10_500));
+        assert_eq!(guard.until(Instant::from_millis(500)), until);
     }
 
     #[test]

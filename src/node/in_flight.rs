@@ -37,6 +37,25 @@ pub(crate) enum Errand {
         /// Of whose token, if that is in the engine's care.
         claim: Option<Key>,
     },
+    /// The question for the time of the server.
+    Time,
+    /// The question of a round for how long the token is kept.
+    Confirm {
+        /// For which round.
+        round: Key,
+        /// Of whose token, if that is in the engine's care.
+        claim: Option<Key>,
+    },
+}
+
+impl Errand {
+    /// Whether a vote depends on the answer, and so on the clock of the server.
+    pub(crate) const fn is_question(self) -> bool {
+        match self {
+            Self::Set { .. } | Self::Extend { .. } | Self::Confirm { .. } => true,
+            Self::Greet(_) | Self::Release { .. } | Self::Time => false,
+        }
+    }
 }
 
 /// A command on its way.

@@ -17,6 +17,7 @@
 //! Time-outs of rounds, the choice of what to send, and sockets.
 
 mod backoff;
+mod clock;
 mod command;
 mod debt;
 mod guard;
@@ -44,6 +45,7 @@ use crate::time::Instant;
 use crate::timer::TimerKey;
 
 use backoff::Backoff;
+use clock::{Clock, TIME};
 use debt::Debts;
 use handshake::{Credentials, Greeting, Next};
 use in_flight::InFlight;
@@ -51,9 +53,9 @@ use outbox::Outbox;
 use phase::{Phase, Ready};
 use pulse::Pulse;
 
-pub(crate) use command::{Dialect, extend, release, set};
 #[cfg(any(test, feature = "embedded"))]
-pub(crate) use command::{EXTEND, RELEASE};
+pub(crate) use command::{CONFIRM, EXTEND, RELEASE};
+pub(crate) use command::{Dialect, confirm, extend, release, set};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{Identity, Step};
 pub(crate) use in_flight::Errand;
@@ -81,6 +83,7 @@ pub(crate) struct Node {
     pushes: u32,
     pub(crate) debts: Debts,
     pub(crate) guard: Guard,
+    clock: Clock,
     /// Rounds whose question waits for the greeting to be done.
     pub(crate) waiting: VecDeque<Key>,
     backoff: Backoff,
@@ -106,6 +109,8 @@ pub(crate) enum Heard {
     Greeted,
     /// The greeting is done.
     Ready,
+    /// Its clock was stepped.
+    Stepped,
 }
 
 impl Node {
@@ -126,6 +131,7 @@ impl Node {
             pushes: 0,
             debts: Debts::default(),
             guard: Guard::default(),
+            clock: Clock::new(config.watch_clocks()),
             waiting: VecDeque::new(),
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
@@ -170,6 +176,7 @@ impl Node {
         self.trouble = trouble;
         self.pulse.heard();
         self.pushes = 0;
+        self.clock.disconnected();
         lost
     }
 
@@ -228,6 +235,11 @@ impl Node {
         }
     }
 
+    /// How often its clock was seen to have been stepped.
+    pub(crate) fn clock_steps(&self) -> u32 {
+        self.clock.steps()
+    }
+
     pub(crate) fn trouble(&self) -> Trouble {
         self.trouble
     }
@@ -282,8 +294,17 @@ impl Node {
         self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
     }
 
-    /// Puts `command` into the out buffer.
+    /// Puts `command` into the out buffer; in front of a question about a lock, if it is time for it,
+    /// that for the time.
     pub(crate) fn send(&mut self, now: Instant, errand: Errand, command: &[u8]) {
+        if self.clock.is_due(now) && errand.is_question() {
+            self.clock.asked();
+            self.put(now, Errand::Time, TIME);
+        }
+        self.put(now, errand, command);
+    }
+
+    fn put(&mut self, now: Instant, errand: Errand, command: &[u8]) {
         let start = self.outbox.push(command);
         self.in_flight.push(errand, now, start, command.len());
     }
@@ -411,6 +432,10 @@ impl Node {
                     ready.scripts.loaded(step, value);
                     Next::Wait
                 }
+                (Errand::Time, _) => match self.clock.told(sent.at, now, value) {
+                    true => return Ok(Some(Heard::Stepped)),
+                    false => continue,
+                },
                 (errand, _) => {
                     let reply = Reply::of(value);
                     self.learn(now, reply);

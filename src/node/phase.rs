@@ -20,7 +20,8 @@ pub enum NodeState {
     /// It votes.
     Ready,
     /// It is asked and answers, but does not vote yet: it restarted, or was replaced, and may have
-    /// forgotten locks. See [`RestartGuard`](crate::RestartGuard).
+    /// forgotten locks, or its clock was stepped. See [`RestartGuard`](crate::RestartGuard) and
+    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
         /// For how much longer.
         left: Duration,

@@ -4,6 +4,8 @@
 //! classes are measured ones (redis-server 7): what refuses *for certain* was not executed and
 //! leaves nothing to undo; everything else may have been, and has to be released.
 
+use core::time::Duration;
+
 use crate::error::{NodeOutcome, ServerError};
 use crate::quorum::Vote;
 use crate::resp::Value;
@@ -70,6 +72,15 @@ impl Said {
             Reply::Error(error) => Some(Self::Refused(error)),
             Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => None,
         }
+    }
+
+    /// The same of an answer to how long the token is kept, and for how long it is.
+    pub(crate) fn of_confirmation(reply: Reply) -> Option<(Self, Duration)> {
+        if let Reply::Integer(above @ 1..) = reply {
+            let kept = Duration::from_millis(above.unsigned_abs() - 1);
+            return Some((Self::Done, kept));
+        }
+        Some((Self::of(reply)?, Duration::ZERO))
     }
 
     /// How it counts, and what a report says of it.

@@ -22,8 +22,8 @@ pub struct LockId {
 /// It is a plain value: dropping it releases nothing, and the keys end with their ttl. Give it to
 /// `unlock` to release it, or let a `LockGuard` do so.
 ///
-/// A lock comes into being by a proof of majority, and its validity only ever grows by another
-/// one. It owns its name and token in one buffer, which releasing gives back to the engine's pool.
+/// A lock comes into being by a proof of majority, and its validity is only ever changed by another
+/// one, or ended. It owns its name and token in one buffer, which releasing gives back to the engine's pool.
 #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
 pub struct Lock {
     entry: Entry,
@@ -142,10 +142,32 @@ impl Lock {
         };
     }
 
+    /// A majority keeps it until then, whatever was known before.
+    pub(crate) fn confirmed(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
+        self.voters = self.voters.union(majority.nodes());
+        self.ttl = self.ttl.max(ttl);
+        self.valid_until = valid_until;
+    }
+
+    /// Whether anything is known of its end. It is not where the lock comes from another clock:
+    /// nobody was told that it is over, and it can still be confirmed.
+    #[cfg(any(feature = "std", test))]
+    pub(crate) fn has_known_end(&self) -> bool {
+        self.valid_until != Instant::ZERO
+    }
+
+    /// It is read under another clock.
+    #[cfg(test)]
+    pub(crate) fn forget_end(&mut self) {
+        self.valid_until = Instant::ZERO;
+    }
+
     /// A majority said it is gone.
     #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
-        self.valid_until = self.valid_until.min(now);
+        if now < self.valid_until || !self.has_known_end() {
+            self.valid_until = now;
+        }
     }
 
     /// The nodes whose copy whoever hands the lock over leaves alone. Another may still be given

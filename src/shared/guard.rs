@@ -10,7 +10,7 @@ use super::future::Reply;
 use super::hub::Reach;
 use super::lost::Lost;
 use super::mailbox::Letter;
-use super::reactor::identified;
+use super::reactor::identify;
 use super::slot::{Outcome, Slot};
 use crate::driver::clock;
 use crate::error::{ExtendError, Released, UnlockError};
@@ -93,14 +93,7 @@ impl LockGuard {
     /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
     /// [`ExtendError::Closed`].
     pub fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
-        let slot = Arc::new(Slot::new());
-        self.begin_extend(&slot, ttl, true)?;
-        let until = self.valid_until().saturating_add(GRACE);
-        let outcome = slot.wait(Some(until));
-        if outcome.is_none() {
-            self.redlock.hub().cancel(&slot);
-        }
-        self.finish_extend(outcome)
+        self.prolong(Some(ttl))
     }
 
     /// The same for any executor. Dropped before it is done, it leaves open whether the lock lasts
@@ -110,6 +103,70 @@ impl LockGuard {
     ///
     /// As [`extend`](Self::extend).
     pub async fn extend_async(&mut self, ttl: Duration) -> Result<(), ExtendError> {
+        self.prolong_async(Some(ttl)).await
+    }
+
+    /// Asks for how long a majority of the nodes keeps the lock, and lets it end then: the q-th
+    /// largest of what they say is left, counted from before the question, less the drift. That may
+    /// be later than was known, or earlier (somebody shortened its keys); the signal of
+    /// [`lost`](Self::lost) follows. Nothing is changed on the nodes.
+    ///
+    /// So a lock that came from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]), and was
+    /// worth nothing, comes to life. What was told to be over is not revived: whoever held it has
+    /// stopped. And no confirmation is worth more than the longest ttl that the handle knows of
+    /// ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest asked for): a key that an
+    /// operator made permanent has to be confirmed again.
+    ///
+    /// Costs one round trip to a majority. Where their answers would shorten the lock the others are
+    /// waited for too, each for its node timeout. The nodes have to allow `EVAL`.
+    ///
+    /// ```no_run
+    /// # use shearline::{Lock, Redlock};
+    /// # fn work_until_it_is_lost(_: &shearline::LockGuard) {}
+    /// # fn program(redlock: &Redlock, bytes: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut lock = redlock.adopt(Lock::from_bytes(bytes)?); // Written before the last boot.
+    /// lock.confirm()?;
+    /// assert!(lock.is_valid());
+    /// work_until_it_is_lost(&lock);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of an extension, which it resembles in all but what it asks for. [`ExtendError::Lost`]
+    /// and [`ExtendError::Expired`]: it is over, and is not valid any more. All others leave it as it
+    /// was: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
+    /// [`ExtendError::Closed`]. A limit of extensions is not touched.
+    pub fn confirm(&mut self) -> Result<(), ExtendError> {
+        self.prolong(None)
+    }
+
+    /// The same for any executor. Dropped before it is done,
+    /// [`valid_until`](Self::valid_until) stays what it was; if an earlier end was found by then,
+    /// the loss is told at that.
+    ///
+    /// # Errors
+    ///
+    /// As [`confirm`](Self::confirm).
+    pub async fn confirm_async(&mut self) -> Result<(), ExtendError> {
+        self.prolong_async(None).await
+    }
+
+    /// Without a `ttl` it is only confirmed.
+    fn prolong(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
+        let slot = Arc::new(Slot::new());
+        self.begin_extend(&slot, ttl, true)?;
+        let lock = self.lock();
+        let known = lock.has_known_end().then(|| lock.valid_until());
+        let outcome = slot.wait(known.map(|end| end.saturating_add(GRACE)));
+        if outcome.is_none() {
+            self.redlock.hub().cancel(&slot);
+        }
+        self.finish_extend(outcome)
+    }
+
+    async fn prolong_async(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
         let slot = Arc::new(Slot::new());
         self.begin_extend(&slot, ttl, false)?;
         let outcome = Reply::new(self.redlock.clone(), slot).await;
@@ -178,7 +235,7 @@ impl LockGuard {
     fn begin_extend(
         &mut self,
         slot: &Arc<Slot>,
-        ttl: Duration,
+        ttl: Option<Duration>,
         drive: bool,
     ) -> Result<(), ExtendError> {
         let hub = self.redlock.hub();
@@ -187,8 +244,8 @@ impl LockGuard {
         }
         match hub.engage() {
             Reach::Free(mut engaged) => {
-                let lock = identified(self.lock.take().expect("it is held"), &self.slot);
-                let lock = self.lock.insert(lock);
+                let lock = self.lock.as_mut().expect("it is held");
+                identify(lock, &self.slot);
                 engaged.extend(slot, &self.slot, lock, ttl);
                 match drive {
                     true => engaged.attend(slot),
@@ -201,9 +258,9 @@ impl LockGuard {
         }
     }
 
-    fn send_extend(&self, slot: &Arc<Slot>, ttl: Duration) -> Result<(), ExtendError> {
+    fn send_extend(&self, slot: &Arc<Slot>, ttl: Option<Duration>) -> Result<(), ExtendError> {
         let lock = self.lock();
-        if lock.is_valid() && lock.extensions_left() == 0 {
+        if ttl.is_some() && lock.is_valid() && lock.extensions_left() == 0 {
             return Err(ExtendError::Limit); // The copy does not know.
         }
         let letter = Letter::Extend {
@@ -218,6 +275,8 @@ impl LockGuard {
 
     fn finish_extend(&mut self, outcome: Option<Outcome>) -> Result<(), ExtendError> {
         let lock = self.lock.as_mut().expect("it is held");
+        // If it was adopted by a letter the engine has read that by now, and named it.
+        identify(lock, &self.slot);
         match outcome {
             Some(Outcome::Extended(Ok(extension))) => extension.apply(lock),
             Some(Outcome::Extended(Err(error))) => {

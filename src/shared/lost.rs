@@ -28,6 +28,9 @@ const NAP_MAX: Duration = Duration::from_millis(100);
 /// Completes when the lock may not be trusted any more: its validity is about to end, or a
 /// majority of the nodes said that it is gone.
 ///
+/// A lock from another clock that was adopted is not lost before it was confirmed: it was not valid
+/// yet. It is when its keys must have ended without that.
+///
 /// From [`LockGuard::lost`](super::LockGuard::lost). It borrows nothing and may go to another task
 /// or thread. Of a lock that was released or handed over before it was lost it never completes.
 /// In a forked child it completes at once, because the lock is the parent's.
@@ -129,7 +132,7 @@ const RELEASED: u8 = 2;
 pub(super) struct Watch {
     /// Written under the mutex.
     fate: AtomicU8,
-    /// In nanoseconds of the clock.
+    /// In nanoseconds of the clock. Zero: not known, so that its clock tells nobody.
     valid_until: AtomicU64,
     watchers: Mutex<Watchers>,
     told: Condvar,
@@ -167,8 +170,16 @@ impl Watch {
     fn is_lost_at(&self, now: Instant) -> bool {
         match self.fate.load(Ordering::Acquire) {
             LOST => true,
-            HELD => self.valid_until.load(Ordering::Acquire) <= now.as_nanos(),
+            HELD => self.end().is_some_and(|end| end <= now),
             _ => false,
+        }
+    }
+
+    /// When it ends by the clock, if that is known.
+    fn end(&self) -> Option<Instant> {
+        match self.valid_until.load(Ordering::Acquire) {
+            0 => None,
+            known => Some(Instant::from_nanos(known)),
         }
     }
 
@@ -176,6 +187,14 @@ impl Watch {
     pub(super) fn lasts(&self, until: Instant) {
         self.valid_until
             .fetch_max(until.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// The lock is valid until then, whatever was known. A thread that sleeps until a later end
+    /// looks again.
+    pub(super) fn ends(&self, until: Instant) {
+        let mut watchers = self.lock();
+        self.valid_until.store(until.as_nanos(), Ordering::Release);
+        self.wake_threads(&mut watchers);
     }
 
     pub(super) fn set_id(&self, id: LockId) {
@@ -223,7 +242,7 @@ impl Watch {
             if end <= now || self.fate.load(Ordering::Relaxed) == RELEASED {
                 break false;
             }
-            let until = Instant::from_nanos(self.valid_until.load(Ordering::Acquire)).min(end);
+            let until = self.end().map_or(end, |valid_until| valid_until.min(end));
             let nap = until.saturating_since(now).min(NAP_MAX);
             watchers = match self.told.wait_timeout(watchers, nap) {
                 Ok((watchers, _)) => watchers,

@@ -54,12 +54,13 @@ pub(super) enum Letter {
         options: LockOptions,
         until: Option<Instant>,
     },
-    /// The lock that `of` belongs to is to last longer. `lock` is a copy of it.
+    /// The lock that `of` belongs to is to last longer, or without a `ttl` is to be confirmed.
+    /// `lock` is a copy of it.
     Extend {
         slot: Arc<Slot>,
         of: Arc<Slot>,
         lock: Lock,
-        ttl: Duration,
+        ttl: Option<Duration>,
     },
     /// The lock that `slot` belongs to is to be released, and somebody waits for it.
     Release { slot: Arc<Slot>, lock: Lock },

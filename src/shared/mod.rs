@@ -103,6 +103,7 @@ pub use self::lost::Lost;
 /// assert!(lock.is_valid() && !lock.lost().is_lost());
 /// lock.extend(Duration::from_secs(10))?;
 /// lock.extend_async(Duration::from_secs(10)).await?;
+/// lock.confirm()?; // Whether a majority still has it, and for how long.
 /// lock.unlock()?;
 ///
 /// let plain: Lock = redlock.lock("invoice:42", ttl)?.into_lock();
@@ -201,6 +202,10 @@ impl Redlock {
 
     /// Takes a lock of another handle or process into the care of this one: it is released when
     /// the guard is dropped, and its loss is told. Its validity stays what it was; nothing is sent.
+    ///
+    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not
+    /// valid, and it is not told to be lost either: [`LockGuard::confirm`] finds out. If nobody asks,
+    /// it is lost when its keys must have ended (its ttl, or a minute if that is longer).
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         let hub = self.hub();
         let slot = Arc::new(Slot::new());

@@ -136,8 +136,15 @@ impl Reactor {
         }
     }
 
-    /// `lock` is the lock of `of`, or a copy of it, and knows its id.
-    pub(super) fn extend(&mut self, slot: &Arc<Slot>, of: &Slot, lock: &Lock, ttl: Duration) {
+    /// `lock` is the lock of `of`, or a copy of it, and knows its id. Without a `ttl` it is only
+    /// confirmed.
+    pub(super) fn extend(
+        &mut self,
+        slot: &Arc<Slot>,
+        of: &Slot,
+        lock: &Lock,
+        ttl: Option<Duration>,
+    ) {
         let begun = match of.watch.is_told() {
             true => Err(ExtendError::Expired),
             false => self.driver().begin_extend(lock, ttl),
@@ -224,7 +231,10 @@ impl Reactor {
                 if let Ok(extension) = &result
                     && let Some(slot) = self.locks.get(extension.lock)
                 {
-                    slot.watch.lasts(extension.valid_until());
+                    match extension.exact {
+                        true => slot.watch.ends(extension.valid_until()),
+                        false => slot.watch.lasts(extension.valid_until()),
+                    }
                 }
                 self.settle_round(round, Outcome::Extended(result));
             }
@@ -290,10 +300,14 @@ impl Reactor {
 }
 
 /// A lock that was adopted while the engine was busy learns its id later than its guard was made.
-pub(super) fn identified(mut lock: Lock, slot: &Slot) -> Lock {
+pub(super) fn identify(lock: &mut Lock, slot: &Slot) {
     if lock.id() == LockId::NONE {
         lock.set_id(slot.watch.id());
     }
+}
+
+fn identified(mut lock: Lock, slot: &Slot) -> Lock {
+    identify(&mut lock, slot);
     lock
 }
 

@@ -105,6 +105,14 @@ impl Face {
         }
     }
 
+    pub(crate) fn confirm(&mut self, held: &mut Held) -> Result<(), ExtendError> {
+        match (self, held) {
+            (Self::Shared(_), Held::Guard(guard)) => guard.confirm(),
+            (Self::Local(local), Held::Lock(lock)) => local.confirm(lock),
+            _ => panic!("a lock of the other face"),
+        }
+    }
+
     pub(crate) fn unlock(&mut self, held: Held) -> Result<Released, UnlockError> {
         match (self, held) {
             (Self::Shared(_), Held::Guard(guard)) => guard.unlock(),
@@ -160,6 +168,17 @@ impl Held {
             Self::Guard(guard) => guard.token().to_vec(),
             Self::Lock(lock) => lock.token().to_vec(),
         }
+    }
+
+    pub(crate) fn validity(&self) -> Duration {
+        match self {
+            Self::Guard(guard) => guard.validity(),
+            Self::Lock(lock) => lock.validity(),
+        }
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        !self.validity().is_zero()
     }
 
     pub(crate) fn resource(&self) -> Vec<u8> {

@@ -40,6 +40,9 @@ fn calls_are_refused(redlock: &Redlock, guards: &mut Vec<LockGuard>) -> Result<(
     if !matches!(guard.extend(LONG), Err(ExtendError::Forked)) {
         return Err("a child may not extend");
     }
+    if !matches!(guard.confirm(), Err(ExtendError::Forked)) {
+        return Err("a child may not confirm");
+    }
     if !guard.lost().is_lost() || !guard.lost().wait(LONG) {
         return Err("to a child, a lock is lost");
     }

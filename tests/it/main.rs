@@ -27,6 +27,9 @@ mod servers;
 
 mod addresses;
 mod auth;
+#[cfg(feature = "embedded")]
+mod clocks;
+mod confirm;
 mod deadlines;
 mod drops;
 #[cfg(feature = "embedded")]

@@ -53,6 +53,7 @@ fn second_process() {
             // As `main` does when it returns: no further thread gets a chance to run.
             process::exit(0);
         }
+        "confirm" => crate::confirm::second_process(&redlock, &env::var(INPUT).expect("the lock")),
         "take-over" => take_over(&redlock, &env::var(INPUT).expect("the lock")),
         other => panic!("no such part: {other}"),
     }
@@ -160,7 +161,7 @@ fn decoded(bytes: &[u8]) -> Option<Lock> {
 }
 
 /// Starts this test binary again to play `part`.
-fn start(part: &str, cluster: &Cluster, input: &str) -> Child {
+pub(crate) fn start(part: &str, cluster: &Cluster, input: &str) -> Child {
     Command::new(env::current_exe().expect("this binary"))
         .args(["processes::second_process", "--exact", "--nocapture"])
         .env(PART, part)
@@ -174,7 +175,7 @@ fn start(part: &str, cluster: &Cluster, input: &str) -> Child {
 }
 
 #[track_caller]
-fn finish(child: Child) {
+pub(crate) fn finish(child: Child) {
     let output = child.wait_with_output().expect("our own child");
     let (said, errors) = (
         String::from_utf8_lossy(&output.stdout),
@@ -186,11 +187,11 @@ fn finish(child: Child) {
     );
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex(text: &str) -> Vec<u8> {
+pub(crate) fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2)
         .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).expect("hexadecimal"))
         .collect()

@@ -12,7 +12,7 @@ use crate::servers::{LONG, Options, Raw, Server};
 const PASSWORD: &str = "secret";
 
 /// Commands without which a node still serves, only less well.
-const DISPENSABLE: [&str; 2] = ["+script|load", "+info"];
+const DISPENSABLE: [&str; 3] = ["+script|load", "+info", "+time"];
 
 #[test]
 fn every_test_that_is_named_exists() {
@@ -68,6 +68,7 @@ fn tried(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
             admin.run("SCRIPT FLUSH");
         }
         local.extend(&mut lock, LONG)?;
+        local.confirm(&mut lock)?;
         local.unlock(lock)?;
     }
     Ok(())

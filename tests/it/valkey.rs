@@ -4,7 +4,7 @@ use shearline::Redlock;
 
 use crate::face::{Which, over};
 use crate::servers::{Cluster, LONG, Options, Server};
-use crate::{frozen, names, restart, scripts, truth_table};
+use crate::{confirm, frozen, names, restart, scripts, truth_table};
 
 fn cluster(count: usize) -> Cluster {
     Cluster::with(count, &Options::valkey())
@@ -32,6 +32,11 @@ fn lock_extend_unlock() {
 #[test]
 fn scripts_flushed_between_lock_and_unlock() {
     scripts::story(&cluster(3));
+}
+
+#[test]
+fn a_lock_is_confirmed() {
+    confirm::story(&cluster(3));
 }
 
 #[test]

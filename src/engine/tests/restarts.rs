@@ -174,6 +174,35 @@ fn an_extension_does_not_count_who_may_have_forgotten() {
     ));
 }
 
+#[test]
+fn a_confirmation_does_not_count_who_may_have_forgotten() {
+    let mut world = guarded(3);
+    world.try_once();
+    world.grant(&[0, 1, 2]);
+    let lock = world.lock();
+    world.restart(2);
+    world.engine.confirm(world.now, &lock).expect("valid");
+    world.drain();
+    world.say(0, ":9000|");
+    world.say(2, ":9000|");
+    assert!(
+        world.events.is_empty(),
+        "two have it, and one of them counts"
+    );
+    world.lose(1);
+    let Event::Extended {
+        result: Err(ExtendError::Unconfirmed(report)),
+        ..
+    } = world.event()
+    else {
+        panic!("one vote is no majority")
+    };
+    assert!(matches!(
+        outcomes(&report)[2],
+        NodeOutcome::Quarantined { .. }
+    ));
+}
+
 /// DESIGN 3.4: two holders were measured where a topped-up node was counted in its quarantine.
 #[test]
 fn a_copy_is_sent_again_after_two_rounds_and_counts_after_the_quarantine() {

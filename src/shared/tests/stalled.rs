@@ -112,6 +112,36 @@ fn an_extension_gives_up_at_the_end_of_the_validity() {
     world.assert_empty();
 }
 
+/// Its guard was made before the engine gave it a name, and is told its end all the same.
+#[test]
+fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut plain = redlock.lock("a", LONG).unwrap().into_lock();
+    let before = plain.valid_until();
+    let engaged = stall(&redlock);
+    let mut guard = redlock.adopt(plain);
+    let mut extending = Box::pin(guard.extend_async(2 * LONG));
+    assert!(extending.as_mut().poll(&mut context).is_pending());
+    engaged.leave();
+    block_on(extending).unwrap();
+    assert!(before < guard.valid_until());
+    // The same of one that has no end before it is confirmed.
+    plain = guard.into_lock();
+    plain.forget_end();
+    let engaged = stall(&redlock);
+    let mut guard = redlock.adopt(plain);
+    assert!(!guard.lost().is_lost());
+    let mut confirming = Box::pin(guard.confirm_async());
+    assert!(confirming.as_mut().poll(&mut context).is_pending());
+    engaged.leave();
+    block_on(confirming).unwrap();
+    assert!(before < guard.valid_until());
+    guard.unlock().unwrap();
+    world.assert_empty();
+}
+
 /// A full mailbox refuses what takes, and never what gives back.
 #[test]
 fn the_mailbox_is_bounded() {

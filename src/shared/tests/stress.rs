@@ -52,7 +52,7 @@ fn take(redlock: &Redlock, random: &mut StdRng, key: usize) -> Option<LockGuard>
 }
 
 fn let_go(redlock: &Redlock, random: &mut StdRng, mut guard: LockGuard) {
-    match random.random_range(0..7) {
+    match random.random_range(0..9) {
         0 | 1 => drop(guard.unlock().unwrap()),
         2 => drop(block_on(guard.unlock_async()).unwrap()),
         3 => drop(redlock.adopt(guard.into_lock())),
@@ -63,6 +63,18 @@ fn let_go(redlock: &Redlock, random: &mut StdRng, mut guard: LockGuard) {
         5 => {
             block_on(guard.extend_async(2 * LONG)).unwrap();
             drop(guard);
+        }
+        6 => {
+            block_on(guard.confirm_async()).unwrap();
+            drop(guard);
+        }
+        7 => {
+            let mut lock = guard.into_lock();
+            lock.forget_end(); // It was read after a boot.
+            let mut guard = redlock.adopt(lock);
+            assert!(!guard.is_valid() && !guard.lost().is_lost());
+            guard.confirm().unwrap();
+            assert!(guard.is_valid());
         }
         _ => drop(guard),
     }

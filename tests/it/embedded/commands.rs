@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 
 type Words = Vec<Vec<u8>>;
 
-/// The scripts of the library, written out: a change of either must be seen here.
+/// The scripts of the library, written out: a change of any must be seen here.
 const RELEASE: &str = "local v=redis.call('get',KEYS[1]) \
     if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
     if v then return -1 end return 0";
@@ -15,6 +15,11 @@ const EXTEND: &str = "local v=redis.call('get',KEYS[1]) \
     if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end \
     return 1 end \
     if v then return -1 end return 0";
+const CONFIRM: &str = "local v=redis.call('get',KEYS[1]) \
+    if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
+    if p<0 then p=9e15 end return p+1 end \
+    if v then return -1 end return 0";
+const CONFIRM_SHA1: &str = "eff39a10bfd4f5ef8734aa1fc598a9ee03919210";
 const EXTEND_SHA1: &str = "20e6e4505b7e6e25b7c6801967c3885864dca680";
 
 /// No number of milliseconds, or one that is too small or too large.
@@ -150,6 +155,8 @@ impl Commands {
             ("EVALSHA", RELEASE_SHA1),
             ("EVAL", EXTEND),
             ("EVALSHA", EXTEND_SHA1),
+            ("EVAL", CONFIRM),
+            ("EVALSHA", CONFIRM_SHA1),
             ("EVALSHA", "4453C08D4B7260DFEC522C1D9BE6140EE00157CB"),
             ("EVALSHA", "0000000000000000000000000000000000000000"),
         ];
@@ -179,8 +186,10 @@ impl Commands {
         let mut words = words("SCRIPT");
         words.extend(subcommand.split(' ').map(Vec::from));
         match subcommand {
-            "LOAD" | "load" => words.push(self.pick(&[RELEASE, EXTEND]).into()),
-            "EXISTS" => words.extend([RELEASE_SHA1, "x", EXTEND_SHA1].map(Vec::from)),
+            "LOAD" | "load" => words.push(self.pick(&[RELEASE, EXTEND, CONFIRM]).into()),
+            "EXISTS" => {
+                words.extend([RELEASE_SHA1, "x", EXTEND_SHA1, CONFIRM_SHA1].map(Vec::from));
+            }
             _ => (),
         }
         words

@@ -1,0 +1,70 @@
+//! Wall clocks of nodes: watched, and stepped. No client can step the clock of a real server, so those
+//! that are stepped are embedded ones.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shearline::embedded::EmbeddedNode;
+use shearline::{NodeOutcome, NodeState, Redlock};
+
+use crate::face::{held, no_quorum, shared};
+use crate::servers::{self, LONG, PATIENCE, eventually};
+
+/// A node is asked for its time at most once in so long.
+const EVERY: Duration = Duration::from_secs(1);
+
+#[test]
+fn clocks_that_run_as_they_should_are_left_in_peace() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let start = Instant::now();
+    while start.elapsed() < 3 * EVERY {
+        redlock
+            .lock("k", LONG)
+            .expect("free")
+            .unlock()
+            .expect("held");
+    }
+    drop(redlock.lock("k", LONG).expect("free"));
+    let most = start.elapsed().as_secs() + 1;
+    for (raw, status) in cluster.raws().iter_mut().zip(redlock.nodes()) {
+        assert_eq!((status.state, status.clock_steps), (NodeState::Ready, 0));
+        let calls = raw.info("commandstats", "cmdstat_time").expect("asked");
+        let calls = calls.split(['=', ',']).nth(1).expect("calls=N,..");
+        let calls: u64 = calls.parse().expect("a number");
+        assert!((2..=most).contains(&calls), "asked {calls} times");
+    }
+}
+
+#[test]
+fn clocks_that_are_stepped_make_two_holders_and_with_the_watch_they_do_not() {
+    for watch in [false, true] {
+        let nodes = [(); 3].map(|()| EmbeddedNode::spawn().expect("a node"));
+        let [one, other] = [(); 2].map(|()| {
+            let builder = Redlock::builder().nodes(nodes.iter().map(EmbeddedNode::url));
+            let builder = builder.node_timeout(PATIENCE).watch_clocks(watch);
+            builder.build().expect("valid")
+        });
+        let holder = one.lock("k", LONG).expect("free");
+        held(other.try_lock("k", LONG));
+        thread::sleep(EVERY);
+        nodes[..2].iter().for_each(|node| node.step_clock(2 * LONG));
+        assert!(holder.is_valid(), "nobody has told it");
+        let result = other.try_lock("k", LONG);
+        if !watch {
+            let second = result.expect("two nodes have let it end");
+            assert!(holder.is_valid() && second.is_valid(), "two holders");
+            continue;
+        }
+        // The third alone may say that it is held.
+        assert!(result.is_err(), "those who were stepped do not vote");
+        eventually("both steps are seen", || {
+            let steps = other.nodes().into_iter().map(|node| node.clock_steps);
+            (steps.collect::<Vec<_>>() == [1, 1, 0]).then_some(())
+        });
+        let report = no_quorum(other.try_lock("k", LONG));
+        let outcomes = report.nodes().iter().map(|node| node.outcome);
+        let kept = |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Quarantined { .. });
+        assert_eq!(outcomes.filter(kept).count(), 2, "{report}");
+    }
+}
