@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
 use crate::resp;
 use crate::time::Instant;
@@ -137,7 +138,7 @@ impl Store {
             session,
             words: command,
             now: millis(now),
-            uptime: now.saturating_since(self.started),
+            uptime: whole_seconds(now).saturating_sub(whole_seconds(self.started)),
         };
         let answer = commands::run(self, &mut call);
         let value = answer.unwrap_or_else(|refusal| refusal.into_value());
@@ -181,6 +182,12 @@ impl fmt::Debug for Store {
 fn millis(now: Instant) -> Millis {
     let millis = Millis::try_from(now.as_nanos() / 1_000_000).unwrap_or(Millis::MAX);
     EPOCH.saturating_add(millis)
+}
+
+/// As the server measures its uptime: the difference of two times in whole seconds, which may be
+/// almost a second more than has passed.
+fn whole_seconds(at: Instant) -> Duration {
+    Duration::from_secs(at.as_nanos() / 1_000_000_000)
 }
 
 /// Steele, Lea and Flood's generator (2014): a few words that look random, from a number.

@@ -428,11 +428,13 @@ impl World {
 
     /// When all is well there is time enough for every node.
     fn ttl(&mut self, client: usize, user: usize) -> Duration {
-        const COMFORTABLE: u64 = 2_000;
-        let longest = self.plan.longest_ttl;
         let ttl = self.plan.draw_ttl(&mut self.entropy);
         let takes = self.clients[client].users[user].takes;
-        Duration::from_millis(if takes { longest.max(COMFORTABLE) } else { ttl })
+        Duration::from_millis(if takes {
+            self.plan.comfortable_ttl()
+        } else {
+            ttl
+        })
     }
 
     fn use_lock(&mut self, client: usize, user: usize, hold: Hold) {
