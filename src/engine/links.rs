@@ -117,10 +117,20 @@ impl Engine {
             && self.settings.guarded
             && may_forget(error)
         {
-            self.nodes[node].guard.alarm();
+            self.alarm_all_names(node);
             return Err(Trouble::Unusable(Unusable::Refused(error)));
         }
         Ok(())
+    }
+
+    /// A server that stands in the configuration under several names may greet next under another.
+    fn alarm_all_names(&mut self, node: usize) {
+        for other in 0..self.nodes.len() {
+            let there = &self.nodes[other];
+            if other == node || there.guard.is_of(&self.nodes[node].guard) {
+                self.nodes[other].guard.alarm();
+            }
+        }
     }
 
     /// The server lets us in: what is owed goes first, then the rest of the greeting.
@@ -133,15 +143,16 @@ impl Engine {
 
     /// The greeting is done. The same server under another name has one vote.
     fn ready(&mut self, now: Instant, node: usize) -> Result<(), Trouble> {
+        // Who it was is remembered under every name.
+        if self.settings.guarded {
+            let terms = self.quarantine_terms();
+            self.nodes[node].guard_greeted(now, terms);
+        }
         if let Some(twin) = self.twin_of(node) {
             return Err(Trouble::Unusable(Unusable::SameServer(twin as u8)));
         }
         if let Some(timer) = self.nodes[node].connection_timer.take() {
             self.wheel.cancel(timer);
-        }
-        if self.settings.guarded {
-            let terms = self.quarantine_terms();
-            self.nodes[node].guard_greeted(now, terms);
         }
         self.pay_debts(now, node); // Those that came up during the greeting.
         for _ in 0..self.nodes[node].waiting.len() {

@@ -63,8 +63,8 @@ impl Engine {
         let Some(held) = self.claims.get_mut(claim) else {
             return;
         };
-        if held.may_hold.contains(node) && held.unanswered.contains(node) {
-            return; // A copy is on its way.
+        if !held.lacking.contains(node) || held.unanswered.contains(node) {
+            return; // It has got a copy in between, or one is on its way.
         }
         let left = end.saturating_since(now);
         let ttl = whole_millis(left.saturating_add(drift.of(held.ttl)));
@@ -77,6 +77,7 @@ impl Engine {
         self.nodes[node].send(now, Errand::Set { claim }, command);
         self.to_write.insert(node);
         held.set_sent(node);
+        held.granted.remove(node); // What it had is gone, and this is not answered.
     }
 }
 

@@ -60,6 +60,11 @@ impl Guard {
         self.until.filter(|until| now < *until)
     }
 
+    /// Whether `other` is about the same server, as far as both know.
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
+        self.run_id.is_some() && self.run_id == other.run_id
+    }
+
     /// It refused as one does that is loading, or follows another: whatever it remembers may be
     /// replaced. That its next greeting looks like the last proves nothing.
     pub(crate) fn alarm(&mut self) {

@@ -241,6 +241,47 @@ fn no_copy_is_sent_of_what_is_given_back_or_over() {
     assert_eq!(world.take(2), ["EVALSHA release"]);
 }
 
+/// It was not known to have its copy when the extension was begun, and is when that is confirmed.
+#[test]
+fn who_has_got_its_copy_meanwhile_gets_no_other() {
+    let mut world = guarded(3);
+    world.try_once();
+    world.grant(&[0, 1, 2]);
+    let mut lock = world.lock();
+    for _ in 0..2 {
+        world.ask_extension(&lock);
+        world.say(2, ":0|");
+        (0..2).for_each(|node| world.say(node, ":1|"));
+        world.extended(&mut lock);
+    }
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.ask_extension(&lock);
+    world.say(2, "+OK|");
+    (0..2).for_each(|node| world.say(node, ":1|"));
+    world.extended(&mut lock);
+    assert_eq!(world.take(2), Vec::<String>::new());
+}
+
+/// The release of whoever it is handed to may be there before the copy.
+#[test]
+fn a_copy_that_is_unanswered_is_given_back_when_its_lock_is_handed_over() {
+    let mut world = guarded(3);
+    world.try_once();
+    world.grant(&[0, 1, 2]);
+    let mut lock = world.lock();
+    for _ in 0..2 {
+        world.ask_extension(&lock);
+        world.say(2, ":0|");
+        (0..2).for_each(|node| world.say(node, ":1|"));
+        world.extended(&mut lock);
+    }
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    let _handed_over = world.engine.detach(world.now, lock);
+    world.drain();
+    assert_eq!(world.take(2), ["EVALSHA release"]);
+    assert!(world.take(0).is_empty() && world.take(1).is_empty());
+}
+
 /// What a node denied when the lock was taken it may be given later.
 #[test]
 fn who_held_anothers_gets_a_copy_too() {
