@@ -35,6 +35,10 @@ impl Engine {
         if let Some(until) = self.nodes[node].guard.until(now)
             && let Some(round) = self.rounds.get_mut(key)
         {
+            let acquires = matches!(round.kind, Kind::Acquire { .. });
+            if acquires && mutant!(QuarantinedVotes) || !acquires && mutant!(QuarantinedExtends) {
+                return;
+            }
             round.record(node, Vote::Mute, NodeOutcome::Quarantined { until });
         }
     }

@@ -113,6 +113,7 @@ impl Engine {
     /// A server that loads or follows another may come back as one that has forgotten locks. It has
     /// to greet anew, and is kept from voting after that.
     fn alarm(&mut self, node: usize, reply: Reply) -> Result<(), Trouble> {
+        mutant!(AlarmIgnored => return Ok(()));
         if let Reply::Error(error) = reply
             && self.settings.guarded
             && may_forget(error)
@@ -217,6 +218,7 @@ impl Engine {
         self.to_connect.remove(node);
         self.to_write.remove(node);
         let delay = self.nodes[node].delay(now, &mut self.random);
+        mutant!(QuarantineFromBreak => self.nodes[node].guard.broke(now));
         for (errand, left) in self.nodes[node].disconnected(trouble) {
             self.unanswered(errand, node, left);
         }

@@ -52,6 +52,8 @@ pub(crate) struct Guard {
     /// It said over a connection that it serves no writes: it may be another when it does again.
     alarmed: bool,
     until: Option<Instant>,
+    /// When the connection was lost: noted only where that guard is taken out.
+    broke: Option<Instant>,
 }
 
 impl Guard {
@@ -65,6 +67,13 @@ impl Guard {
         self.run_id.is_some() && self.run_id == other.run_id
     }
 
+    /// Its connection is lost: asked only where that guard is taken out.
+    pub(crate) fn broke(&mut self, now: Instant) {
+        if self.broke.is_none() {
+            self.broke = Some(now);
+        }
+    }
+
     /// It refused as one does that is loading, or follows another: whatever it remembers may be
     /// replaced. That its next greeting looks like the last proves nothing.
     pub(crate) fn alarm(&mut self) {
@@ -73,15 +82,17 @@ impl Guard {
 
     /// Its greeting has ended at `now`.
     pub(crate) fn greeted(&mut self, now: Instant, identity: &Identity, terms: Terms) {
+        let now = mutant!(QuarantineFromBreak => self.broke.unwrap_or(now), else now);
         let met = self.run_id.is_some();
         let changed = differs(&self.run_id, &identity.run_id)
             || differs(&self.replid, &identity.replid)
             || core::mem::take(&mut self.alarmed);
+        self.broke = None;
         remember(&mut self.run_id, &identity.run_id);
         remember(&mut self.replid, &identity.replid);
         let span = match identity.uptime {
             _ if changed => terms.span,
-            Some(uptime) if !met && terms.known => terms
+            Some(uptime) if !met && terms.known && !mutant!(YoungTrusted) => terms
                 .span
                 .saturating_add(UPTIME_GRAIN)
                 .saturating_sub(uptime),
@@ -99,6 +110,7 @@ impl Guard {
 
 /// Whether what was known is not what is said now. Nothing known is nothing to differ from.
 fn differs(known: &Option<String>, said: &Option<String>) -> bool {
+    mutant!(UnreadableIsUnchanged => return known.is_some() && said.is_some() && known != said);
     known.is_some() && known != said
 }
 

@@ -3,8 +3,7 @@
 //! * A `SET` of a token whose lock was told already is sent only within an extension that its owner
 //!   asked for, to a node that has said before that extension was begun that it lacks the key, and
 //!   behind the yes of a majority without that node, which counts.
-//! * It is not sent when its owner has released the lock, dropped it or handed it over; nor to the
-//!   node of a lock that was ever handed over.
+//! * It is not sent when its owner has released the lock, dropped it or handed it over.
 //! * It expires when the others do, a drift and a millisecond later at most: counted from the
 //!   newest answer that made the majority.
 //! * There are no more of them for one node than extensions were asked for.
@@ -12,7 +11,8 @@
 //! # What it does not see
 //!
 //! What was asked for while the connection was waiting for room, or in the turn in which the next
-//! extension was begun: then it is not known which extension it belongs to.
+//! extension was begun: then it is not known which extension it belongs to. What arrives when the lock
+//! was handed over meanwhile.
 
 use super::{Deed, TokenId, Verb};
 use crate::clock::MILLI;
@@ -45,8 +45,8 @@ impl World {
         }
         let alive = self.clients[deed.peer].process == deed.process;
         let calls = &self.oracle.calls[deed.peer][record.resource];
-        if !alive || deed.begun.asked < calls.extend.from {
-            return None; // Of an extension before the newest.
+        if !alive || !record.heirs.is_empty() || deed.begun.asked < calls.extend.from {
+            return None; // Of an extension before the newest, or before the heir's.
         }
         if calls.extend.to < deed.begun.asked {
             return Some("a copy outside of any extension");
