@@ -381,3 +381,45 @@ fn the_longest_ttl_that_was_asked_for_counts() {
     let until = world.now.saturating_add(quarantine);
     assert_eq!(world.quarantined_until(0), Some(until));
 }
+
+/// It may greet next under its other name, by which it has refused nothing.
+#[test]
+fn an_alarm_is_for_all_names_of_a_server() {
+    let names = (0..4).map(|node| format!("node{node}:6379"));
+    let mut world = World::with(Config::builder().nodes(names).max_ttl(LONGEST));
+    for (node, run_id) in [(0, "run0"), (1, "run1"), (2, "run2"), (3, "run2")] {
+        world.welcome(node);
+        world.take(node);
+        world.finish_as(node, run_id, 1_000);
+    }
+    let twin = NodeState::Unusable(Unusable::SameServer(2));
+    assert_eq!(world.engine.node_state(world.now, id(3)), twin);
+    world.try_once();
+    world.take(2);
+    world.say(2, "-READONLY You can't write against a read only replica.|");
+    world.reconnect(3);
+    world.welcome(3);
+    world.take(3);
+    world.finish_as(3, "run2", 1_100);
+    let until = world.now.saturating_add(QUARANTINE);
+    assert_eq!(world.quarantined_until(3), Some(until));
+}
+
+/// What a server said that was refused as another's twin is what it is compared with later, also
+/// where nobody was told the longest ttl.
+#[test]
+fn a_twin_is_known_when_it_comes_back_as_another() {
+    let mut world = World::new(3);
+    for (node, run_id) in [(0, "run0"), (1, "run0"), (2, "run2")] {
+        world.welcome(node);
+        world.take(node);
+        world.finish_as(node, run_id, 1_000);
+    }
+    let twin = NodeState::Unusable(Unusable::SameServer(0));
+    assert_eq!(world.engine.node_state(world.now, id(1)), twin);
+    world.lose(0);
+    world.reconnect(1);
+    world.welcome(1);
+    world.finish_as(1, "again", 0);
+    assert!(world.quarantined_until(1).is_some());
+}
