@@ -132,7 +132,8 @@ impl World {
         let user = &mut self.clients[client].users[user];
         user.task = Task::Idle;
         user.ended = now;
-        user.at = now + if user.takes { 0 } else { rest };
+        // Not at once: with too little time left a call is over when it begins.
+        user.at = now + if user.takes { MILLI } else { rest };
     }
 
     /// It works for a while before it does anything with its lock, and never does it at once: what
