@@ -1,7 +1,7 @@
 //! Connections as the engine sees them: opened, greeted, heard, lost.
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
-use crate::node::{Errand, Heard, Reply, Trouble, may_forget};
+use crate::node::{Errand, Heard, Reply, Terms, Trouble, may_forget};
 use crate::quorum::{NodeSet, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -118,18 +118,19 @@ impl Engine {
             && self.settings.guarded
             && may_forget(error)
         {
-            self.alarm_all_names(node);
+            self.nodes[node].guard.alarm();
             return Err(Trouble::Unusable(Unusable::Refused(error)));
         }
         Ok(())
     }
 
-    /// A server that stands in the configuration under several names may greet next under another.
-    fn alarm_all_names(&mut self, node: usize) {
+    /// A server that stands in the configuration under several names has one quarantine, whichever
+    /// of them it is met by: until when the others say, and the alarm that one of them has heard.
+    fn share_quarantine(&mut self, now: Instant, node: usize, terms: Terms) {
         for other in 0..self.nodes.len() {
-            let there = &self.nodes[other];
-            if other == node || there.guard.is_of(&self.nodes[node].guard) {
-                self.nodes[other].guard.alarm();
+            if other != node && self.nodes[other].guard.is_of(&self.nodes[node].guard) {
+                let until = self.nodes[other].guard.hand_on(now, terms);
+                self.nodes[node].guard.keep_until(until);
             }
         }
     }
@@ -148,6 +149,7 @@ impl Engine {
         if self.settings.guarded {
             let terms = self.quarantine_terms();
             self.nodes[node].guard_greeted(now, terms);
+            self.share_quarantine(now, node, terms);
         }
         if let Some(twin) = self.twin_of(node) {
             return Err(Trouble::Unusable(Unusable::SameServer(twin as u8)));

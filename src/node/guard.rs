@@ -101,6 +101,20 @@ impl Guard {
         self.until = self.until.max(Some(now.saturating_add(span)));
     }
 
+    /// Until when another name of the same server that has greeted is kept from voting for what is
+    /// known by this one.
+    pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
+        if core::mem::take(&mut self.alarmed) {
+            self.keep_until(Some(now.saturating_add(terms.span)));
+        }
+        self.until
+    }
+
+    /// It is kept from voting until then at least.
+    pub(crate) fn keep_until(&mut self, until: Option<Instant>) {
+        self.until = self.until.max(until);
+    }
+
     /// Its answers count from now on: somebody vouches that no lock lives that it has forgotten.
     pub(crate) fn trust(&mut self) {
         self.until = None;

@@ -423,3 +423,23 @@ fn a_twin_is_known_when_it_comes_back_as_another() {
     world.finish_as(1, "again", 0);
     assert!(world.quarantined_until(1).is_some());
 }
+
+/// By the name by which it was never met before.
+#[test]
+fn an_alarm_is_for_a_name_that_is_new() {
+    let names = (0..4).map(|node| format!("node{node}:6379"));
+    let mut world = World::with(Config::builder().nodes(names).max_ttl(LONGEST));
+    for node in 0..3 {
+        world.welcome(node);
+        world.take(node);
+        world.finish_as(node, &format!("run{node}"), 1_000);
+    }
+    world.try_once();
+    world.take(2);
+    world.say(2, "-READONLY You can't write against a read only replica.|");
+    world.welcome(3);
+    world.take(3);
+    world.finish_as(3, "run2", 1_100);
+    let until = world.now.saturating_add(QUARANTINE);
+    assert_eq!(world.quarantined_until(3), Some(until));
+}

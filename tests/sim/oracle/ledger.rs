@@ -94,8 +94,8 @@ pub(crate) struct Releases {
     /// How many were refused, and how many of the server had forgotten the script.
     pub(crate) refused: u32,
     pub(crate) repairs: u32,
-    /// The newest refusal.
-    pub(crate) refusal: Option<Code>,
+    /// The refusals, a bit for each code.
+    pub(crate) refusals: u16,
     /// How many connections they came over, and the last of them.
     pub(crate) conns: u32,
     pub(crate) conn: usize,
@@ -161,6 +161,17 @@ impl Code {
     /// Whether it may mean that the server does not know the command.
     pub(crate) fn is_any_error(self) -> bool {
         self.0 == 8
+    }
+
+    pub(crate) fn bit(self) -> u16 {
+        1 << self.0
+    }
+
+    /// The bit of the code of an error.
+    pub(crate) fn bit_of(error: ServerError) -> u16 {
+        let mut codes = CODES.iter();
+        let code = codes.position(|code| *code == error.code());
+        code.map_or(0, |code| 1 << code)
     }
 
     /// Whether its server may be about to replace what it remembers.
@@ -447,7 +458,7 @@ impl Cell {
             count: 0,
             refused: 0,
             repairs: 0,
-            refusal: None,
+            refusals: 0,
             conns: 0,
             conn: 0,
             first: 0,

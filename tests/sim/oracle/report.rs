@@ -117,8 +117,8 @@ impl World {
                 let refused =
                     |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
                 // A release that was refused is tried again, and that is another answer.
-                let before = cell.and_then(|cell| cell.releases.refusal);
-                let before = before.is_some_and(|code| code.is(error));
+                let before = cell.map_or(0, |cell| cell.releases.refusals);
+                let before = before & Code::bit_of(error) != 0;
                 read.is_some_and(refused) || question.verb == Verb::Release && before
             }
             NodeOutcome::TimedOut

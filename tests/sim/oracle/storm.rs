@@ -139,7 +139,7 @@ impl World {
                 releases.repairs += 1;
             } else {
                 releases.refused += 1;
-                releases.refusal = Some(code);
+                releases.refusals |= code.bit();
             }
         }
         let tries = u64::from(calls) * (2 + u64::from(conns) + (self.now - first) / TRY_AGAIN);
