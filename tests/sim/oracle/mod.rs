@@ -367,9 +367,14 @@ impl World {
         let verb = deed.command.verb;
         let record = oracle.ledger.record(id);
         // Nobody is told of what whoever handed the lock over gives back behind its `SET`, nor of
-        // the rest of an extension that had begun to leave.
+        // the rest of an extension that had begun to leave, also when the next one is asked for.
         let holder = record.heirs.last().unwrap_or(&record.owner);
-        if verb == Verb::Set || *holder == process {
+        let alive = oracle.lives[process as usize].alive && deed.peer < oracle.calls.len();
+        let stale = verb == Verb::Extend && alive && {
+            let calls = &oracle.calls[deed.peer][record.resource];
+            deed.begun.place < calls.extend.from
+        };
+        if verb == Verb::Set || *holder == process && !stale {
             let entry = Entry::new(process, deed.life, sent, said);
             oracle.ledger.executed(id, node, verb, entry);
         }
