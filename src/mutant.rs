@@ -11,9 +11,6 @@
 //!
 //! # Not here
 //!
-//! * What belongs to a part that is not built yet: the restart guard (a quarantined node is
-//!   counted, quarantine counts from the break, an unreadable identity counts as unchanged) and the
-//!   top-up (before the majority, with the full ttl, after the release).
 //! * What the engine does not decide: on which connection bytes travel (it has one for each node;
 //!   a release on another than its `SET` is a matter of the driver), how a connection is closed,
 //!   and which clock gives the time.
@@ -132,6 +129,25 @@ mutants! {
     ConfirmationByLongest,
     /// What was told to be over lives on when a majority still has it.
     ConfirmationRevives,
+    // ----- restarts -------------------------------------------------------------------------
+    /// A node that may have forgotten votes for a new lock.
+    QuarantinedVotes,
+    /// A node that may have forgotten confirms an extension.
+    QuarantinedExtends,
+    /// A quarantine counts from the loss of the connection.
+    QuarantineFromBreak,
+    /// A node that does not say any more who it is counts as the one that it was.
+    UnreadableIsUnchanged,
+    /// A node that is met for the first time votes, however short a time it has been up.
+    YoungTrusted,
+    /// A node that says over its connection that it loads or follows another goes on voting.
+    AlarmIgnored,
+    /// A node that lacks the key of a held lock gets it as soon as that is known.
+    TopUpBeforeMajority,
+    /// A copy for a node that lacks it has the full ttl.
+    TopUpWithFullTtl,
+    /// A copy goes out behind the release of its lock.
+    TopUpAfterRelease,
 
     // ----- order ----------------------------------------------------------------------------
     /// A `SET` that has not left by its node timeout is sent later.

@@ -152,7 +152,7 @@ impl Store {
             session,
             words: command,
             now: self.millis(now),
-            uptime: now.saturating_since(self.started),
+            uptime: whole_seconds(now).saturating_sub(whole_seconds(self.started)),
         };
         let answer = commands::run(self, &mut call);
         let value = answer.unwrap_or_else(|refusal| refusal.into_value());
@@ -196,6 +196,12 @@ impl fmt::Debug for Store {
 fn millis(now: Instant) -> Millis {
     let millis = Millis::try_from(now.as_nanos() / 1_000_000).unwrap_or(Millis::MAX);
     EPOCH.saturating_add(millis)
+}
+
+/// As the server measures its uptime: the difference of two times in whole seconds, which may be
+/// almost a second more than has passed.
+fn whole_seconds(at: Instant) -> Duration {
+    Duration::from_secs(at.as_nanos() / 1_000_000_000)
 }
 
 /// Steele, Lea and Flood's generator (2014): a few words that look random, from a number.

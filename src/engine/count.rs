@@ -35,6 +35,14 @@ impl Engine {
         if let Some(until) = self.nodes[node].guard.until(now)
             && let Some(round) = self.rounds.get_mut(key)
         {
+            let counts = match round.kind {
+                Kind::Acquire { .. } => mutant!(QuarantinedVotes),
+                Kind::Extend { .. } => mutant!(QuarantinedExtends),
+                Kind::Release { .. } => false,
+            };
+            if counts {
+                return;
+            }
             round.record(node, Vote::Mute, NodeOutcome::Quarantined { until });
         }
     }

@@ -226,6 +226,7 @@ impl Engine {
                 Vote::Mute => {}
             }
         }
+        mutant!(TopUpBeforeMajority => self.top_up_early(now, key, claim, node));
         self.count_extension(now, node, key, vote, outcome);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
-use crate::node::{Errand, Heard, Reply, Trouble, may_forget};
+use crate::node::{Errand, Heard, Reply, Terms, Trouble, may_forget};
 use crate::quorum::{NodeSet, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -119,6 +119,7 @@ impl Engine {
     /// A server that loads or follows another may come back as one that has forgotten locks. It has
     /// to greet anew, and is kept from voting after that.
     fn alarm(&mut self, node: usize, reply: Reply) -> Result<(), Trouble> {
+        mutant!(AlarmIgnored => return Ok(()));
         if let Reply::Error(error) = reply
             && self.settings.guarded
             && may_forget(error)
@@ -127,6 +128,17 @@ impl Engine {
             return Err(Trouble::Unusable(Unusable::Refused(error)));
         }
         Ok(())
+    }
+
+    /// A server that stands in the configuration under several names has one quarantine, whichever
+    /// of them it is met by: until when the others say, and the alarm that one of them has heard.
+    fn share_quarantine(&mut self, now: Instant, node: usize, terms: Terms) {
+        for other in 0..self.nodes.len() {
+            if other != node && self.nodes[other].guard.is_of(&self.nodes[node].guard) {
+                let until = self.nodes[other].guard.hand_on(now, terms);
+                self.nodes[node].guard.keep_until(until);
+            }
+        }
     }
 
     /// The server lets us in: what is owed goes first, then the rest of the greeting.
@@ -139,15 +151,17 @@ impl Engine {
 
     /// The greeting is done. The same server under another name has one vote.
     fn ready(&mut self, now: Instant, node: usize) -> Result<(), Trouble> {
+        // Who it was is remembered under every name.
+        if self.settings.guarded {
+            let terms = self.quarantine_terms();
+            self.nodes[node].guard_greeted(now, terms);
+            self.share_quarantine(now, node, terms);
+        }
         if let Some(twin) = self.twin_of(node) {
             return Err(Trouble::Unusable(Unusable::SameServer(twin as u8)));
         }
         if let Some(timer) = self.nodes[node].connection_timer.take() {
             self.wheel.cancel(timer);
-        }
-        if self.settings.guarded {
-            let terms = self.quarantine_terms();
-            self.nodes[node].guard_greeted(now, terms);
         }
         self.pay_debts(now, node); // Those that came up during the greeting.
         for _ in 0..self.nodes[node].waiting.len() {
@@ -225,6 +239,7 @@ impl Engine {
         self.to_connect.remove(node);
         self.to_write.remove(node);
         let delay = self.nodes[node].delay(now, &mut self.random);
+        mutant!(QuarantineFromBreak => self.nodes[node].guard.broke(now));
         for (errand, left) in self.nodes[node].disconnected(trouble) {
             self.unanswered(errand, node, left);
         }

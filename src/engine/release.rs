@@ -157,6 +157,7 @@ impl Engine {
         for node in held.iter() {
             self.release_on(now, key, node);
         }
+        mutant!(TopUpAfterRelease => self.top_up_late(now, key));
         self.settle(key);
     }
 

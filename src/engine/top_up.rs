@@ -63,10 +63,10 @@ impl Engine {
         let Some(held) = self.claims.get_mut(claim) else {
             return;
         };
-        if held.may_hold.contains(node) && held.unanswered.contains(node) {
-            return; // A copy is on its way.
+        if !held.lacking.contains(node) || held.unanswered.contains(node) {
+            return; // It has got a copy in between, or one is on its way.
         }
-        let left = end.saturating_since(now);
+        let left = mutant!(TopUpWithFullTtl => held.ttl, else end.saturating_since(now));
         let ttl = whole_millis(left.saturating_add(drift.of(held.ttl)));
         let command = self
             .encoded
@@ -77,6 +77,39 @@ impl Engine {
         self.nodes[node].send(now, Errand::Set { claim }, command);
         self.to_write.insert(node);
         held.set_sent(node);
+        held.granted.remove(node); // What it had is gone, and this is not answered.
+    }
+}
+
+/// Copies at the wrong time: only where a guard is taken out.
+impl Engine {
+    pub(super) fn top_up_early(&mut self, now: Instant, key: Key, claim: Option<Key>, node: usize) {
+        if let Some(claim) = claim
+            && self.claims.get(claim).is_some_and(may_be_topped_up)
+            && let Some(Kind::Extend { valid_until, .. }) = self.rounds.get(key).map(|r| &r.kind)
+        {
+            let end = *valid_until;
+            self.encoded.clear();
+            self.top_up_node(now, key, claim, node, end);
+        }
+    }
+
+    pub(super) fn top_up_late(&mut self, now: Instant, key: Key) {
+        let Some((entry, lacking, until)) = self.claims.get(key).and_then(|claim| {
+            let entry = claim.entry.as_ref()?.copy_into(alloc::vec::Vec::new());
+            Some((entry, claim.lacking, claim.valid_until))
+        }) else {
+            return;
+        };
+        for node in lacking.iter() {
+            let mut out = alloc::vec::Vec::new();
+            let ttl = whole_millis(until.saturating_since(now));
+            node::set(&mut out, &entry, ttl.max(Duration::from_millis(1)));
+            if self.nodes[node].access(out.len()) == Access::Open {
+                self.nodes[node].send(now, Errand::Set { claim: key }, &out);
+                self.to_write.insert(node);
+            }
+        }
     }
 }
 

@@ -52,12 +52,26 @@ pub(crate) struct Guard {
     /// It said over a connection that it serves no writes: it may be another when it does again.
     alarmed: bool,
     until: Option<Instant>,
+    /// When the connection was lost: noted only where that guard is taken out.
+    broke: Option<Instant>,
 }
 
 impl Guard {
     /// Until when its answers do not count, if they do not at `now`.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| now < *until)
+    }
+
+    /// Whether `other` is about the same server, as far as both know.
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
+        self.run_id.is_some() && self.run_id == other.run_id
+    }
+
+    /// Its connection is lost: asked only where that guard is taken out.
+    pub(crate) fn broke(&mut self, now: Instant) {
+        if self.broke.is_none() {
+            self.broke = Some(now);
+        }
     }
 
     /// It refused as one does that is loading, or follows another: whatever it remembers may be
@@ -68,15 +82,17 @@ impl Guard {
 
     /// Its greeting has ended at `now`.
     pub(crate) fn greeted(&mut self, now: Instant, identity: &Identity, terms: Terms) {
+        let now = mutant!(QuarantineFromBreak => self.broke.unwrap_or(now), else now);
         let met = self.run_id.is_some();
         let changed = differs(&self.run_id, &identity.run_id)
             || differs(&self.replid, &identity.replid)
             || core::mem::take(&mut self.alarmed);
+        self.broke = None;
         remember(&mut self.run_id, &identity.run_id);
         remember(&mut self.replid, &identity.replid);
         let span = match identity.uptime {
             _ if changed => terms.span,
-            Some(uptime) if !met && terms.known => terms
+            Some(uptime) if !met && terms.known && !mutant!(YoungTrusted) => terms
                 .span
                 .saturating_add(UPTIME_GRAIN)
                 .saturating_sub(uptime),
@@ -87,7 +103,21 @@ impl Guard {
 
     /// Its clock was seen at `now` to have been stepped: whatever it holds may have ended early.
     pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) {
-        self.until = self.until.max(Some(now.saturating_add(terms.span)));
+        self.keep_until(Some(now.saturating_add(terms.span)));
+    }
+
+    /// Until when another name of the same server that has greeted is kept from voting for what is
+    /// known by this one.
+    pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
+        if core::mem::take(&mut self.alarmed) {
+            self.keep_until(Some(now.saturating_add(terms.span)));
+        }
+        self.until
+    }
+
+    /// It is kept from voting until then at least.
+    pub(crate) fn keep_until(&mut self, until: Option<Instant>) {
+        self.until = self.until.max(until);
     }
 
     /// Its answers count from now on: somebody vouches that no lock lives that it has forgotten.
@@ -99,6 +129,7 @@ impl Guard {
 
 /// Whether what was known is not what is said now. Nothing known is nothing to differ from.
 fn differs(known: &Option<String>, said: &Option<String>) -> bool {
+    mutant!(UnreadableIsUnchanged => return known.is_some() && said.is_some() && known != said);
     known.is_some() && known != said
 }
 

@@ -8,7 +8,7 @@ use crate::case::Kind;
 use crate::clock::{MILLI, SECOND};
 use crate::entropy::Entropy;
 use crate::faults::Fault;
-use crate::plan::{Plan, Switches};
+use crate::plan::{Guard, Plan, Switches};
 
 /// A world in which one assumption is put to the test.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,17 @@ const HOLDS_SEEDS: u64 = 40;
 
 /// Histories within which two holders are found where it does not.
 const FALLS_SEEDS: u64 = 20;
+
+/// Servers that forget, and from some time on do not say who they are: to clients that have met all
+/// of them before.
+pub(crate) const UNREADABLE: Kind = Kind {
+    name: "restart-unreadable",
+    draw: |entropy| {
+        let mut plan = guarded(entropy, Guard::Observed, &[Fault::Amnesia]);
+        plan.switches.secretive_from = 500 * MILLI;
+        plan
+    },
+};
 
 const fn holds(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption {
     Assumption {
@@ -37,7 +48,7 @@ const fn falls(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption
     }
 }
 
-pub(crate) const ASSUMPTIONS: [Assumption; 14] = [
+pub(crate) const ASSUMPTIONS: [Assumption; 18] = [
     // Servers fast and clients slow, by as much as the drift takes off a validity.
     holds("drift-just-inside", |entropy| drift(entropy, 5_025_000)),
     // By 0.1 % more.
@@ -53,6 +64,19 @@ pub(crate) const ASSUMPTIONS: [Assumption; 14] = [
     // Or stays away until every lock that it may have forgotten is over.
     holds("restart-after-ttl", |entropy| restart(entropy, 1_012)),
     falls("restart-before-ttl", |entropy| restart(entropy, 850)),
+    // Or its clients keep it from voting until then: they see that it is another.
+    holds("restart-guarded", |entropy| {
+        guarded(entropy, Guard::Observed, &[Fault::Amnesia])
+    }),
+    // Who comes anew has not seen who it was before, and has to know the longest ttl of all.
+    falls("restart-newcomers-untold", |entropy| {
+        guarded(entropy, Guard::Untold, &[Fault::Amnesia, Fault::Kill])
+    }),
+    holds("restart-guarded-newcomers", |entropy| {
+        guarded(entropy, Guard::Observed, &[Fault::Amnesia, Fault::Kill])
+    }),
+    // Who does not say any more who it is may be another.
+    holds(UNREADABLE.name, UNREADABLE.draw),
     // The machine of a holder sleeps, and its clock does not.
     holds("suspended-boottime", |entropy| {
         faulty(entropy, Fault::Suspend, 3_000)
@@ -126,6 +150,17 @@ fn restart(entropy: &mut Entropy, delay: u64) -> Plan {
     plan.switches.restart_delay = delay * MILLI;
     plan.gap = SECOND;
     plan
+}
+
+/// Servers that forget everything and are back at once, where clients keep them from voting. The
+/// faults are rare enough that a majority votes now and then.
+fn guarded(entropy: &mut Entropy, guard: Guard, faults: &[Fault]) -> Plan {
+    Plan {
+        guard,
+        faults: Plan::only(faults),
+        gap: SECOND,
+        ..contended(entropy)
+    }
 }
 
 fn monotonic(entropy: &mut Entropy) -> Plan {

@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use shearline::engine::{Engine, Event as Told, Input, NodeId, Output};
-use shearline::{Config, Instant, LinkError, Lock, Retry};
+use shearline::{Config, Instant, LinkError, Lock, RestartGuard, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::oracle::{Process, Verb};
-use crate::plan::{LONGEST_REST, SHORTEST_REST, TRIES};
+use crate::plan::{Guard, LONGEST_REST, SHORTEST_REST, TRIES};
 use crate::trace::{self, Place};
 use crate::user::{Task, User};
 use crate::world::{Event, World};
@@ -160,6 +160,11 @@ impl Client {
             .retry(Retry::new(TRIES, rest))
             .dead_after(Duration::from_millis(plan.dead_after))
             .watch_clocks(false); // They run apart by what the drift allows.
+        builder = match plan.guard {
+            Guard::Off => builder.restart_guard(RestartGuard::Off),
+            Guard::Observed => builder.max_ttl(Duration::from_millis(plan.max_ttl())),
+            Guard::Untold => builder,
+        };
         if let Some(timeout) = plan.node_timeout {
             builder = builder.node_timeout(Duration::from_millis(timeout));
         }

@@ -38,8 +38,8 @@ pub(crate) enum Fault {
     Drift,
     /// A server is killed, and comes back without its keys, or with those of a second ago.
     ///
-    /// Uncovered because nothing keeps it from voting in this version. Once something does, it is
-    /// covered where no strangers are: they know of no such thing.
+    /// Uncovered, but for worlds in which all who contend keep it from voting: see
+    /// [`Plan::is_guarded`](crate::plan::Plan::is_guarded).
     Amnesia,
     /// A virtual machine stands still, and its clock with it.
     Freeze,
@@ -297,6 +297,7 @@ impl World {
             return;
         }
         there.up = false;
+        there.killed_at = self.now;
         there.ready.clear();
         there.postponed.clear();
         let open = std::mem::take(&mut there.open);
@@ -313,7 +314,7 @@ impl World {
             self.reset_from_far(conn);
         }
         let lost = memory.is_some();
-        if lost {
+        if lost && !self.plan.is_guarded() {
             self.suspend_exclusion(None, 0);
         }
         self.at(self.now + span, Event::Start(server, lost));

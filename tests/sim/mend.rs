@@ -40,6 +40,8 @@ impl World {
         there.paused = false;
         there.crowded = false;
         if lost {
+            let (killed_at, life) = (there.killed_at, there.starts);
+            self.oracle.forgot(server, killed_at, life);
             self.brought_back(server);
         }
         self.say(Place::Server(server), || {

@@ -3,7 +3,7 @@
 //! Everything is drawn anew for every world, and many rates are zero in many of them: worlds in
 //! which all faults happen a little look alike, worlds in which few happen a lot do not.
 
-use crate::clock::{MICRO, MILLI, SECOND, Time};
+use crate::clock::{MICRO, MILLI, NEVER, SECOND, Time};
 use crate::entropy::Entropy;
 use crate::faults::{FAULTS, Fault};
 use crate::network::KEEP_ALIVE;
@@ -21,6 +21,17 @@ pub(crate) const USER_TIMEOUT: Time = 5 * SECOND;
 /// before it tries again.
 pub(crate) const CONNECT_TIMEOUT: Time = SECOND;
 pub(crate) const LONGEST_BACKOFF: Time = 2 * SECOND;
+
+/// When all is well a ttl has time enough for every node. A quarantine is to be short, and lasts
+/// longer than any lock.
+const COMFORTABLE: u64 = 2_000;
+const COMFORTABLE_GUARDED: u64 = 500;
+
+/// No lock is longer where quarantines are to be short.
+const LONGEST_GUARDED: u64 = 1_000;
+
+/// How much longer a server is kept out that is met for the first time.
+const UPTIME_GRAIN: Time = 2 * SECOND;
 
 /// The numbers of one world.
 #[derive(Clone, Debug)]
@@ -92,12 +103,26 @@ pub(crate) struct Plan {
     /// Weights, in the order of [`FAULTS`].
     pub(crate) faults: [u32; FAULTS.len()],
 
+    /// How clients keep servers from voting that were started again.
+    pub(crate) guard: Guard,
+
     pub(crate) switches: Switches,
+}
+
+/// What clients are told of restarts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Guard {
+    /// Whoever is started again votes.
+    Off,
+    /// It does not, and all know the longest ttl of all.
+    Observed,
+    /// It does not, and nobody knows that.
+    Untold,
 }
 
 /// What is otherwise than it should be: an assumption that does not hold, or a driver that does
 /// wrong. Every one off is the world as it is meant.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Switches {
     /// Exclusion has to hold whatever happens.
     pub(crate) no_excuses: bool,
@@ -116,6 +141,24 @@ pub(crate) struct Switches {
     /// Drivers send releases over a connection of their own and merge the answers: they overtake
     /// the `SET`s that they were asked for behind.
     pub(crate) overtakes: bool,
+    /// From when on servers do not say who they are.
+    pub(crate) secretive_from: Time,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self {
+            no_excuses: false,
+            only: None,
+            worst_clocks: false,
+            monotonic: false,
+            restart_delay: 0,
+            stale_clock: false,
+            polite: false,
+            overtakes: false,
+            secretive_from: NEVER,
+        }
+    }
 }
 
 /// Which servers there are.
@@ -200,9 +243,55 @@ impl Plan {
                     0
                 }
             }),
+            guard: Guard::Off,
             switches: Switches::default(),
         };
         theme::bend(plan, entropy)
+    }
+
+    /// One world in two keeps restarted servers from voting, and then servers may forget also where
+    /// exclusion has to hold.
+    pub(crate) fn guarded(mut self, entropy: &mut Entropy) -> Self {
+        if entropy.below(2) == 0 {
+            return self;
+        }
+        self.guard = Guard::Observed;
+        self.shortest_ttl = self.shortest_ttl.min(LONGEST_GUARDED);
+        self.longest_ttl = self.longest_ttl.min(LONGEST_GUARDED);
+        let amnesia = entropy.pick(&[0, 0, 1, 4]);
+        if self.covered && self.is_guarded() {
+            self.faults[Fault::Amnesia as usize] = amnesia;
+        }
+        self
+    }
+
+    /// Whether exclusion outlives a server that forgets: all who contend keep it from voting until
+    /// every lock is over. Strangers know of no such thing.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guard == Guard::Observed && self.strangers == 0
+    }
+
+    /// The ttl of those who take a lock when nothing goes wrong any more.
+    pub(crate) fn comfortable_ttl(&self) -> u64 {
+        self.longest_ttl.max(match self.guard {
+            Guard::Off => COMFORTABLE,
+            Guard::Observed | Guard::Untold => COMFORTABLE_GUARDED,
+        })
+    }
+
+    /// The longest ttl that anybody uses.
+    pub(crate) fn max_ttl(&self) -> u64 {
+        self.comfortable_ttl()
+    }
+
+    /// For how long a server is kept from voting at most, by true time, if all know the longest ttl.
+    fn quarantine(&self) -> Time {
+        if self.guard != Guard::Observed {
+            return 0;
+        }
+        let ttl = self.max_ttl() * MILLI;
+        let span = ttl + ttl / 100 + 2 * MILLI + UPTIME_GRAIN;
+        span + span / 50
     }
 
     /// Three nodes, and nothing goes wrong: what plans for a purpose begin with.
@@ -246,6 +335,7 @@ impl Plan {
             shortest_fault: 0,
             longest_fault: 100 * MILLI,
             faults: [0; FAULTS.len()],
+            guard: Guard::Off,
             switches: Switches::default(),
         }
     }
@@ -330,8 +420,6 @@ impl Plan {
 
     /// When nothing goes wrong any more, somebody gets each lock within this time.
     pub(crate) fn lock_within(&self) -> Time {
-        // A node that lost its memory is kept from voting for as long. Not in this version.
-        const QUARANTINE: Time = 0;
         // Keys of those who died, or were handed from one to another on their way, stay that long.
         let ttl = self.longest_ttl * MILLI;
         let ttl = ttl + ttl / 50 + 2 * MILLI;
@@ -341,8 +429,8 @@ impl Plan {
         let noticed = USER_TIMEOUT.max(KEEP_ALIVE).max(CONNECT_TIMEOUT);
         // Then it is opened again, sooner or later.
         let opened = LONGEST_BACKOFF + CONNECT_TIMEOUT;
-        // And then the next attempt finds it.
-        QUARANTINE + ttl + noticed + opened + LONGEST_REST * MILLI + self.answers()
+        // It may be kept from voting then, and then the next attempt finds it.
+        self.quarantine() + ttl + noticed + opened + LONGEST_REST * MILLI + self.answers()
     }
 
     /// And everything that was begun before, or to get those locks, is over within this time.

@@ -14,6 +14,7 @@ use shearline::embedded::{Flavour, Store};
 use shearline::resp::{self, Inbox, Limits, Value};
 
 use crate::clock::{Clock, MILLI, SECOND, Time};
+use crate::faults::Fault;
 use crate::link::{FarState, Way};
 use crate::oracle::{Answer, Command, Deed, Said, Token, token_of};
 use crate::plan::Kinds;
@@ -60,6 +61,8 @@ pub(crate) struct Server {
     /// What was on disk, newest last.
     pub(crate) snapshots: VecDeque<(Time, Store)>,
     pub(crate) starts: u32,
+    /// When it was killed last.
+    pub(crate) killed_at: Time,
 }
 
 /// What a server answers instead of doing as it is told.
@@ -90,7 +93,7 @@ pub(crate) const MOODS: [Mood; 7] = [
 
 impl Server {
     pub(crate) fn new(number: usize, kinds: Kinds, clock: Clock) -> Self {
-        let mut store = Store::new(number as u64, clock.show(0));
+        let mut store = Store::new(number as u64, Instant::ZERO);
         let kind = match kinds {
             Kinds::Mixed => [Kinds::Redis, Kinds::Valkey, Kinds::Old][number % 3],
             Kinds::Redis | Kinds::Valkey | Kinds::Old => kinds,
@@ -118,6 +121,7 @@ impl Server {
             mood_number: 0,
             snapshots: VecDeque::new(),
             starts: 0,
+            killed_at: 0,
         }
     }
 
@@ -350,6 +354,7 @@ impl World {
         words: &[&[u8]],
         out: &mut Vec<u8>,
     ) {
+        let secretive = self.plan.switches.secretive_from <= self.now;
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
         let start = out.len();
@@ -358,6 +363,9 @@ impl World {
         let refusal = match words {
             [b"HELLO", ..] if there.old => {
                 Some(&b"-ERR unknown command 'HELLO', with args beginning with: '3' \r\n"[..])
+            }
+            [b"INFO", ..] if secretive => {
+                Some(&b"-NOPERM this user has no permissions to run the 'info' command\r\n"[..])
             }
             _ => there.mood.answer(words, before.is_some()),
         };
@@ -434,7 +442,7 @@ impl World {
     pub(crate) fn snapshot(&mut self) {
         const KEPT: usize = (SECOND / (100 * MILLI)) as usize + 2;
         let now = self.now;
-        if self.plan.covered {
+        if self.plan.faults[Fault::Amnesia as usize] == 0 {
             return; // Nobody ever loses anything.
         }
         for server in &mut self.servers {

@@ -13,7 +13,7 @@
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::entropy::Entropy;
 use crate::faults::Fault;
-use crate::plan::Plan;
+use crate::plan::{Guard, Plan};
 
 /// What a world is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,16 +31,19 @@ enum Theme {
     Fickle,
     /// One client has many users, all of whose commands to one node are lost on their way.
     Crowded,
+    /// Servers forget their votes while clients cannot reach them, and locks last longer than that.
+    Forgetful,
 }
 
 /// How many worlds of [`WORLDS`] have which theme. The costly ones are rare.
-const THEMES: [(Theme, u32); 6] = [
+const THEMES: [(Theme, u32); 7] = [
     (Theme::Severed, 9),
     (Theme::Away, 5),
     (Theme::Asleep, 8),
     (Theme::Doubted, 2),
     (Theme::Fickle, 6),
     (Theme::Crowded, 1),
+    (Theme::Forgetful, 5),
 ];
 const WORLDS: u32 = 64;
 
@@ -53,13 +56,14 @@ pub(crate) fn bend(plan: Plan, entropy: &mut Entropy) -> Plan {
         here
     });
     match theme.map(|(theme, _)| theme) {
-        None => plan,
+        None => plan.guarded(entropy),
         Some(Theme::Severed) => severed(plan, entropy),
         Some(Theme::Away) => away(plan, entropy),
         Some(Theme::Asleep) => asleep(plan),
         Some(Theme::Doubted) => doubted(plan),
         Some(Theme::Fickle) => fickle(plan),
         Some(Theme::Crowded) => crowded(plan),
+        Some(Theme::Forgetful) => forgetful(plan),
     }
 }
 
@@ -146,6 +150,29 @@ fn fickle(plan: Plan) -> Plan {
         extensions: None,
         second_thoughts: 300_000,
         length: 3 * SECOND,
+        ..visible(plan)
+    }
+}
+
+fn forgetful(plan: Plan) -> Plan {
+    Plan {
+        guard: Guard::Observed,
+        shortest_ttl: 300,
+        longest_ttl: 1_000,
+        habits: [1, 0, 6, 1, 1],
+        extensions: None,
+        work: 100 * MILLI,
+        dead_after: 200,
+        faults: Plan::only(&[
+            Fault::Amnesia,
+            Fault::Partition,
+            Fault::Kill,
+            Fault::Reset,
+            Fault::Mood,
+        ]),
+        longest_fault: 2 * SECOND,
+        shortest_gap: 100 * MILLI,
+        gap: 700 * MILLI,
         ..visible(plan)
     }
 }

@@ -132,7 +132,8 @@ impl World {
         let user = &mut self.clients[client].users[user];
         user.task = Task::Idle;
         user.ended = now;
-        user.at = now + if user.takes { 0 } else { rest };
+        // Not at once: with too little time left a call is over when it begins.
+        user.at = now + if user.takes { MILLI } else { rest };
     }
 
     /// It works for a while before it does anything with its lock, and never does it at once: what
@@ -428,11 +429,13 @@ impl World {
 
     /// When all is well there is time enough for every node.
     fn ttl(&mut self, client: usize, user: usize) -> Duration {
-        const COMFORTABLE: u64 = 2_000;
-        let longest = self.plan.longest_ttl;
         let ttl = self.plan.draw_ttl(&mut self.entropy);
         let takes = self.clients[client].users[user].takes;
-        Duration::from_millis(if takes { longest.max(COMFORTABLE) } else { ttl })
+        Duration::from_millis(if takes {
+            self.plan.comfortable_ttl()
+        } else {
+            ttl
+        })
     }
 
     fn use_lock(&mut self, client: usize, user: usize, hold: Hold) {

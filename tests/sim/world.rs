@@ -21,6 +21,9 @@ use crate::trace::{Place, Trace};
 /// How long the world is looked at after all is over.
 const AFTERMATH: Time = 2 * SECOND;
 
+/// For how long all servers have been up when the world begins.
+const LONG_UP: Time = 1_000 * SECOND;
+
 /// More than a history ever takes that does not go round in circles.
 const INPUTS_MAX: u64 = 50_000_000;
 
@@ -118,7 +121,7 @@ impl World {
             .collect();
         let servers = (0..plan.servers)
             .map(|server| {
-                let clock = Clock::new(SECOND, plan.server_skew(&mut entropy));
+                let clock = Clock::new(LONG_UP, plan.server_skew(&mut entropy));
                 Server::new(server, plan.kinds, clock)
             })
             .collect();

@@ -270,6 +270,47 @@ fn no_copy_is_sent_of_what_is_given_back_or_over() {
     assert_eq!(world.take(2), ["EVALSHA release"]);
 }
 
+/// It was not known to have its copy when the extension was begun, and is when that is confirmed.
+#[test]
+fn who_has_got_its_copy_meanwhile_gets_no_other() {
+    let mut world = guarded(3);
+    world.try_once();
+    world.grant(&[0, 1, 2]);
+    let mut lock = world.lock();
+    for _ in 0..2 {
+        world.ask_extension(&lock);
+        world.say(2, ":0|");
+        (0..2).for_each(|node| world.say(node, ":1|"));
+        world.extended(&mut lock);
+    }
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.ask_extension(&lock);
+    world.say(2, "+OK|");
+    (0..2).for_each(|node| world.say(node, ":1|"));
+    world.extended(&mut lock);
+    assert_eq!(world.take(2), Vec::<String>::new());
+}
+
+/// The release of whoever it is handed to may be there before the copy.
+#[test]
+fn a_copy_that_is_unanswered_is_given_back_when_its_lock_is_handed_over() {
+    let mut world = guarded(3);
+    world.try_once();
+    world.grant(&[0, 1, 2]);
+    let mut lock = world.lock();
+    for _ in 0..2 {
+        world.ask_extension(&lock);
+        world.say(2, ":0|");
+        (0..2).for_each(|node| world.say(node, ":1|"));
+        world.extended(&mut lock);
+    }
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    let _handed_over = world.engine.detach(world.now, lock);
+    world.drain();
+    assert_eq!(world.take(2), ["EVALSHA release"]);
+    assert!(world.take(0).is_empty() && world.take(1).is_empty());
+}
+
 /// What a node denied when the lock was taken it may be given later.
 #[test]
 fn who_held_anothers_gets_a_copy_too() {
@@ -368,4 +409,66 @@ fn the_longest_ttl_that_was_asked_for_counts() {
     let quarantine = Duration::from_millis(101_002);
     let until = world.now.saturating_add(quarantine);
     assert_eq!(world.quarantined_until(0), Some(until));
+}
+
+/// It may greet next under its other name, by which it has refused nothing.
+#[test]
+fn an_alarm_is_for_all_names_of_a_server() {
+    let names = (0..4).map(|node| format!("node{node}:6379"));
+    let mut world = World::with(Config::builder().nodes(names).max_ttl(LONGEST));
+    for (node, run_id) in [(0, "run0"), (1, "run1"), (2, "run2"), (3, "run2")] {
+        world.welcome(node);
+        world.take(node);
+        world.finish_as(node, run_id, 1_000);
+    }
+    let twin = NodeState::Unusable(Unusable::SameServer(2));
+    assert_eq!(world.engine.node_state(world.now, id(3)), twin);
+    world.try_once();
+    world.take(2);
+    world.say(2, "-READONLY You can't write against a read only replica.|");
+    world.reconnect(3);
+    world.welcome(3);
+    world.take(3);
+    world.finish_as(3, "run2", 1_100);
+    let until = world.now.saturating_add(QUARANTINE);
+    assert_eq!(world.quarantined_until(3), Some(until));
+}
+
+/// What a server said that was refused as another's twin is what it is compared with later, also
+/// where nobody was told the longest ttl.
+#[test]
+fn a_twin_is_known_when_it_comes_back_as_another() {
+    let mut world = World::new(3);
+    for (node, run_id) in [(0, "run0"), (1, "run0"), (2, "run2")] {
+        world.welcome(node);
+        world.take(node);
+        world.finish_as(node, run_id, 1_000);
+    }
+    let twin = NodeState::Unusable(Unusable::SameServer(0));
+    assert_eq!(world.engine.node_state(world.now, id(1)), twin);
+    world.lose(0);
+    world.reconnect(1);
+    world.welcome(1);
+    world.finish_as(1, "again", 0);
+    assert!(world.quarantined_until(1).is_some());
+}
+
+/// By the name by which it was never met before.
+#[test]
+fn an_alarm_is_for_a_name_that_is_new() {
+    let names = (0..4).map(|node| format!("node{node}:6379"));
+    let mut world = World::with(Config::builder().nodes(names).max_ttl(LONGEST));
+    for node in 0..3 {
+        world.welcome(node);
+        world.take(node);
+        world.finish_as(node, &format!("run{node}"), 1_000);
+    }
+    world.try_once();
+    world.take(2);
+    world.say(2, "-READONLY You can't write against a read only replica.|");
+    world.welcome(3);
+    world.take(3);
+    world.finish_as(3, "run2", 1_100);
+    let until = world.now.saturating_add(QUARANTINE);
+    assert_eq!(world.quarantined_until(3), Some(until));
 }

@@ -8,7 +8,9 @@
 //!
 //! # What it does not see
 //!
-//! What never arrived. Where a verdict falls and is told in one turn, only that of an extension is
+//! What never arrived. A copy of a lock that is held is a matter of [`copy`](super::copy). Under a guard,
+//! an extension that is decided with the yes of a server that was started again or had a mood.
+//! Where a verdict falls and is told in one turn, only that of an extension is
 //! seen before it is told: a yes counts here if it was read so soon that no node timeout can have
 //! ended the vote. Of a node that is greeted for the first time, that a `SET` waits for it too long.
 
@@ -19,6 +21,7 @@ use shearline::Instant;
 use super::votes::Servers;
 use super::{Deed, Said, TokenId, Verb};
 use crate::clock::{MILLI, NEVER, Time};
+use crate::plan::Guard;
 use crate::user::{Call, Hold};
 use crate::world::World;
 use crate::written::Place;
@@ -33,19 +36,28 @@ const TICK: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Calls {
     acquire: Spell,
-    extend: Spell,
+    pub(super) extend: Spell,
     /// The extension: when it was made, and by the client's clock; until when the lock was valid.
-    since: Time,
+    pub(super) since: Time,
     begun: Instant,
     within: Instant,
+    pub(super) ttl: u64,
+}
+
+impl Calls {
+    /// When the lock ends at the latest if the newest extension is confirmed.
+    pub(super) fn end(&self) -> Instant {
+        let longest = super::votes::longest_validity(self.ttl);
+        self.within.max(self.begun.saturating_add(longest))
+    }
 }
 
 /// From where to where the newest call was open, and where the one before it ended.
 #[derive(Clone, Copy, Debug, Default)]
-struct Spell {
+pub(super) struct Spell {
     before: Place,
-    from: Place,
-    to: Place,
+    pub(super) from: Place,
+    pub(super) to: Place,
 }
 
 impl Spell {
@@ -92,6 +104,15 @@ impl World {
         calls.extend.begin(self.inputs);
         (calls.since, calls.begun) = (call.since, call.begun);
         calls.within = hold.lock.valid_until();
+        calls.ttl = call.ttl;
+        if let Some(id) = self
+            .oracle
+            .ledger
+            .find(&super::token_of(&hold.lock.token()))
+        {
+            let record = self.oracle.ledger.record_mut(id);
+            record.ttl = record.ttl.max(call.ttl);
+        }
     }
 
     pub(crate) fn extend_ended(&mut self, client: usize, user: usize) {
@@ -99,12 +120,13 @@ impl World {
     }
 
     /// A command has left too late.
-    pub(super) fn late(&mut self, deed: &Deed<'_>, id: TokenId) {
+    pub(super) fn late(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
         let current = self.clients.get(deed.peer).map(|client| client.process);
         if current != Some(deed.process) {
             return; // A stranger, or somebody who is dead.
         }
         let what = match deed.command.verb {
+            Verb::Set if copy => None,
             Verb::Set => self.late_set(deed, id),
             Verb::Extend => self.late_extension(deed, id),
             Verb::Release | Verb::Load | Verb::Other => None,
@@ -146,13 +168,8 @@ impl World {
         if !lost && !ready || since < clock.since() {
             return false;
         }
-        let ttl = deed
-            .command
-            .ttl
-            .and_then(|ttl| std::str::from_utf8(ttl).ok());
-        let ttl: u64 = ttl
-            .and_then(|ttl| ttl.parse().ok())
-            .unwrap_or(NEVER / MILLI);
+        let ttl = deed.command.ttl.and_then(super::ledger::millis);
+        let ttl = ttl.unwrap_or(NEVER / MILLI);
         let longest = Duration::from_millis(self.plan.node_timeout.unwrap_or(ttl / 2));
         let end = clock.show(since).saturating_add(longest);
         end.saturating_add(TICK) <= deed.begun.ticked
@@ -182,11 +199,18 @@ impl World {
                 && entry.said == Said::One
                 && entry.read_place <= deed.begun.place
                 && entry.read_shown < within
-                && lost < entry.read;
+                && lost < entry.read
+                && self.surely_votes(node);
             if counts {
                 yes.add(self.plan.server_of(node), entry.life);
             }
         }
         self.plan.quorum() <= yes.len
+    }
+
+    /// Whether nobody has a reason to keep the server of a node from voting.
+    fn surely_votes(&self, node: usize) -> bool {
+        let server = &self.servers[self.plan.server_of(node)];
+        self.plan.guard == Guard::Off || server.starts == 0 && server.mood_number == 0
     }
 }

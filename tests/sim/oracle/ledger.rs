@@ -24,6 +24,11 @@ pub(crate) type TokenId = u32;
 /// One life of a client. Who is killed and comes back is another.
 pub(crate) type Process = u32;
 
+/// The number of milliseconds that a command names.
+pub(crate) fn millis(word: &[u8]) -> Option<u64> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}
+
 pub(crate) fn token_of(bytes: &[u8]) -> Token {
     let mut token = [0; 20];
     let len = bytes.len().min(20);
@@ -43,6 +48,12 @@ pub(crate) struct Record {
     pub(crate) first: Place,
     /// When whoever had it let go of it, or learned that it had not got it.
     pub(crate) ended: Place,
+    /// When its lock was told.
+    pub(crate) granted: Place,
+    /// How often it was sent to a node again while it was held.
+    pub(crate) copies: u32,
+    /// The longest ttl that was asked for.
+    pub(crate) ttl: u64,
     /// Those it was handed to.
     pub(crate) heirs: Vec<Process>,
     /// How often its holders have asked for an extension, and for its release.
@@ -58,6 +69,8 @@ pub(crate) struct Cell {
     pub(crate) release: Entry,
     /// What the node's clock shows when the key expires.
     pub(crate) until: Instant,
+    /// Since when its owner has known that the node lacks the key, if it does.
+    pub(crate) lacking: Option<Place>,
     /// A `SET` was executed, whatever was said of it.
     pub(crate) was_set: bool,
     /// A command has deleted it.
@@ -150,6 +163,11 @@ impl Code {
         self.0 == 8
     }
 
+    /// Whether its server may be about to replace what it remembers.
+    pub(crate) fn may_forget(self) -> bool {
+        matches!(self.0, 2 | 3)
+    }
+
     pub(crate) fn is_no_script(self) -> bool {
         self.0 == 1
     }
@@ -167,6 +185,13 @@ impl Codes {
     pub(crate) fn contain(self, error: ServerError) -> bool {
         let mut codes = CODES.iter().enumerate();
         codes.any(|(bit, code)| self.0 & 1 << bit != 0 && *code == error.code())
+    }
+}
+
+impl Record {
+    /// Whether a `SET` whose first byte left at `place` is a copy of a lock that is held.
+    pub(crate) fn is_copy(&self, place: Place) -> bool {
+        self.granted < place
     }
 }
 
@@ -347,6 +372,9 @@ impl Ledger {
             sent,
             first: Place::MAX,
             ended: Place::MAX,
+            granted: Place::MAX,
+            copies: 0,
+            ttl: 0,
             heirs: Vec::new(),
             extends: 0,
             releases: 0,
@@ -401,7 +429,16 @@ impl Ledger {
 
     /// A client has read an answer about a token.
     pub(crate) fn read(&mut self, id: TokenId, node: usize, verb: Verb, reading: &Reading) {
-        if let Some(entry) = self.cell_mut(id, node).entry(verb) {
+        let own = self.record(id).owner == reading.by;
+        let cell = self.cell_mut(id, node);
+        match (verb, reading.said) {
+            (Verb::Extend, Said::Zero | Said::Foreign) if own => {
+                cell.lacking = cell.lacking.or(Some(reading.place));
+            }
+            (Verb::Extend, Said::One) | (Verb::Set, Said::Ok) => cell.lacking = None,
+            _ => {}
+        }
+        if let Some(entry) = cell.entry(verb) {
             entry.read(reading);
         }
     }
@@ -413,6 +450,7 @@ impl Cell {
         extend: Entry::NONE,
         release: Entry::NONE,
         until: Instant::ZERO,
+        lacking: None,
         was_set: false,
         gone: false,
         blocked_by: None,

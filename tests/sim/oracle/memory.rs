@@ -51,7 +51,9 @@ impl World {
         if load.in_flight <= IN_FLIGHT_MAX {
             return None; // Then there are no more to any node.
         }
-        let mut statuses = self.clients[client].engine.node_statuses();
+        let mut statuses = self.clients[client]
+            .engine
+            .node_statuses(self.clients[client].shown);
         let beyond = statuses.any(|status| status.in_flight > IN_FLIGHT_MAX);
         beyond.then_some("more in flight to one node than it may have")
     }

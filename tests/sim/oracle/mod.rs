@@ -16,6 +16,7 @@
 //! | told | every holder is told of the end of its lock, once and in time | `told` |
 //! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
 //! | starvation | nobody is passed over for ever | `starvation` |
+//! | copy | a held lock is copied only to a node that lacks it, when a majority without it has it | `copy` |
 //! | storm | commands and connections are no more than the work asks for | `storm` |
 //! | late | nothing is sent after its time | `late` |
 //! | order | a release goes before every later `SET` of its connection | `order` |
@@ -25,6 +26,7 @@
 //!
 //! All of them judge by the `ledger` of what the nodes executed.
 
+mod copy;
 mod exclusion;
 mod keys;
 mod late;
@@ -34,6 +36,7 @@ mod memory;
 mod order;
 mod orphans;
 mod outcome;
+mod quarantine;
 mod report;
 mod settling;
 mod silence;
@@ -60,7 +63,7 @@ pub(crate) use ledger::{Command, Ledger, Process, Reading, Said, Token, TokenId,
 pub(crate) use outcome::{Limits, Release};
 
 /// All of the table above.
-pub(crate) const ORACLES: [&str; 17] = [
+pub(crate) const ORACLES: [&str; 18] = [
     "exclusion",
     "votes",
     "validity",
@@ -72,6 +75,7 @@ pub(crate) const ORACLES: [&str; 17] = [
     "told",
     "outcome",
     "starvation",
+    "copy",
     "storm",
     "late",
     "order",
@@ -124,6 +128,7 @@ pub(crate) struct Oracle {
     /// By resource: whether somebody got it since all faults have ended.
     taken: Vec<bool>,
     rests: starvation::Rests,
+    quarantine: quarantine::Quarantine,
     pub(crate) counts: Counts,
 }
 
@@ -247,6 +252,7 @@ impl Oracle {
             revenants: BTreeSet::new(),
             taken: vec![false; plan.resources],
             rests: starvation::Rests::default(),
+            quarantine: quarantine::Quarantine::new(plan),
             counts: Counts::default(),
         }
     }
@@ -265,6 +271,7 @@ impl Oracle {
         self.answered[peer].fill(0);
         self.newest[peer].fill(None);
         self.calls[peer].fill(late::Calls::default());
+        self.quarantine.born(peer);
         self.lives.push(Life { peer, alive: true });
         (self.lives.len() - 1) as Process
     }
@@ -338,10 +345,11 @@ impl World {
         if let Some(id) = id {
             self.early_release(deed, id);
             self.enter(deed, id);
-            self.late(deed, id);
-            self.order(deed, id);
+            let copy = self.copy(deed, id);
+            self.late(deed, id, copy);
+            self.order(deed, id, copy);
             self.asked_of_silent(deed);
-            self.storm(deed, id);
+            self.storm(deed, id, copy);
         }
         id
     }
@@ -359,9 +367,14 @@ impl World {
         let verb = deed.command.verb;
         let record = oracle.ledger.record(id);
         // Nobody is told of what whoever handed the lock over gives back behind its `SET`, nor of
-        // the rest of an extension that had begun to leave.
+        // the rest of an extension that had begun to leave, also when the next one is asked for.
         let holder = record.heirs.last().unwrap_or(&record.owner);
-        if verb == Verb::Set || *holder == process {
+        let alive = oracle.lives[process as usize].alive && deed.peer < oracle.calls.len();
+        let stale = verb == Verb::Extend && alive && {
+            let calls = &oracle.calls[deed.peer][record.resource];
+            deed.begun.place < calls.extend.from
+        };
+        if verb == Verb::Set || *holder == process && !stale {
             let entry = Entry::new(process, deed.life, sent, said);
             oracle.ledger.executed(id, node, verb, entry);
         }
@@ -382,7 +395,8 @@ impl World {
             oracle.ledger.cell_mut(id, node).blocked_by = before;
         }
         let resource = oracle.ledger.record(id).resource;
-        if !oracle.lives[process as usize].alive {
+        let copy = oracle.ledger.record(id).is_copy(deed.begun.place);
+        if copy || !oracle.lives[process as usize].alive {
             return;
         }
         let asked = &mut oracle.asked[deed.peer][resource];
@@ -424,6 +438,8 @@ impl World {
                     place: self.inputs,
                 };
                 self.oracle.ledger.read(id, node, verb, &reading);
+                let server = self.plan.server_of(node);
+                self.oracle.quarantine.heard(client, server, &reading);
             }
             link.answers.pop_front();
         }

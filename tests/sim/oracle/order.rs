@@ -5,7 +5,7 @@
 //!   what is owed from an earlier connection goes before all `SET`s of the next one, and no `SET`
 //!   meets a key that its own client should have let go.
 //! * A `SET` is sent over one connection again only behind a release of the client's own for the
-//!   same resource.
+//!   same resource, but for copies of a lock that is held.
 //!
 //! # What it does not see
 //!
@@ -18,12 +18,12 @@ use crate::world::World;
 
 impl World {
     /// A command comes before or behind one that should have been on the other side of it.
-    pub(super) fn order(&mut self, deed: &Deed<'_>, id: TokenId) {
+    pub(super) fn order(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
         if self.plan.clients <= deed.peer {
             return;
         }
         let what = match deed.command.verb {
-            Verb::Set => self.set_again(deed, id),
+            Verb::Set => self.set_again(deed, id).filter(|_| !copy),
             Verb::Release => self.release_behind(deed, id),
             Verb::Extend | Verb::Load | Verb::Other => None,
         };

@@ -4,7 +4,8 @@
 //! *Timed out*: no answer was read within the shortest node timeout there is. *Unreachable*: there
 //! was a time during the call without a greeted connection, and the reason is one that the client
 //! was given. *Unusable*: the server was in such a mood, or is another node's. *Pending*: no answer
-//! was read before the turn of the verdict.
+//! was read before the turn of the verdict. *Quarantined*: there is a guard, the server was started
+//! again or had a mood, and the end was still to come at the call.
 //!
 //! # What it does not see
 //!
@@ -15,11 +16,12 @@
 
 use std::time::Duration;
 
-use shearline::{LinkError, NodeOutcome, NodeReport, Report, Unusable};
+use shearline::{Instant, LinkError, NodeOutcome, NodeReport, Report, Unusable};
 
 use super::ledger::{Cell, Code, Entry};
 use super::{Said, TokenId, Verb};
 use crate::clock::NEVER;
+use crate::plan::Guard;
 use crate::user::Call;
 use crate::world::World;
 
@@ -106,7 +108,9 @@ impl World {
         let answered = match said.outcome {
             NodeOutcome::Granted => read.is_some_and(|entry| entry.said == question.yes()),
             NodeOutcome::Held => read.is_some_and(|entry| question.is_held(entry)),
-            NodeOutcome::Missing if read.is_none() => return self.check_unasked(question, cell),
+            NodeOutcome::Missing if read.is_none() => {
+                return self.check_unasked(question, node, cell);
+            }
             NodeOutcome::Missing if self.is_uncounted(question, read) => return Ok(false),
             NodeOutcome::Missing => read.is_some_and(|entry| entry.said == Said::Zero),
             NodeOutcome::Refused(error) => {
@@ -150,12 +154,19 @@ impl World {
     fn check_unasked(
         &self,
         question: &Question<'_>,
+        node: usize,
         cell: Option<&Cell>,
     ) -> Result<bool, &'static str> {
         let has_it = cell.is_some_and(|cell| cell.was_set && !cell.gone);
+        // It may have forgotten it.
+        let server = self.plan.server_of(node);
+        let there = question.token.is_some_and(|id| {
+            let resource = self.oracle.ledger.record(id).resource;
+            self.token_on(server, &self.names[resource]) == Some(id)
+        });
         if question.verb != Verb::Release {
             Err("it did not answer so, or that was not read")
-        } else if has_it {
+        } else if has_it && there {
             Err("it has the key and was not asked")
         } else {
             Ok(false)
@@ -227,14 +238,25 @@ impl World {
             NodeOutcome::Unusable(reason) => {
                 self.could_be(node, reason).then_some(()).ok_or("it is not")
             }
+            NodeOutcome::Quarantined { until } => {
+                let kept = latency.is_none() && self.could_be_kept(question, node, until);
+                kept.then_some(()).ok_or("nothing keeps it from voting")
+            }
             NodeOutcome::Granted
             | NodeOutcome::Held
             | NodeOutcome::Missing
             | NodeOutcome::Refused(_)
-            | NodeOutcome::Quarantined { .. }
             | _ => Err("nothing makes it so"),
         }
         .map(|()| false)
+    }
+
+    /// Whether a node can have been kept from voting until then.
+    fn could_be_kept(&self, question: &Question<'_>, node: usize, until: Instant) -> bool {
+        let server = &self.servers[self.plan.server_of(node)];
+        let reason = server.starts > 0 || server.mood_number > 0;
+        let asked = matches!(question.verb, Verb::Set | Verb::Extend);
+        self.plan.guard != Guard::Off && asked && reason && question.call.begun < until
     }
 
     /// Whether the server behind a node can have been unusable for this reason.

@@ -1,6 +1,7 @@
 //! Storm: the nodes are not asked more often than the work needs.
 //!
-//! * A `SET` is sent to a node once, and once more behind a release of the client's own.
+//! * A `SET` is sent to a node once, and once more behind a release of the client's own; copies of a
+//!   lock that is held are counted by [`copy`](super::copy).
 //! * A release is sent once for every call that asks for it, as often over every later connection,
 //!   and once more for every refusal; refusals follow each other no faster than four a second.
 //! * An extension is sent once for every call, and once more to a server that has forgotten the
@@ -40,11 +41,12 @@ const OPENED_A_SECOND: u64 = 6;
 
 impl World {
     /// A command of a client is one too many.
-    pub(super) fn storm(&mut self, deed: &Deed<'_>, id: TokenId) {
+    pub(super) fn storm(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
         if deed.peer >= self.plan.clients {
             return;
         }
         let what = match deed.command.verb {
+            Verb::Set if copy => None,
             Verb::Set => self.sets(deed, id),
             Verb::Extend => self.extends(deed, id),
             Verb::Release => self.releases(deed, id),

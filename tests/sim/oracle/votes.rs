@@ -14,8 +14,8 @@
 //!
 //! # What it does not see
 //!
-//! Whether a node was kept from voting after a restart: nothing does that in this version. Of an
-//! attempt that is not the first of its call, `t1` is bounded by the call and not by the attempt.
+//! Of an attempt that is not the first of its call, `t1` is bounded by the call and not by the
+//! attempt.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::user::Call;
 use crate::world::World;
 
 /// What is subtracted for drifting clocks by default: a hundredth of the ttl and 2 ms.
-fn drift(ttl: u64) -> Duration {
+pub(super) fn drift(ttl: u64) -> Duration {
     Duration::from_nanos((ttl * MILLI).div_ceil(100) + 2 * MILLI)
 }
 
@@ -68,6 +68,8 @@ impl World {
             return;
         };
         let until = lock.valid_until();
+        let record = self.oracle.ledger.record_mut(id);
+        (record.granted, record.ttl) = (self.inputs, call.ttl);
         self.check_votes(client, id, Verb::Set, call, until, true, Instant::MAX);
         self.check_validity(client, id, Verb::Set, call, until);
     }
@@ -142,7 +144,9 @@ impl World {
             } else {
                 &cell.extend
             };
-            let said = entry.read_shown < within && self.is_vote(client, node, entry, call);
+            let said = entry.read_shown < within
+                && self.is_vote(client, node, entry, call)
+                && !self.is_silenced(client, node, entry, resource);
             let lasts = self.servers[server].clock.show(end) <= cell.until;
             let stands = !cell.gone && (lasts || excused);
             if said {
@@ -173,6 +177,19 @@ impl World {
             && matches!(entry.said, Said::Ok | Said::One)
             && entry.is_read()
             && !lost
+    }
+
+    /// Whether what `node` has said counts for nothing, because it may have forgotten.
+    pub(super) fn is_silenced(
+        &self,
+        client: usize,
+        node: usize,
+        entry: &Entry,
+        resource: usize,
+    ) -> bool {
+        let server = self.plan.server_of(node);
+        let silenced = self.oracle.quarantine.silences(client, server, entry);
+        silenced && !self.oracle.is_excused(self.now, resource)
     }
 
     /// The validity counts from before the first byte, and not from before the call.

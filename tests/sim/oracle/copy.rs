@@ -1,0 +1,91 @@
+//! Copies: a lock that is held is sent to a node again only where it helps.
+//!
+//! * A `SET` of a token whose lock was told already is sent only within an extension that its owner
+//!   asked for, to a node that has said before that extension was begun that it lacks the key, and
+//!   behind the yes of a majority without that node, which counts.
+//! * It is not sent when its owner has released the lock, dropped it or handed it over.
+//! * It expires when the others do, a drift and a millisecond later at most: counted from the
+//!   newest answer that made the majority.
+//! * There are no more of them for one node than extensions were asked for.
+//!
+//! # What it does not see
+//!
+//! What was asked for while the connection was waiting for room, or in the turn in which the next
+//! extension was begun: then it is not known which extension it belongs to. What arrives when the lock
+//! was handed over meanwhile.
+
+use super::{Deed, TokenId, Verb};
+use crate::clock::MILLI;
+use crate::world::World;
+
+use super::votes::{Servers, drift};
+
+impl World {
+    /// Looks at a `SET` of a lock that is held. Whether it is one.
+    pub(super) fn copy(&mut self, deed: &Deed<'_>, id: TokenId) -> bool {
+        let copy = self.oracle.ledger.record(id).is_copy(deed.begun.place);
+        if deed.command.verb != Verb::Set || self.plan.clients <= deed.peer || !copy {
+            return false;
+        }
+        self.oracle.ledger.record_mut(id).copies += 1;
+        if let Some(what) = self.copy_fault(deed, id) {
+            let text = format!("client {} sends node {} {what}", deed.peer, deed.node);
+            self.object("copy", text);
+        }
+        true
+    }
+
+    fn copy_fault(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        let record = self.oracle.ledger.record(id);
+        if record.extends * (self.plan.nodes as u32) < record.copies {
+            return Some("more copies than extensions were asked for");
+        }
+        if record.owner != deed.process || record.ended <= deed.begun.asked {
+            return Some("a copy of a lock that was let go");
+        }
+        let alive = self.clients[deed.peer].process == deed.process;
+        let calls = &self.oracle.calls[deed.peer][record.resource];
+        if !alive || !record.heirs.is_empty() || deed.begun.asked < calls.extend.from {
+            return None; // Of an extension before the newest, or before the heir's.
+        }
+        if calls.extend.to < deed.begun.asked {
+            return Some("a copy outside of any extension");
+        }
+        let cell = self.oracle.ledger.cell(id, deed.node);
+        if cell.lacking.is_none_or(|since| calls.extend.from < since) {
+            return Some("a copy that was not known to be lacking");
+        }
+        self.copy_without_majority(deed, id)
+    }
+
+    /// Whether no majority without the node had confirmed the lock, or it ends before the copy.
+    fn copy_without_majority(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        let record = self.oracle.ledger.record(id);
+        let calls = &self.oracle.calls[deed.peer][record.resource];
+        let mut yes = Vec::new();
+        for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
+            let entry = &cell.extend;
+            let counts = node != deed.node
+                && entry.answers(deed.process, calls.since)
+                && entry.said == super::Said::One
+                && entry.read_place <= deed.begun.place
+                && !self.is_silenced(deed.peer, node, entry, record.resource);
+            if counts {
+                yes.push((entry.read_shown, self.plan.server_of(node), entry.life));
+            }
+        }
+        yes.sort();
+        let mut servers = Servers::default();
+        let certain = yes.iter().find(|(_, server, life)| {
+            servers.add(*server, *life);
+            self.plan.quorum() <= servers.len
+        });
+        let Some((certain, ..)) = certain else {
+            return Some("a copy before a majority without it has confirmed the lock");
+        };
+        let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
+        let left = calls.end().saturating_since(*certain);
+        let longest = left.saturating_add(drift(record.ttl.max(calls.ttl)));
+        (longest.as_nanos() as u64 + MILLI < ttl * MILLI).then_some("a copy that lasts too long")
+    }
+}
