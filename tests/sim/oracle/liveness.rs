@@ -58,7 +58,7 @@ impl World {
         let statuses = client.engine.node_statuses(client.shown).enumerate();
         let owes = |(node, status): (usize, NodeStatus)| {
             let lost = self.servers[self.plan.server_of(node)].lost;
-            status.owed > 0 && !lost
+            (status.owed > 0 || status.in_flight > 0) && !lost
         };
         let lost = self.plan.losses > 0;
         let done = load.owed == 0 && load.claims == 0 || lost && !statuses.into_iter().any(owes);

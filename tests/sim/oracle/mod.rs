@@ -424,7 +424,8 @@ impl World {
             } = *answer;
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, sent, verb);
-            if !said.is_error() {
+            // What is owed goes behind the first question of a greeting, and before the last.
+            if !said.is_error() && verb != Verb::Other {
                 let newest = &mut self.oracle.answered[client][node];
                 *newest = sent.max(*newest);
             }
