@@ -115,8 +115,10 @@ impl World {
 
     fn releases(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
         let ledger = &mut self.oracle.ledger;
-        // An attempt that failed is given back without a call.
-        let calls = ledger.record(id).releases.max(1);
+        // An attempt that failed is given back without a call; and who is stopped in the middle of its
+        // turn may be about to be told of a loss, which asks for another.
+        let stopped = u32::from(self.clients[deed.peer].in_turn);
+        let calls = ledger.record(id).releases.max(1) + stopped;
         let releases = &mut ledger.cell_mut(id, deed.node).releases;
         if releases.count == 0 {
             releases.first = self.now;
