@@ -129,6 +129,7 @@ impl Claim {
     /// `node` denied it. Where a release is on its way already, that will confirm it.
     pub(crate) fn denied(&mut self, node: usize) {
         self.unknown.remove(node);
+        mutant!(DeniedReleased => return);
         if !self.releasing.contains(node) && !self.owed.contains(node) {
             self.may_hold.remove(node);
         }
@@ -147,6 +148,7 @@ impl Claim {
 
     /// The nodes that owe it nothing but time: its release is due there, and its expiry is known.
     pub(crate) fn ends_by_time(&self) -> NodeSet {
+        mutant!(UnknownDebtEnds => return self.owed);
         self.owed.without(self.unknown)
     }
 }

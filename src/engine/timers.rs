@@ -128,7 +128,7 @@ impl Engine {
         };
         let suspect_at = since.saturating_add(there.patience().min(dead_after));
         let dead_at = since.saturating_add(dead_after);
-        if dead_at <= now {
+        if dead_at <= now || suspect_at <= now && mutant!(SuspectGivenUp) {
             mutant!(DeadAfterIgnored => return);
             self.give_up(now, node, Trouble::Link(LinkError::Silent));
         } else if suspect_at <= now {
@@ -251,7 +251,9 @@ impl Engine {
             Stage::Held { told: false } => {
                 self.tell_lost(key);
                 // What was told to be over is not revived by an answer in its last tick.
-                self.end_extension(key, Decision::ExtensionUnconfirmed);
+                mutant!(ExpiredExtensionStands => (), else {
+                    self.end_extension(key, Decision::ExtensionUnconfirmed);
+                });
                 self.forget_later(now, key);
             }
             Stage::Held { told: true } => self.forget(now, key),

@@ -45,6 +45,8 @@ pub(crate) struct Record {
     pub(crate) ended: Place,
     /// Those it was handed to.
     pub(crate) heirs: Vec<Process>,
+    /// A holder was told that a majority misses it: what copies remain are released.
+    pub(crate) lost: bool,
     /// How often its holders have asked for an extension, and for its release.
     pub(crate) extends: u32,
     pub(crate) releases: u32,
@@ -148,6 +150,11 @@ impl Code {
     /// Whether it may mean that the server does not know the command.
     pub(crate) fn is_any_error(self) -> bool {
         self.0 == 8
+    }
+
+    /// Whether a server that says so has done nothing.
+    pub(crate) fn is_certain(self) -> bool {
+        (2..8).contains(&self.0)
     }
 
     pub(crate) fn is_no_script(self) -> bool {
@@ -348,6 +355,7 @@ impl Ledger {
             first: Place::MAX,
             ended: Place::MAX,
             heirs: Vec::new(),
+            lost: false,
             extends: 0,
             releases: 0,
         });
