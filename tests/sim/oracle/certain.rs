@@ -136,6 +136,6 @@ fn may_be_asked_again(entry: &Entry, verb: Verb) -> bool {
     match entry.said {
         Said::Nil => true,
         Said::Refused(code) => again(code),
-        _ => false,
+        Said::Nothing | Said::Ok | Said::One | Said::Zero | Said::Foreign | Said::Else => false,
     }
 }

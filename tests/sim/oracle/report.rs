@@ -99,7 +99,11 @@ impl World {
                 round,
                 result: Err(UnlockError::NotHeld(report) | UnlockError::Unconfirmed(report)),
             } => (round, report),
-            _ => return,
+            Told::Acquired { .. }
+            | Told::Extended { .. }
+            | Told::Released { .. }
+            | Told::Expired { .. }
+            | _ => return,
         };
         let there = &self.clients[client];
         let calls = there.users.iter().filter_map(|user| user.task.call());

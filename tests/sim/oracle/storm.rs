@@ -168,7 +168,7 @@ impl World {
         let denied = match cell.set.said {
             Said::Nil => true,
             Said::Refused(code) => code.is_certain(),
-            _ => false,
+            Said::Nothing | Said::Ok | Said::One | Said::Zero | Said::Foreign | Said::Else => false,
         };
         let known = cell.set.read_place <= deed.begun.asked && cell.set_over.0 == deed.conn;
         let first = cell.releases.count == 0;
