@@ -53,6 +53,13 @@ mutants! {
     VoteKeptOverReconnect,
     /// Any error is taken for a certain refusal, so nothing is released where it was run after all.
     ErrorIsDenial,
+    /// Of a lock that was handed over, also those nodes count for an extension that whoever did so may
+    /// still give back.
+    EveryVoterCounts,
+    /// A call waits on, though a lost connection has made its outcome certain.
+    LostVoteNotJudged,
+    /// A call waits on, though a no or an error has made its outcome certain.
+    RefusalNotJudged,
 
     // ----- validity -------------------------------------------------------------------------
     /// A lock is returned also when no validity is left.
@@ -65,6 +72,8 @@ mutants! {
     ValidUntilLater,
     /// The validity of a new lock counts from the verdict and not from before the send.
     ValidityFromAnswer,
+    /// The validity of every attempt counts from before the first one.
+    ValidityFromFirstAttempt,
 
     // ----- keys and tokens ------------------------------------------------------------------
     /// The expiry is left out of a `SET`.
@@ -99,6 +108,16 @@ mutants! {
     DebtsAfterSets,
     /// A release that met a server without the script counts as done.
     NoscriptReleaseDropped,
+    /// Time ends also a debt of which it is not known when its key expires.
+    UnknownDebtEnds,
+    /// An extension whose connection was lost counts as one that was not done.
+    LostExtensionIsNone,
+    /// A release that was refused waits for the next connection.
+    RefusedNotTriedAgain,
+    /// Where a `SET` was denied, its token is released all the same.
+    DeniedReleased,
+    /// Where a `SET` was refused for certain, its token is released all the same.
+    RefusedReleased,
 
     // ----- extensions -----------------------------------------------------------------------
     /// A lock that is over can be extended.
@@ -121,6 +140,12 @@ mutants! {
     ExtensionRepairedAfterEnd,
     /// The end of a lock is told as late as an extension says that its caller has cancelled.
     CancelledExtensionStands,
+    /// A lock that was extended has the ttl that it was taken with.
+    ExtensionForgetsTtl,
+    /// Only time tells of the end of a lock, and not a majority that misses it.
+    LostVoteNotTold,
+    /// An extension goes on when its holder was told that the lock is over.
+    ExpiredExtensionStands,
 
     // ----- confirmations --------------------------------------------------------------------
     /// What a confirmation finds left counts from the answer and not from before the send.
@@ -160,6 +185,8 @@ mutants! {
     FifoKept,
     /// Half a reply from a lost connection is continued by the next one's bytes.
     InboxKept,
+    /// A command of which one byte has left is taken back.
+    BegunTakenBack,
 
     // ----- retries --------------------------------------------------------------------------
     /// A nil that is due to a key of our own, whose release is under way, counts as held.
@@ -172,6 +199,8 @@ mutants! {
     RetryAtOnce,
     /// The next attempt follows after the shortest delay, never after a random one.
     RetryInStep,
+    /// A nil is taken for due to a key of our own, whatever resource is being released.
+    AnyKeyIsOurs,
 
     // ----- time -----------------------------------------------------------------------------
     /// Nobody is told of the end of a lock.
@@ -194,12 +223,26 @@ mutants! {
     RoundsKept,
     /// There is room for any number of commands to a node.
     BoundIgnored,
+    /// A connection that has lasted is opened again after a delay, as any other.
+    NeverReconnectsAtOnce,
+    /// An attempt that is short of a quorum leaves nodes in back-off alone.
+    NeverKnocks,
+    /// A node that is suspect loses its connection.
+    SuspectGivenUp,
+    /// The end of the time for a greeting ends the connection also when it has greeted.
+    GreetedGivenUp,
+    /// A node that was suspect is never asked again.
+    SuspectForEver,
 
     // ----- outcomes -------------------------------------------------------------------------
     /// Too few nodes that can vote are told as a lock that is held.
     NoQuorumReportedHeld,
     /// A majority that misses the key is told as a release that was done.
     NotHeldReportedReleased,
+    /// How long a node took is counted from the call, and not from the attempt.
+    LatencySinceCall,
+    /// How long a call took is counted from its last attempt.
+    ElapsedSinceAttempt,
 }
 
 /// The one that is chosen, counted from 1; none at 0.

@@ -186,7 +186,7 @@ impl Engine {
     fn knock(&mut self, now: Instant) {
         // A connection that is being opened is no vote yet, and may never be.
         let ready = self.nodes.iter().filter(|node| node.is_ready()).count();
-        if self.quorum() <= ready || mutant!(NeverReconnects) {
+        if self.quorum() <= ready || mutant!(NeverReconnects | NeverKnocks) {
             return;
         }
         let before = now.saturating_sub(KNOCK_AGAIN);
@@ -294,7 +294,7 @@ impl Engine {
             self.claims.get(other).is_some_and(|other| {
                 let open = other.releasing.contains(node) || other.owed.contains(node);
                 let resource = other.entry.as_ref().map(Entry::resource);
-                open && resource == Some(entry.resource())
+                open && (resource == Some(entry.resource()) || mutant!(AnyKeyIsOurs))
             })
         })
     }

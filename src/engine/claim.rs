@@ -133,6 +133,7 @@ impl Claim {
     /// `node` denied it. Where a release is on its way already, that will confirm it.
     pub(crate) fn denied(&mut self, node: usize) {
         self.unknown.remove(node);
+        mutant!(DeniedReleased => return);
         if !self.releasing.contains(node) && !self.owed.contains(node) {
             self.may_hold.remove(node);
         }
@@ -160,6 +161,7 @@ impl Claim {
 
     /// The nodes that owe it nothing but time: its release is due there, and its expiry is known.
     pub(crate) fn ends_by_time(&self) -> NodeSet {
+        mutant!(UnknownDebtEnds => return self.owed);
         self.owed.without(self.unknown)
     }
 }

@@ -23,8 +23,10 @@ impl Engine {
         };
         if round.record(node, vote, outcome) {
             if round.ballots[node].asked {
-                round.ballots[node].latency = Some(now.saturating_since(round.sent));
+                let since = mutant!(LatencySinceCall => round.started, else round.sent);
+                round.ballots[node].latency = Some(now.saturating_since(since));
             }
+            mutant!(RefusalNotJudged => if vote != Vote::Yes { return });
             self.judge(now, key);
         }
     }

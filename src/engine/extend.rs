@@ -113,7 +113,7 @@ impl Engine {
     /// copy that he had not heard of, over a connection of his, and after it was extended here.
     fn voters(&self, claim: Option<Key>, lock: &Lock) -> NodeSet {
         let own = claim.and_then(|claim| self.claims.get(claim));
-        match own.filter(|claim| !claim.adopted) {
+        match own.filter(|claim| !claim.adopted || mutant!(EveryVoterCounts)) {
             Some(_) => self.all_nodes(),
             None => lock.voters(),
         }
@@ -423,7 +423,7 @@ impl Engine {
         let copy = entry.copy_into(self.buffers.take());
         let claim = match claim {
             Some(claim) => {
-                self.tell_lost(claim);
+                mutant!(LostVoteNotTold => (), else self.tell_lost(claim));
                 self.forget_extension(Some(claim), key);
                 self.end_extension(claim, Decision::ExtensionLost);
                 claim

@@ -161,7 +161,9 @@ impl Engine {
             return Err(Trouble::Unusable(Unusable::SameServer(twin as u8)));
         }
         if let Some(timer) = self.nodes[node].connection_timer.take() {
-            self.wheel.cancel(timer);
+            mutant!(GreetedGivenUp => self.nodes[node].connection_timer = Some(timer), else {
+                self.wheel.cancel(timer);
+            });
         }
         self.pay_debts(now, node); // Those that came up during the greeting.
         for _ in 0..self.nodes[node].waiting.len() {
@@ -265,6 +267,13 @@ impl Engine {
                 }
             }
             Errand::Release { claim, .. } => self.owe(claim, node),
+            Errand::Extend {
+                claim: Some(claim), ..
+            } if mutant!(LostExtensionIsNone) => {
+                if let Some(claim) = self.claims.get_mut(claim) {
+                    claim.expires(node, Instant::ZERO);
+                }
+            }
             Errand::Extend { .. } | Errand::Confirm { .. } | Errand::Greet(_) | Errand::Time => {}
         }
     }
@@ -281,7 +290,7 @@ impl Engine {
                 Kind::Release { .. } => round.record(node, Vote::Mute, outcome),
                 Kind::Acquire { .. } | Kind::Extend { .. } => round.lose(node, outcome),
             };
-            if changed {
+            if changed && !mutant!(LostVoteNotJudged) {
                 self.judge(now, key);
             }
         }

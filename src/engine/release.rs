@@ -354,7 +354,7 @@ impl Engine {
         if claim.owed.insert(node) {
             there.debts.defer(key);
         }
-        if there.debt_timer.is_none() {
+        if there.debt_timer.is_none() && !mutant!(RefusedNotTriedAgain) {
             let at = now.saturating_add(TRY_AGAIN);
             there.debt_timer = Some(self.wheel.insert(at, Alarm::Debts(node)));
         }

@@ -160,6 +160,7 @@ impl Round {
         self.state = State::Voting;
         self.tally = Tally::new(self.ballots.len());
         self.ballots.fill(Ballot::OPEN);
+        mutant!(ValidityFromFirstAttempt => return);
         self.sent = now;
     }
 
@@ -267,7 +268,8 @@ impl Round {
                 NodeReport::new(Arc::clone(label), ballot.outcome, ballot.latency)
             })
             .collect();
-        let elapsed = now.saturating_since(self.started);
+        let since = mutant!(ElapsedSinceAttempt => self.sent, else self.started);
+        let elapsed = now.saturating_since(since);
         Report::new(nodes, self.tally.quorum() as u8, self.tries, elapsed)
     }
 }

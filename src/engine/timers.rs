@@ -125,7 +125,7 @@ impl Engine {
         };
         let suspect_at = since.saturating_add(there.patience().min(dead_after));
         let dead_at = since.saturating_add(dead_after);
-        if dead_at <= now {
+        if dead_at <= now || suspect_at <= now && mutant!(SuspectGivenUp) {
             mutant!(DeadAfterIgnored => return);
             self.give_up(now, node, Trouble::Link(LinkError::Silent));
         } else if suspect_at <= now {
@@ -248,7 +248,9 @@ impl Engine {
             Stage::Held { told: false } => {
                 self.tell_lost(key);
                 // What was told to be over is not revived by an answer in its last tick.
-                self.end_extension(key, Decision::ExtensionUnconfirmed);
+                mutant!(ExpiredExtensionStands => (), else {
+                    self.end_extension(key, Decision::ExtensionUnconfirmed);
+                });
                 self.take_back(key, self.all_nodes()); // A copy that waits for room.
                 self.forget_later(now, key);
             }

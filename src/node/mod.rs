@@ -185,7 +185,7 @@ impl Node {
     pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
         let lasted = matches!(&self.phase, Phase::Ready(ready)
             if ready.since.saturating_add(LASTED) <= now);
-        if lasted {
+        if lasted && !mutant!(NeverReconnectsAtOnce) {
             self.backoff.reset();
             return Duration::ZERO;
         }

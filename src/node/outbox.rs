@@ -64,6 +64,7 @@ impl Outbox {
 
     /// Whether none of the bytes from `start` on has left.
     pub(crate) fn is_unsent(&self, start: u64) -> bool {
+        let start = start + u64::from(mutant!(BegunTakenBack));
         self.base + self.sent as u64 <= start
     }
 

@@ -96,6 +96,7 @@ impl Said {
 
 /// Whether a command that was answered by this error was certainly not executed.
 pub(crate) fn refuses_for_certain(error: ServerError) -> bool {
+    mutant!(RefusedReleased => return false);
     matches!(
         error.code(),
         "LOADING"

@@ -12,7 +12,7 @@ use shearline::{Config, Instant, LinkError, Lock, RestartGuard, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::oracle::{Process, Verb};
-use crate::plan::{Guard, LONGEST_REST, SHORTEST_REST, TRIES};
+use crate::plan::{Guard, LONGEST_BACKOFF, LONGEST_REST, SHORTEST_REST, TRIES};
 use crate::trace::{self, Place};
 use crate::user::{Task, User};
 use crate::world::{Event, World};
@@ -57,6 +57,8 @@ pub(crate) struct Client {
     pub(crate) stopped: Time,
     /// The longest of these times.
     longest_stop: Time,
+    /// When a user has asked for a lock in this turn, by its clock.
+    pub(crate) called: Option<Instant>,
     /// A user did something in this turn.
     pub(crate) acted: bool,
 }
@@ -67,6 +69,12 @@ pub(crate) struct Path {
     /// When it was last lost, and since when its greeting is done.
     pub(crate) lost_at: Time,
     pub(crate) ready_at: Time,
+    /// The latter by the client's clock.
+    ready_shown: Instant,
+    /// By when there is another connection, by the client's clock; nothing while there is one.
+    pub(crate) back_by: Option<Instant>,
+    /// When the newest was opened, by the client's clock.
+    pub(crate) opened_shown: Instant,
     /// Answers to the last questions of the greeting.
     loads: u32,
     /// Why connections have ended so far.
@@ -101,6 +109,9 @@ enum Step {
 /// The driver sleeps no longer than that while anything is open.
 const NAP_MAX: Time = 100 * MILLI;
 
+/// A connection that was of use for so long is opened again at once when it ends.
+const LASTED: Duration = Duration::from_secs(1);
+
 /// Scripts that a greeting teaches: when both were answered, it is done.
 const SCRIPTS: u32 = 2;
 
@@ -108,6 +119,9 @@ impl Path {
     const NEW: Self = Self {
         lost_at: 0,
         ready_at: NEVER,
+        ready_shown: Instant::MAX,
+        back_by: None,
+        opened_shown: Instant::ZERO,
         loads: 0,
         reasons: Vec::new(),
         worst_trip: 0,
@@ -117,12 +131,13 @@ impl Path {
     };
 
     /// An answer was read to what was sent at `sent`.
-    pub(crate) fn heard(&mut self, now: Time, sent: Time, verb: Verb) {
+    pub(crate) fn heard(&mut self, now: Time, shown: Instant, sent: Time, verb: Verb) {
         self.worst_trip = self.worst_trip.max(now - sent);
         if verb == Verb::Load {
             self.loads += 1;
             if self.loads == SCRIPTS {
                 self.ready_at = now;
+                self.ready_shown = shown;
             }
         }
     }
@@ -134,7 +149,12 @@ impl Path {
         self.full_since = (!all).then(|| since.unwrap_or(now));
     }
 
-    fn lost(&mut self, now: Time, reason: Option<LinkError>) {
+    fn lost(&mut self, now: Time, shown: Instant, reason: Option<LinkError>) {
+        // Who gives a connection up did so a little earlier, when it may have lasted less.
+        let lasted = reason.is_some() && self.ready_shown.saturating_add(LASTED) <= shown;
+        let pause = if lasted { 0 } else { LONGEST_BACKOFF };
+        self.back_by = Some(shown.saturating_add(Duration::from_nanos(pause)));
+        self.ready_shown = Instant::MAX;
         self.full_since = None;
         self.lost_at = now;
         self.ready_at = NEVER;
@@ -142,6 +162,11 @@ impl Path {
         if let Some(reason) = reason.filter(|reason| !self.was_told(*reason)) {
             self.reasons.push(reason);
         }
+    }
+
+    /// Whether anything has ever waited for room.
+    pub(crate) fn was_full(&self) -> bool {
+        0 < self.longest_wait || self.full_since.is_some()
     }
 
     /// Whether a connection has ended for this reason.
@@ -203,6 +228,7 @@ impl Client {
             stopped_until: 0,
             stopped: 0,
             longest_stop: 0,
+            called: None,
             acted: false,
         }
     }
@@ -214,6 +240,13 @@ impl Client {
         let worst = trips.map(|path| path.worst_trip + path.longest_wait).max();
         let worst = worst.unwrap_or(0) + self.longest_stop;
         worst + worst / 50
+    }
+
+    /// Whether fewer nodes are greeted than a majority.
+    pub(crate) fn is_short_of_a_quorum(&self, quorum: usize) -> bool {
+        let links = self.links.iter().zip(&self.paths);
+        let greeted = links.filter(|(link, path)| link.is_some() && path.ready_at < NEVER);
+        greeted.count() < quorum
     }
 
     /// Its process is gone.
@@ -308,6 +341,8 @@ impl World {
         self.told(client, ticked);
         self.memory(client);
         self.silence(client, ticked);
+        self.certain(client);
+        self.reopens(client, ticked);
         self.sleep_until_needed(client);
     }
 
@@ -442,6 +477,7 @@ impl World {
             let mut arrived = std::mem::take(&mut link.near.arrived);
             link.near.read += arrived.len() as u64;
             link.written.silent_since = None;
+            link.near.heard = Some(self.clients[client].shown);
             let bytes = &arrived[..];
             self.say(Place::Client(client), || {
                 format!("from node {node}: {}", trace::replies(bytes))
@@ -471,7 +507,9 @@ impl World {
     fn turned_away(&mut self, client: usize, conn: usize) {
         let link = &self.conns[conn];
         if link.far.session.is_none() && link.talk == 0 {
-            self.clients[client].paths[link.node].heard(self.now, link.opened, Verb::Other);
+            let there = &mut self.clients[client];
+            let shown = there.shown;
+            there.paths[link.node].heard(self.now, shown, link.opened, Verb::Other);
         }
     }
 
@@ -480,10 +518,13 @@ impl World {
             let why = reason.map_or("given up".to_owned(), |reason| reason.to_string());
             format!("loses node {node}: {why}")
         });
-        let now = self.now;
+        if reason.is_none() {
+            self.gives_up(client, node);
+        }
+        let (now, shown) = (self.now, self.shown(client));
         let there = &mut self.clients[client];
         there.links[node] = None;
-        there.paths[node].lost(now, reason);
+        there.paths[node].lost(now, shown, reason);
     }
 
     /// Does one thing that the engine wants done. Whether there may be more.
@@ -548,7 +589,10 @@ impl World {
         let process = self.clients[client].process;
         let conn = self.open(client, process, node.index());
         self.conns[conn].id = Some(node);
-        self.clients[client].links[node.index()] = Some(conn);
+        let there = &mut self.clients[client];
+        there.links[node.index()] = Some(conn);
+        let path = &mut there.paths[node.index()];
+        (path.back_by, path.opened_shown) = (None, there.shown);
         self.opened(client, node.index());
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use shearline::LinkError;
 use shearline::embedded::Session;
 use shearline::engine::NodeId;
 use shearline::resp::Inbox;
+use shearline::{Instant, LinkError};
 
 use crate::clock::{NEVER, Time};
 use crate::oracle::{Answer, Process};
@@ -155,6 +155,8 @@ pub(crate) struct Near {
     pub(crate) arrived: Vec<u8>,
     /// How many bytes were read.
     pub(crate) read: u64,
+    /// When something was last read, by the client's clock; `shown` before that read.
+    pub(crate) heard: Option<Instant>,
     /// How it ended, told when all that arrived has been read.
     pub(crate) end: Option<LinkError>,
     /// How it has ended, where that could not be told yet.

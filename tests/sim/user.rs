@@ -75,10 +75,15 @@ pub(crate) struct Hold {
 
 impl Task {
     fn round(&self) -> Option<RoundId> {
+        self.call().map(|call| call.round)
+    }
+
+    /// The call that is open.
+    pub(crate) fn call(&self) -> Option<&Call> {
         match self {
             Self::Acquiring { call, .. }
             | Self::Extending { call, .. }
-            | Self::Releasing { call, .. } => Some(call.round),
+            | Self::Releasing { call, .. } => Some(call),
             Self::Idle | Self::Holding(_) => None,
         }
     }
@@ -263,7 +268,7 @@ impl World {
         };
         self.extend_ended(client, user);
         let shown = self.shown(client);
-        let before = hold.lock.valid_until();
+        let before = (hold.lock.valid_until(), hold.lock.ttl());
         match result {
             Ok(extension) if extension.apply(&mut hold.lock) => {
                 self.oracle.counts.extensions += 1;
@@ -282,8 +287,7 @@ impl World {
                 if matches!(error, ExtendError::Lost(_)) {
                     self.told_of_loss(client, &mut hold);
                     // What copies remain are released, and all the others when it lets go of it.
-                    self.oracle
-                        .asks_release(&hold.lock.token(), crate::written::Place::MAX);
+                    self.oracle.misses(&hold.lock.token());
                     self.end_belief(client, user);
                 }
             }
@@ -418,6 +422,7 @@ impl World {
                 };
                 self.oracle.asks(client, user);
                 self.acquire_begun(client, user);
+                self.clients[client].called = Some(shown);
                 self.set_task(client, user, task, next);
             }
             Err(error) => {

@@ -53,6 +53,9 @@ impl World {
             return;
         }
         let record = self.oracle.ledger.record(id);
+        if record.lost {
+            return; // Whoever goes on with it was told that it is over.
+        }
         if record.owner == deed.process && record.heirs.contains(&deed.process) {
             return; // It has handed it over to itself: a copy that had not answered is given back.
         }

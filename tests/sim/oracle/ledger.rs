@@ -56,6 +56,8 @@ pub(crate) struct Record {
     pub(crate) ttl: u64,
     /// Those it was handed to.
     pub(crate) heirs: Vec<Process>,
+    /// A holder was told that a majority misses it: what copies remain are released.
+    pub(crate) lost: bool,
     /// How often its holders have asked for an extension, and for its release.
     pub(crate) extends: u32,
     pub(crate) releases: u32,
@@ -166,6 +168,11 @@ impl Code {
     /// Whether its server may be about to replace what it remembers.
     pub(crate) fn may_forget(self) -> bool {
         matches!(self.0, 2 | 3)
+    }
+
+    /// Whether a server that says so has done nothing.
+    pub(crate) fn is_certain(self) -> bool {
+        (2..8).contains(&self.0)
     }
 
     pub(crate) fn is_no_script(self) -> bool {
@@ -376,6 +383,7 @@ impl Ledger {
             copies: 0,
             ttl: 0,
             heirs: Vec::new(),
+            lost: false,
             extends: 0,
             releases: 0,
         });

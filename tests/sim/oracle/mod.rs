@@ -12,7 +12,7 @@
 //! | early release | nobody's key is deleted while its owner holds the lock | `keys` |
 //! | expiry | every key ends, also if its owner is dead | `keys` |
 //! | orphans | no key of an ended attempt or lock stays on a node that answers | `orphans` |
-//! | settling | every call ends in time, and no engine runs hot or sleeps for ever | `settling` |
+//! | settling | every call ends in time and when its outcome is certain, what is lost is opened again, and no engine runs hot or sleeps for ever | `settling`, `certain` |
 //! | told | every holder is told of the end of its lock, once and in time | `told` |
 //! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
 //! | starvation | nobody is passed over for ever | `starvation` |
@@ -26,6 +26,7 @@
 //!
 //! All of them judge by the `ledger` of what the nodes executed.
 
+mod certain;
 mod copy;
 mod exclusion;
 mod keys;
@@ -302,12 +303,21 @@ impl Oracle {
         self.asked[client][user].clear();
     }
 
-    /// A call for a release is made, or a majority has said that it is due.
+    /// A call for a release is made.
     pub(crate) fn asks_release(&mut self, token: &[u8], place: Place) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
             let record = self.ledger.record_mut(id);
             record.releases += 1;
             record.ended = record.ended.min(place);
+        }
+    }
+
+    /// A majority has said that it misses a token: a release is due.
+    pub(crate) fn misses(&mut self, token: &[u8]) {
+        if let Some(id) = self.ledger.find(&token_of(token)) {
+            let record = self.ledger.record_mut(id);
+            record.releases += 1;
+            record.lost = true;
         }
     }
 
@@ -423,7 +433,7 @@ impl World {
                 verb, sent, said, ..
             } = *answer;
             let path = &mut self.clients[client].paths[node];
-            path.heard(self.now, sent, verb);
+            path.heard(self.now, shown, sent, verb);
             // What is owed goes behind the first question of a greeting, and before the last.
             if !said.is_error() && verb != Verb::Other {
                 let newest = &mut self.oracle.answered[client][node];

@@ -16,7 +16,11 @@
 
 use std::time::Duration;
 
-use shearline::{Instant, LinkError, NodeOutcome, NodeReport, Report, Unusable};
+use shearline::engine::Event as Told;
+use shearline::{
+    ExtendError, Instant, LinkError, LockError, NodeOutcome, NodeReport, Report, UnlockError,
+    Unusable,
+};
 
 use super::ledger::{Cell, Code, Entry};
 use super::{Said, TokenId, Verb};
@@ -78,6 +82,45 @@ impl World {
         Ok(votes)
     }
 
+    /// An outcome is told: from the call to now is as long as its report says.
+    pub(super) fn elapsed_when_told(&mut self, client: usize, told: &Told) {
+        let (round, report) = match told {
+            Told::Acquired {
+                round,
+                result:
+                    Err(
+                        LockError::Held(report)
+                        | LockError::NoQuorum(report)
+                        | LockError::TooSlow(report),
+                    ),
+            } => (round, report),
+            Told::Extended {
+                round,
+                result: Err(ExtendError::Lost(report) | ExtendError::Unconfirmed(report)),
+            } => (round, report),
+            Told::Released {
+                round,
+                result: Err(UnlockError::NotHeld(report) | UnlockError::Unconfirmed(report)),
+            } => (round, report),
+            Told::Acquired { .. }
+            | Told::Extended { .. }
+            | Told::Released { .. }
+            | Told::Expired { .. }
+            | _ => return,
+        };
+        let there = &self.clients[client];
+        let calls = there.users.iter().filter_map(|user| user.task.call());
+        let call = calls.into_iter().find(|call| call.round == *round);
+        let elapsed = call.map(|call| there.shown.saturating_since(call.begun));
+        if elapsed.is_some_and(|elapsed| elapsed != report.elapsed()) {
+            let text = format!(
+                "client {client}: {elapsed:?} are said to be {:?}",
+                report.elapsed()
+            );
+            self.object("outcome", text);
+        }
+    }
+
     /// Whether the outcome is an answer to the question, if it is true.
     fn check_node(
         &self,
@@ -130,6 +173,9 @@ impl World {
         match (answered, said.latency) {
             (false, _) => Err("it did not answer so, or that was not read"),
             (true, None) => Err("its answer took no time"),
+            (true, Some(latency)) if self.is_older(question, read, latency) => {
+                Err("its answer took longer than the attempt")
+            }
             (true, Some(_)) if said.outcome == NodeOutcome::Held => {
                 self.check_own_key(question, node).map(|()| true)
             }
@@ -143,6 +189,15 @@ impl World {
         let inherited = record.is_some_and(|record| !record.heirs.is_empty());
         let yes = read.is_some_and(|entry| entry.said == Said::One);
         inherited && yes && question.verb == Verb::Extend
+    }
+
+    /// Whether an answer is said to have been asked for before the attempt began.
+    fn is_older(&self, question: &Question<'_>, read: Option<&Entry>, latency: Duration) -> bool {
+        let (Some(id), Some(entry), Verb::Set) = (question.token, read, question.verb) else {
+            return false;
+        };
+        let begun = self.begun_after(question.client, id, question.call);
+        entry.read_shown.saturating_since(begun) < latency
     }
 
     fn age(&self, question: &Question<'_>) -> Duration {

@@ -4,6 +4,9 @@
 //!   after as much time as its attempts and rests may take.
 //! * An extension ends with the old validity at the latest.
 //! * A release ends with its node timeout, however long the nodes are silent.
+//! * A connection that is lost is opened again: at once if it had lasted for a second, after the
+//!   longest back-off otherwise, and when a call is made that is short of a quorum without it and it
+//!   was not tried for a quarter of a second.
 //! * No engine wants to be woken in the past again and again, and none sleeps for ever with
 //!   something open.
 //!
@@ -19,12 +22,15 @@ use shearline::Instant;
 use shearline::engine::Wake;
 
 use crate::clock::{MILLI, Time};
-use crate::plan::TRIES;
+use crate::plan::{CONNECT_TIMEOUT, TRIES};
 use crate::user::{Call, Task};
 use crate::world::World;
 
 /// The tick of the engine's timers.
 const TICK: Duration = Duration::from_millis(1);
+
+/// How long a call that is short of a quorum leaves a node alone that could not be reached.
+const KNOCK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Ticks in a row after which an engine that wants to be woken in the past runs hot.
 const HOT: u32 = 3;
@@ -77,6 +83,30 @@ impl World {
         match self.plan.node_timeout {
             Some(timeout) => timeout * MILLI,
             None => USUAL_RELEASE.max(4 * self.clients[client].worst_trip()),
+        }
+    }
+
+    /// A client has done all that its turn brought; the time that it had was `ticked`.
+    pub(crate) fn reopens(&mut self, client: usize, ticked: Instant) {
+        let called = self.clients[client].called.take();
+        let there = &self.clients[client];
+        let begun = called.filter(|_| there.is_short_of_a_quorum(self.plan.quorum()));
+        let late = (0..self.plan.nodes).find(|node| {
+            let path = &there.paths[*node];
+            let knocked = path.opened_shown.saturating_add(KNOCK_AGAIN);
+            // Who was stopped for longer may have given up what it had not begun.
+            let due = path.back_by.is_some_and(|by| {
+                let given_up = by.saturating_add(Duration::from_nanos(CONNECT_TIMEOUT));
+                by.saturating_add(TICK) <= ticked && ticked < given_up
+            });
+            let knocks = begun.is_some_and(|begun| knocked <= begun);
+            there.links[*node].is_none() && (due || knocks)
+        });
+        if let Some(node) = late {
+            self.object(
+                "settling",
+                format!("client {client} does not open {node} again"),
+            );
         }
     }
 

@@ -4,6 +4,8 @@
 //! unanswered and nothing was read; it ends with the next byte. All of it by the client's clock.
 //!
 //! * After `dead_after` the connection is given up, at the first turn at or after that.
+//! * Before that no connection is given up whose greeting is done, unless its server is another
+//!   node's too.
 //! * After four node timeouts and 100 ms the node gets neither a `SET` nor an extension.
 //!
 //! # What it does not see
@@ -59,6 +61,25 @@ impl World {
         if let Some(conn) = silent.next() {
             let node = self.conns[*conn].node;
             let text = format!("client {client} keeps its connection to {node}, which is dead");
+            self.object("silence", text);
+        }
+    }
+
+    /// A client gives a connection up.
+    pub(crate) fn gives_up(&mut self, client: usize, node: usize) {
+        let there = &self.clients[client];
+        // Greetings fail in many ways.
+        let greeted = there.paths[node].ready_at < there.turn_began;
+        let Some(conn) = there.links[node].filter(|_| greeted) else {
+            return;
+        };
+        let server = self.plan.server_of(node);
+        let twin =
+            (0..self.plan.nodes).any(|other| other != node && self.plan.server_of(other) == server);
+        let dead_after = Duration::from_nanos(self.plan.dead_after * MILLI);
+        let heard = self.conns[conn].near.heard.unwrap_or(Instant::ZERO);
+        if !twin && there.shown < heard.saturating_add(dead_after) {
+            let text = format!("client {client} gives up its connection to {node}, which is well");
             self.object("silence", text);
         }
     }

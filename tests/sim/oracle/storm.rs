@@ -4,6 +4,7 @@
 //!   lock that is held are counted by [`copy`](super::copy).
 //! * A release is sent once for every call that asks for it, as often over every later connection,
 //!   and once more for every refusal; refusals follow each other no faster than four a second.
+//! * None is sent over the connection over which the server has denied the `SET`, once that is read.
 //! * An extension is sent once for every call, and once more to a server that has forgotten the
 //!   script.
 //! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
@@ -114,6 +115,9 @@ impl World {
     }
 
     fn releases(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        if self.is_denied(deed, id) {
+            return Some("a release of what was denied");
+        }
         let ledger = &mut self.oracle.ledger;
         // An attempt that failed is given back without a call; and who is stopped in the middle of its
         // turn may be about to be told of a loss, which asks for another.
@@ -153,6 +157,26 @@ impl World {
         } else {
             None
         }
+    }
+
+    /// Whether the client had read that the server has not got the token.
+    fn is_denied(&self, deed: &Deed<'_>, id: TokenId) -> bool {
+        let (record, cell) = (
+            self.oracle.ledger.record(id),
+            self.oracle.ledger.cell(id, deed.node),
+        );
+        // Of a lock that ended long ago nobody remembers where it could be.
+        let young = deed.sent < record.sent + self.plan.shortest_ttl * (MILLI * 49 / 50);
+        // What was lost is forgotten, and given back once more to all nodes.
+        let own = record.owner == deed.process && record.heirs.is_empty() && !record.lost;
+        let denied = match cell.set.said {
+            Said::Nil => true,
+            Said::Refused(code) => code.is_certain(),
+            Said::Nothing | Said::Ok | Said::One | Said::Zero | Said::Foreign | Said::Else => false,
+        };
+        let known = cell.set.read_place <= deed.begun.asked && cell.set_over.0 == deed.conn;
+        let first = cell.releases.count == 0;
+        young && own && denied && known && first
     }
 
     /// A connection is opened.

@@ -96,7 +96,7 @@ impl World {
             if let Task::Holding(hold) = &mut self.clients[client].users[user].task {
                 hold.early = false;
             }
-            self.oracle.asks_release(&token, crate::written::Place::MAX);
+            self.oracle.misses(&token);
         }
     }
 

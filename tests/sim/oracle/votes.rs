@@ -14,8 +14,8 @@
 //!
 //! # What it does not see
 //!
-//! Of an attempt that is not the first of its call, `t1` is bounded by the call and not by the
-//! attempt.
+//! Of an attempt that is not the first of its call, `t1` lies behind the first byte of the one before,
+//! and where writes are cut short only behind the call.
 
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use shearline::{Instant, Lock};
 
 use super::ledger::Entry;
 use super::{Said, TokenId, Verb, token_of};
+use crate::client::Path;
 use crate::clock::MILLI;
 use crate::user::Call;
 use crate::world::World;
@@ -76,6 +77,7 @@ impl World {
 
     /// No engine tells of a lock that is over at the very time that it was given.
     pub(crate) fn alive_when_told(&mut self, client: usize, told: &Told) {
+        self.elapsed_when_told(client, told);
         if let Told::Acquired {
             result: Ok(lock), ..
         } = told
@@ -94,18 +96,23 @@ impl World {
         }
     }
 
-    /// A call has brought an extension of a lock whose validity ended `before`.
+    /// A call has brought an extension of a lock whose validity ended `before`, and whose longest ttl
+    /// was `ttl`.
     pub(crate) fn check_extension(
         &mut self,
         client: usize,
         lock: &Lock,
         call: &Call,
-        before: Instant,
+        (before, ttl): (Instant, Duration),
     ) {
         let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) else {
             self.object("votes", "a lock whose token no node has seen");
             return;
         };
+        if lock.ttl() != ttl.max(Duration::from_millis(call.ttl)) {
+            let text = format!("client {client} has a lock of {:?}", lock.ttl());
+            self.object("validity", text);
+        }
         let until = lock.valid_until();
         // Asked for less than was left, it ends when it would have, and by its old votes.
         let longer = before < until;
@@ -217,9 +224,27 @@ impl World {
         };
         let clock = self.clock_of(client);
         let late = clock.since() <= sent && clock.show(sent) < began;
-        if began < call.begun || late {
+        let early = verb == Verb::Set && began < self.begun_after(client, id, call);
+        if began < call.begun || early || late {
             let text = format!("client {client}: valid until {until:?} by {verb:?}");
             self.object("validity", text);
         }
+    }
+
+    /// By the client's clock, after what an attempt has begun: the call, and the first bytes of all
+    /// earlier attempts, where each was written at once.
+    pub(super) fn begun_after(&self, client: usize, id: TokenId, call: &Call) -> Instant {
+        let there = &self.clients[client];
+        let clock = self.clock_of(client);
+        if there.paths.iter().any(Path::was_full) {
+            return call.begun;
+        }
+        let ledger = &self.oracle.ledger;
+        let (resource, sent) = (ledger.record(id).resource, ledger.record(id).sent);
+        let others = self.oracle.asked[client][resource].iter();
+        let before = others.map(|other| ledger.record(*other).sent);
+        let before = before.filter(|before| *before < sent && clock.since() <= *before);
+        let newest = before.max().map(|before| clock.show(before));
+        newest.unwrap_or(call.begun).max(call.begun)
     }
 }

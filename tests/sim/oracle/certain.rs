@@ -1,0 +1,141 @@
+//! Certain: a call ends in the turn in which its outcome is certain, and waits for nobody more.
+//!
+//! By the end of a turn no call is open for which a majority has answered the same, or for which the
+//! answers that may still come could not make one: nodes that have answered, and nodes whose
+//! connection was lost since the call, which are not waited for.
+//!
+//! # What it does not see
+//!
+//! Answers that are read when the shortest node timeout is over, and calls for a lock that may try
+//! again. Who could not be asked at all, and whose nil or error may be
+//! asked again, counts here as one who may still answer. Extensions and releases of locks that were
+//! handed over, where not every answer counts.
+
+use super::Release;
+use super::ledger::{Code, Entry};
+use super::report::TOO_SOON;
+use super::{Said, TokenId, Verb, token_of};
+use crate::user::{Call, Task};
+use crate::world::World;
+
+/// What the nodes have made of one call.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    yes: usize,
+    no: usize,
+    /// Nodes that do not answer any more.
+    mute: usize,
+    open: usize,
+}
+
+impl World {
+    /// A client has done all that its turn brought.
+    pub(crate) fn certain(&mut self, client: usize) {
+        for user in 0..self.plan.resources {
+            if let Some(what) = self.is_certain(client, user) {
+                self.object("settling", format!("client {client} waits, though {what}"));
+            }
+        }
+    }
+
+    fn is_certain(&self, client: usize, user: usize) -> Option<String> {
+        let quorum = self.plan.quorum();
+        let (count, certain) = match &self.clients[client].users[user].task {
+            Task::Acquiring {
+                call,
+                tries: Some(1),
+                ..
+            } => {
+                let [token] = self.oracle.asked[client][user][..] else {
+                    return None; // Nobody has executed it yet, or it is behind another call's.
+                };
+                let count = self.count(client, call, token, Verb::Set);
+                let reachable = count.yes + count.open;
+                (count, quorum <= count.yes || reachable < quorum)
+            }
+            Task::Extending { call, hold } => {
+                let token = self.own(
+                    client,
+                    self.oracle.ledger.find(&token_of(&hold.lock.token()))?,
+                )?;
+                let count = self.count(client, call, token, Verb::Extend);
+                let most = count.yes.max(count.no);
+                (count, quorum <= most || most + count.open < quorum)
+            }
+            Task::Releasing { call, release } => {
+                let token = self.own(client, release.token?)?;
+                let count = self.count(client, call, token, Verb::Release);
+                (count, is_released(count, *release, quorum))
+            }
+            Task::Acquiring { .. } | Task::Holding(_) | Task::Idle => return None,
+        };
+        certain.then(|| format!("{count:?} leaves one outcome"))
+    }
+
+    /// The token, if it is of this process and was never anybody else's.
+    fn own(&self, client: usize, token: TokenId) -> Option<TokenId> {
+        let record = self.oracle.ledger.record(token);
+        let own = record.owner == self.clients[client].process && record.heirs.is_empty();
+        own.then_some(token)
+    }
+
+    fn count(&self, client: usize, call: &Call, token: TokenId, verb: Verb) -> Count {
+        let there = &self.clients[client];
+        let mut count = Count::default();
+        for (node, cell) in self.oracle.ledger.cells(token).iter().enumerate() {
+            let entry = match verb {
+                Verb::Extend => &cell.extend,
+                Verb::Release => &cell.release,
+                Verb::Set | Verb::Load | Verb::Other => &cell.set,
+            };
+            let lost = there.paths[node].lost_at;
+            let answers = entry.answers(there.process, call.since) && entry.is_read();
+            // What was read later may have come when its time was over.
+            let soon = entry.read_shown < call.begun.saturating_add(TOO_SOON);
+            // Nor does a release wait for who was not greeted when it was called, or has refused it.
+            let greeted = there.paths[node].ready_at < call.since;
+            let waited_for = verb != Verb::Release || greeted && cell.releases.refused == 0;
+            let place = if !answers && call.since < lost {
+                &mut count.mute
+            } else if !answers || !soon || !waited_for || may_be_asked_again(entry, verb) {
+                &mut count.open
+            } else {
+                match entry.said {
+                    // What was lost behind its answer is gone with it, but for a release.
+                    Said::Ok | Said::One if verb != Verb::Release && entry.read <= lost => {
+                        &mut count.mute
+                    }
+                    Said::Ok | Said::One => &mut count.yes,
+                    Said::Nil | Said::Zero | Said::Foreign => &mut count.no,
+                    Said::Refused(_) | Said::Nothing | Said::Else => &mut count.mute,
+                }
+            };
+            *place += 1;
+        }
+        count
+    }
+}
+
+/// Whether no answer that may still come changes what a release has come to.
+fn is_released(count: Count, release: Release, quorum: usize) -> bool {
+    let Count { yes, no, open, .. } = count;
+    let enough = quorum <= yes + no;
+    let certain = if release.valid {
+        no + open < quorum
+    } else {
+        yes + open < quorum
+    };
+    !release.twice
+        && (quorum <= yes || quorum <= no || yes + no + open < quorum || enough && certain)
+}
+
+/// Whether there may be another answer: a nil may be due to a key of the client's own, a script may
+/// be forgotten, and a command unknown.
+fn may_be_asked_again(entry: &Entry, verb: Verb) -> bool {
+    let again = |code: Code| code.is_no_script() || verb == Verb::Release && code.is_any_error();
+    match entry.said {
+        Said::Nil => true,
+        Said::Refused(code) => again(code),
+        Said::Nothing | Said::Ok | Said::One | Said::Zero | Said::Foreign | Said::Else => false,
+    }
+}
