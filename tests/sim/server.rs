@@ -125,6 +125,11 @@ impl Server {
         }
     }
 
+    /// Whether a client may have reason to think that it has forgotten something.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.starts > 0 || self.mood_number > 0
+    }
+
     /// What a key holds.
     pub(crate) fn token_at(&self, shown: Instant, key: &[u8]) -> Option<Token> {
         self.store.get(shown, key).map(token_of)

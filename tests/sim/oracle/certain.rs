@@ -8,13 +8,15 @@
 //!
 //! Answers that are read when the shortest node timeout is over, and calls for a lock that may try
 //! again. Who could not be asked at all, and whose nil or error may be
-//! asked again, counts here as one who may still answer. Extensions and releases of locks that were
+//! asked again, counts here as one who may still answer; so does, under a guard, a node that was ever
+//! restarted or refused. Extensions and releases of locks that were
 //! handed over, where not every answer counts.
 
 use super::Release;
 use super::ledger::{Code, Entry};
 use super::report::TOO_SOON;
 use super::{Said, TokenId, Verb, token_of};
+use crate::plan::Guard;
 use crate::user::{Call, Task};
 use crate::world::World;
 
@@ -97,7 +99,12 @@ impl World {
             let waited_for = verb != Verb::Release || greeted && cell.releases.refused == 0;
             let place = if !answers && call.since < lost {
                 &mut count.mute
-            } else if !answers || !soon || !waited_for || may_be_asked_again(entry, verb) {
+            } else if !answers
+                || !soon
+                || !waited_for
+                || self.may_not_count(node)
+                || may_be_asked_again(entry, verb)
+            {
                 &mut count.open
             } else {
                 match entry.said {
@@ -113,6 +120,11 @@ impl World {
             *place += 1;
         }
         count
+    }
+
+    /// Whether a client may keep a node from voting, by its guard against those who forget.
+    fn may_not_count(&self, node: usize) -> bool {
+        self.plan.guard != Guard::Off && self.servers[self.plan.server_of(node)].is_doubted()
     }
 }
 

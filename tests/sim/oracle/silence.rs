@@ -20,6 +20,7 @@ use shearline::Instant;
 
 use super::{Deed, Verb};
 use crate::clock::MILLI;
+use crate::plan::Guard;
 use crate::world::World;
 
 /// The tick of the engine's timers.
@@ -78,7 +79,9 @@ impl World {
             (0..self.plan.nodes).any(|other| other != node && self.plan.server_of(other) == server);
         let dead_after = Duration::from_nanos(self.plan.dead_after * MILLI);
         let heard = self.conns[conn].near.heard.unwrap_or(Instant::ZERO);
-        if !twin && there.shown < heard.saturating_add(dead_after) {
+        // Under a guard who loads or follows another has to greet anew.
+        let doubted = self.plan.guard != Guard::Off && self.servers[server].is_doubted();
+        if !twin && !doubted && there.shown < heard.saturating_add(dead_after) {
             let text = format!("client {client} gives up its connection to {node}, which is well");
             self.object("silence", text);
         }
