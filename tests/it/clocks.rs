@@ -47,7 +47,11 @@ fn clocks_that_are_stepped_make_two_holders_and_with_the_watch_they_do_not() {
         });
         let holder = one.lock("k", LONG).expect("free");
         held(other.try_lock("k", LONG));
-        thread::sleep(EVERY);
+        eventually("the last answer is read", || {
+            let all = other.nodes().iter().all(|node| node.in_flight == 0);
+            all.then_some(())
+        });
+        thread::sleep(EVERY); // From now on everybody is asked again.
         nodes[..2].iter().for_each(|node| node.step_clock(2 * LONG));
         assert!(holder.is_valid(), "nobody has told it");
         let result = other.try_lock("k", LONG);
