@@ -88,7 +88,7 @@ impl Engine {
             Heard::Stepped => self.stepped(now, node),
             Heard::Answer(errand, reply) => {
                 self.answered(now, node, errand, reply)?;
-                return self.alarm(node, reply);
+                return self.alarm(now, node, reply);
             }
         }
         Ok(())
@@ -117,28 +117,49 @@ impl Engine {
     }
 
     /// A server that loads or follows another may come back as one that has forgotten locks. It has
-    /// to greet anew, and is kept from voting after that.
-    fn alarm(&mut self, node: usize, reply: Reply) -> Result<(), Trouble> {
+    /// to greet anew, under whatever names it is connected, and is kept from voting after that.
+    fn alarm(&mut self, now: Instant, node: usize, reply: Reply) -> Result<(), Trouble> {
         mutant!(AlarmIgnored => return Ok(()));
         if let Reply::Error(error) = reply
             && self.settings.guarded
             && may_forget(error)
         {
+            let trouble = Trouble::Unusable(Unusable::Refused(error));
             self.nodes[node].guard.alarm();
-            return Err(Trouble::Unusable(Unusable::Refused(error)));
+            for other in 0..self.nodes.len() {
+                if self.is_other_name(other, node) && self.nodes[other].is_ready() {
+                    self.nodes[other].guard.alarm();
+                    self.give_up(now, other, trouble);
+                }
+            }
+            return Err(trouble);
         }
         Ok(())
     }
 
     /// A server that stands in the configuration under several names has one quarantine, whichever
-    /// of them it is met by: until when the others say, and the alarm that one of them has heard.
+    /// of them it is met by: until when each of them says, and the alarm that one of them has heard.
     fn share_quarantine(&mut self, now: Instant, node: usize, terms: Terms) {
         for other in 0..self.nodes.len() {
-            if other != node && self.nodes[other].guard.is_of(&self.nodes[node].guard) {
+            if self.is_other_name(other, node) {
                 let until = self.nodes[other].guard.hand_on(now, terms);
                 self.nodes[node].guard.keep_until(until);
             }
         }
+        let Some(until) = self.nodes[node].guard.until(now) else {
+            return;
+        };
+        for other in 0..self.nodes.len() {
+            if self.is_other_name(other, node) {
+                self.nodes[other].guard.keep_until(Some(until));
+                self.lose_answers(now, other, NodeOutcome::Quarantined { until });
+            }
+        }
+    }
+
+    /// Whether `other` is the server behind `node` under another name.
+    fn is_other_name(&self, other: usize, node: usize) -> bool {
+        other != node && self.nodes[other].guard.is_of(&self.nodes[node].guard)
     }
 
     /// The server lets us in: what is owed goes first, then the rest of the greeting.

@@ -434,6 +434,38 @@ fn an_alarm_is_for_all_names_of_a_server() {
     assert_eq!(world.quarantined_until(3), Some(until));
 }
 
+/// It refuses under the name under which it has no vote, and votes under the other.
+#[test]
+fn an_alarm_that_a_twin_hears_is_for_the_name_that_votes() {
+    let names = (0..4).map(|node| format!("node{node}:6379"));
+    let mut world = World::with(Config::builder().nodes(names).max_ttl(LONGEST));
+    for (node, run_id) in [(0, "run0"), (1, "run1"), (2, "run2"), (3, "run2")] {
+        world.welcome(node);
+        world.take(node);
+        world.finish_as(node, run_id, 1_000);
+    }
+    // What is owed to it goes out in its greeting, and is refused there.
+    world.try_once();
+    world.grant(&[0, 1, 2]);
+    let lock = world.lock();
+    let lock = world.engine.detach(world.now, lock);
+    let lock = world.engine.adopt(world.now, lock);
+    world.release(lock);
+    world.reconnect(3);
+    world.welcome(3);
+    world.take(3);
+    world.say(3, "-READONLY You can't write against a read only replica.|");
+    assert_eq!(world.links[2], "reset", "it has to greet anew");
+    world.take(2);
+    world.reconnect(2);
+    world.welcome(2);
+    assert_eq!(world.take(2)[0], "EVAL release", "it is owed");
+    world.say(2, ":1|");
+    world.finish_as(2, "run2", 1_100);
+    let until = world.now.saturating_add(QUARANTINE);
+    assert_eq!(world.quarantined_until(2), Some(until));
+}
+
 /// What a server said that was refused as another's twin is what it is compared with later, also
 /// where nobody was told the longest ttl.
 #[test]
