@@ -211,7 +211,12 @@ impl Engine {
     /// A question that waited for the greeting goes out now, if it still counts.
     fn ask_late(&mut self, now: Instant, key: Key, node: usize) {
         // A round that has begun anew while it waited stands in the queue once for each attempt.
-        let waits = |round: &&Round| round.asks(node) && !round.ballots[node].asked;
+        // Nobody waits for a node that does not vote, and it is not asked late either.
+        let waits = |round: &&Round| {
+            let ballot = round.ballots[node];
+            let in_time = round.awaits(node) || now < ballot.deadline;
+            round.asks(node) && in_time && !ballot.asked
+        };
         let Some(round) = self.rounds.get(key).filter(waits) else {
             return;
         };

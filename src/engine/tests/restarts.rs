@@ -149,6 +149,30 @@ fn who_restarts_in_a_round_is_asked_late_and_not_counted() {
     let _lock = world.lock();
 }
 
+/// A round may go on for longer, because of a node that greets for the first time.
+#[test]
+fn who_does_not_vote_is_not_asked_when_its_time_is_over() {
+    let names = (0..3).map(|node| format!("node{node}:6379"));
+    let builder = Config::builder().nodes(names).max_ttl(LONGEST);
+    let mut world = World::with(builder.connect_timeout(Duration::from_secs(60)));
+    for node in [0, 2] {
+        world.welcome(node);
+        world.take(node);
+        world.finish_as(node, &format!("run{node}"), 1_000);
+    }
+    world.restart(2);
+    world.pass(Duration::from_secs(2));
+    world.lose(2);
+    world.try_once();
+    world.grant(&[0]);
+    world.pass(Duration::from_millis(60));
+    world.welcome(2);
+    world.take(2);
+    world.finish_as(2, "again2", 2);
+    assert_eq!(world.take(2), Vec::<String>::new());
+    assert!(world.events.is_empty(), "it waits for the first greeting of another");
+}
+
 #[test]
 fn an_extension_does_not_count_who_may_have_forgotten() {
     let mut world = guarded(3);

@@ -51,6 +51,9 @@ impl World {
                 let [token] = self.oracle.asked[client][user][..] else {
                     return None; // Nobody has executed it yet, or it is behind another call's.
                 };
+                if !self.has_asked(client, user, token) {
+                    return None;
+                }
                 let count = self.count(client, call, token, Verb::Set);
                 let reachable = count.yes + count.open;
                 (count, quorum <= count.yes || reachable < quorum)
@@ -97,6 +100,8 @@ impl World {
             // Nor does a release wait for who was not greeted when it was called, or has refused it.
             let greeted = there.paths[node].ready_at < call.since;
             let waited_for = verb != Verb::Release || greeted && cell.releases.refused == 0;
+            // One that waited for room may be the rest of an earlier one.
+            let waited_for = waited_for && (verb != Verb::Extend || entry.sent == call.since);
             let place = if !answers && call.since < lost {
                 &mut count.mute
             } else if !answers

@@ -83,6 +83,12 @@ impl World {
         self.oracle.calls[client][user].acquire.begin(self.inputs);
     }
 
+    /// Whether the present call of a user for a lock has asked for a token, and not one before it.
+    pub(super) fn has_asked(&self, client: usize, user: usize, token: TokenId) -> bool {
+        let from = self.oracle.calls[client][user].acquire.from;
+        from <= self.oracle.ledger.record(token).first
+    }
+
     /// A call for a lock is over. What it asked for in vain has come to its end.
     pub(crate) fn acquire_ended(
         &mut self,
