@@ -17,6 +17,7 @@
     reason = "what a test does not expect, it fails on, whatever it is"
 )]
 
+mod canary;
 #[cfg(feature = "cli")]
 mod demo;
 mod executor;
@@ -46,6 +47,7 @@ mod processes;
 mod refusal;
 mod restart;
 mod scripts;
+mod secrets;
 mod slow;
 mod threads;
 mod truth_table;
