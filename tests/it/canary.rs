@@ -24,6 +24,9 @@ const PIECE: usize = 4;
 /// The random part of a token.
 const RANDOM: usize = 20;
 
+/// How much of what stands in front of a secret a failure shows.
+const SHOWN: usize = 80;
+
 /// What must not be shown, in every spelling.
 #[derive(Clone)]
 pub(crate) struct Secrets {
@@ -47,10 +50,8 @@ impl Secrets {
 
     #[track_caller]
     pub(crate) fn assert_not_in(&self, situation: &str, text: &str) {
-        if let Some(place) = self.find(text) {
-            // Not the text: it would be in the log then.
-            let before: String = text[..place].chars().rev().take(80).collect();
-            let before: String = before.chars().rev().collect();
+        if let Some(before) = self.find(text) {
+            // Not the text itself: the secret would be in the log then.
             panic!("{situation}: a secret is shown behind {before:?}");
         }
     }
@@ -90,16 +91,16 @@ impl Secrets {
         self.assert_not_in(situation, text.expect("a panic says something"));
     }
 
-    /// Where a secret begins in `text`, about. Numbers may stand on lines of their own.
-    fn find(&self, text: &str) -> Option<usize> {
-        let lower = text.to_lowercase();
-        let joined: String = lower.split_whitespace().collect();
-        let shown = |spelling: &String| {
-            let place = lower.find(spelling);
-            place.or_else(|| joined.contains(spelling).then_some(0))
-        };
-        let place = self.spellings.iter().find_map(shown)?;
-        Some(text.floor_char_boundary(place))
+    /// What stands in front of a secret in `text`. Numbers may stand on lines of their own.
+    fn find(&self, text: &str) -> Option<String> {
+        let text = text.to_lowercase();
+        let joined: String = text.split_whitespace().collect();
+        self.spellings.iter().find_map(|spelling| {
+            let mut texts = [&text, &joined].into_iter();
+            let (before, _) = texts.find_map(|text| text.split_once(spelling))?;
+            let skipped = before.chars().count().saturating_sub(SHOWN);
+            Some(before.chars().skip(skipped).collect())
+        })
     }
 }
 
