@@ -49,6 +49,8 @@ mod restart;
 mod scripts;
 mod secrets;
 mod slow;
+#[cfg(target_os = "linux")]
+mod soak;
 mod threads;
 mod truth_table;
 mod unlock;
