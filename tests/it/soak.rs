@@ -5,7 +5,8 @@
 //! threads and pages of a whole process, so it is played in one of its own: this binary again. With
 //! `--nocapture` a line for each second is seen, and the slopes at the end.
 //!
-//! Exclusion is not judged here: servers without a disk that are killed forget their keys.
+//! Resident memory is shown and not judged: it goes up to the most that was ever open at once, and
+//! the allocator keeps that. Exclusion is not judged here either: servers without a disk that are killed forget their keys.
 
 use std::env;
 use std::fs;
