@@ -268,6 +268,18 @@ demo() {
     run_bounded 60 cargo run --quiet --all-features --bin shearline -- demo --seconds 3
 }
 
+# The word that is in every credential of these tests is in no log. Only names of files are told:
+# the lines would be one more log with it.
+no_credential_in_any_log() {
+    local word
+    word=$(sed -n 's/^pub(crate) const CANARY: &str = "\(..*\)";$/\1/p' tests/it/canary.rs)
+    if [[ -z $word ]] || ! grep -q '^test secrets::.* ok$' "$logs/tests-it.log"; then
+        echo "no word to look for, or no test has used it"
+        return 1
+    fi
+    ! grep -rilaF -- "$word" "$logs"
+}
+
 # --- the run ----------------------------------------------------------------------------------------------
 
 # In a function, so that all of it is read before the first step begins: an edit of this file does
@@ -299,7 +311,8 @@ main() {
     for file in tests/*/main.rs; do
         name=$(basename "$(dirname "$file")")
         [[ $name == sim ]] && continue
-        step "tests/$name" cargo test --all-features --test "$name"
+        # With what passing tests print, so that the last step sees it.
+        step "tests/$name" cargo test --all-features --test "$name" -- --show-output
     done
     step 'tests/sim' simulator
     told 'tests/sim'
@@ -333,6 +346,8 @@ main() {
     if [[ -e benches/peers/Cargo.toml ]]; then
         step 'tests of benches/peers' cargo test --manifest-path benches/peers/Cargo.toml
     fi
+
+    step 'no credential in any log' no_credential_in_any_log
 
     if ((failed == 0)); then
         echo "verdict: good, in $SECONDS s"

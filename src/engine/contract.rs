@@ -5,6 +5,7 @@
 //! outputs, byte for byte.
 
 use alloc::sync::Arc;
+use core::fmt;
 use core::time::Duration;
 
 use crate::config::LockOptions;
@@ -56,7 +57,9 @@ impl<'a> Request<'a> {
 }
 
 /// Everything that can happen to an engine from outside, besides the calls of its user.
-#[derive(Clone, Copy, Debug)]
+///
+/// `Debug` shows how many bytes there are, not which: servers repeat what they were told.
+#[derive(Clone, Copy)]
 #[allow(
     clippy::exhaustive_enums,
     reason = "a driver has to know every input there is"
@@ -101,7 +104,8 @@ pub enum Input<'a> {
 }
 
 /// What the driver must do next. Feed in all that one turn brought, then poll until `None`.
-#[derive(Debug)]
+///
+/// `Debug` shows how many bytes there are, not which: there are credentials and tokens among them.
 #[must_use]
 #[allow(
     clippy::exhaustive_enums,
@@ -167,7 +171,6 @@ pub enum Event {
 }
 
 /// The end that a majority confirmed, for the lock that it was asked for.
-#[derive(Debug)]
 #[must_use = "an extension changes nothing before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
@@ -198,6 +201,58 @@ impl Extension {
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.valid_until
+    }
+}
+
+impl fmt::Debug for Input<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Connected { node } => about(f, "Connected", node).finish(),
+            Self::Writable { node } => about(f, "Writable", node).finish(),
+            Self::Received { node, bytes } => about(f, "Received", node)
+                .field("len", &bytes.len())
+                .finish(),
+            Self::Transmitted { node, len } => {
+                about(f, "Transmitted", node).field("len", &len).finish()
+            }
+            Self::Disconnected { node, reason } => about(f, "Disconnected", node)
+                .field("reason", &reason)
+                .finish(),
+            Self::Tick => f.write_str("Tick"),
+        }
+    }
+}
+
+impl fmt::Debug for Output<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect { node } => about(f, "Connect", *node).finish(),
+            Self::Transmit { node, bytes } => about(f, "Transmit", *node)
+                .field("len", &bytes.len())
+                .finish(),
+            Self::Disconnect { node } => about(f, "Disconnect", *node).finish(),
+            Self::Event(event) => f.debug_tuple("Event").field(event).finish(),
+        }
+    }
+}
+
+fn about<'a, 'b>(
+    f: &'a mut fmt::Formatter<'b>,
+    name: &str,
+    node: NodeId,
+) -> fmt::DebugStruct<'a, 'b> {
+    let mut shown = f.debug_struct(name);
+    shown.field("node", &node);
+    shown
+}
+
+impl fmt::Debug for Extension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Extension")
+            .field("lock", &self.lock)
+            .field("token", &Token::new(&self.token))
+            .field("valid_until", &self.valid_until)
+            .finish_non_exhaustive()
     }
 }
 

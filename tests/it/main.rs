@@ -17,6 +17,7 @@
     reason = "what a test does not expect, it fails on, whatever it is"
 )]
 
+mod canary;
 #[cfg(feature = "cli")]
 mod demo;
 mod executor;
@@ -46,7 +47,10 @@ mod processes;
 mod refusal;
 mod restart;
 mod scripts;
+mod secrets;
 mod slow;
+#[cfg(target_os = "linux")]
+mod soak;
 mod threads;
 mod truth_table;
 mod unlock;

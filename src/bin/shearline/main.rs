@@ -12,6 +12,7 @@ mod demo;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
 /// A distributed lock over N independent Redis or Valkey masters.
@@ -28,9 +29,28 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
-        Command::Demo(args) => demo::run(&args),
+    match Cli::try_parse() {
+        Ok(Cli {
+            command: Command::Demo(args),
+        }) => demo::run(&args),
+        Err(error) => without_credentials(error).exit(),
     }
+}
+
+/// An argument that is not understood is repeated in the message. If it may be the URL of a node,
+/// there may be a password in it.
+fn without_credentials(mut error: clap::Error) -> clap::Error {
+    let may_hold_some = |value: &ContextValue| value.to_string().contains('@');
+    let kinds: Vec<ContextKind> = error
+        .context()
+        .filter(|(_, value)| may_hold_some(value))
+        .map(|(kind, _)| kind)
+        .collect();
+    for kind in kinds {
+        let instead = "not shown, it may hold a password";
+        error.insert(kind, ContextValue::String(instead.into()));
+    }
+    error
 }
 
 #[cfg(test)]

@@ -1,0 +1,401 @@
+//! No credential and no token is shown: not by `Debug`, `Display`, a chain of errors or a panic
+//! of any public type, not by the command, in no situation.
+//!
+//! The credentials are those of [`crate::canary`]; what is public of a token are two bytes and the
+//! owner's label.
+
+use std::future::Future as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "cli")]
+use std::process::Command;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use shearline::engine::{Engine, Event, Input, Output, Request};
+use shearline::{
+    Builder, Driver, ExtendError, Instant, Lock, LockError, LockOptions, Redlock, UnlockError,
+};
+
+use crate::canary::{CANARY, ESCAPED, PASSWORD, Secrets, USER, WRONG};
+use crate::executor::block_on;
+use crate::face::{Face, Held, Which};
+use crate::servers::{
+    ClosedPort, Cluster, End, LONG, Manner, Mischief, Options, Proxy, Server, Stranger,
+};
+
+const OWNER: &str = "billing-7";
+
+/// Three servers that know the user.
+fn cluster() -> Cluster {
+    let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
+    for raw in &mut cluster.raws() {
+        raw.run(&format!("ACL SETUSER {USER} on >{PASSWORD} ~* &* +@all"));
+    }
+    cluster
+}
+
+fn urls(cluster: &Cluster) -> Vec<String> {
+    let credentials = format!("{USER}:{ESCAPED}");
+    let url = |server: &Server| server.url_with(&credentials);
+    cluster.iter().map(url).collect()
+}
+
+fn builder(urls: &[String]) -> Builder {
+    Redlock::builder()
+        .nodes(urls)
+        .owner(OWNER)
+        .node_timeout(Duration::from_secs(2))
+}
+
+/// Everything about a lock that is held, extended, contended for, lost and released.
+#[test]
+fn of_locks_in_all_their_states() {
+    let cluster = cluster();
+    for which in Which::BOTH {
+        let mut secrets = Secrets::credentials();
+        let mut face = which.build(builder(&urls(&cluster)));
+        secrets.debug("a handle", &face);
+        let mut held = face.try_lock("held", LONG).expect("free");
+        secrets.token(&held.token());
+        secrets.debug("a lock", &held);
+        match &held {
+            Held::Guard(guard) => {
+                secrets.debug("a token", guard.token());
+                secrets.debug("a signal", guard.lost());
+            }
+            Held::Lock(lock) => {
+                secrets.debug("a token", lock.token());
+                secrets.debug("an id", lock.id());
+            }
+        }
+        assert!(format!("{held:?}").contains(OWNER), "the label is public");
+
+        face.extend(&mut held, LONG).expect("held");
+        face.confirm(&mut held).expect("held");
+        secrets.debug("an extended lock", &held);
+        let refused = face.try_lock("held", LONG).expect_err("held");
+        assert!(matches!(refused, LockError::Held(_)), "{refused}");
+        secrets.error("held by another", &refused);
+        for raw in &mut cluster.raws() {
+            raw.del(b"held");
+        }
+        let lost = face.extend(&mut held, LONG).expect_err("deleted");
+        assert!(matches!(lost, ExtendError::Lost(_)), "{lost}");
+        secrets.error("lost", &lost);
+        let not_held = face.unlock(held).expect_err("deleted");
+        assert!(matches!(not_held, UnlockError::NotHeld(_)), "{not_held}");
+        secrets.error("not held", &not_held);
+
+        let held = face.try_lock("held", LONG).expect("free");
+        secrets.token(&held.token());
+        secrets.debug("released", face.unlock(held).expect("held"));
+        secrets.debug("a handle that was used", &face);
+        for node in face.nodes() {
+            secrets.debug("a status", node);
+        }
+    }
+    cluster.assert_empty();
+}
+
+#[test]
+fn of_the_futures() {
+    let cluster = cluster();
+    let mut secrets = Secrets::credentials();
+    let mut building = builder(&urls(&cluster)).build_async();
+    secrets.debug("building", &building);
+    let redlock = block_on(&mut building).expect("a good configuration");
+    secrets.debug("built", &building);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut acquiring = Box::pin(redlock.try_lock_async("future", LONG));
+    secrets.debug("asleep", &acquiring);
+    let guard = match acquiring.as_mut().poll(&mut context) {
+        Poll::Ready(done) => done,
+        Poll::Pending => {
+            secrets.debug("on its way", &acquiring);
+            block_on(acquiring.as_mut())
+        }
+    }
+    .expect("free");
+    secrets.token(guard.token().as_bytes());
+    secrets.debug("done", &acquiring);
+    let panic = catch_unwind(AssertUnwindSafe(|| {
+        let _ = acquiring.as_mut().poll(&mut context);
+    }));
+    secrets.panic("polled once more", &*panic.expect_err("it is done"));
+    let lock = guard.into_lock();
+    secrets.debug("detached", &lock);
+    let bytes = lock.to_bytes();
+    for damaged in [&bytes[..bytes.len() - 1], &bytes[1..], &[]] {
+        let error = Lock::from_bytes(damaged).expect_err("it is damaged");
+        secrets.error("damaged", &error);
+    }
+    secrets.debug("adopted", redlock.adopt(lock));
+}
+
+/// What a driver is told by its engine, and tells its host.
+#[test]
+fn of_the_driver_and_its_events() {
+    let cluster = cluster();
+    let mut secrets = Secrets::credentials();
+    let builder = builder(&urls(&cluster));
+    let config = builder.config().expect("a good configuration");
+    for node in config.nodes() {
+        assert_eq!(node.password(), Some(PASSWORD));
+        secrets.debug("a node's configuration", node);
+        secrets.display("an address", node.address());
+    }
+    secrets.debug("a configuration", &config);
+    secrets.debug("a builder", &builder);
+    let mut driver = builder.build_driver().expect("a good configuration");
+    driver.wait_until_ready().expect("the loop turns");
+    let options = LockOptions::new(LONG);
+    let round = driver.acquire(b"driver", &options).expect("there is room");
+    secrets.debug("a round", round);
+    let acquired = event(&mut driver);
+    let Event::Acquired { result: Ok(_), .. } = &acquired else {
+        panic!("{acquired:?}");
+    };
+    let shown = format!("{acquired:?} {acquired:#?}");
+    let Event::Acquired { result, .. } = acquired else {
+        unreachable!("just seen");
+    };
+    let mut lock = result.expect("just seen");
+    secrets.token(lock.token().as_bytes());
+    secrets.assert_not_in("acquired", &shown);
+    for confirms in [false, true] {
+        let begun = match confirms {
+            true => driver.confirm(&lock),
+            false => driver.extend(&lock, LONG),
+        };
+        begun.expect("it is held");
+        let extended = event(&mut driver);
+        secrets.debug("extended", &extended);
+        let Event::Extended { result, .. } = extended else {
+            panic!("{extended:?}");
+        };
+        let extension = result.expect("it is held");
+        secrets.debug("an extension", &extension);
+        assert!(extension.apply(&mut lock));
+    }
+    driver.release(lock).expect("the driver is open");
+    secrets.debug("released", event(&mut driver));
+    secrets.debug("a driver", &driver);
+    secrets.debug("its engine", driver.engine());
+    secrets.debug("its waker", driver.waker());
+}
+
+fn event(driver: &mut Driver) -> Event {
+    crate::servers::eventually("an event", || {
+        let limit = Some(Duration::from_millis(1));
+        driver.turn(limit).expect("the loop turns");
+        driver.poll_event()
+    })
+}
+
+/// All that goes through an engine whose node repeats what it was told.
+#[test]
+fn of_what_an_engine_is_told_and_says() {
+    let secrets = Secrets::credentials();
+    let url = format!("redis://{USER}:{ESCAPED}@10.0.0.1");
+    let config = builder(&[url]).config().expect("a good configuration");
+    let now = Instant::ZERO;
+    let mut engine = Engine::new(&config, [7; 32], now);
+    let options = LockOptions::new(LONG);
+    let request = Request::new(b"k", &options);
+    secrets.debug("a request", request);
+    engine.acquire(now, &request).expect("there is room");
+    let mut told = Vec::new();
+    while let Some(output) = engine.poll(now) {
+        secrets.debug("an output", &output);
+        match output {
+            Output::Connect { node } => engine.handle(now, Input::Connected { node }),
+            Output::Transmit { node, bytes } => {
+                told.extend_from_slice(bytes);
+                let bytes = told.clone();
+                let transmitted = Input::Transmitted {
+                    node,
+                    len: bytes.len(),
+                };
+                let received = Input::Received {
+                    node,
+                    bytes: &bytes,
+                };
+                for input in [transmitted, received] {
+                    secrets.debug("an input", input);
+                    engine.handle(now, input);
+                }
+            }
+            Output::Disconnect { .. } | Output::Event(_) => {}
+        }
+        secrets.debug("an engine", &engine);
+    }
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.contains(PASSWORD), "it has logged in");
+}
+
+/// Neither by the handles over nodes that let nobody in, nor by what they say about it.
+#[test]
+fn of_nodes_that_do_not_let_us_in() {
+    let cluster = cluster();
+    let (closed, stranger) = (ClosedPort::new(), Stranger::new(Manner::Garbage));
+    let with =
+        |url: &str, credentials: &str| url.replace("redis://", &format!("redis://{credentials}@"));
+    let right = format!("{USER}:{ESCAPED}");
+    for (situation, url) in [
+        (
+            "wrong password",
+            cluster[0].url_with(&format!("{USER}:{WRONG}")),
+        ),
+        (
+            "no such user",
+            cluster[0].url_with(&format!("{WRONG}:{ESCAPED}")),
+        ),
+        ("refused", with(&closed.url(), &right)),
+        ("a stranger", with(&stranger.url(), &right)),
+        ("no such name", format!("redis://{right}@nowhere.invalid")),
+        ("no such socket", format!("unix://{right}@/nowhere/socket")),
+    ] {
+        for which in Which::BOTH {
+            fails(situation, which, &url);
+        }
+    }
+}
+
+/// Servers repeat in an error what they do not know, and what answers may be no server.
+#[test]
+fn of_what_nodes_repeat() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let url = proxy.url();
+    let url = url.replace("redis://", &format!("redis://{USER}:{ESCAPED}@"));
+    for repeated in [
+        "-ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'zilpzalp-user'\r\n",
+        "-ERR wrong credentials zilpzalp\r\n",
+        "+zilpzalp\r\n",
+        "$8\r\nzilpzalp\r\n",
+        "*3\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$8\r\nzilpzalp\r\n",
+        "%1\r\n$8\r\nzilpzalp\r\n$8\r\nzilpzalp\r\n",
+        ">2\r\n$8\r\nzilpzalp\r\n$8\r\nzilpzalp\r\n",
+        "$8\r\nzilpz",
+        "zilpzalp\r\n",
+    ] {
+        assert!(repeated.contains(&CANARY[..5]));
+        proxy.set(Mischief::Instead(repeated.as_bytes()));
+        proxy.cut(End::Rst);
+        for which in Which::BOTH {
+            fails("repeated", which, &url);
+        }
+    }
+}
+
+/// No lock can be had from `url`; nothing of that shows a secret.
+#[track_caller]
+fn fails(situation: &str, which: Which, url: &str) {
+    let secrets = Secrets::credentials();
+    let builder = Redlock::builder()
+        .node(url)
+        .connect_timeout(Duration::from_millis(200));
+    secrets.debug(situation, &builder);
+    let mut face = which.build(builder);
+    secrets.debug(situation, &face);
+    let options = LockOptions::new(LONG).wait(Duration::from_millis(100));
+    let error = face.lock_with("k", &options).expect_err("it is alone");
+    secrets.error(situation, &error);
+    let LockError::NoQuorum(report) = &error else {
+        panic!("nobody holds it: {error}");
+    };
+    secrets.display(situation, report);
+    for node in report.nodes() {
+        secrets.debug(situation, node);
+        secrets.display(situation, node.outcome);
+    }
+    for node in face.nodes() {
+        secrets.debug(situation, node);
+    }
+    secrets.debug(situation, &face);
+    if let Face::Shared(redlock) = &face {
+        secrets.debug(situation, redlock.try_lock_async("k", LONG));
+    }
+}
+
+/// URLs that are broken in every way there is.
+const BROKEN: [&str; 18] = [
+    "redis://U:P@",
+    "redis://U:P@h:70000",
+    "redis://U:P@h:port",
+    "redis://U:P@h/x",
+    "redis://U:P@h/0?x=P",
+    "redis://U:P@h/0#P",
+    "redis://U:P@h h",
+    "redis://U:P%2@h",
+    "redis://U:P%FF@h",
+    "redis://U:P/P@h",
+    "redis://U:P?P@h",
+    "redis://U:P#P@h",
+    "redis://U:P",
+    "rediss://U:P@h",
+    "http://U:P@h",
+    "P:U:P@h:1:2",
+    "unix://U:P@",
+    "unix://U:P@/s?db=P",
+];
+
+#[test]
+fn of_urls_that_are_broken() {
+    let secrets = Secrets::credentials();
+    let good = format!("redis://{USER}:{WRONG}@h");
+    let broken = BROKEN.map(|url| url.replace('U', USER).replace('P', WRONG));
+    let twice = [good.clone(), format!("redis://{USER}:{ESCAPED}@h")];
+    let long = format!("redis://{USER}:{}@h", WRONG.repeat(1000));
+    let one = |url: &String| Redlock::builder().node(&good).node(url);
+    let mut builders: Vec<Builder> = broken.iter().chain([&long]).map(one).collect();
+    builders.push(Redlock::builder().nodes(&twice));
+    builders.push(Redlock::builder().nodes([&good].repeat(32)));
+    for (place, builder) in builders.iter().enumerate() {
+        let situation = &format!("builder {place}");
+        secrets.debug(situation, builder);
+        secrets.error(situation, &builder.config().expect_err(situation));
+        secrets.error(situation, &builder.build().expect_err(situation));
+        secrets.error(situation, &builder.build_local().expect_err(situation));
+        secrets.error(situation, &builder.build_driver().expect_err(situation));
+        let built = block_on(builder.build_async());
+        secrets.error(situation, &built.expect_err(situation));
+    }
+}
+
+/// `shearline demo` as it is used and misused.
+#[cfg(feature = "cli")]
+#[test]
+fn of_the_command() {
+    let cluster = cluster();
+    let url = &urls(&cluster)[0];
+    let wrong = &cluster[0].url_with(&format!("{USER}:{WRONG}"));
+    let closed = &ClosedPort::new().url();
+    let closed = &closed.replace("redis://", &format!("redis://{USER}:{ESCAPED}@"));
+    let long = &format!("--node={wrong}:x");
+    for (status, arguments) in [
+        (0, vec!["--seconds", "1", "--workers", "2", "--node", url]),
+        (1, vec!["--node", wrong]),
+        (1, vec!["--node", closed]),
+        (2, vec!["--node", url, "--node", url]),
+        (2, vec![long]),
+        (2, vec!["--seconds", "0", "--node", url]),
+        (2, vec![url]),
+        (2, vec!["--node", url, url]),
+        (2, vec!["--ttl", url]),
+        (2, vec!["--seconds", url]),
+        (2, vec!["--workers", url]),
+        (2, vec!["--nodes", url]),
+        (2, vec![&format!("--nodes={url}"), &format!("-n{url}")]),
+    ] {
+        let situation = format!("{status} {}", arguments.join(" ")).replace(CANARY, "..");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shearline"));
+        let output = command.arg("demo").args(&arguments).output();
+        let output = output.expect("the binary runs");
+        assert_eq!(output.status.code(), Some(status), "{situation}");
+        for text in [output.stdout, output.stderr] {
+            let text = String::from_utf8(text).expect("the output is text");
+            Secrets::credentials().assert_not_in(&situation, &text);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Sixty-four threads on one handle while the nodes are frozen, killed and cut off at random; and
+//! when that is over, nothing has been used up.
+//!
+//! It takes three seconds, or as many as `SOAK_SECONDS` says. What is counted are the descriptors,
+//! threads and pages of a whole process, so it is played in one of its own: this binary again. With
+//! `--nocapture` a line for each second is seen, and the slopes at the end.
+//!
+//! Resident memory is shown and not judged: it goes up to the most that was ever open at once, and
+//! the allocator keeps that. Exclusion is not judged here either: servers without a disk that are killed forget their keys.
+
+use std::env;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shearline::{
+    ExtendError, LockError, LockOptions, NodeState, Redlock, RestartGuard, UnlockError,
+};
+
+use crate::servers::{self, Cluster, End, LONG, Mischief, Proxy, eventually};
+
+const SECONDS: &str = "SOAK_SECONDS";
+const ALONE: &str = "SHEARLINE_TEST_SOAK";
+const THREADS: usize = 64;
+/// Four threads contend for each.
+const KEYS: usize = 16;
+
+#[test]
+fn nothing_is_used_up_by_faults() {
+    let child = Command::new(env::current_exe().expect("this binary"))
+        .args(["soak::process_of_its_own", "--exact", "--nocapture"])
+        .env(ALONE, "1")
+        .stdin(Stdio::null())
+        .output();
+    let output = child.expect("this binary runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    // Who counts the results of this run does not count that one.
+    let told = said.lines().filter(|line| !line.starts_with("test result"));
+    told.for_each(|line| println!("{line}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{errors}");
+    assert!(said.contains("slope"), "it was played: {said}");
+}
+
+/// The part of the process of its own; without that part it has nothing to do.
+#[test]
+fn process_of_its_own() {
+    if env::var_os(ALONE).is_none() {
+        return;
+    }
+    let seconds = env::var(SECONDS).map_or(3, |text| text.parse().expect("a number of seconds"));
+    let mut scene = Scene::start();
+    let counts = Counts::default();
+    scene.work(&counts, |_| thread::sleep(Duration::from_millis(300)));
+    let before = scene.settled("before");
+
+    let mut samples = Vec::new();
+    let mut random = Random(u64::from(std::process::id()) | 1);
+    println!("seed {}", random.0);
+    scene.work(&counts, |scene| {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(seconds) {
+            if u64::try_from(samples.len()).expect("few") <= start.elapsed().as_secs() {
+                samples.push(Sample::now(&scene.redlock));
+                println!("{:3} s {:?}", samples.len() - 1, samples[samples.len() - 1]);
+            }
+            scene.disturb(&mut random);
+        }
+    });
+    let after = scene.settled("after");
+    println!("{before:?} before, {after:?} after, {counts:?}");
+    for (name, of) in Sample::FIELDS {
+        let values: Vec<f64> = samples.iter().map(of).collect();
+        println!("slope of {name}: {:+.2} a second", slope(&values));
+    }
+    assert!(counts.locked.into_inner() > 0, "there was something to do");
+    assert_eq!(after.descriptors, before.descriptors);
+    assert_eq!(after.threads, before.threads);
+    assert_eq!((after.owed, after.in_flight), (0, 0));
+}
+
+/// Five servers, each behind a relay, and a handle.
+struct Scene {
+    cluster: Cluster,
+    proxies: Vec<Proxy>,
+    redlock: Redlock,
+}
+
+/// What the workers met.
+#[derive(Debug, Default)]
+struct Counts {
+    locked: AtomicU64,
+    refused: AtomicU64,
+    lost: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+enum Fault {
+    Freeze,
+    Kill,
+    Cut(End),
+    Mischief(Mischief),
+}
+
+const FAULTS: [Fault; 7] = [
+    Fault::Freeze,
+    Fault::Kill,
+    Fault::Cut(End::Fin),
+    Fault::Cut(End::Rst),
+    Fault::Mischief(Mischief::HalfOpen),
+    Fault::Mischief(Mischief::Delay(Duration::from_millis(60))),
+    Fault::Mischief(Mischief::Cut(40, End::Rst)),
+];
+
+impl Scene {
+    fn start() -> Self {
+        let cluster = servers::five();
+        let relay = |server: &servers::Server| Proxy::to(server.address());
+        let proxies: Vec<_> = cluster.iter().map(relay).collect();
+        let redlock = Redlock::builder()
+            .nodes(proxies.iter().map(Proxy::url))
+            .node_timeout(Duration::from_millis(100))
+            .connect_timeout(Duration::from_millis(500))
+            .restart_guard(RestartGuard::Off)
+            .build()
+            .expect("a good configuration");
+        Self {
+            cluster,
+            proxies,
+            redlock,
+        }
+    }
+
+    /// All threads take and give back locks while `meanwhile` runs.
+    fn work(&mut self, counts: &Counts, meanwhile: impl FnOnce(&mut Self)) {
+        /// Also when `meanwhile` fails.
+        struct Over<'a>(&'a AtomicBool);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Relaxed);
+            }
+        }
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (redlock, over) = (self.redlock.clone(), &over);
+                scope.spawn(move || {
+                    for turn in thread.. {
+                        if over.load(Relaxed) {
+                            return;
+                        }
+                        take_and_give_back(&redlock, thread % KEYS, turn, counts);
+                    }
+                });
+            }
+            let _over = Over(&over);
+            meanwhile(self);
+        });
+    }
+
+    /// One or two nodes have something for a moment.
+    fn disturb(&mut self, random: &mut Random) {
+        let first = random.below(self.proxies.len());
+        let second = random.below(self.proxies.len());
+        let mut struck = vec![(first, FAULTS[random.below(FAULTS.len())])];
+        if first != second {
+            struck.push((second, FAULTS[random.below(FAULTS.len())]));
+        }
+        for &(node, fault) in &struck {
+            match fault {
+                Fault::Freeze => self.cluster[node].freeze(),
+                Fault::Kill => self.cluster[node].kill(),
+                Fault::Cut(end) => self.proxies[node].cut(end),
+                Fault::Mischief(mischief) => self.proxies[node].set(mischief),
+            }
+        }
+        let millis = u64::try_from(random.below(250)).expect("few");
+        thread::sleep(Duration::from_millis(millis));
+        for &(node, fault) in &struck {
+            match fault {
+                Fault::Freeze => self.cluster[node].thaw(),
+                Fault::Kill => self.cluster[node].restart(),
+                Fault::Cut(_) => {}
+                Fault::Mischief(_) => self.proxies[node].set(Mischief::None),
+            }
+        }
+    }
+
+    /// What is there when every node votes, nothing is open or owed, and no key is left.
+    #[track_caller]
+    fn settled(&self, when: &str) -> Sample {
+        eventually(&format!("{when}: all vote, and owe nothing"), || {
+            let nodes = self.redlock.nodes();
+            nodes
+                .iter()
+                .all(|node| node.state == NodeState::Ready && node.owed + node.in_flight == 0)
+                .then_some(())
+        });
+        self.cluster.assert_empty();
+        // The relays take leave of their connections a little later.
+        let connections = 2 * self.proxies.len();
+        let mut last = Sample::now(&self.redlock);
+        eventually(&format!("{when}: no number moves"), || {
+            thread::sleep(Duration::from_millis(100));
+            let sample = Sample::now(&self.redlock);
+            let rests = (sample.descriptors, sample.threads) == (last.descriptors, last.threads);
+            last = sample;
+            (rests && connections < last.descriptors).then_some(last)
+        })
+    }
+}
+
+fn take_and_give_back(redlock: &Redlock, key: usize, turn: usize, counts: &Counts) {
+    let options = LockOptions::new(LONG).wait(Duration::from_millis(300));
+    let mut guard = match redlock.lock_with(format!("soak:{key}"), &options) {
+        Ok(guard) => guard,
+        Err(LockError::Held(_) | LockError::NoQuorum(_)) => {
+            counts.refused.fetch_add(1, Relaxed);
+            return;
+        }
+        Err(other) => panic!("nothing else may happen: {other}"),
+    };
+    counts.locked.fetch_add(1, Relaxed);
+    if turn.is_multiple_of(3) {
+        match guard.extend(LONG) {
+            Ok(()) | Err(ExtendError::Unconfirmed(_)) => {}
+            Err(ExtendError::Lost(_)) => drop(counts.lost.fetch_add(1, Relaxed)),
+            Err(other) => panic!("nothing else may happen: {other}"),
+        }
+    }
+    if turn.is_multiple_of(2) {
+        match guard.unlock() {
+            Ok(_) | Err(UnlockError::Unconfirmed(_)) => {}
+            Err(UnlockError::NotHeld(_)) => drop(counts.lost.fetch_add(1, Relaxed)),
+            Err(other) => panic!("nothing else may happen: {other}"),
+        }
+    }
+}
+
+/// What this process has at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    descriptors: usize,
+    threads: usize,
+    resident_kib: usize,
+    owed: usize,
+    in_flight: usize,
+}
+
+type Field = (&'static str, fn(&Sample) -> f64);
+
+impl Sample {
+    const FIELDS: [Field; 5] = [
+        ("descriptors", |sample| sample.descriptors as f64),
+        ("threads", |sample| sample.threads as f64),
+        ("resident KiB", |sample| sample.resident_kib as f64),
+        ("releases owed", |sample| sample.owed as f64),
+        ("commands in flight", |sample| sample.in_flight as f64),
+    ];
+
+    fn now(redlock: &Redlock) -> Self {
+        let status = fs::read_to_string("/proc/self/status").expect("this is Linux");
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next());
+            number.and_then(|text| text.parse().ok()).expect(name)
+        };
+        let nodes = redlock.nodes();
+        Self {
+            descriptors: fs::read_dir("/proc/self/fd")
+                .expect("this is Linux")
+                .count(),
+            threads: field("Threads:"),
+            resident_kib: field("VmRSS:"),
+            owed: nodes.iter().map(|node| node.owed).sum(),
+            in_flight: nodes.iter().map(|node| node.in_flight).sum(),
+        }
+    }
+}
+
+/// By how much the values grow from one to the next: the line with the least squares.
+fn slope(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    let (middle, mean) = ((count - 1.0) / 2.0, values.iter().sum::<f64>() / count);
+    let (mut above, mut below) = (0.0, 0.0);
+    for (at, value) in values.iter().enumerate() {
+        let distance = at as f64 - middle;
+        above += distance * (value - mean);
+        below += distance * distance;
+    }
+    if below == 0.0 { 0.0 } else { above / below }
+}
+
+/// Marsaglia's xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % bound as u64).expect("below a usize")
+    }
+}
