@@ -170,7 +170,10 @@ fn who_does_not_vote_is_not_asked_when_its_time_is_over() {
     world.take(2);
     world.finish_as(2, "again2", 2);
     assert_eq!(world.take(2), Vec::<String>::new());
-    assert!(world.events.is_empty(), "it waits for the first greeting of another");
+    assert!(
+        world.events.is_empty(),
+        "it waits for the first greeting of another"
+    );
 }
 
 #[test]
