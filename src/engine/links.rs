@@ -138,15 +138,16 @@ impl Engine {
     }
 
     /// A server that stands in the configuration under several names has one quarantine, whichever
-    /// of them it is met by: until when each of them says, and the alarm that one of them has heard.
-    fn share_quarantine(&mut self, now: Instant, node: usize, terms: Terms) {
+    /// of them it is met by: until when the others say, and the alarm that one of them has heard. A
+    /// name that is connected has served what it knew; of an alarm it hears at once.
+    fn share_quarantine(&mut self, now: Instant, node: usize, terms: Terms, alarmed: bool) {
         for other in 0..self.nodes.len() {
             if self.is_other_name(other, node) {
                 let until = self.nodes[other].guard.hand_on(now, terms);
                 self.nodes[node].guard.keep_until(until);
             }
         }
-        let Some(until) = self.nodes[node].guard.until(now) else {
+        let Some(until) = self.nodes[node].guard.until(now).filter(|_| alarmed) else {
             return;
         };
         for other in 0..self.nodes.len() {
@@ -175,8 +176,9 @@ impl Engine {
         // Who it was is remembered under every name.
         if self.settings.guarded {
             let terms = self.quarantine_terms();
+            let alarmed = self.nodes[node].guard.is_alarmed();
             self.nodes[node].guard_greeted(now, terms);
-            self.share_quarantine(now, node, terms);
+            self.share_quarantine(now, node, terms, alarmed);
         }
         if let Some(twin) = self.twin_of(node) {
             return Err(Trouble::Unusable(Unusable::SameServer(twin as u8)));

@@ -80,6 +80,11 @@ impl Guard {
         self.alarmed = true;
     }
 
+    /// Whether it has, since its last greeting.
+    pub(crate) fn is_alarmed(&self) -> bool {
+        self.alarmed
+    }
+
     /// Its greeting has ended at `now`.
     pub(crate) fn greeted(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let now = mutant!(QuarantineFromBreak => self.broke.unwrap_or(now), else now);
