@@ -81,12 +81,12 @@
 //!
 //! # How it is known that the oracles see
 //!
-//! Some sixty guards of the engine can be taken out one at a time, in a build of their own
+//! Some ninety guards of the engine can be taken out one at a time, in a build of their own
 //! (`src/mutant.rs`): a quorum off by one, a validity that counts from the answer, a vote kept over a
 //! reconnection, a debt forgotten. The same holds for what a driver could do wrong: a clock that stops
 //! in a suspend, a clock read too early, a polite close, a release that overtakes its `SET`. For each
-//! of them an oracle objects within the histories of the ordinary test run, and each oracle is
-//! heard objecting while all others are silent. The table is printed by
+//! of them an oracle objects, or the engine itself panics, within the histories of the ordinary test
+//! run; and each oracle is heard objecting while all others are silent. The table is printed by
 //!
 //! ```text
 //! RUSTFLAGS='--cfg shearline_mutants' CARGO_TARGET_DIR=target/mutants \
@@ -110,4 +110,6 @@
 //!   what a connection that was given up still delivers, it delivers before a later one is
 //!   accepted, unless the server had not heard of its end.
 //! * Bytes that arrive changed, and servers that answer what they should not.
-//! * More than seven nodes, more than eight clients, more than a minute.
+//! * Confirmations, and the watch over the clocks of the nodes: they have stories of their own
+//!   (`engine::tests::confirm`, `it::clocks`).
+//! * More than seven nodes, more than eight clients, more than some minutes.

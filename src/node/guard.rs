@@ -89,9 +89,10 @@ impl Guard {
     pub(crate) fn greeted(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let now = mutant!(QuarantineFromBreak => self.broke.unwrap_or(now), else now);
         let met = self.run_id.is_some();
-        let changed = differs(&self.run_id, &identity.run_id)
-            || differs(&self.replid, &identity.replid)
-            || core::mem::take(&mut self.alarmed);
+        let alarmed = core::mem::take(&mut self.alarmed);
+        let changed = alarmed
+            || differs(&self.run_id, &identity.run_id)
+            || differs(&self.replid, &identity.replid);
         self.broke = None;
         remember(&mut self.run_id, &identity.run_id);
         remember(&mut self.replid, &identity.replid);
@@ -247,6 +248,18 @@ mod tests {
         guard.stepped(Instant::from_millis(500), KNOWN);
         let until = Some(Instant::from_millis(10_500));
         assert_eq!(guard.until(Instant::from_millis(500)), until);
+    }
+
+    #[test]
+    fn an_alarm_of_one_that_restarted_counts_once_too() {
+        let mut guard = Guard::default();
+        guard.greeted(Instant::ZERO, &identity("a", "r", 100), KNOWN);
+        guard.alarm();
+        let other = identity("b", "r", 0);
+        guard.greeted(Instant::ZERO, &other, KNOWN);
+        let until = Instant::from_millis(10_000);
+        guard.greeted(until, &other, KNOWN);
+        assert_eq!(guard.until(until), None);
     }
 
     #[test]

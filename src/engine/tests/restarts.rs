@@ -297,9 +297,8 @@ fn no_copy_is_sent_of_what_is_given_back_or_over() {
     assert_eq!(world.take(2), ["EVALSHA release"]);
 }
 
-/// It was not known to have its copy when the extension was begun, and is when that is confirmed.
-#[test]
-fn who_has_got_its_copy_meanwhile_gets_no_other() {
+/// A lock on three nodes, of which the last has lost its copy and was sent another.
+fn copy_sent() -> (World, Lock) {
     let mut world = guarded(3);
     world.try_once();
     world.grant(&[0, 1, 2]);
@@ -311,6 +310,13 @@ fn who_has_got_its_copy_meanwhile_gets_no_other() {
         world.extended(&mut lock);
     }
     assert_eq!(world.take(2), ["SET k 10000"]);
+    (world, lock)
+}
+
+/// It was not known to have its copy when the extension was begun, and is when that is confirmed.
+#[test]
+fn who_has_got_its_copy_meanwhile_gets_no_other() {
+    let (mut world, mut lock) = copy_sent();
     world.ask_extension(&lock);
     world.say(2, "+OK|");
     (0..2).for_each(|node| world.say(node, ":1|"));
@@ -321,17 +327,7 @@ fn who_has_got_its_copy_meanwhile_gets_no_other() {
 /// The release of whoever it is handed to may be there before the copy.
 #[test]
 fn a_copy_that_is_unanswered_is_given_back_when_its_lock_is_handed_over() {
-    let mut world = guarded(3);
-    world.try_once();
-    world.grant(&[0, 1, 2]);
-    let mut lock = world.lock();
-    for _ in 0..2 {
-        world.ask_extension(&lock);
-        world.say(2, ":0|");
-        (0..2).for_each(|node| world.say(node, ":1|"));
-        world.extended(&mut lock);
-    }
-    assert_eq!(world.take(2), ["SET k 10000"]);
+    let (mut world, lock) = copy_sent();
     let _handed_over = world.engine.detach(world.now, lock);
     world.drain();
     assert_eq!(world.take(2), ["EVALSHA release"]);

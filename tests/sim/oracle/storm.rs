@@ -96,8 +96,11 @@ impl World {
         } else {
             *attempts + 1
         };
-        // By a client's clock that is as fast as it may be.
-        let rests = (deed.sent - call.since) / (SHORTEST_REST * MILLI * 49 / 50);
+        // One that was held up comes behind others that were sent later. The rests are by a client's
+        // clock that is as fast as it may be.
+        let newest = self.oracle.newest[deed.peer][resource];
+        let newest = newest.map_or(0, |newest| self.oracle.ledger.record(newest).sent);
+        let rests = (deed.sent.max(newest) - call.since) / (SHORTEST_REST * MILLI * 49 / 50);
         let most = match (tries, deadline) {
             (Some(tries), _) => u64::from(*tries),
             (None, Some(_)) => 1 + LAST_RESTS + rests,

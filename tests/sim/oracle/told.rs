@@ -92,7 +92,7 @@ impl World {
             let no = matches!(entry.said, Said::Zero | Said::Foreign);
             no && entry.is_read() && entry.answers(there.process, call.since)
         });
-        if hold.early && self.plan.quorum() <= missing.count() {
+        if self.plan.quorum() <= missing.count() {
             if let Task::Holding(hold) = &mut self.clients[client].users[user].task {
                 hold.early = false;
             }
