@@ -242,7 +242,7 @@ impl LockGuard {
         if hub.is_foreign() {
             return Err(ExtendError::Forked);
         }
-        match hub.engage() {
+        match hub.engage_to(drive) {
             Reach::Free(mut engaged) => {
                 let lock = self.lock.as_mut().expect("it is held");
                 identify(lock, &self.slot);
@@ -305,7 +305,7 @@ impl LockGuard {
         }
         slot.renew();
         slot.watch.release();
-        match hub.engage() {
+        match hub.engage_to(drive) {
             Reach::Free(mut engaged) => {
                 engaged.release(slot, lock);
                 match drive {

@@ -120,6 +120,15 @@ impl Hub {
         self.reach(false)
     }
 
+    /// The same to `drive` or not. Who does not leaves a letter to an I/O thread that serves: what
+    /// many tasks ask for goes out in one write then.
+    pub(super) fn engage_to(&self, drive: bool) -> Reach<'_> {
+        match !drive && self.mailbox.is_served() {
+            true => Reach::Taken,
+            false => self.engage(),
+        }
+    }
+
     /// The same for the I/O thread.
     pub(super) fn engage_as_keeper(&self) -> Reach<'_> {
         self.reach(true)
@@ -145,7 +154,11 @@ impl Hub {
 
     /// Leaves `letter` for whoever has the engine; gives it back if it is refused.
     pub(super) fn send(&self, letter: Letter) -> Result<(), Letter> {
-        self.wake(self.mailbox.put(letter)?);
+        let posted = self.mailbox.put(letter)?;
+        self.wake(posted.wake);
+        if posted.served {
+            return Ok(());
+        }
         // Whoever had the engine may have gone before the letter was there. If it is free, the
         // mail is read here; see the argument in `mailbox`.
         match self.engage() {
@@ -348,6 +361,7 @@ impl<'a> Engaged<'a> {
             None => Vec::new(),
         };
         // After it: whoever leaves a letter from now on finds the engine broken.
+        self.hub.mailbox.serves_no_more();
         self.hub.close_mail();
         wake_all(&mut wakers);
     }

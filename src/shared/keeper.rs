@@ -71,7 +71,9 @@ impl Keeper {
         }
         // Also those whose letters came in that turn: nobody else sees to them.
         if engaged.waiting() != 0 {
+            self.hub.mailbox.serves();
             self.serve(engaged);
+            self.hub.mailbox.serves_no_more();
             // Whoever was served is likely to come again.
             self.seen = self.seen.wrapping_sub(1);
             return;

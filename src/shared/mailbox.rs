@@ -24,6 +24,10 @@
 //! `orders` itself, and everyone who leaves wakes it: whoever took an event away leaves later, and
 //! behind the last to leave there is nobody to take it.
 //!
+//! *A letter that the I/O thread is sure to read needs nobody else.* While it serves it comes to
+//! [`Mailbox::take`] before each sleep, and after [`Mailbox::serves_no_more`] to `orders`, which sees
+//! the letter. If the engine panics nobody serves any more before the letters are closed.
+//!
 //! `tests/interleavings` walks through every order of these steps for up to three callers.
 //!
 //! Nothing that can panic or block, and no code of a user, runs under the mutex.
@@ -132,6 +136,15 @@ pub(super) enum Wake {
     Both,
 }
 
+/// What is to be done about a letter that lies in the mailbox.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub(super) struct Posted {
+    pub(super) wake: Wake,
+    /// The I/O thread is sure to read it.
+    pub(super) served: bool,
+}
+
 /// What the I/O thread does next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Orders {
@@ -155,6 +168,8 @@ struct Inner {
     whereabouts: Whereabouts,
     /// The I/O thread was called: somebody waits whom nobody else serves.
     called: bool,
+    /// The I/O thread serves calls, and comes here again and again.
+    serving: bool,
     closing: bool,
     /// How often a caller has let go of the engine.
     departures: u64,
@@ -169,6 +184,7 @@ impl Mailbox {
             asleep: false,
             whereabouts: Whereabouts::Busy,
             called: false,
+            serving: false,
             closing: false,
             departures: 0,
             naps: 0,
@@ -179,17 +195,27 @@ impl Mailbox {
 
     /// Puts `letter` in; gives it back if the mailbox is full and it can be refused.
     ///
-    /// The sender wakes whom it is told to, and then tries the engine once more.
-    pub(super) fn put(&self, letter: Letter) -> Result<Wake, Letter> {
+    /// The sender wakes whom it is told to, and then tries the engine once more; that it spares
+    /// where the I/O thread serves, which comes here before it rests.
+    pub(super) fn put(&self, letter: Letter) -> Result<Posted, Letter> {
         let mut inner = self.lock();
         if MAILBOX_MAX <= inner.letters.len() && letter.is_refusable() {
             return Err(letter);
         }
         inner.letters.push_back(letter);
-        Ok(match core::mem::take(&mut inner.asleep) {
-            true => Wake::Driver,
-            false => Wake::Nobody,
+        Ok(Posted {
+            wake: match core::mem::take(&mut inner.asleep) {
+                true => Wake::Driver,
+                false => Wake::Nobody,
+            },
+            served: inner.serving,
         })
+    }
+
+    /// Whether the I/O thread serves: it is sure to read a letter, and writes at once what many ask
+    /// for.
+    pub(super) fn is_served(&self) -> bool {
+        self.lock().serving
     }
 
     /// A caller has let go of the engine. `waiting`: there are calls that somebody waits for;
@@ -246,6 +272,17 @@ impl Mailbox {
 
     // ----- the I/O thread -------------------------------------------------------------------
 
+    /// From here on it serves: it comes to [`Mailbox::take`] again and again, and to
+    /// [`Mailbox::orders`] after [`Mailbox::serves_no_more`].
+    pub(super) fn serves(&self) {
+        self.lock().serving = true;
+    }
+
+    /// It does not any more; or nobody does, because the engine has panicked.
+    pub(super) fn serves_no_more(&self) {
+        self.lock().serving = false;
+    }
+
     /// What to do next. `seen` is what it knows of the departures.
     pub(super) fn orders(&self, seen: &mut u64) -> Orders {
         let mut inner = self.lock();
@@ -290,13 +327,13 @@ impl Mailbox {
     /// All that later decisions depend on, for a thread that has `seen` so many departures.
     #[cfg(test)]
     #[cfg(feature = "embedded")]
-    pub(super) fn facts(&self, seen: u64) -> (usize, bool, Whereabouts, bool, u64) {
+    pub(super) fn facts(&self, seen: u64) -> (usize, bool, Whereabouts, [bool; 2], u64) {
         let inner = self.lock();
         (
             inner.letters.len(),
             inner.asleep,
             inner.whereabouts,
-            inner.called,
+            [inner.called, inner.serving],
             inner.departures.wrapping_sub(seen),
         )
     }
@@ -318,7 +355,7 @@ mod tests {
     }
 
     fn put(mailbox: &Mailbox) -> Wake {
-        mailbox.put(letter()).unwrap()
+        mailbox.put(letter()).unwrap().wake
     }
 
     fn take(mailbox: &Mailbox) -> usize {

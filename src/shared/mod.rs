@@ -324,7 +324,7 @@ impl Redlock {
         if hub.is_foreign() {
             return Err(LockError::Forked);
         }
-        match hub.engage() {
+        match hub.engage_to(drive) {
             Reach::Free(mut engaged) => {
                 engaged.acquire(slot, resource.as_ref(), options);
                 match drive {

@@ -13,7 +13,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 
 use super::*;
-use crate::shared::mailbox::{Letter, Mailbox, Orders, Wake, Whereabouts};
+use crate::shared::mailbox::{Letter, Mailbox, Orders, Posted, Wake, Whereabouts};
 use crate::shared::slot::Slot;
 
 /// What all share.
@@ -53,6 +53,10 @@ enum Step {
     Look,
     LetGo,
     Serve,
+    Serving,
+    ServingAsleep,
+    WakingTasks,
+    Served,
     Watch,
     Watching,
     Park,
@@ -93,7 +97,7 @@ impl Desk {
         self.token |= matches!(whom, Wake::Thread | Wake::Both);
     }
 
-    fn put(&mut self) -> Wake {
+    fn put(&mut self) -> Posted {
         self.letters += 1;
         let slot = Arc::new(Slot::new());
         self.mailbox.put(Letter::Cancel { slot }).unwrap()
@@ -127,6 +131,9 @@ impl Process {
     /// `choice` decides what comes first where both may.
     fn take_step(&mut self, desk: &mut Desk, choice: bool) {
         self.step = match self.step {
+            Step::Reach { drives: false } if desk.mailbox.is_served() => {
+                Step::Put { drives: false }
+            }
             Step::Reach { drives } if desk.try_take() => {
                 desk.waiting += 1;
                 match drives && desk.waiting == 1 {
@@ -135,10 +142,16 @@ impl Process {
                 }
             }
             Step::Reach { drives } => Step::Put { drives },
-            Step::Put { .. } => Step::Wake {
-                whom: desk.put(),
-                then: After::ReachAgain,
-            },
+            Step::Put { .. } => {
+                let posted = desk.put();
+                Step::Wake {
+                    whom: posted.wake,
+                    then: match posted.served {
+                        true => After::Done,
+                        false => After::ReachAgain,
+                    },
+                }
+            }
             Step::Wake { whom, then } => {
                 desk.wake(whom);
                 match then {
@@ -199,8 +212,32 @@ impl Process {
             }
             Step::Look => Step::Park,
             Step::Serve => {
+                desk.mailbox.serves();
+                Step::Serving
+            }
+            Step::Serving if desk.mailbox.doze() => Step::ServingAsleep,
+            Step::Serving => {
+                desk.read_mail();
+                Step::Serving
+            }
+            // The outcomes of all who waited until now have come.
+            Step::ServingAsleep => {
                 desk.waiting = 0;
+                desk.readable = false;
+                desk.read_mail();
                 desk.taken = false;
+                Step::WakingTasks
+            }
+            Step::WakingTasks if desk.try_take() => match desk.waiting {
+                0 => {
+                    desk.taken = false;
+                    Step::Served
+                }
+                _ => Step::Serving,
+            },
+            Step::WakingTasks => Step::Served,
+            Step::Served => {
+                desk.mailbox.serves_no_more();
                 self.seen = self.seen.wrapping_sub(1);
                 Step::Orders
             }
@@ -308,7 +345,7 @@ fn fingerprint(desk: &Desk, processes: &[Process]) -> String {
 
 fn assert_nobody_sleeps_over_a_letter(desk: &Desk, processes: &[Process]) {
     let is_any = |is_so: &dyn Fn(Step) -> bool| processes.iter().any(|process| is_so(process.step));
-    if 0 < desk.letters && is_any(&|step| step == Step::Asleep) {
+    if 0 < desk.letters && is_any(&|step| matches!(step, Step::Asleep | Step::ServingAsleep)) {
         let waking = |step| {
             matches!(
                 step,
