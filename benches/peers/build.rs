@@ -48,6 +48,7 @@ fn versions() -> Result<(), Box<dyn Error>> {
     for (name, variable) in [
         ("redis", "REDIS_VERSION"),
         ("redis-protocol", "REDIS_PROTOCOL_VERSION"),
+        ("rslock", "RSLOCK_VERSION"),
     ] {
         let version = lock
             .split_once(&format!("name = \"{name}\"\nversion = \""))

@@ -1,8 +1,22 @@
-//! What the comparisons share: how contestants are timed, and how allocations are counted.
+//! What the comparisons share: how contestants are timed, how allocations are counted, and for locks
+//! the servers, the floor and the clients.
 //!
 //! Each comparison is a program in `src/bin`. Not here: what is compared, and the bounds.
+//!
+//! * For what only computes: [`measure`].
+//! * For locks: [`turns`] measures [`cycle`]s of the [`clients`], the [`floor`] among them, on
+//!   [`servers`].
+//! * For both: [`figure`], [`judgement`], [`allocations`], [`random`], [`table`] and [`progress`].
 
 pub mod allocations;
+pub mod clients;
+pub mod cycle;
 pub mod figure;
+pub mod floor;
+pub mod judgement;
 pub mod measure;
+pub mod progress;
 pub mod random;
+pub mod servers;
+pub mod table;
+pub mod turns;

@@ -11,15 +11,16 @@
 use std::error::Error;
 use std::fmt;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::allocations::{counted, uncounted};
+use crate::cycle::now;
 use crate::figure::{Figure, median};
 
 /// Why something could not be measured.
-pub type Failure = Box<dyn Error>;
+pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// One of those that are compared: work that can be repeated, in passes.
 pub struct Contestant<'a> {
@@ -189,14 +190,6 @@ impl Rounds {
         let pairs = self.nanos[contestant].iter().zip(&self.nanos[other]);
         Figure::of(&pairs.map(|(time, other)| time / other).collect::<Vec<_>>())
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "to read the clock is what a benchmark is for"
-)]
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// Processor time that this thread has used. A system call, that turns are long compared with.

@@ -1,11 +1,11 @@
 //! What shearline has set itself, and whether it is kept.
 
-use std::fmt;
-
-use shearline_peers::figure::{Bound, Figure, Verdict};
+use shearline_peers::figure::{Bound, Figure};
+use shearline_peers::judgement::Judgement;
+use shearline_peers::table::Table;
 
 use crate::contest::{Contest, Family, Refusal};
-use crate::table::{Comparison, Table};
+use crate::table::Comparison;
 
 /// A bound on the ratio of the times of two families, the fastest of each.
 struct Rule {
@@ -66,22 +66,13 @@ const fn ours(ratio: &'static str, over: Family, times: f64) -> Rule {
     }
 }
 
-/// How many bounds were met.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Judgement {
-    pub(crate) met: usize,
-    pub(crate) missed: usize,
-    /// For want of somebody to compare with.
-    pub(crate) unjudged: usize,
-}
-
 /// Holds all comparisons, and the one of headers, against their bounds: a line for each.
 pub(crate) fn judge(comparisons: &[Comparison], header: Option<&Figure>) -> (Table, Judgement) {
     let mut table = Table::new(&["replies", "time", "bound", "in one piece", "torn"]);
     let mut judgement = Judgement::default();
     for comparison in comparisons {
         let mut title = comparison.title.to_string();
-        for [ratio, bound, whole, torn] in judgement.lines(comparison) {
+        for [ratio, bound, whole, torn] in lines(&mut judgement, comparison) {
             table.row([title, ratio, bound, whole, torn]);
             title = String::new();
         }
@@ -103,88 +94,48 @@ fn rules(name: &str) -> &'static [Rule] {
     }
 }
 
-impl Judgement {
-    /// Whether anything was to be judged.
-    pub(crate) const fn any(self) -> bool {
-        self.met + self.missed + self.unjudged > 0
-    }
-
-    /// Whether everything was judged and met.
-    pub(crate) const fn good(self) -> bool {
-        self.missed == 0 && self.unjudged == 0
-    }
-
-    /// All but the title. Left out is what neither form of can be read.
-    fn lines(&mut self, comparison: &Comparison) -> Vec<[String; 4]> {
-        let both = [&comparison.whole, &comparison.torn];
-        let mut lines = Vec::new();
-        for Rule {
-            ratio,
-            over,
-            under,
-            bound,
-        } in rules(comparison.name)
+/// All but the title. Left out is what neither form of can be read.
+fn lines(judgement: &mut Judgement, comparison: &Comparison) -> Vec<[String; 4]> {
+    let both = [&comparison.whole, &comparison.torn];
+    let mut lines = Vec::new();
+    for Rule {
+        ratio,
+        over,
+        under,
+        bound,
+    } in rules(comparison.name)
+    {
+        let results = both.map(|contest| contest.ratio(*over, *under));
+        if results
+            .iter()
+            .all(|result| result == &Err(Refusal::CannotRead))
         {
-            let results = both.map(|contest| contest.ratio(*over, *under));
-            if results
-                .iter()
-                .all(|result| result == &Err(Refusal::CannotRead))
-            {
-                continue;
-            }
-            let [whole, torn] = results.map(|result| self.cell(result, *bound));
-            lines.push([(*ratio).into(), bound.to_string(), whole, torn]);
+            continue;
         }
-        if comparison.name.starts_with("lock") {
-            let [whole, torn] = both.map(|contest| self.allocations(contest));
-            lines.push(["allocations of shearline".into(), "0".into(), whole, torn]);
-        }
-        lines
+        let [whole, torn] = results.map(|result| cell(judgement, result, *bound));
+        lines.push([(*ratio).into(), bound.to_string(), whole, torn]);
     }
-
-    fn cell(&mut self, result: Result<Figure, Refusal>, bound: Bound) -> String {
-        match result {
-            Ok(figure) => self.note(figure, bound),
-            Err(Refusal::CannotRead) => "cannot read it".into(),
-            Err(Refusal::Absent(advice)) => {
-                self.unjudged += 1;
-                advice
-            }
-        }
+    if comparison.name.starts_with("lock") {
+        let [whole, torn] = both.map(|contest| allocations(judgement, contest));
+        lines.push(["allocations of shearline".into(), "0".into(), whole, torn]);
     }
+    lines
+}
 
-    fn note(&mut self, figure: Figure, bound: Bound) -> String {
-        let verdict = bound.judge(figure);
-        self.count(verdict != Verdict::Missed);
-        format!("{figure} {verdict}")
-    }
-
-    fn allocations(&mut self, contest: &Contest) -> String {
-        let Ok((_, measured)) = contest.fastest(Family::Shearline) else {
-            return String::new();
-        };
-        let none = measured.allocations == 0.0;
-        self.count(none);
-        let verdict = if none { Verdict::Met } else { Verdict::Missed };
-        format!("{} {verdict}", measured.allocations)
-    }
-
-    fn count(&mut self, met: bool) {
-        if met {
-            self.met += 1;
-        } else {
-            self.missed += 1;
+fn cell(judgement: &mut Judgement, result: Result<Figure, Refusal>, bound: Bound) -> String {
+    match result {
+        Ok(figure) => judgement.note(figure, bound),
+        Err(Refusal::CannotRead) => "cannot read it".into(),
+        Err(Refusal::Absent(advice)) => {
+            judgement.unjudged += 1;
+            advice
         }
     }
 }
 
-impl fmt::Display for Judgement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            met,
-            missed,
-            unjudged,
-        } = self;
-        write!(f, "{met} met, {missed} not met, {unjudged} not judged.")
+fn allocations(judgement: &mut Judgement, contest: &Contest) -> String {
+    match contest.fastest(Family::Shearline) {
+        Ok((_, measured)) => judgement.note_exact(measured.allocations, Bound::AtMost(0.0)),
+        Err(_) => String::new(),
     }
 }

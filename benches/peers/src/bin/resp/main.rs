@@ -8,7 +8,6 @@ mod bounds;
 mod commands;
 mod contest;
 mod decoders;
-mod progress;
 mod stream;
 mod table;
 
@@ -19,12 +18,12 @@ use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use shearline_peers::figure::Figure;
 use shearline_peers::measure::{Failure, Plan, measure};
+use shearline_peers::progress::Progress;
 
 use bounds::judge;
 use commands::{Command, Lock};
 use contest::Contest;
 use decoders::{Form, shearline};
-use progress::Progress;
 use stream::{Stream, streams};
 use table::{Comparison, decoding, encoding};
 

@@ -1,6 +1,6 @@
-//! Tables in Markdown, and the one with all figures.
+//! The tables with all figures.
 
-use std::fmt;
+use shearline_peers::table::Table;
 
 use crate::contest::{Contest, Entry, Family, Refusal};
 
@@ -13,36 +13,6 @@ pub(crate) struct Comparison {
     pub(crate) title: &'static str,
     pub(crate) whole: Contest,
     pub(crate) torn: Contest,
-}
-
-/// Rows of text in columns.
-#[derive(Debug)]
-pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    pub(crate) fn new(head: &[&str]) -> Self {
-        Self {
-            rows: vec![head.iter().map(ToString::to_string).collect()],
-        }
-    }
-
-    pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
-        self.rows.push(cells.into());
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, row) in self.rows.iter().enumerate() {
-            writeln!(f, "| {} |", row.join(" | "))?;
-            if index == 0 {
-                writeln!(f, "|{}", " --- |".repeat(row.len()))?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// All decoders on all replies.

@@ -111,7 +111,7 @@ fn codec<'a, C>(
     weigh: impl Fn(&C::Item) -> u64 + 'a,
 ) -> Entrant<'a>
 where
-    C: Decoder<Error: Error + 'static> + 'a,
+    C: Decoder<Error: Error + Send + Sync + 'static> + 'a,
 {
     let mut buffer = BytesMut::new();
     let contestant = Contestant::new(stream.replies, move || {

@@ -2,8 +2,9 @@
 
 use std::io::{IsTerminal, Write, stderr};
 
+/// What is told on standard error while contests are held.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     terminal: bool,
     contest: usize,
     contests: usize,
@@ -11,7 +12,9 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(contests: usize) -> Self {
+    /// There will be so many contests.
+    #[must_use]
+    pub fn new(contests: usize) -> Self {
         Self {
             terminal: stderr().is_terminal(),
             contest: 0,
@@ -21,7 +24,7 @@ impl Progress {
     }
 
     /// The next contest begins.
-    pub(crate) fn next(&mut self, title: String) {
+    pub fn next(&mut self, title: String) {
         self.contest += 1;
         self.title = title;
         if !self.terminal {
@@ -30,7 +33,7 @@ impl Progress {
     }
 
     /// So many rounds are over.
-    pub(crate) fn round(&self, round: usize) {
+    pub fn round(&self, round: usize) {
         if self.terminal {
             let Self {
                 contest,
@@ -45,7 +48,7 @@ impl Progress {
     }
 
     /// All contests are over.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         if self.terminal {
             eprint!("\r\x1b[K");
         }

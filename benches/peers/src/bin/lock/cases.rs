@@ -1,0 +1,262 @@
+//! What is compared, and the bounds that shearline has set itself.
+
+use std::time::Duration;
+
+use shearline_peers::cycle::Span;
+use shearline_peers::figure::Bound::{self, AtLeast, AtMost};
+use shearline_peers::turns::Metric;
+
+use crate::who::Who;
+use crate::{CROWD, SOLO, TROUBLE};
+
+/// One contest.
+#[derive(Debug)]
+pub(crate) struct Case {
+    /// For the command line.
+    pub(crate) name: &'static str,
+    /// For the table.
+    pub(crate) title: &'static str,
+    pub(crate) nodes: Nodes,
+    /// How many locks at once.
+    pub(crate) callers: usize,
+    pub(crate) extending: bool,
+    pub(crate) slot: Duration,
+    /// The first is what the others are compared with.
+    pub(crate) who: &'static [Who],
+    pub(crate) metrics: &'static [Metric],
+    pub(crate) counts_allocations: bool,
+    pub(crate) rules: &'static [Rule],
+}
+
+/// On what.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Nodes {
+    /// So many `redis-server`s.
+    Servers(usize),
+    /// So many nodes in this process.
+    Embedded(usize),
+}
+
+/// A bound.
+#[derive(Debug)]
+pub(crate) enum Rule {
+    /// On the ratio of two, in one round.
+    Ratio(Metric, Who, Who, Bound),
+    /// As before, of whoever of the first ones does best.
+    Best(Metric, [Who; 2], Who, Bound),
+    /// On the allocations for each cycle.
+    Allocations(Who, Bound),
+}
+
+const P50: Metric = Metric::Median(Span::Cycle);
+const P99: Metric = Metric::Tail(Span::Cycle);
+const ONE: &[Metric] = &[P50, P99, Metric::Cpu];
+const MANY: &[Metric] = &[Metric::Rate, Metric::Cpu, P50, P99];
+
+/// Of a case with one caller.
+const SOME: Case = Case {
+    name: "",
+    title: "",
+    nodes: Nodes::Servers(5),
+    callers: 1,
+    extending: false,
+    slot: SOLO,
+    who: &[],
+    metrics: ONE,
+    counts_allocations: false,
+    rules: &[],
+};
+
+const FEW_NODES: &[Who] = &[
+    Who::Floor,
+    Who::FloorAgain,
+    Who::FloorAll,
+    Who::FloorSpinning,
+    Who::Local,
+    Who::LocalSpinning,
+    Who::Redlock,
+    Who::RslockCurrent,
+    Who::MultiplexedCurrent,
+];
+
+const THREADS: Case = Case {
+    slot: CROWD,
+    who: &[
+        Who::FloorThreads,
+        Who::FloorThreadsAgain,
+        Who::RedlockThreads,
+        Who::RslockMulti,
+        Who::MultiplexedMulti,
+    ],
+    metrics: MANY,
+    ..SOME
+};
+
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "one-5",
+        title: "One caller, five nodes: acquire and release",
+        who: &[
+            Who::Floor,
+            Who::FloorAgain,
+            Who::FloorAll,
+            Who::FloorSpinning,
+            Who::FloorSpinningAgain,
+            Who::Local,
+            Who::LocalSpinning,
+            Who::Redlock,
+            Who::RslockCurrent,
+            Who::RslockMulti,
+            Who::MultiplexedCurrent,
+            Who::MultiplexedMulti,
+        ],
+        counts_allocations: true,
+        rules: &[
+            Rule::Ratio(P50, Who::Local, Who::Floor, AtMost(1.05)),
+            Rule::Ratio(P99, Who::Local, Who::Floor, AtMost(1.15)),
+            Rule::Ratio(Metric::Cpu, Who::Local, Who::Floor, AtMost(1.15)),
+            Rule::Ratio(P50, Who::LocalSpinning, Who::FloorSpinning, AtMost(1.05)),
+            Rule::Ratio(P50, Who::Redlock, Who::Local, AtMost(1.15)),
+            Rule::Ratio(Metric::Cpu, Who::Redlock, Who::Local, AtMost(1.15)),
+            Rule::Allocations(Who::Local, AtMost(0.0)),
+            Rule::Allocations(Who::Redlock, AtMost(2.0)),
+        ],
+        ..SOME
+    },
+    Case {
+        name: "one-3",
+        title: "One caller, three nodes",
+        nodes: Nodes::Servers(3),
+        who: FEW_NODES,
+        ..SOME
+    },
+    Case {
+        name: "one-1",
+        title: "One caller, one node",
+        nodes: Nodes::Servers(1),
+        who: FEW_NODES,
+        ..SOME
+    },
+    Case {
+        name: "extend-5",
+        title: "One caller, five nodes: acquire, extend and release",
+        extending: true,
+        who: &[
+            Who::Floor,
+            Who::FloorAgain,
+            Who::Local,
+            Who::Redlock,
+            Who::RslockCurrent,
+            Who::MultiplexedCurrent,
+        ],
+        metrics: &[
+            P50,
+            Metric::Median(Span::Extend),
+            Metric::Tail(Span::Extend),
+            Metric::Cpu,
+        ],
+        ..SOME
+    },
+    Case {
+        name: "embedded-5",
+        title: "One caller, five embedded nodes (processor time includes theirs)",
+        nodes: Nodes::Embedded(5),
+        who: &[Who::Floor, Who::FloorAgain, Who::Local, Who::Redlock],
+        ..SOME
+    },
+    Case {
+        name: "futures-64",
+        title: "64 callers on one thread, five nodes",
+        callers: 64,
+        slot: CROWD,
+        who: &[
+            Who::FloorBatched,
+            Who::FloorBatchedAgain,
+            Who::FloorBatchedAll,
+            Who::RedlockJoined,
+            Who::RedlockTasks,
+            Who::RslockCurrent,
+            Who::MultiplexedCurrent,
+        ],
+        metrics: MANY,
+        counts_allocations: true,
+        rules: &[
+            Rule::Best(Metric::Rate, FUTURES, Who::FloorBatched, AtLeast(0.8)),
+            Rule::Best(Metric::Rate, FUTURES, Who::RslockCurrent, AtLeast(2.0)),
+            Rule::Best(Metric::Cpu, FUTURES, Who::RslockCurrent, AtMost(0.333)),
+        ],
+        ..SOME
+    },
+    Case {
+        name: "threads-64",
+        title: "64 threads, five nodes",
+        callers: 64,
+        rules: &[
+            Rule::Ratio(
+                Metric::Rate,
+                Who::RedlockThreads,
+                Who::FloorThreads,
+                AtLeast(0.85),
+            ),
+            Rule::Ratio(
+                Metric::Rate,
+                Who::RedlockThreads,
+                Who::RslockMulti,
+                AtLeast(1.0),
+            ),
+        ],
+        ..THREADS
+    },
+    Case {
+        name: "threads-8",
+        title: "Eight threads, five nodes",
+        callers: 8,
+        ..THREADS
+    },
+    Case {
+        name: "threads-1",
+        title: "One thread beside the one that has the sockets, five nodes",
+        ..THREADS
+    },
+    Case {
+        name: "frozen-5",
+        title: "One caller, one of five nodes frozen in every second turn",
+        slot: TROUBLE,
+        who: &[
+            Who::Local,
+            Who::LocalFrozen,
+            Who::Redlock,
+            Who::RedlockFrozen,
+        ],
+        rules: &[
+            Rule::Ratio(P50, Who::LocalFrozen, Who::Local, AtMost(1.1)),
+            Rule::Ratio(P99, Who::LocalFrozen, Who::Local, AtMost(1.1)),
+            Rule::Ratio(P50, Who::RedlockFrozen, Who::Redlock, AtMost(1.1)),
+            Rule::Ratio(P99, Who::RedlockFrozen, Who::Redlock, AtMost(1.1)),
+        ],
+        ..SOME
+    },
+];
+
+const FUTURES: [Who; 2] = [Who::RedlockJoined, Who::RedlockTasks];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bound_is_about_somebody_who_takes_part() {
+        for case in CASES {
+            for rule in case.rules {
+                let about = match rule {
+                    Rule::Ratio(_, over, under, _) => vec![over, under],
+                    Rule::Best(_, [one, other], under, _) => vec![one, other, under],
+                    Rule::Allocations(who, _) => vec![who],
+                };
+                assert!(about.iter().all(|who| case.who.contains(who)), "{rule:?}");
+                let counted = case.counts_allocations || !matches!(rule, Rule::Allocations(..));
+                assert!(counted, "{rule:?}");
+            }
+        }
+    }
+}

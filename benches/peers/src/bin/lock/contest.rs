@@ -1,0 +1,147 @@
+//! One contest: everybody locks in turns.
+
+use std::time::Duration;
+
+use shearline_peers::figure::Bound;
+use shearline_peers::judgement::Judgement;
+use shearline_peers::measure::Failure;
+use shearline_peers::progress::Progress;
+use shearline_peers::table::Table;
+use shearline_peers::turns::{Metric, Plan, Turns, allocations, take_turns};
+
+use crate::cases::{Case, Rule};
+use crate::who::Who;
+use crate::world::World;
+
+/// Cycles over which allocations are counted, for each caller.
+const COUNTED: u64 = 200;
+
+pub(crate) struct Contest {
+    pub(crate) case: &'static Case,
+    turns: Turns,
+    /// For each cycle, of each that takes part.
+    allocations: Vec<Option<f64>>,
+}
+
+impl Contest {
+    pub(crate) fn hold(
+        world: &World,
+        case: &'static Case,
+        rounds: usize,
+        slot: Duration,
+        progress: &Progress,
+    ) -> Result<Self, Failure> {
+        let mut clients = Vec::new();
+        for who in case.who {
+            let client = world.client(case, *who);
+            clients.push(client.map_err(|error| format!("{who}: {error}"))?);
+        }
+        let mut counts = Vec::new();
+        for client in &mut clients {
+            let cycles = COUNTED * case.callers as u64;
+            let count = case
+                .counts_allocations
+                .then(|| allocations(&mut **client, cycles));
+            counts.push(count.transpose()?);
+        }
+        let mut clients: Vec<_> = clients
+            .iter_mut()
+            .map(|client| &mut **client as _)
+            .collect();
+        let plan = Plan { rounds, slot };
+        let turns = take_turns(&plan, &mut clients, |round| progress.round(round))?;
+        Ok(Self {
+            case,
+            turns,
+            allocations: counts,
+        })
+    }
+
+    /// A line for each bound.
+    pub(crate) fn judge(&self, judgement: &mut Judgement, table: &mut Table) {
+        let mut case = self.case.name;
+        for rule in self.case.rules {
+            let (what, bound, verdict) = match *rule {
+                Rule::Ratio(metric, over, under, bound) => {
+                    self.judge_ratio(judgement, metric, over, under, bound)
+                }
+                Rule::Best(metric, over, under, bound) => {
+                    let best = self.best(metric, over);
+                    self.judge_ratio(judgement, metric, best, under, bound)
+                }
+                Rule::Allocations(who, bound) => {
+                    let count = self.allocations[self.place(who)].unwrap_or(f64::NAN);
+                    let what = format!("allocations for each cycle, {who}");
+                    (what, bound, judgement.note_exact(count, bound))
+                }
+            };
+            table.row([case.to_string(), what, bound.to_string(), verdict]);
+            case = "";
+        }
+    }
+
+    fn judge_ratio(
+        &self,
+        judgement: &mut Judgement,
+        metric: Metric,
+        over: Who,
+        under: Who,
+        bound: Bound,
+    ) -> (String, Bound, String) {
+        let figure = self
+            .turns
+            .ratio(metric, self.place(over), self.place(under));
+        let what = format!("{metric}, {over} ÷ {under}");
+        (what, bound, judgement.note(figure, bound))
+    }
+
+    /// All that was measured.
+    pub(crate) fn table(&self) -> Table {
+        let mut head = vec!["client".to_string()];
+        for metric in self.case.metrics {
+            head.extend([format!("{metric}, {}", unit(*metric)), "÷ first".into()]);
+        }
+        if self.case.counts_allocations {
+            head.push("allocations".into());
+        }
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        let mut table = Table::new(&head);
+        for (index, who) in self.case.who.iter().enumerate() {
+            let mut row = vec![who.to_string()];
+            for metric in self.case.metrics {
+                row.push(value(*metric, self.turns.median(*metric, index)));
+                row.push(match index {
+                    0 => "1".into(),
+                    _ => self.turns.ratio(*metric, index, 0).to_string(),
+                });
+            }
+            row.extend(self.allocations[index].map(|count| format!("{count:.2}")));
+            table.row(row);
+        }
+        table
+    }
+
+    fn best(&self, metric: Metric, of: [Who; 2]) -> Who {
+        let [one, other] = of.map(|who| self.turns.median(metric, self.place(who)));
+        let more_is_better = metric == Metric::Rate;
+        of[usize::from((one < other) == more_is_better)]
+    }
+
+    fn place(&self, who: Who) -> usize {
+        let mut all = self.case.who.iter();
+        // The tests hold every rule against its case.
+        all.position(|one| *one == who).unwrap_or_default()
+    }
+}
+
+fn unit(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Rate => "thousands",
+        Metric::Median(_) | Metric::Tail(_) | Metric::Cpu => "µs",
+    }
+}
+
+/// Nanoseconds and single cycles are both a thousand times too small.
+fn value(_: Metric, value: f64) -> String {
+    format!("{:.1}", value / 1e3)
+}

@@ -1,0 +1,120 @@
+//! Lock rounds on real servers: shearline beside the floor and beside other libraries.
+//!
+//! Prints tables in Markdown, which go into `benches/README.md` as they are. What a figure is
+//! stands there, in `shearline_peers::turns` and in `shearline_peers::figure`.
+
+mod cases;
+mod contest;
+mod syscalls;
+mod who;
+mod world;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
+use shearline_peers::judgement::Judgement;
+use shearline_peers::measure::Failure;
+use shearline_peers::progress::Progress;
+use shearline_peers::table::Table;
+
+use cases::{CASES, Case};
+use contest::Contest;
+use syscalls::Alone;
+use world::World;
+
+/// Compares lock rounds of shearline with the floor and with others, on servers that it starts
+/// itself, and prints tables of ratios.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Rounds of each contest; fewer than 31 say little.
+    #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
+
+    /// Makes every turn so many times as long.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    longer: u32,
+
+    /// What to compare, more than once for several; everything by default.
+    #[arg(long = "case", value_parser = PossibleValuesParser::new(CASES.iter().map(|case| case.name)))]
+    cases: Vec<String>,
+
+    /// End with status 1 unless every bound is met.
+    #[arg(long)]
+    check: bool,
+
+    /// Count system calls instead, with strace, which must be installed.
+    #[arg(long)]
+    syscalls: bool,
+
+    #[command(flatten)]
+    alone: Alone,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match (arguments.alone.who, arguments.syscalls) {
+        (Some(who), _) => syscalls::run_alone(who, &arguments.alone).map(|()| true),
+        (None, true) => syscalls::count().map(|good| good || !arguments.check),
+        (None, false) => compare(&arguments),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Measures and prints. Whether the status is to be zero.
+fn compare(arguments: &Arguments) -> Result<bool, Failure> {
+    if cfg!(debug_assertions) {
+        eprintln!("built without --release: the figures mean nothing");
+    }
+    let chosen: Vec<&Case> = CASES
+        .iter()
+        .filter(|case| {
+            let mut chosen = arguments.cases.iter();
+            arguments.cases.is_empty() || chosen.any(|name| name == case.name)
+        })
+        .collect();
+    let world = World::start(&chosen)?;
+    let mut progress = Progress::new(chosen.len());
+    let mut contests = Vec::new();
+    for case in chosen {
+        progress.next(case.name.into());
+        let rounds = usize::try_from(arguments.rounds)?;
+        let slot = case.slot * arguments.longer;
+        contests.push(Contest::hold(&world, case, rounds, slot, &progress)?);
+    }
+    progress.end();
+    Ok(print(&contests) || !arguments.check)
+}
+
+/// Prints all tables. Whether every bound is met.
+fn print(contests: &[Contest]) -> bool {
+    let mut judgement = Judgement::default();
+    let mut bounds = Table::new(&["case", "what", "bound", "figure"]);
+    for contest in contests {
+        contest.judge(&mut judgement, &mut bounds);
+    }
+    if judgement.any() {
+        println!("### Bounds\n\n{bounds}\n{judgement}\n");
+    }
+    for contest in contests {
+        println!("### {}\n\n{}", contest.case.title, contest.table());
+    }
+    judgement.good()
+}
+
+/// What a turn of one caller is long.
+const SOLO: Duration = Duration::from_millis(60);
+
+/// What a turn of many callers is long.
+const CROWD: Duration = Duration::from_millis(150);
+
+/// What a turn is long in which a node is frozen: beyond the 100 ms after which it is suspect.
+const TROUBLE: Duration = Duration::from_millis(250);

@@ -1,0 +1,68 @@
+//! Who takes part.
+
+use std::fmt;
+
+use clap::ValueEnum;
+
+/// A client, in the way that it is used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Who {
+    Floor,
+    FloorAgain,
+    FloorAll,
+    FloorSpinning,
+    FloorSpinningAgain,
+    FloorBatched,
+    FloorBatchedAgain,
+    FloorBatchedAll,
+    FloorThreads,
+    FloorThreadsAgain,
+    Local,
+    LocalSpinning,
+    LocalFrozen,
+    Redlock,
+    RedlockFrozen,
+    RedlockTasks,
+    RedlockJoined,
+    RedlockThreads,
+    RslockCurrent,
+    RslockMulti,
+    MultiplexedCurrent,
+    MultiplexedMulti,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const RSLOCK: &str = concat!("rslock ", env!("RSLOCK_VERSION"));
+        const REDIS: &str = concat!("redis ", env!("REDIS_VERSION"), " multiplexed");
+        let (name, way) = match self {
+            Self::Floor => ("floor", ""),
+            Self::FloorAgain => ("floor", "against itself"),
+            Self::FloorAll => ("floor", "waiting for all"),
+            Self::FloorSpinning => ("floor", "spinning"),
+            Self::FloorSpinningAgain => ("floor", "spinning, once more"),
+            Self::FloorBatched => ("floor", "batched"),
+            Self::FloorBatchedAgain => ("floor", "batched, against itself"),
+            Self::FloorBatchedAll => ("floor", "batched, waiting for all"),
+            Self::FloorThreads => ("floor", "threads"),
+            Self::FloorThreadsAgain => ("floor", "threads, against itself"),
+            Self::Local => ("`LocalRedlock`", ""),
+            Self::LocalSpinning => ("`LocalRedlock`", "`spin`"),
+            Self::LocalFrozen => ("`LocalRedlock`", "one node frozen"),
+            Self::Redlock => ("`Redlock`", ""),
+            Self::RedlockFrozen => ("`Redlock`", "one node frozen"),
+            Self::RedlockTasks => ("`Redlock`", "tasks on a tokio thread"),
+            Self::RedlockJoined => ("`Redlock`", "futures joined on a thread"),
+            Self::RedlockThreads => ("`Redlock`", "threads"),
+            Self::RslockCurrent => (RSLOCK, "one tokio thread"),
+            Self::RslockMulti => (RSLOCK, "tokio multi-thread"),
+            Self::MultiplexedCurrent => (REDIS, "one tokio thread"),
+            Self::MultiplexedMulti => (REDIS, "tokio multi-thread"),
+        };
+        f.write_str(name)?;
+        match way {
+            "" => Ok(()),
+            way => write!(f, ", {way}"),
+        }
+    }
+}

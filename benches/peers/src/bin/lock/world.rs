@@ -1,0 +1,269 @@
+//! The nodes of all contests, and the clients on them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use shearline::embedded::EmbeddedNode;
+use shearline::{Builder, Redlock};
+use shearline_peers::clients::crowd::{Joined, Tasks, Threads, names};
+use shearline_peers::clients::multiplexed::Multiplexed;
+use shearline_peers::clients::rslock::Rslock;
+use shearline_peers::clients::shearline::{Local, Shared};
+use shearline_peers::clients::{Alone, Awaiting, runtime};
+use shearline_peers::cycle::{Caller, Client, Futures, Log, Until};
+use shearline_peers::floor::batch::{Batch, Outstanding};
+use shearline_peers::floor::solo::{Manner, Solo};
+use shearline_peers::floor::threads::Post;
+use shearline_peers::measure::Failure;
+use shearline_peers::servers::{self, Server};
+
+use crate::cases::{Case, Nodes};
+use crate::who::Who;
+
+/// All nodes. Dropping it ends them.
+#[derive(Debug)]
+pub(crate) struct World {
+    servers: Vec<Server>,
+    embedded: Vec<EmbeddedNode>,
+}
+
+impl World {
+    /// Starts as many of each kind as these cases need.
+    pub(crate) fn start(cases: &[&Case]) -> Result<Self, Failure> {
+        let most = |count: fn(Nodes) -> usize| {
+            let counts = cases.iter().map(|case| count(case.nodes));
+            counts.max().unwrap_or(0)
+        };
+        let embedded = most(|nodes| match nodes {
+            Nodes::Servers(_) => 0,
+            Nodes::Embedded(count) => count,
+        });
+        let servers = most(|nodes| match nodes {
+            Nodes::Servers(count) => count,
+            Nodes::Embedded(_) => 0,
+        });
+        Ok(Self {
+            servers: servers::start(servers)?,
+            embedded: (0..embedded)
+                .map(|_| EmbeddedNode::spawn())
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The nodes of a case.
+    pub(crate) fn urls(&self, nodes: Nodes) -> Vec<String> {
+        match nodes {
+            Nodes::Servers(count) => self.servers[..count].iter().map(Server::url).collect(),
+            Nodes::Embedded(count) => self.embedded[..count]
+                .iter()
+                .map(EmbeddedNode::url)
+                .collect(),
+        }
+    }
+
+    /// A client of a case.
+    pub(crate) fn client(&self, case: &Case, who: Who) -> Result<Box<dyn Client + '_>, Failure> {
+        let urls = self.urls(case.nodes);
+        let usual = Redlock::builder().nodes(&urls);
+        if who == Who::LocalFrozen {
+            return Ok(Box::new(self.frozen(Local::build(&usual, "local")?)));
+        }
+        if who == Who::RedlockFrozen {
+            return Ok(Box::new(self.frozen(Shared::build(&usual, "redlock")?)));
+        }
+        client(&urls, case.callers, case.extending, who)
+    }
+
+    fn frozen<C: Caller>(&self, caller: C) -> Frozen<'_, C> {
+        let client = Alone {
+            caller,
+            extending: false,
+        };
+        // Not the first: it is the one whose answer comes first, and not the last.
+        let server = &self.servers[self.servers.len() / 2];
+        Frozen { client, server }
+    }
+}
+
+/// A client that needs nothing but urls.
+pub(crate) fn client(
+    urls: &[String],
+    callers: usize,
+    extending: bool,
+    who: Who,
+) -> Result<Box<dyn Client>, Failure> {
+    let name = format!("{who:?}");
+    let addresses = addresses(urls)?;
+    let solo = |manner| {
+        let caller = Solo::connect(&addresses, &name, manner)?;
+        Ok::<_, Failure>(alone(caller, extending))
+    };
+    let batched = |needed| {
+        let batch = Batch::connect(&addresses, &names(&name, callers), needed)?;
+        Ok::<_, Failure>(Box::new(Outstanding::new(batch)))
+    };
+    Ok(match who {
+        Who::Floor | Who::FloorAgain => solo(Manner::Majority)?,
+        Who::FloorAll => solo(Manner::All)?,
+        Who::FloorSpinning | Who::FloorSpinningAgain => solo(Manner::Spinning)?,
+        Who::FloorBatched | Who::FloorBatchedAgain => batched(None)?,
+        Who::FloorBatchedAll => batched(Some(urls.len()))?,
+        Who::FloorThreads | Who::FloorThreadsAgain => {
+            let post = Post::open(&addresses, &names(&name, callers))?;
+            Box::new(Threads {
+                callers: (0..callers as u16).map(|lock| post.caller(lock)).collect(),
+                keep: Some(post),
+            })
+        }
+        Who::Local | Who::LocalFrozen => alone(Local::build(&builder(urls), &name)?, extending),
+        Who::LocalSpinning => {
+            let builder = builder(urls).spin(true);
+            alone(Local::build(&builder, &name)?, extending)
+        }
+        Who::Redlock | Who::RedlockFrozen => {
+            alone(Shared::build(&builder(urls), &name)?, extending)
+        }
+        Who::RedlockTasks => Box::new(Tasks {
+            runtime: runtime(false)?,
+            callers: crowd(&Shared::build(&builder(urls), &name)?, &name, callers),
+        }),
+        Who::RedlockJoined => Box::new(Joined {
+            callers: crowd(&Shared::build(&builder(urls), &name)?, &name, callers),
+        }),
+        Who::RedlockThreads => Box::new(Threads {
+            callers: crowd(&Shared::build(&builder(urls), &name)?, &name, callers),
+            keep: None,
+        }),
+        Who::RslockCurrent | Who::RslockMulti => {
+            let runtime = runtime(who == Who::RslockMulti)?;
+            let caller = Rslock::new(urls, &name);
+            tasks(runtime, &caller, &name, callers, extending)
+        }
+        Who::MultiplexedCurrent | Who::MultiplexedMulti => {
+            let runtime = runtime(who == Who::MultiplexedMulti)?;
+            let caller = Multiplexed::connect(&runtime, urls, &name)?;
+            tasks(runtime, &caller, &name, callers, extending)
+        }
+    })
+}
+
+fn alone(caller: impl Caller + 'static, extending: bool) -> Box<dyn Client> {
+    Box::new(Alone { caller, extending })
+}
+
+/// One task that may extend, or many that do not.
+fn tasks(
+    runtime: tokio::runtime::Runtime,
+    caller: &impl Futures,
+    name: &str,
+    callers: usize,
+    extending: bool,
+) -> Box<dyn Client> {
+    match callers {
+        1 => Box::new(Awaiting {
+            runtime,
+            caller: caller.named(name),
+            extending,
+        }),
+        _ => Box::new(Tasks {
+            runtime,
+            callers: crowd(caller, name, callers),
+        }),
+    }
+}
+
+fn crowd<F: Futures>(one: &F, name: &str, count: usize) -> Vec<F> {
+    let names = names(name, count);
+    names.iter().map(|name| one.named(name)).collect()
+}
+
+/// A handle as it comes, but patient: on a machine that others use a server may get no processor
+/// for longer than 50 ms. The clients on `redis` wait for 500 ms.
+fn builder(urls: &[String]) -> Builder {
+    Redlock::builder()
+        .nodes(urls)
+        .node_timeout(Duration::from_millis(500))
+}
+
+fn addresses(urls: &[String]) -> Result<Vec<SocketAddr>, Failure> {
+    urls.iter()
+        .map(|url| {
+            let address = url.strip_prefix("redis://").unwrap_or(url);
+            Ok(address.trim_end_matches('/').parse()?)
+        })
+        .collect()
+}
+
+/// One server is frozen while it runs.
+struct Frozen<'a, C> {
+    client: Alone<C>,
+    server: &'a Server,
+}
+
+impl<C: Caller> Client for Frozen<'_, C> {
+    fn prepare(&mut self) -> Result<(), Failure> {
+        self.server.freeze()
+    }
+
+    fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure> {
+        self.client.run(until, log)
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        self.server.thaw()?;
+        // It has a backlog to work off.
+        std::thread::sleep(Duration::from_millis(20));
+        self.client.settle()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+    use shearline_peers::cycle::Span;
+
+    use super::*;
+
+    /// Keys that are left say that somebody did not release, or not everywhere.
+    #[test]
+    fn everybody_locks_and_leaves_nothing_behind() {
+        let servers = servers::start(3).unwrap();
+        let urls: Vec<String> = servers.iter().map(Server::url).collect();
+        for who in Who::value_variants() {
+            for (callers, extending) in [(1, false), (1, true), (4, false)] {
+                let alone = Until::Cycles(8);
+                let mut log = Log::default();
+                let mut client = client(&urls, callers, extending, *who).unwrap();
+                client.prepare().unwrap();
+                client.run(alone, &mut log).unwrap();
+                client.settle().unwrap();
+                assert_eq!(log.cycles(), 8, "{who}, {callers}");
+                assert!(log.times(Span::Acquire).iter().all(|nanos| 0 < *nanos));
+            }
+        }
+        for server in &servers {
+            let begin = shearline_peers::cycle::now();
+            while server.ask(&["DBSIZE"]).unwrap() != ":0" {
+                assert!(begin.elapsed() < Duration::from_secs(5), "keys are left");
+            }
+        }
+    }
+
+    #[test]
+    fn a_frozen_server_goes_on_when_the_turn_is_over() {
+        let case = crate::cases::CASES
+            .iter()
+            .find(|case| case.name == "frozen-5")
+            .unwrap();
+        let world = World::start(&[case]).unwrap();
+        let mut client = world.client(case, Who::LocalFrozen).unwrap();
+        let mut log = Log::default();
+        client.prepare().unwrap();
+        client.run(Until::Cycles(3), &mut log).unwrap();
+        client.settle().unwrap();
+        assert_eq!(log.cycles(), 3);
+        for server in &world.servers {
+            assert_eq!(server.ask(&["PING"]).unwrap(), "+PONG");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Everybody who locks: the floor, shearline and others.
+//!
+//! * [`shearline`](self::shearline) are the faces of this library.
+//! * [`rslock`](self::rslock) is a library, [`multiplexed`] what a user of `redis` would write.
+//! * [`crowd`] is many callers at once: threads, tasks, futures.
+
+pub mod crowd;
+pub mod multiplexed;
+pub mod rslock;
+pub mod shearline;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::cycle::{Caller, Client, Futures, Log, Until, run_calls, run_futures};
+use crate::measure::Failure;
+
+/// One caller of blocking calls.
+#[derive(Debug)]
+pub struct Alone<C> {
+    /// Who calls.
+    pub caller: C,
+    /// Whether each lock is extended before it is released.
+    pub extending: bool,
+}
+
+impl<C: Caller> Client for Alone<C> {
+    fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure> {
+        run_calls(&mut self.caller, self.extending, until, log)
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        self.caller.settle()
+    }
+}
+
+/// One task that awaits futures, on a runtime.
+#[derive(Debug)]
+pub struct Awaiting<F> {
+    /// What it runs on.
+    pub runtime: Runtime,
+    /// Whose futures.
+    pub caller: F,
+    /// Whether each lock is extended before it is released.
+    pub extending: bool,
+}
+
+impl<F: Futures> Client for Awaiting<F> {
+    fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure> {
+        let mut own = std::mem::take(log);
+        let (caller, extending) = (self.caller.clone(), self.extending);
+        // As a task: on a multi-threaded runtime the main thread is a stranger.
+        let task = async move {
+            let ran = run_futures(&caller, extending, until, &mut own).await;
+            ran.map(|()| own)
+        };
+        *log = self.runtime.block_on(self.runtime.spawn(task))??;
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        settle(&self.runtime);
+        Ok(())
+    }
+}
+
+/// Lets the tasks of a runtime finish: it does so only while it runs.
+fn settle(runtime: &Runtime) {
+    runtime.block_on(async { tokio::time::sleep(crate::cycle::PAUSE).await });
+}
+
+/// A tokio on this thread, or on as many as there are processors.
+///
+/// # Errors
+///
+/// The operating system gives no descriptor or thread.
+pub fn runtime(threads: bool) -> Result<Runtime, Failure> {
+    let mut builder = match threads {
+        true => Builder::new_multi_thread(),
+        false => Builder::new_current_thread(),
+    };
+    Ok(builder.enable_all().build()?)
+}

@@ -1,0 +1,144 @@
+//! What a good user of `redis` would write: Redlock on its multiplexed asynchronous connections.
+//!
+//! Asks all nodes at once and goes on when a majority has answered; what the others answer later
+//! is read by a task of its own, for which nobody waits. No retries, no restart guard, no repair.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use redis::aio::MultiplexedConnection;
+use redis::{Client, RedisError, Script, cmd};
+use tokio::runtime::Runtime;
+
+use crate::cycle::{Futures, TTL};
+use crate::measure::Failure;
+
+/// Connections to all nodes, and the scripts.
+#[derive(Clone, Debug)]
+pub struct Multiplexed {
+    nodes: Arc<[MultiplexedConnection]>,
+    scripts: Arc<Scripts>,
+    name: Arc<str>,
+}
+
+#[derive(Debug)]
+struct Scripts {
+    extend: Script,
+    release: Script,
+}
+
+/// What a lock is known by.
+#[derive(Clone, Copy, Debug)]
+pub struct Token([u8; 20]);
+
+impl Multiplexed {
+    /// Connects to all nodes; the lock has this name.
+    ///
+    /// # Errors
+    ///
+    /// A server does not answer.
+    pub fn connect(runtime: &Runtime, urls: &[String], name: &str) -> Result<Self, Failure> {
+        let mut nodes = Vec::new();
+        for url in urls {
+            let client = Client::open(url.as_str())?;
+            nodes.push(runtime.block_on(client.get_multiplexed_async_connection())?);
+        }
+        Ok(Self {
+            nodes: nodes.into(),
+            scripts: Arc::new(Scripts {
+                extend: Script::new(
+                    "if redis.call('get', KEYS[1]) == ARGV[1] then \
+                     return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end",
+                ),
+                release: Script::new(
+                    "if redis.call('get', KEYS[1]) == ARGV[1] then \
+                     return redis.call('del', KEYS[1]) else return 0 end",
+                ),
+            }),
+            name: name.into(),
+        })
+    }
+
+    /// Asks all, and returns when a majority has said yes.
+    async fn majority<A>(&self, ask: impl Fn(MultiplexedConnection) -> A) -> Result<(), Failure>
+    where
+        A: Future<Output = Result<bool, RedisError>> + Send + 'static,
+    {
+        let mut answers: FuturesUnordered<_> = self.nodes.iter().cloned().map(ask).collect();
+        let mut granted = 0;
+        while let Some(answer) = answers.next().await {
+            granted += usize::from(answer.unwrap_or(false));
+            if self.nodes.len() / 2 < granted {
+                if !answers.is_empty() {
+                    // Dropped, a command could stay unsent.
+                    tokio::spawn(answers.for_each(|_| async {}));
+                }
+                return Ok(());
+            }
+        }
+        Err("no majority said yes".into())
+    }
+}
+
+impl Futures for Multiplexed {
+    type Lock = Token;
+
+    fn named(&self, name: &str) -> Self {
+        Self {
+            name: name.into(),
+            ..self.clone()
+        }
+    }
+
+    async fn acquire(&self) -> Result<Token, Failure> {
+        let begun = crate::cycle::now();
+        let token = Token(rand::random());
+        let ask = |mut node: MultiplexedConnection| {
+            let name = Arc::clone(&self.name);
+            async move {
+                let mut set = cmd("SET");
+                set.arg(&*name).arg(&token.0).arg("NX").arg("PX");
+                let answer: Option<String> = set
+                    .arg(TTL.as_millis() as u64)
+                    .query_async(&mut node)
+                    .await?;
+                Ok(answer.is_some())
+            }
+        };
+        let asked = self.majority(ask).await;
+        let validity = (TTL - TTL / 100).checked_sub(begun.elapsed());
+        match (asked, validity) {
+            (Ok(()), Some(_)) => Ok(token),
+            (asked, _) => {
+                self.release(token).await?;
+                asked?;
+                Err("it took too long".into())
+            }
+        }
+    }
+
+    async fn extend(&self, token: Token) -> Result<Token, Failure> {
+        let ask = |mut node: MultiplexedConnection| {
+            let (scripts, name) = (Arc::clone(&self.scripts), Arc::clone(&self.name));
+            async move {
+                let mut call = scripts.extend.key(&*name);
+                call.arg(&token.0).arg(TTL.as_millis() as u64);
+                call.invoke_async(&mut node).await
+            }
+        };
+        self.majority(ask).await?;
+        Ok(token)
+    }
+
+    async fn release(&self, token: Token) -> Result<(), Failure> {
+        let ask = |mut node: MultiplexedConnection| {
+            let (scripts, name) = (Arc::clone(&self.scripts), Arc::clone(&self.name));
+            async move {
+                let mut call = scripts.release.key(&*name);
+                call.arg(&token.0).invoke_async(&mut node).await
+            }
+        };
+        self.majority(ask).await
+    }
+}

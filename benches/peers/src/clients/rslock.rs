@@ -1,0 +1,49 @@
+//! `rslock`, with its defaults.
+
+use ::rslock::{Lock, LockManager};
+
+use crate::cycle::{Futures, TTL};
+use crate::measure::Failure;
+
+/// Its manager, for one name.
+#[derive(Clone, Debug)]
+pub struct Rslock {
+    manager: LockManager,
+    name: String,
+}
+
+impl Rslock {
+    /// For the lock of this name. It connects with its first lock.
+    #[must_use]
+    pub fn new(urls: &[String], name: &str) -> Self {
+        Self {
+            manager: LockManager::new(urls.to_vec()),
+            name: name.into(),
+        }
+    }
+}
+
+impl Futures for Rslock {
+    type Lock = Lock;
+
+    fn named(&self, name: &str) -> Self {
+        Self {
+            manager: self.manager.clone(),
+            name: name.into(),
+        }
+    }
+
+    async fn acquire(&self) -> Result<Lock, Failure> {
+        Ok(self.manager.lock(self.name.as_bytes(), TTL).await?)
+    }
+
+    async fn extend(&self, lock: Lock) -> Result<Lock, Failure> {
+        Ok(self.manager.extend(&lock, TTL).await?)
+    }
+
+    async fn release(&self, lock: Lock) -> Result<(), Failure> {
+        // It does not tell whether anything was deleted.
+        self.manager.unlock(&lock).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! The faces of this library.
+
+use std::time::Duration;
+
+use shearline::{Builder, LocalRedlock, Lock, LockGuard, Redlock};
+
+use crate::cycle::{Caller, Futures, PAUSE, TTL};
+use crate::measure::Failure;
+
+/// A [`LocalRedlock`].
+#[derive(Debug)]
+pub struct Local {
+    /// The handle.
+    pub handle: LocalRedlock,
+    name: String,
+}
+
+impl Local {
+    /// For the lock of this name.
+    ///
+    /// # Errors
+    ///
+    /// That of the builder.
+    pub fn build(builder: &Builder, name: &str) -> Result<Self, Failure> {
+        Ok(Self {
+            handle: builder.build_local()?,
+            name: name.into(),
+        })
+    }
+}
+
+impl Caller for Local {
+    type Lock = Lock;
+
+    fn acquire(&mut self) -> Result<Lock, Failure> {
+        Ok(self.handle.lock(&self.name, TTL)?)
+    }
+
+    fn extend(&mut self, lock: &mut Lock) -> Result<(), Failure> {
+        // Longer than before, or the servers would have nothing to do.
+        Ok(self.handle.extend(lock, TTL + Duration::from_secs(1))?)
+    }
+
+    fn release(&mut self, lock: Lock) -> Result<(), Failure> {
+        self.handle.unlock(lock)?;
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        self.handle.poll(Some(PAUSE))?;
+        Ok(())
+    }
+}
+
+/// A [`Redlock`], as blocking calls and as futures.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// The handle.
+    pub handle: Redlock,
+    name: String,
+}
+
+impl Shared {
+    /// For the lock of this name.
+    ///
+    /// # Errors
+    ///
+    /// That of the builder.
+    pub fn build(builder: &Builder, name: &str) -> Result<Self, Failure> {
+        Ok(Self {
+            handle: builder.build()?,
+            name: name.into(),
+        })
+    }
+}
+
+impl Caller for Shared {
+    type Lock = LockGuard;
+
+    fn acquire(&mut self) -> Result<LockGuard, Failure> {
+        Ok(self.handle.lock(&self.name, TTL)?)
+    }
+
+    fn extend(&mut self, lock: &mut LockGuard) -> Result<(), Failure> {
+        Ok(lock.extend(TTL + Duration::from_secs(1))?)
+    }
+
+    fn release(&mut self, lock: LockGuard) -> Result<(), Failure> {
+        lock.unlock()?;
+        Ok(())
+    }
+}
+
+impl Futures for Shared {
+    type Lock = LockGuard;
+
+    fn named(&self, name: &str) -> Self {
+        Self {
+            handle: self.handle.clone(),
+            name: name.into(),
+        }
+    }
+
+    async fn acquire(&self) -> Result<LockGuard, Failure> {
+        Ok(self.handle.lock_async(&self.name, TTL).await?)
+    }
+
+    async fn extend(&self, mut lock: LockGuard) -> Result<LockGuard, Failure> {
+        lock.extend_async(TTL + Duration::from_secs(1)).await?;
+        Ok(lock)
+    }
+
+    async fn release(&self, lock: LockGuard) -> Result<(), Failure> {
+        lock.unlock_async().await?;
+        Ok(())
+    }
+}

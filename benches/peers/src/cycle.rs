@@ -1,0 +1,268 @@
+//! What is repeated and timed: take a lock, perhaps extend it, give it back.
+//!
+//! A [`Client`] runs cycles, alone or with many callers at once, and notes in a [`Log`] how long
+//! each took. [`Caller`] and [`Futures`] are what a library has to offer for that.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use crate::measure::Failure;
+
+/// For how long locks are taken: no holder of these comparisons lives as long.
+pub const TTL: Duration = Duration::from_secs(10);
+
+/// A part of a cycle.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Span {
+    /// From the first byte of the acquisition to the outcome of the release.
+    Cycle,
+    /// Until the lock is there.
+    Acquire,
+    /// Until it is extended.
+    Extend,
+    /// Until it is known to be released.
+    Release,
+}
+
+impl Span {
+    /// All of them, each at its own place.
+    pub const ALL: [Self; 4] = [Self::Cycle, Self::Acquire, Self::Extend, Self::Release];
+}
+
+/// When to stop. A cycle that was begun is always finished.
+#[derive(Clone, Copy, Debug)]
+pub enum Until {
+    /// At this time.
+    Time(Instant),
+    /// After so many cycles of all callers together.
+    Cycles(u64),
+}
+
+impl Until {
+    /// What one of so many callers does of it.
+    #[must_use]
+    pub const fn share(self, callers: u64) -> Self {
+        match self {
+            Self::Time(time) => Self::Time(time),
+            Self::Cycles(cycles) => Self::Cycles(cycles.div_ceil(callers)),
+        }
+    }
+
+    /// Whether it is time, after so many cycles.
+    #[must_use]
+    pub fn reached(self, now: Instant, cycles: u64) -> bool {
+        match self {
+            Self::Time(time) => time <= now,
+            Self::Cycles(enough) => enough <= cycles,
+        }
+    }
+}
+
+/// How long each part of each cycle took, in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    spans: [Vec<u32>; Span::ALL.len()],
+}
+
+impl Log {
+    /// With room for so many cycles, so that noting them allocates nothing.
+    #[must_use]
+    pub fn with_capacity(cycles: usize) -> Self {
+        Self {
+            spans: [(); Span::ALL.len()].map(|()| Vec::with_capacity(cycles)),
+        }
+    }
+
+    /// A cycle that began and ended like this, with what was in between.
+    pub fn note(&mut self, begun: Instant, acquired: Instant, extended: Instant, end: Instant) {
+        let mut push = |span: Span, from: Instant, to: Instant| {
+            let nanos = (to - from).as_nanos();
+            // A part of four seconds or more is told as four seconds.
+            self.spans[span as usize].push(u32::try_from(nanos).unwrap_or(u32::MAX));
+        };
+        push(Span::Cycle, begun, end);
+        push(Span::Acquire, begun, acquired);
+        push(Span::Extend, acquired, extended);
+        push(Span::Release, extended, end);
+    }
+
+    /// How many cycles there were.
+    #[must_use]
+    pub fn cycles(&self) -> u64 {
+        self.spans[0].len() as u64
+    }
+
+    /// The times of one part, in any order.
+    pub fn times(&mut self, span: Span) -> &mut [u32] {
+        &mut self.spans[span as usize]
+    }
+
+    /// Forgets everything but keeps the room.
+    pub fn clear(&mut self) {
+        self.spans.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Takes over what another has noted.
+    pub fn merge(&mut self, other: &Self) {
+        for (own, others) in self.spans.iter_mut().zip(&other.spans) {
+            own.extend_from_slice(others);
+        }
+    }
+}
+
+/// Who runs cycles.
+pub trait Client {
+    /// Runs cycles and notes them.
+    ///
+    /// # Errors
+    ///
+    /// A lock was not to be had, or was lost: nobody else wants it.
+    fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure>;
+
+    /// Before the time begins.
+    ///
+    /// # Errors
+    ///
+    /// It is not ready to run.
+    fn prepare(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// When the time is over: lets what was left behind come to its end, so that the next one does
+    /// not pay for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    fn settle(&mut self) -> Result<(), Failure> {
+        std::thread::sleep(PAUSE);
+        Ok(())
+    }
+}
+
+/// Long enough for a straggler's answer.
+pub const PAUSE: Duration = Duration::from_millis(2);
+
+/// Blocking calls for one lock.
+pub trait Caller {
+    /// What is held.
+    type Lock;
+
+    /// Takes the lock.
+    ///
+    /// # Errors
+    ///
+    /// It was not to be had.
+    fn acquire(&mut self) -> Result<Self::Lock, Failure>;
+
+    /// Extends it.
+    ///
+    /// # Errors
+    ///
+    /// It was not extended.
+    fn extend(&mut self, lock: &mut Self::Lock) -> Result<(), Failure>;
+
+    /// Gives it back, and waits until it is known to be free.
+    ///
+    /// # Errors
+    ///
+    /// It was lost meanwhile.
+    fn release(&mut self, lock: Self::Lock) -> Result<(), Failure>;
+
+    /// Lets what was left behind come to its end.
+    ///
+    /// # Errors
+    ///
+    /// That of the library.
+    fn settle(&mut self) -> Result<(), Failure> {
+        std::thread::sleep(PAUSE);
+        Ok(())
+    }
+}
+
+/// Futures for one lock.
+pub trait Futures: Clone + Send + Sync + 'static {
+    /// What is held.
+    type Lock: Send;
+
+    /// The same for a lock with another name.
+    #[must_use]
+    fn named(&self, name: &str) -> Self;
+
+    /// Takes the lock.
+    fn acquire(&self) -> impl Future<Output = Result<Self::Lock, Failure>> + Send;
+
+    /// Extends it.
+    fn extend(&self, lock: Self::Lock) -> impl Future<Output = Result<Self::Lock, Failure>> + Send;
+
+    /// Gives it back.
+    fn release(&self, lock: Self::Lock) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// Cycles of blocking calls, one after the other.
+///
+/// # Errors
+///
+/// That of the caller.
+pub fn run_calls(
+    caller: &mut impl Caller,
+    extending: bool,
+    until: Until,
+    log: &mut Log,
+) -> Result<(), Failure> {
+    let before = log.cycles();
+    let mut now = now();
+    while !until.reached(now, log.cycles() - before) {
+        let begun = now;
+        let mut lock = caller.acquire()?;
+        let acquired = self::now();
+        let mut extended = acquired;
+        if extending {
+            caller.extend(&mut lock)?;
+            extended = self::now();
+        }
+        caller.release(lock)?;
+        now = self::now();
+        log.note(begun, acquired, extended, now);
+    }
+    Ok(())
+}
+
+/// Cycles of futures, one after the other.
+///
+/// # Errors
+///
+/// That of the caller.
+pub async fn run_futures(
+    caller: &impl Futures,
+    extending: bool,
+    until: Until,
+    log: &mut Log,
+) -> Result<(), Failure> {
+    let before = log.cycles();
+    let mut now = now();
+    while !until.reached(now, log.cycles() - before) {
+        let begun = now;
+        let mut lock = caller.acquire().await?;
+        let acquired = self::now();
+        let mut extended = acquired;
+        if extending {
+            lock = caller.extend(lock).await?;
+            extended = self::now();
+        }
+        caller.release(lock).await?;
+        now = self::now();
+        log.note(begun, acquired, extended, now);
+    }
+    Ok(())
+}
+
+/// What time it is.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "to read the clock is what a benchmark is for"
+)]
+pub fn now() -> Instant {
+    Instant::now()
+}

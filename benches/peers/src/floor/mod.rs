@@ -1,0 +1,254 @@
+//! The floor: what a lock costs on raw sockets, and nothing else.
+//!
+//! The same bytes as a client sends, computed beforehand, on non-blocking sockets with epoll. It
+//! counts replies; it has no parser, no algorithm, no clock, no limits and no way out of any
+//! trouble. Whoever locks on N servers pays at least that.
+//!
+//! * [`solo`] is one caller: it returns when a majority has answered, or when all have.
+//! * [`batch`] is many locks at once on one thread, with one write and one read for each node and
+//!   turn.
+//! * [`threads`] is the same behind a mailbox, for callers on threads of their own.
+//!
+//! Like every client it lets stragglers answer later, and reads their answers with the next ones.
+
+pub mod batch;
+pub mod solo;
+pub mod threads;
+
+use std::fmt;
+use std::io::{ErrorKind, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::Timespec;
+
+use crate::cycle::TTL;
+use crate::measure::Failure;
+use crate::servers::command;
+
+/// Compares the token and deletes: as the client's own, for the same work of the servers.
+const RELEASE: &str = "local v=redis.call('get',KEYS[1]) \
+                       if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
+                       if v then return -1 end return 0";
+
+/// Compares the token and raises the expiry.
+const EXTEND: &str = "local v=redis.call('get',KEYS[1]) \
+                      if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
+                      if p>=0 and p<tonumber(ARGV[2]) \
+                      then redis.call('pexpire',KEYS[1],ARGV[2]) end \
+                      return 1 end \
+                      if v then return -1 end return 0";
+
+/// More than there are sources of events.
+const EVENTS: usize = 32;
+
+/// What is asked of all nodes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// `SET key token NX PX ttl`.
+    Acquire,
+    /// The script that raises the expiry.
+    Extend,
+    /// The script that deletes.
+    Release,
+}
+
+/// The commands about one lock, as bytes.
+#[derive(Clone, Debug)]
+pub struct Commands {
+    acquire: Vec<u8>,
+    extend: Vec<u8>,
+    release: Vec<u8>,
+}
+
+impl Commands {
+    /// For the lock of this name.
+    #[must_use]
+    pub fn new(scripts: &Scripts, name: &str) -> Self {
+        const TOKEN: &str = "twenty bytes, random";
+        let ttl = TTL.as_millis().to_string();
+        Self {
+            acquire: command(&["SET", name, TOKEN, "NX", "PX", &ttl]),
+            extend: command(&["EVALSHA", &scripts.extend, "1", name, TOKEN, &ttl]),
+            release: command(&["EVALSHA", &scripts.release, "1", name, TOKEN]),
+        }
+    }
+
+    /// The bytes of a step.
+    #[must_use]
+    pub fn bytes(&self, step: Step) -> &[u8] {
+        match step {
+            Step::Acquire => &self.acquire,
+            Step::Extend => &self.extend,
+            Step::Release => &self.release,
+        }
+    }
+}
+
+/// The digests of the scripts.
+#[derive(Clone, Debug)]
+pub struct Scripts {
+    extend: String,
+    release: String,
+}
+
+/// Connections to all nodes, and what waits for them.
+pub struct Sockets {
+    streams: Vec<TcpStream>,
+    epoll: OwnedFd,
+    buffer: Box<[u8]>,
+}
+
+impl Sockets {
+    /// Connects to all, and teaches them the scripts.
+    ///
+    /// # Errors
+    ///
+    /// A server does not answer.
+    pub fn connect(addresses: &[SocketAddr]) -> Result<(Self, Scripts), Failure> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut streams = Vec::new();
+        let mut scripts = None;
+        for (index, address) in addresses.iter().enumerate() {
+            let mut stream = TcpStream::connect(address)?;
+            stream.set_nodelay(true)?;
+            scripts = Some(Scripts {
+                extend: digest(&mut stream, EXTEND)?,
+                release: digest(&mut stream, RELEASE)?,
+            });
+            stream.set_nonblocking(true)?;
+            add(&epoll, &stream, index)?;
+            streams.push(stream);
+        }
+        let sockets = Self {
+            epoll,
+            buffer: vec![0; 64 << 10].into(),
+            streams,
+        };
+        Ok((sockets, scripts.ok_or("there is no node")?))
+    }
+
+    /// How many nodes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether there is no node.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// How many are needed.
+    #[must_use]
+    pub fn majority(&self) -> usize {
+        self.len() / 2 + 1
+    }
+
+    /// Lets `source` wake the wait too.
+    pub(crate) fn add(&self, source: impl AsFd) -> Result<(), Failure> {
+        add(&self.epoll, source, self.len())
+    }
+
+    /// Writes the same to all nodes. A socket that is full is waited for.
+    ///
+    /// # Errors
+    ///
+    /// A node is gone.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
+        self.streams
+            .iter()
+            .try_for_each(|stream| write(stream, bytes))
+    }
+
+    /// Waits, asleep or not, and tells which node gave how many answers.
+    ///
+    /// # Errors
+    ///
+    /// A node is gone, or answered something else than `+OK` and `:1`.
+    pub fn wait(
+        &mut self,
+        spin: bool,
+        mut answered: impl FnMut(usize, usize),
+    ) -> Result<(), Failure> {
+        const AT_ONCE: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut room = [const { MaybeUninit::uninit() }; EVENTS];
+        let events = match epoll::wait(&self.epoll, &mut room[..], spin.then_some(&AT_ONCE)) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        for event in events {
+            let index = event.data.u64() as usize;
+            // Beyond the nodes is what only wakes.
+            if let Some(stream) = self.streams.get(index) {
+                answered(index, answers(stream, &mut self.buffer)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Sockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sockets")
+            .field("streams", &self.streams)
+            .finish_non_exhaustive()
+    }
+}
+
+fn write(mut stream: &TcpStream, mut bytes: &[u8]) -> Result<(), Failure> {
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::yield_now(),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is there, and counts. A read that does not fill the buffer has drained the socket.
+fn answers(mut stream: &TcpStream, buffer: &mut [u8]) -> Result<usize, Failure> {
+    let mut answers = 0;
+    loop {
+        let len = match stream.read(buffer) {
+            Ok(0) => return Err("a server closed its connection".into()),
+            Ok(len) => len,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error.into()),
+        };
+        let read = &buffer[..len];
+        // Every answer that was hoped for is one line without a minus; nil and errors have one.
+        if read.contains(&b'-') {
+            let read = String::from_utf8_lossy(read);
+            return Err(format!("the floor got another answer: {read}").into());
+        }
+        answers += read.iter().filter(|byte| **byte == b'\n').count();
+        if len < buffer.len() {
+            return Ok(answers);
+        }
+    }
+}
+
+fn add(epoll: &OwnedFd, source: impl AsFd, index: usize) -> Result<(), Failure> {
+    let data = epoll::EventData::new_u64(index as u64);
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    Ok(epoll::add(epoll, source, data, flags)?)
+}
+
+fn digest(stream: &mut TcpStream, script: &str) -> Result<String, Failure> {
+    stream.write_all(&command(&["SCRIPT", "LOAD", script]))?;
+    let mut answer = [0; 47];
+    stream.read_exact(&mut answer)?;
+    let digest = std::str::from_utf8(&answer)?.lines().nth(1);
+    Ok(digest.ok_or("a server did not take a script")?.to_string())
+}

@@ -1,0 +1,93 @@
+//! One caller, one step after the other.
+
+use std::net::SocketAddr;
+
+use super::{Commands, Sockets, Step};
+use crate::cycle::{Caller, PAUSE};
+use crate::measure::Failure;
+
+/// How many answers are waited for, and how.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Manner {
+    /// Asleep, until a majority has answered.
+    Majority,
+    /// Asleep, until all have.
+    All,
+    /// Until a majority has answered, without ever sleeping.
+    Spinning,
+}
+
+/// One lock, taken again and again.
+#[derive(Debug)]
+pub struct Solo {
+    sockets: Sockets,
+    commands: Commands,
+    needed: usize,
+    spin: bool,
+    /// How many commands each node got.
+    sent: usize,
+    /// How many each has answered.
+    got: Vec<usize>,
+}
+
+impl Solo {
+    /// Connects to all nodes; the lock has this name.
+    ///
+    /// # Errors
+    ///
+    /// A server does not answer.
+    pub fn connect(addresses: &[SocketAddr], name: &str, manner: Manner) -> Result<Self, Failure> {
+        let (sockets, scripts) = Sockets::connect(addresses)?;
+        let needed = match manner {
+            Manner::All => sockets.len(),
+            Manner::Majority | Manner::Spinning => sockets.majority(),
+        };
+        Ok(Self {
+            commands: Commands::new(&scripts, name),
+            needed,
+            spin: manner == Manner::Spinning,
+            sent: 0,
+            got: vec![0; sockets.len()],
+            sockets,
+        })
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), Failure> {
+        let Self { sockets, got, .. } = self;
+        sockets.write(self.commands.bytes(step))?;
+        self.sent += 1;
+        let (sent, mut votes) = (self.sent, 0);
+        while votes < self.needed {
+            sockets.wait(self.spin, |node, answers| {
+                got[node] += answers;
+                votes += usize::from(answers != 0 && got[node] == sent);
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Caller for Solo {
+    type Lock = ();
+
+    fn acquire(&mut self) -> Result<(), Failure> {
+        self.step(Step::Acquire)
+    }
+
+    fn extend(&mut self, (): &mut ()) -> Result<(), Failure> {
+        self.step(Step::Extend)
+    }
+
+    fn release(&mut self, (): ()) -> Result<(), Failure> {
+        self.step(Step::Release)
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        let Self { sockets, got, .. } = self;
+        while got.iter().any(|got| *got < self.sent) {
+            sockets.wait(false, |node, answers| got[node] += answers)?;
+        }
+        std::thread::sleep(PAUSE);
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! Real servers, started for one comparison: `redis-server` from the `PATH`, or what
+//! `SHEARLINE_REDIS_SERVER` names.
+//!
+//! # Guarantees
+//!
+//! * They listen on free ports of the loopback interface and write no file.
+//! * They end with this process, however it ends, also when they are frozen.
+//! * Signals go to processes that were started here, by their ids.
+
+#![expect(
+    unsafe_code,
+    reason = "only between fork and exec can a child ask to be ended with its parent"
+)]
+
+use std::env;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+
+use crate::cycle::now;
+use crate::measure::Failure;
+
+/// How long a server may take to start or to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often another port is tried when somebody was faster.
+const TRIES: usize = 20;
+
+/// A `redis-server` of ours. Dropping it ends the process.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+/// Starts so many that know nothing of each other.
+///
+/// # Errors
+///
+/// There is no `redis-server`, or it does not answer.
+pub fn start(count: usize) -> Result<Vec<Server>, Failure> {
+    (0..count).map(|_| Server::start()).collect()
+}
+
+impl Server {
+    /// Starts one, and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// There is no `redis-server`, or it does not answer.
+    pub fn start() -> Result<Self, Failure> {
+        for _ in 0..TRIES {
+            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+                .local_addr()?
+                .port();
+            let mut server = Self {
+                child: spawn(port)?,
+                address: (Ipv4Addr::LOCALHOST, port).into(),
+            };
+            if server.await_answer()? {
+                return Ok(server);
+            }
+        }
+        Err("no redis-server could be started: every port was taken meanwhile".into())
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `redis://127.0.0.1:port`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// Stops the process: the kernel goes on accepting and buffering for it.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub fn freeze(&self) -> Result<(), Failure> {
+        self.signal(Signal::STOP)?;
+        let begin = now();
+        // The signal is sent, not yet obeyed; a command right behind it could still be served.
+        while self.state() != Some('T') {
+            if PATIENCE < begin.elapsed() {
+                return Err("a server does not stop".into());
+            }
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub fn thaw(&self) -> Result<(), Failure> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Asks one command on a connection of its own, and gives the first line of the answer.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer.
+    pub fn ask(&self, words: &[&str]) -> Result<String, Failure> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        ask(&mut stream, words)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Failure> {
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+    }
+
+    /// The state letter of the process, behind its name in parentheses.
+    fn state(&self) -> Option<char> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
+        stat.rsplit(')').next()?.trim_start().chars().next()
+    }
+
+    /// Waits until it answers. `false` if it has ended, because somebody else has the port.
+    fn await_answer(&mut self) -> Result<bool, Failure> {
+        let begin = now();
+        while begin.elapsed() < PATIENCE {
+            if self.child.try_wait()?.is_some() {
+                return Ok(false);
+            }
+            if self.ask(&["PING"]).is_ok_and(|answer| answer == "+PONG") {
+                // With the port taken, another would answer for it, and it would end soon.
+                thread::sleep(Duration::from_millis(20));
+                return Ok(self.child.try_wait()?.is_none());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Err("a redis-server was started and does not answer".into())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already; there is nobody to be told.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(port: u16) -> Result<Child, Failure> {
+    let binary = env::var_os("SHEARLINE_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
+    let mut command = Command::new(&binary);
+    command
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
+        .args(["--dir", "/tmp"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // SAFETY: the closure makes one system call and allocates nothing.
+    unsafe {
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+    }
+    command.spawn().map_err(|error| {
+        if error.kind() != ErrorKind::NotFound {
+            return error.into();
+        }
+        let binary = binary.display();
+        format!(
+            "there is no {binary}: install redis-server (apt-get install redis-server), or name \
+             one with SHEARLINE_REDIS_SERVER"
+        )
+        .into()
+    })
+}
+
+/// Asks one command and gives the first line of the answer.
+///
+/// # Errors
+///
+/// The server is gone or silent.
+pub fn ask(stream: &mut TcpStream, words: &[&str]) -> Result<String, Failure> {
+    stream.write_all(&command(words))?;
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\n") {
+        let mut piece = [0; 4096];
+        match stream.read(&mut piece)? {
+            0 => return Err("the server closed the connection".into()),
+            len => answer.extend_from_slice(&piece[..len]),
+        }
+    }
+    let answer = String::from_utf8_lossy(&answer);
+    Ok(answer.lines().next().unwrap_or_default().to_string())
+}
+
+/// The bytes of a command.
+#[must_use]
+pub fn command(words: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len());
+    for word in words {
+        bytes.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    bytes.into_bytes()
+}

@@ -1,0 +1,257 @@
+//! Interleaved turns of clients that lock, and ratios of what was measured within one round.
+//!
+//! As in [`measure`](crate::measure) the clients take turns, in reversed order every second round,
+//! and only turns of the same round are compared. A turn lasts for a fixed time here, and tells
+//! several things: see [`Metric`].
+
+use std::fmt;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::allocations::counted;
+use crate::cycle::{Client, Log, Span, Until, now};
+use crate::figure::{Figure, median};
+use crate::measure::Failure;
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// So many rounds.
+    pub rounds: usize,
+    /// How long a turn is; it ends with the cycle that is open then.
+    pub slot: Duration,
+}
+
+/// What can be told of a turn.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Metric {
+    /// The median latency of a part of the cycle, in nanoseconds.
+    Median(Span),
+    /// The latency that only one in a hundred exceeds, in nanoseconds.
+    Tail(Span),
+    /// Processor time of this process for each cycle, all its threads and the kernel's work for
+    /// them included, in nanoseconds.
+    Cpu,
+    /// Cycles in a second.
+    Rate,
+}
+
+/// What a turn told.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    median: [f64; Span::ALL.len()],
+    tail: [f64; Span::ALL.len()],
+    cpu: f64,
+    rate: f64,
+}
+
+impl Sample {
+    fn get(&self, metric: Metric) -> f64 {
+        match metric {
+            Metric::Median(span) => self.median[span as usize],
+            Metric::Tail(span) => self.tail[span as usize],
+            Metric::Cpu => self.cpu,
+            Metric::Rate => self.rate,
+        }
+    }
+}
+
+/// What all turns told: of each client for each round.
+#[derive(Clone, Debug)]
+pub struct Turns {
+    samples: Vec<Vec<Sample>>,
+}
+
+/// Lets the clients take turns. `progress` is told how many rounds are over. A first turn of each
+/// does not count.
+///
+/// # Errors
+///
+/// The first one that a client gives.
+pub fn take_turns(
+    plan: &Plan,
+    clients: &mut [&mut dyn Client],
+    mut progress: impl FnMut(usize),
+) -> Result<Turns, Failure> {
+    let mut log = Log::default();
+    for client in &mut *clients {
+        turn(plan, *client, &mut log)?;
+    }
+    let mut samples = vec![Vec::new(); clients.len()];
+    for round in 0..plan.rounds {
+        for place in 0..clients.len() {
+            let reversed = clients.len() - 1 - place;
+            let index = if round % 2 == 0 { place } else { reversed };
+            samples[index].push(turn(plan, clients[index], &mut log)?);
+        }
+        progress(round + 1);
+    }
+    Ok(Turns { samples })
+}
+
+fn turn(plan: &Plan, client: &mut dyn Client, log: &mut Log) -> Result<Sample, Failure> {
+    client.prepare()?;
+    log.clear();
+    let cpu = process_time();
+    let begin = now();
+    client.run(Until::Time(begin + plan.slot), log)?;
+    let elapsed = begin.elapsed();
+    let cpu = process_time() - cpu;
+    client.settle()?;
+    let cycles = log.cycles() as f64;
+    Ok(Sample {
+        median: Span::ALL.map(|span| rank(log.times(span), 50)),
+        tail: Span::ALL.map(|span| rank(log.times(span), 99)),
+        cpu: cpu.as_nanos() as f64 / cycles,
+        rate: cycles / elapsed.as_secs_f64(),
+    })
+}
+
+/// How often a client allocates for each cycle once it is warm. What happens once in a turn does
+/// not count: it is told by the difference between a short and a longer one.
+///
+/// # Errors
+///
+/// That of the client.
+pub fn allocations(client: &mut dyn Client, cycles: u64) -> Result<f64, Failure> {
+    let mut counts = [0; 2];
+    let mut log = Log::with_capacity(usize::try_from(4 * cycles)?);
+    client.prepare()?;
+    client.run(Until::Cycles(2 * cycles), &mut log)?;
+    for (count, times) in counts.iter_mut().zip([1, 2]) {
+        log.clear();
+        let (ran, counted) = counted(|| client.run(Until::Cycles(times * cycles), &mut log));
+        ran?;
+        *count = counted;
+    }
+    client.settle()?;
+    let [short, long] = counts;
+    Ok(long.saturating_sub(short) as f64 / cycles as f64)
+}
+
+impl Turns {
+    /// The median over all rounds.
+    #[must_use]
+    pub fn median(&self, metric: Metric, client: usize) -> f64 {
+        let mut values: Vec<f64> = self.samples[client]
+            .iter()
+            .map(|sample| sample.get(metric))
+            .collect();
+        median(&mut values)
+    }
+
+    /// How many times as much one client took as another.
+    #[must_use]
+    pub fn ratio(&self, metric: Metric, client: usize, other: usize) -> Figure {
+        self.paired(metric, client, other, |value, other| value / other)
+    }
+
+    /// By how much one client is above so many times another.
+    #[must_use]
+    pub fn excess(&self, metric: Metric, client: usize, times: f64, other: usize) -> Figure {
+        self.paired(metric, client, other, |value, other| value - times * other)
+    }
+
+    fn paired(
+        &self,
+        metric: Metric,
+        client: usize,
+        other: usize,
+        compare: impl Fn(f64, f64) -> f64,
+    ) -> Figure {
+        let pairs = self.samples[client].iter().zip(&self.samples[other]);
+        let values = pairs.map(|(one, other)| compare(one.get(metric), other.get(metric)));
+        Figure::of(&values.collect::<Vec<_>>())
+    }
+}
+
+/// The nearest rank: so many hundredths of the times are not larger.
+fn rank(times: &mut [u32], hundredths: usize) -> f64 {
+    if times.is_empty() {
+        return f64::NAN;
+    }
+    let place = (times.len() * hundredths).div_ceil(100).max(1) - 1;
+    f64::from(*times.select_nth_unstable(place).1)
+}
+
+/// Processor time that all threads of this process have used: what `getrusage` tells, more
+/// finely.
+fn process_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |span| match span {
+            Span::Cycle => "",
+            Span::Acquire => " of acquire",
+            Span::Extend => " of extend",
+            Span::Release => " of release",
+        };
+        match self {
+            Self::Median(span) => write!(f, "p50{}", of(*span)),
+            Self::Tail(span) => write!(f, "p99{}", of(*span)),
+            Self::Cpu => f.write_str("CPU for each cycle"),
+            Self::Rate => f.write_str("cycles/s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_rank_is_one_of_the_times() {
+        let mut times: Vec<u32> = (1..=200).rev().collect();
+        assert_eq!(rank(&mut times, 50), 100.0);
+        assert_eq!(rank(&mut times, 99), 198.0);
+        assert_eq!(rank(&mut [7], 50), 7.0);
+        assert_eq!(rank(&mut [7], 99), 7.0);
+    }
+
+    /// Its cycles take as long as it says, without any time passing.
+    struct Scripted {
+        micros: u64,
+        order: std::rc::Rc<std::cell::RefCell<String>>,
+        name: char,
+    }
+
+    impl Client for Scripted {
+        fn run(&mut self, _: Until, log: &mut Log) -> Result<(), Failure> {
+            self.order.borrow_mut().push(self.name);
+            let begun = now();
+            let step = Duration::from_micros(self.micros);
+            log.note(begun, begun + step, begun + step, begun + 3 * step);
+            Ok(())
+        }
+
+        fn settle(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn turns_are_compared_within_a_round_and_reversed_in_every_second() {
+        let order = std::rc::Rc::default();
+        let scripted = |name, micros| Scripted {
+            micros,
+            order: std::rc::Rc::clone(&order),
+            name,
+        };
+        let (mut one, mut other) = (scripted('a', 4), scripted('b', 2));
+        let plan = Plan {
+            rounds: 3,
+            slot: Duration::ZERO,
+        };
+        let turns = take_turns(&plan, &mut [&mut one, &mut other], |_| ()).unwrap();
+        assert_eq!(*order.borrow(), "ab ab ba ab".replace(' ', ""));
+        let (cycle, acquire) = (Metric::Median(Span::Cycle), Metric::Tail(Span::Acquire));
+        assert_eq!(turns.ratio(cycle, 0, 1).median, 2.0);
+        assert_eq!(turns.median(cycle, 0), 12_000.0);
+        assert_eq!(turns.median(acquire, 1), 2_000.0);
+        assert_eq!(turns.excess(acquire, 0, 1.5, 1).median, 1_000.0);
+    }
+}
