@@ -83,11 +83,14 @@ impl Keeper {
         self.watch(limit);
     }
 
-    /// Drives for as long as somebody waits.
+    /// Drives for as long as somebody waits, and a little longer where tasks do: those that were
+    /// woken are likely to want something next.
     fn serve(&mut self, mut engaged: Engaged<'_>) {
         let hub = engaged.hub();
+        let mut lingers = false;
         loop {
             if !engaged.wakers.is_empty() {
+                lingers = true;
                 self.let_go(engaged);
                 // In between a caller may have taken it, and calls when it leaves.
                 let Reach::Free(again) = hub.engage_as_keeper() else {
@@ -97,10 +100,16 @@ impl Keeper {
                 engaged.settle_all();
                 continue;
             }
-            if engaged.waiting() == 0 || hub.mailbox.is_closing() {
+            if hub.mailbox.is_closing() {
                 return;
             }
-            engaged.turn(None);
+            if engaged.waiting() != 0 {
+                engaged.turn(None);
+            } else if core::mem::take(&mut lingers) {
+                engaged.turn(Some(NAP));
+            } else {
+                return;
+            }
         }
     }
 
