@@ -28,22 +28,26 @@ const CYCLES: u64 = 500;
 /// What the child is told.
 #[derive(Args, Debug)]
 pub(crate) struct Alone {
-    /// Runs this client alone, for strace.
-    #[arg(long, hide = true, requires = "nodes")]
+    /// Runs this client alone and measures nothing: for strace, perf and the like.
+    #[arg(long, requires = "nodes")]
     pub(crate) who: Option<Who>,
 
-    /// On these nodes.
-    #[arg(long, hide = true, value_delimiter = ',')]
+    /// Runs it on these nodes, urls separated by commas.
+    #[arg(long, value_delimiter = ',', requires = "who")]
     nodes: Vec<String>,
 
-    /// For so many cycles.
-    #[arg(long, hide = true, default_value_t = CYCLES)]
+    /// Runs it for so many cycles.
+    #[arg(long, default_value_t = CYCLES, requires = "who")]
     cycles: u64,
+
+    /// Runs it with so many locks at once.
+    #[arg(long, default_value_t = 1, requires = "who")]
+    callers: usize,
 }
 
 /// Runs one client and nothing else.
 pub(crate) fn run_alone(who: Who, alone: &Alone) -> Result<(), Failure> {
-    let mut client = world::client(&alone.nodes, 1, false, who)?;
+    let mut client = world::client(&alone.nodes, alone.callers, false, who)?;
     client.run(Until::Cycles(alone.cycles), &mut Log::default())?;
     client.settle()
 }
