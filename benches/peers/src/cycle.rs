@@ -232,11 +232,14 @@ pub fn run_cycle(
     let mut lock = caller.acquire()?;
     let acquired = now();
     let mut extended = acquired;
+    let mut outcome = Ok(());
     if extending {
-        caller.extend(&mut lock)?;
+        outcome = caller.extend(&mut lock);
         extended = now();
     }
+    // In any case, or it would be in the way of the next.
     caller.release(lock)?;
+    outcome?;
     let end = now();
     log.note(begun, acquired, extended, end);
     Ok(end)
