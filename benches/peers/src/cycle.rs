@@ -213,19 +213,36 @@ pub fn run_calls(
     let before = log.cycles();
     let mut now = now();
     while !until.reached(now, log.cycles() - before) {
-        let begun = now;
-        let mut lock = caller.acquire()?;
-        let acquired = self::now();
-        let mut extended = acquired;
-        if extending {
-            caller.extend(&mut lock)?;
-            extended = self::now();
-        }
-        caller.release(lock)?;
-        now = self::now();
-        log.note(begun, acquired, extended, now);
+        now = run_cycle(caller, extending, now, log)?;
     }
     Ok(())
+}
+
+/// One cycle of blocking calls, which begins now; when it ended.
+///
+/// # Errors
+///
+/// That of the caller.
+pub fn run_cycle(
+    caller: &mut impl Caller,
+    extending: bool,
+    begun: Instant,
+    log: &mut Log,
+) -> Result<Instant, Failure> {
+    let mut lock = caller.acquire()?;
+    let acquired = now();
+    let mut extended = acquired;
+    let mut outcome = Ok(());
+    if extending {
+        outcome = caller.extend(&mut lock);
+        extended = now();
+    }
+    // In any case, or it would be in the way of the next.
+    caller.release(lock)?;
+    outcome?;
+    let end = now();
+    log.note(begun, acquired, extended, end);
+    Ok(end)
 }
 
 /// Cycles of futures, one after the other.

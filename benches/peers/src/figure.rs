@@ -42,6 +42,18 @@ impl Figure {
     }
 }
 
+impl Figure {
+    /// The same in another unit.
+    #[must_use]
+    pub fn scaled(self, by: f64) -> Self {
+        Self {
+            median: self.median * by,
+            low: self.low * by,
+            high: self.high * by,
+        }
+    }
+}
+
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = match self.median {

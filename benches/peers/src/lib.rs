@@ -5,7 +5,7 @@
 //!
 //! * For what only computes: [`measure`].
 //! * For locks: [`turns`] measures [`cycle`]s of the [`clients`], the [`floor`] among them, on
-//!   [`servers`].
+//!   [`servers`], with a [`proxy`] in front of those that are to be in trouble.
 //! * For both: [`figure`], [`judgement`], [`allocations`], [`random`], [`table`] and [`progress`].
 
 pub mod allocations;
@@ -16,6 +16,7 @@ pub mod floor;
 pub mod judgement;
 pub mod measure;
 pub mod progress;
+pub mod proxy;
 pub mod random;
 pub mod servers;
 pub mod table;

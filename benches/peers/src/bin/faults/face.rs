@@ -1,0 +1,95 @@
+//! What both faces of the library can do here.
+
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use shearline::{Builder, LockError, LockOptions, NodeState, NodeStatus, Redlock};
+use shearline_peers::clients::shearline::{Local, Shared};
+use shearline_peers::cycle::{Caller, TTL, now};
+use shearline_peers::measure::Failure;
+
+/// How long all nodes may take to be well again: more than the longest back-off.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A handle of the library.
+pub(crate) trait Face: Caller + fmt::Debug + Sized {
+    const NAME: &'static str;
+
+    /// With the defaults.
+    fn connect(urls: &[String]) -> Result<Self, Failure>;
+
+    /// Lets time pass, and tells how the nodes stand.
+    fn look(&mut self) -> Result<Vec<NodeStatus>, Failure>;
+
+    /// Takes a lock and gives it back. The inner outcome is that of the lock.
+    fn lock_within(&mut self, wait: Duration) -> Result<Result<(), LockError>, Failure>;
+
+    /// Waits until every node is there.
+    fn await_ready(&mut self) -> Result<(), Failure> {
+        let begin = now();
+        loop {
+            let nodes = self.look()?;
+            if nodes
+                .iter()
+                .all(|node| node.state == NodeState::Ready && node.in_flight == 0)
+            {
+                return Ok(());
+            }
+            if PATIENCE < begin.elapsed() {
+                return Err(format!("not every node is well again: {nodes:?}").into());
+            }
+        }
+    }
+}
+
+fn builder(urls: &[String]) -> Builder {
+    Redlock::builder().nodes(urls)
+}
+
+fn options(wait: Duration) -> LockOptions {
+    LockOptions::new(TTL).wait(wait)
+}
+
+impl Face for Local {
+    const NAME: &'static str = "`LocalRedlock`";
+
+    fn connect(urls: &[String]) -> Result<Self, Failure> {
+        Self::build(&builder(urls), "local")
+    }
+
+    fn look(&mut self) -> Result<Vec<NodeStatus>, Failure> {
+        self.handle.poll(Some(LOOK))?;
+        Ok(self.handle.nodes())
+    }
+
+    fn lock_within(&mut self, wait: Duration) -> Result<Result<(), LockError>, Failure> {
+        match self.handle.lock_with("majority-local", &options(wait)) {
+            Ok(lock) => Ok(Ok(self.handle.unlock(lock).map(drop)?)),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+}
+
+impl Face for Shared {
+    const NAME: &'static str = "`Redlock`";
+
+    fn connect(urls: &[String]) -> Result<Self, Failure> {
+        Self::build(&builder(urls), "shared")
+    }
+
+    fn look(&mut self) -> Result<Vec<NodeStatus>, Failure> {
+        thread::sleep(LOOK);
+        Ok(self.handle.nodes())
+    }
+
+    fn lock_within(&mut self, wait: Duration) -> Result<Result<(), LockError>, Failure> {
+        match self.handle.lock_with("majority-shared", &options(wait)) {
+            Ok(lock) => Ok(Ok(lock.unlock().map(drop)?)),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What can be wrong with a node, and how it is brought about and mended.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use shearline_peers::measure::Failure;
+use shearline_peers::proxy::Proxy;
+use shearline_peers::servers::Server;
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Trouble {
+    /// SIGSTOP: the kernel takes what is sent.
+    Stalled,
+    /// Connections end, new ones are refused.
+    Dead,
+    /// It answers `-OOM` to every `SET`.
+    Refusing,
+    /// Connections stay, what is sent vanishes.
+    BlackHoled,
+    /// Answers come 20 ms later.
+    Slow,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stalled => "stalled",
+            Self::Dead => "dead",
+            Self::Refusing => "refusing",
+            Self::BlackHoled => "black-holed",
+            Self::Slow => "slow by 20 ms",
+        })
+    }
+}
+
+/// Some servers that are to be in trouble now and then, for one client. Dropping it mends them.
+#[derive(Debug)]
+pub(crate) struct Scene<'a> {
+    trouble: Trouble,
+    servers: &'a [Server],
+    /// In front of them, if they cannot be brought into this trouble themselves.
+    proxies: Vec<Proxy>,
+    urls: Vec<String>,
+}
+
+impl<'a> Scene<'a> {
+    /// The last `count` of these are to be in trouble.
+    pub(crate) fn new(
+        servers: &'a [Server],
+        trouble: Trouble,
+        count: usize,
+    ) -> Result<Self, Failure> {
+        let (well, ill) = servers.split_at(servers.len() - count);
+        let proxies = match trouble {
+            Trouble::Stalled | Trouble::Refusing => Vec::new(),
+            Trouble::Dead | Trouble::BlackHoled | Trouble::Slow => ill
+                .iter()
+                .map(|server| Proxy::to(server.address()))
+                .collect::<Result<_, _>>()?,
+        };
+        let mut urls = crate::urls(well);
+        match proxies.is_empty() {
+            true => urls.extend(crate::urls(ill)),
+            false => urls.extend(proxies.iter().map(Proxy::url)),
+        }
+        Ok(Self {
+            trouble,
+            servers: ill,
+            proxies,
+            urls,
+        })
+    }
+
+    /// All nodes, as the client is to reach them.
+    pub(crate) fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    pub(crate) fn begin(&mut self) -> Result<(), Failure> {
+        match self.trouble {
+            Trouble::Stalled => self.servers.iter().try_for_each(Server::freeze)?,
+            Trouble::Refusing => self.limit_memory("1")?,
+            Trouble::Dead => self.proxies.iter_mut().for_each(Proxy::close),
+            Trouble::BlackHoled => self.proxies.iter().for_each(Proxy::swallow),
+            Trouble::Slow => self.proxies.iter().for_each(Proxy::slow),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn end(&mut self) -> Result<(), Failure> {
+        match self.trouble {
+            Trouble::Stalled => self.servers.iter().try_for_each(Server::thaw),
+            Trouble::Refusing => self.limit_memory("0"),
+            Trouble::Dead | Trouble::BlackHoled | Trouble::Slow => {
+                self.proxies.iter_mut().try_for_each(Proxy::mend)
+            }
+        }
+    }
+
+    fn limit_memory(&self, bytes: &str) -> Result<(), Failure> {
+        for server in self.servers {
+            let answer = server.ask(&["CONFIG", "SET", "maxmemory", bytes])?;
+            if answer != "+OK" {
+                return Err(format!("a server does not take a limit: {answer}").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Scene<'_> {
+    fn drop(&mut self) {
+        // Whatever cannot be mended ends with its process.
+        let _ = self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use shearline_peers::clients::shearline::Local;
+    use shearline_peers::servers;
+
+    use super::*;
+    use crate::face::Face;
+
+    #[test]
+    fn two_in_trouble_leave_a_majority_and_three_do_not_and_all_are_mended() {
+        let servers = servers::start(crate::NODES).unwrap();
+        for trouble in Trouble::value_variants() {
+            for count in [2, 3] {
+                let mut scene = Scene::new(&servers, *trouble, count).unwrap();
+                let mut face = Local::connect(scene.urls()).unwrap();
+                face.await_ready().unwrap();
+                scene.begin().unwrap();
+                let outcome = face.lock_within(Duration::from_millis(300)).unwrap();
+                let enough = count == 2 || *trouble == Trouble::Slow;
+                assert_eq!(outcome.is_ok(), enough, "{trouble}, {count}: {outcome:?}");
+                scene.end().unwrap();
+                face.await_ready().unwrap();
+                face.lock_within(Duration::from_secs(5)).unwrap().unwrap();
+            }
+        }
+    }
+}

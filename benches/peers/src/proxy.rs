@@ -1,0 +1,267 @@
+//! A relay in front of a server, which can make it look slow, silent or dead.
+//!
+//! The server behind it goes on unharmed, with the same identity, so that it can be back at once.
+//! Three threads for each connection: simple, and slower than the loopback by as much. So only
+//! nodes that are to be in trouble stand behind one.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::cycle::now;
+use crate::measure::Failure;
+
+/// How much later answers come from a slow one.
+pub const DELAY: Duration = Duration::from_millis(20);
+
+/// How long a port may stay taken after it was closed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What it does with what it gets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+enum Mode {
+    Pass,
+    Slow,
+    Swallow,
+    Closed,
+}
+
+/// Relays to one server. Dropping it closes everything.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    listening: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: SocketAddr,
+    mode: AtomicU8,
+    /// Both sides of every connection, to be cut.
+    streams: Mutex<Vec<TcpStream>>,
+}
+
+impl Proxy {
+    /// Relays to this server.
+    ///
+    /// # Errors
+    ///
+    /// There is no free port.
+    pub fn to(server: SocketAddr) -> Result<Self, Failure> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let shared = Arc::new(Shared {
+            server,
+            mode: AtomicU8::new(Mode::Pass as u8),
+            streams: Mutex::new(Vec::new()),
+        });
+        Ok(Self {
+            address: listener.local_addr()?,
+            listening: Some(listen(&shared, listener)),
+            shared,
+        })
+    }
+
+    /// `redis://127.0.0.1:port`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// Answers come later by [`DELAY`] from now on.
+    pub fn slow(&self) {
+        self.shared.set(Mode::Slow);
+    }
+
+    /// What comes from now on is taken and vanishes; connections stay open.
+    pub fn swallow(&self) {
+        self.shared.set(Mode::Swallow);
+    }
+
+    /// Ends all connections and refuses new ones.
+    pub fn close(&mut self) {
+        self.shared.set(Mode::Closed);
+        // Whom it accepts next tells it to stop; nobody is told if it has stopped already.
+        drop(TcpStream::connect(self.address));
+        if let Some(thread) = self.listening.take() {
+            let _ = thread.join();
+        }
+        self.shared.cut();
+    }
+
+    /// Passes everything on again. Connections on which something vanished end.
+    ///
+    /// # Errors
+    ///
+    /// Somebody has taken the port of one that was closed.
+    pub fn mend(&mut self) -> Result<(), Failure> {
+        let before = self.shared.mode();
+        self.shared.set(Mode::Pass);
+        if before == Mode::Swallow as u8 {
+            self.shared.cut();
+        }
+        let begin = now();
+        while self.listening.is_none() {
+            match TcpListener::bind(self.address) {
+                Ok(listener) => self.listening = Some(listen(&self.shared, listener)),
+                Err(error) if PATIENCE < begin.elapsed() => return Err(error.into()),
+                Err(_) => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn mode(&self) -> u8 {
+        self.mode.load(Ordering::SeqCst)
+    }
+
+    fn is(&self, mode: Mode) -> bool {
+        self.mode() == mode as u8
+    }
+
+    fn set(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::SeqCst);
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Vec<TcpStream>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cut(&self) {
+        for stream in self.streams().drain(..) {
+            // It may have ended by itself.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn listen(shared: &Arc<Shared>, listener: TcpListener) -> JoinHandle<()> {
+    let shared = Arc::clone(shared);
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            if shared.is(Mode::Closed) {
+                return;
+            }
+            // Who cannot be relayed is dropped, which tells him.
+            drop(relay(&shared, client));
+        }
+    })
+}
+
+fn relay(shared: &Arc<Shared>, client: TcpStream) -> Result<(), Failure> {
+    let server = TcpStream::connect(shared.server)?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let own = [client.try_clone()?, server.try_clone()?];
+    shared.streams().extend(own);
+    let commands = (client.try_clone()?, server.try_clone()?);
+    let (pieces, late) = channel();
+    let own = Arc::clone(shared);
+    thread::spawn(move || {
+        let (client, mut server) = commands;
+        pump(client, |piece| {
+            own.is(Mode::Swallow) || server.write_all(piece).is_ok()
+        });
+    });
+    let own = Arc::clone(shared);
+    thread::spawn(move || {
+        pump(server, |piece| {
+            let delay = if own.is(Mode::Slow) {
+                DELAY
+            } else {
+                Duration::ZERO
+            };
+            pieces.send((now() + delay, piece.to_vec())).is_ok()
+        });
+    });
+    thread::spawn(move || deliver(client, &late));
+    Ok(())
+}
+
+/// Hands on what it reads until somebody has had enough.
+fn pump(mut from: TcpStream, mut to: impl FnMut(&[u8]) -> bool) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(len @ 1..) = from.read(&mut buffer) {
+        if !to(&buffer[..len]) {
+            break;
+        }
+    }
+}
+
+/// Writes every piece when it is due, and ends the connection behind the last.
+fn deliver(mut client: TcpStream, pieces: &Receiver<(Instant, Vec<u8>)>) {
+    for (due, piece) in pieces {
+        let left = due.saturating_duration_since(now());
+        if !left.is_zero() {
+            thread::sleep(left);
+        }
+        if client.write_all(&piece).is_err() {
+            break;
+        }
+    }
+    let _ = client.shutdown(Shutdown::Both);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that answers every byte with the same.
+    fn echo() -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let mut back = stream.try_clone().unwrap();
+                thread::spawn(move || pump(stream, |piece| back.write_all(piece).is_ok()));
+            }
+        });
+        address
+    }
+
+    fn round_trip(stream: &mut TcpStream) -> std::io::Result<u8> {
+        let mut answer = [0];
+        stream.write_all(b"x")?;
+        stream.read_exact(&mut answer)?;
+        Ok(answer[0])
+    }
+
+    #[test]
+    fn it_passes_delays_swallows_and_refuses_and_is_mended() {
+        let mut proxy = Proxy::to(echo()).unwrap();
+        let mut stream = TcpStream::connect(proxy.address).unwrap();
+        assert_eq!(round_trip(&mut stream).unwrap(), b'x');
+
+        proxy.slow();
+        let begin = now();
+        assert_eq!(round_trip(&mut stream).unwrap(), b'x');
+        assert!(DELAY <= begin.elapsed());
+
+        proxy.swallow();
+        let short = Some(Duration::from_millis(30));
+        stream.set_read_timeout(short).unwrap();
+        assert!(round_trip(&mut stream).is_err());
+        proxy.mend().unwrap();
+        stream.set_read_timeout(None).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "what vanished is told");
+
+        proxy.close();
+        assert!(TcpStream::connect(proxy.address).is_err());
+        proxy.mend().unwrap();
+        let mut stream = TcpStream::connect(proxy.address).unwrap();
+        assert_eq!(round_trip(&mut stream).unwrap(), b'x');
+    }
+}
