@@ -264,6 +264,38 @@ BOUNDS
     return $status
 }
 
+# tests/it once more, with servers whose only user besides the tests' own has exactly the README's
+# permissions (tests/it/servers/permitted.rs). A line of the table is what is not run so, and why.
+under_the_acl_line() {
+    local name reason all skipped=() status=0
+    all=$(cargo test --all-features --test it -- --list) || return 1
+    while read -r name reason; do
+        echo "not run: $name: $reason"
+        grep -q "^$name.*: test$" <<<"$all" || { echo "there is no such test"; status=1; }
+        skipped+=(--skip "$name")
+    done <<'TABLE'
+addresses::a_database_behind_a_unix_socket  needs +select besides, as the README says
+auth::the_database_of_the_url_holds_the_key  needs +select besides, as the README says
+refusal::a_missing_database_is_unusable_and_the_others_go_on  needs +select besides, as the README says
+faults::refusing::servers_that_let_nobody_in  is about the default user, whom nobody is here
+deadlines::  takes long, and is about nodes that say nothing
+faults::forgetful::  takes long, and guard:: asks the same of the servers
+faults::hostile::  is about nodes that are no servers
+faults::lossy::  takes long, and is about what happens to packets
+faults::network::  takes long, and is about what happens to bytes
+faults::packets::  takes long, and is about what happens to packets
+faults::places::  takes long, and is about where no server is
+faults::process::  takes long, and restart:: and frozen:: ask the same of the servers
+secrets::  has users of its own
+soak::  takes long, and sends nothing that others do not
+embedded::  is about a server that has no users
+harness::  is about the tests' own means
+TABLE
+    SHEARLINE_TEST_ACL=1 run_bounded 300 \
+        cargo test --all-features --test it -- --show-output "${skipped[@]}" || status=1
+    return $status
+}
+
 demo() {
     run_bounded 60 cargo run --quiet --all-features --bin shearline -- demo --seconds 3
 }
@@ -314,6 +346,7 @@ main() {
         # With what passing tests print, so that the last step sees it.
         step "tests/$name" cargo test --all-features --test "$name" -- --show-output
     done
+    step 'tests/it with the permissions of the README' under_the_acl_line
     step 'tests/sim' simulator
     told 'tests/sim'
     step 'tests/sim without guards' mutants simulator mutants

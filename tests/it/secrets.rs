@@ -266,8 +266,7 @@ fn of_nodes_that_do_not_let_us_in() {
 fn of_what_nodes_repeat() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
-    let url = proxy.url();
-    let url = url.replace("redis://", &format!("redis://{USER}:{ESCAPED}@"));
+    let url = proxy.url_with(&format!("{USER}:{ESCAPED}"));
     for repeated in [
         "-ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'zilpzalp-user'\r\n",
         "-ERR wrong credentials zilpzalp\r\n",

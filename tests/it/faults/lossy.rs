@@ -20,6 +20,9 @@ const OWN: Namespaces = Namespaces {
 /// What a vote is waited for. The nodes on good links do not miss it.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(4);
+
 /// How long each weather lasts.
 const WHILE: Duration = Duration::from_millis(600);
 
@@ -145,6 +148,8 @@ fn weathers(field: &Field, promise: Promise) {
                     while !over.load(Ordering::Relaxed) {
                         alone(face, &own, promise);
                         exclusions += u32::from(together(face, inside));
+                        // Other tests run beside.
+                        thread::sleep(PAUSE);
                     }
                     exclusions
                 })

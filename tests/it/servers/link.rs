@@ -22,6 +22,7 @@ use rustix::io::ioctl_fionbio;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
 use super::Server;
+use super::permitted::credentials;
 use super::ports::is_of_a_server;
 use crate::namespaces::run;
 
@@ -103,7 +104,7 @@ impl Link {
 
     /// Where the server is reached over the link. It has to listen at every address.
     pub(crate) fn url(&self, server: &Server) -> String {
-        format!("redis://{THERE}:{}", server.port())
+        format!("redis://{}{THERE}:{}", credentials(), server.port())
     }
 }
 

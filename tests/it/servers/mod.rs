@@ -14,6 +14,7 @@
 mod cluster;
 #[cfg(target_os = "linux")]
 mod link;
+mod permitted;
 mod ports;
 mod process;
 mod proxy;
