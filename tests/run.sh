@@ -264,6 +264,62 @@ BOUNDS
     return $status
 }
 
+# unwelcome: of lines `package|licence`, those whose licence deny.toml does not allow. Of each part
+# that has to be kept to, one choice must be allowed.
+unwelcome() {
+    awk -F '|' '
+        FNR == NR {
+            if (/^allow = \[/) listed = 1
+            else if (/^\]/) listed = 0
+            else if (listed && split($0, word, "\"") > 1) allowed[word[2]] = 1
+            next
+        }
+        {
+            licence = $2
+            gsub(/[()]/, "", licence)
+            gsub("/", " OR ", licence)
+            good = licence != ""
+            parts = split(licence, part, " AND ")
+            for (p = 1; p <= parts; p++) {
+                some = 0
+                choices = split(part[p], choice, " OR ")
+                for (c = 1; c <= choices; c++) some = some || choice[c] in allowed
+                good = good && some
+            }
+            if (!good) print
+        }' deny.toml -
+}
+
+# What others wrote: its licences, where it comes from, and whether anything is linked twice. The
+# rules stand in deny.toml, where cargo-deny finds them too.
+supply() {
+    local target all bad status=0
+    for target in x86_64-unknown-linux-gnu aarch64-apple-darwin; do
+        all=$(cargo tree --locked --all-features --target "$target" -e normal,build,dev \
+            --prefix none --format '{p}|{l}' | sed 's/ (\*)$//' | sort -u) || return 1
+        echo "$target: $(grep -c . <<<"$all") packages"
+        bad=$(unwelcome <<<"$all")
+        [[ -z $bad ]] || { echo "licences that deny.toml does not allow: $bad"; status=1; }
+        bad=$(cargo tree --locked --all-features --target "$target" -e normal,no-proc-macro \
+            --duplicates) || return 1
+        [[ -z $bad ]] || { echo "linked twice: $bad"; status=1; }
+    done
+    # That it would be noticed.
+    bad=$(printf '%s\n' 'a|GPL-3.0' 'b|MIT AND GPL-3.0' 'c|' 'd|MIT/GPL-3.0' \
+        'e|(GPL-3.0 OR MIT) AND Unicode-3.0' | unwelcome | tr '\n' ';')
+    [[ $bad == 'a|GPL-3.0;b|MIT AND GPL-3.0;c|;' ]] || { echo "proves nothing: $bad"; status=1; }
+    # In the lock files of our other packages too.
+    bad=$(cat Cargo.lock ./*/*/Cargo.lock fuzz/Cargo.lock | grep '^source' |
+        grep -v '"registry+https://github.com/rust-lang/crates.io-index"$')
+    [[ -z $bad ]] || { echo "not from crates.io: $bad"; status=1; }
+    if cargo deny --version; then
+        cargo deny check licenses bans sources || status=1
+    else
+        echo 'cargo-deny is not here; what it would ask besides stands in deny.toml'
+    fi
+    return $status
+}
+
 # tests/it once more, with servers whose only user besides the tests' own has exactly the README's
 # permissions (tests/it/servers/permitted.rs). A line of the table is what is not run so, and why.
 under_the_acl_line() {
@@ -336,6 +392,7 @@ main() {
         cargo check --manifest-path tests/no_std/Cargo.toml
     step 'core without std (counter-proof)' no_std_objects
     step 'dependencies counted' dependencies
+    step 'dependencies: licences, sources, duplicates' supply
 
     # The example that has tests says `test = true` in Cargo.toml.
     step 'unit tests with all features' \
