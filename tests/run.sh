@@ -264,6 +264,94 @@ BOUNDS
     return $status
 }
 
+# unwelcome: of lines `package|licence`, those whose licence deny.toml does not allow. Of each part
+# that has to be kept to, one choice must be allowed.
+unwelcome() {
+    awk -F '|' '
+        FNR == NR {
+            if (/^allow = \[/) listed = 1
+            else if (/^\]/) listed = 0
+            else if (listed && split($0, word, "\"") > 1) allowed[word[2]] = 1
+            next
+        }
+        {
+            licence = $2
+            gsub(/[()]/, "", licence)
+            gsub("/", " OR ", licence)
+            good = licence != ""
+            parts = split(licence, part, " AND ")
+            for (p = 1; p <= parts; p++) {
+                some = 0
+                choices = split(part[p], choice, " OR ")
+                for (c = 1; c <= choices; c++) some = some || choice[c] in allowed
+                good = good && some
+            }
+            if (!good) print
+        }' deny.toml -
+}
+
+# What others wrote: its licences, where it comes from, and whether anything is linked twice. The
+# rules stand in deny.toml, where cargo-deny finds them too.
+supply() {
+    local target all bad status=0
+    for target in x86_64-unknown-linux-gnu aarch64-apple-darwin; do
+        all=$(cargo tree --locked --all-features --target "$target" -e normal,build,dev \
+            --prefix none --format '{p}|{l}' | sed 's/ (\*)$//' | sort -u) || return 1
+        echo "$target: $(grep -c . <<<"$all") packages"
+        bad=$(unwelcome <<<"$all")
+        [[ -z $bad ]] || { echo "licences that deny.toml does not allow: $bad"; status=1; }
+        bad=$(cargo tree --locked --all-features --target "$target" -e normal,no-proc-macro \
+            --duplicates) || return 1
+        [[ -z $bad ]] || { echo "linked twice: $bad"; status=1; }
+    done
+    # That it would be noticed.
+    bad=$(printf '%s\n' 'a|GPL-3.0' 'b|MIT AND GPL-3.0' 'c|' 'd|MIT/GPL-3.0' \
+        'e|(GPL-3.0 OR MIT) AND Unicode-3.0' | unwelcome | tr '\n' ';')
+    [[ $bad == 'a|GPL-3.0;b|MIT AND GPL-3.0;c|;' ]] || { echo "proves nothing: $bad"; status=1; }
+    # In the lock files of our other packages too.
+    bad=$(cat Cargo.lock ./*/*/Cargo.lock fuzz/Cargo.lock | grep '^source' |
+        grep -v '"registry+https://github.com/rust-lang/crates.io-index"$')
+    [[ -z $bad ]] || { echo "not from crates.io: $bad"; status=1; }
+    if cargo deny --version; then
+        cargo deny check licenses bans sources || status=1
+    else
+        echo 'cargo-deny is not here; what it would ask besides stands in deny.toml'
+    fi
+    return $status
+}
+
+# tests/it once more, with servers whose only user besides the tests' own has exactly the README's
+# permissions (tests/it/servers/permitted.rs). A line of the table is what is not run so, and why.
+under_the_acl_line() {
+    local name reason all skipped=() status=0
+    all=$(cargo test --all-features --test it -- --list) || return 1
+    while read -r name reason; do
+        echo "not run: $name: $reason"
+        grep -q "^$name.*: test$" <<<"$all" || { echo "there is no such test"; status=1; }
+        skipped+=(--skip "$name")
+    done <<'TABLE'
+addresses::a_database_behind_a_unix_socket  needs +select besides, as the README says
+auth::the_database_of_the_url_holds_the_key  needs +select besides, as the README says
+refusal::a_missing_database_is_unusable_and_the_others_go_on  needs +select besides, as the README says
+faults::refusing::servers_that_let_nobody_in  is about the default user, whom nobody is here
+deadlines::  takes long, and is about nodes that say nothing
+faults::forgetful::  takes long, and guard:: asks the same of the servers
+faults::hostile::  is about nodes that are no servers
+faults::lossy::  takes long, and is about what happens to packets
+faults::network::  takes long, and is about what happens to bytes
+faults::packets::  takes long, and is about what happens to packets
+faults::places::  takes long, and is about where no server is
+faults::process::  takes long, and restart:: and frozen:: ask the same of the servers
+secrets::  has users of its own
+soak::  takes long, and sends nothing that others do not
+embedded::  is about a server that has no users
+harness::  is about the tests' own means
+TABLE
+    SHEARLINE_TEST_ACL=1 run_bounded 300 \
+        cargo test --all-features --test it -- --show-output "${skipped[@]}" || status=1
+    return $status
+}
+
 demo() {
     run_bounded 60 cargo run --quiet --all-features --bin shearline -- demo --seconds 3
 }
@@ -304,6 +392,7 @@ main() {
         cargo check --manifest-path tests/no_std/Cargo.toml
     step 'core without std (counter-proof)' no_std_objects
     step 'dependencies counted' dependencies
+    step 'dependencies: licences, sources, duplicates' supply
 
     # The example that has tests says `test = true` in Cargo.toml.
     step 'unit tests with all features' \
@@ -314,6 +403,7 @@ main() {
         # With what passing tests print, so that the last step sees it.
         step "tests/$name" cargo test --all-features --test "$name" -- --show-output
     done
+    step 'tests/it with the permissions of the README' under_the_acl_line
     step 'tests/sim' simulator
     told 'tests/sim'
     step 'tests/sim without guards' mutants simulator mutants

@@ -293,6 +293,45 @@ fn a_socket_with_more_to_read_asks_for_another_turn() {
     driver.give_back(result.unwrap());
 }
 
+/// A sleep stands still while the machine is suspended: what it is to watch may end meanwhile.
+#[test]
+fn no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open() {
+    let nodes = [Node::start(), Node::start()];
+    let mut driver = driver_of(&nodes);
+    assert!(!only_naps(&mut driver), "there is nothing to watch");
+    let lock = take_lock(&mut driver);
+    assert!(only_naps(&mut driver), "its end is far away");
+    let lock = driver.detach(lock);
+    assert!(!only_naps(&mut driver), "it is watched by another");
+    let lock = driver.adopt(lock);
+    assert!(only_naps(&mut driver), "by this one again");
+    driver.release(lock).unwrap();
+    assert!(matches!(next_event(&mut driver), Event::Released { .. }));
+    assert!(!only_naps(&mut driver), "it is over");
+
+    let grants = Node::answering(|word| (word == "SET").then_some("+OK\r\n"));
+    let builder = patient([grants.url.clone()]).farewell(Duration::ZERO);
+    let mut driver = builder.build_driver().unwrap();
+    let lock = take_lock(&mut driver);
+    let lock = driver.detach(lock);
+    assert!(!only_naps(&mut driver), "it is watched by another");
+    driver.extend(&lock, TTL).unwrap();
+    assert!(only_naps(&mut driver), "a round is open");
+}
+
+/// Whether it would sleep for at most 100 ms, when no timer is due so soon.
+fn only_naps(driver: &mut Driver) -> bool {
+    const NAP: Duration = Duration::from_millis(100);
+    loop {
+        let timer = driver.engine.poll_timeout();
+        let left = timer.map(|(at, _)| at.saturating_since(clock::now()));
+        if left.is_none_or(|left| 2 * NAP < left) {
+            return driver.until_deadline().is_some_and(|sleep| sleep <= NAP);
+        }
+        driver.turn(Some(NAP)).unwrap();
+    }
+}
+
 /// A process that is stopped and continued has its waiting ended, like one that handles a signal.
 /// That would disturb the other tests, so this one runs in a process of its own.
 #[test]

@@ -242,8 +242,7 @@ impl Watch {
             if end <= now || self.fate.load(Ordering::Relaxed) == RELEASED {
                 break false;
             }
-            let until = self.end().map_or(end, |valid_until| valid_until.min(end));
-            let nap = until.saturating_since(now).min(NAP_MAX);
+            let nap = self.nap(now, end);
             watchers = match self.told.wait_timeout(watchers, nap) {
                 Ok((watchers, _)) => watchers,
                 Err(poisoned) => poisoned.into_inner().0,
@@ -251,6 +250,12 @@ impl Watch {
         };
         watchers.threads -= 1;
         lost
+    }
+
+    /// For how long a thread that waits until `end` sleeps before it looks again.
+    fn nap(&self, now: Instant, end: Instant) -> Duration {
+        let until = self.end().map_or(end, |valid_until| valid_until.min(end));
+        until.saturating_since(now).min(NAP_MAX)
     }
 
     fn poll(&self, place: &mut Option<u64>, waker: &Waker) -> Poll<()> {
@@ -292,5 +297,28 @@ impl Watch {
     /// Nothing panics under this mutex but the allocator.
     fn lock(&self) -> MutexGuard<'_, Watchers> {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_thread_sleeps_long_for_the_loss_of_a_lock() {
+        let at = Instant::from_millis;
+        let nap = |valid_until: Option<u64>, end: u64| {
+            let watch = Watch::new();
+            if let Some(valid_until) = valid_until {
+                watch.lasts(at(valid_until));
+            }
+            watch.nap(at(1000), at(end)).as_millis()
+        };
+        assert_eq!(nap(None, 1001), 1, "until the timeout");
+        assert_eq!(nap(Some(1002), 9000), 2, "until its end");
+        assert_eq!(nap(Some(9000), 1003), 3);
+        assert_eq!(nap(Some(9000), 9000), 100, "the clock may jump");
+        assert_eq!(nap(None, 9000), 100, "its end may become known");
+        assert_eq!(nap(Some(999), 9000), 0);
     }
 }

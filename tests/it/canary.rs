@@ -10,8 +10,9 @@ use std::fmt::{Debug, Display};
 /// The word in every credential. No message of a test may show it either.
 pub(crate) const CANARY: &str = "zilpzalp";
 
-/// A user, a password, and one that no server takes. The odd characters are escaped in URLs.
+/// Users, a password, and one that no server takes. The odd characters are escaped in URLs.
 pub(crate) const USER: &str = "zilpzalp-user";
+pub(crate) const LOCKER: &str = "zilpzalp-locker";
 pub(crate) const PASSWORD: &str = "zilpzalp-p@ss:w/o?r#d%&+";
 pub(crate) const WRONG: &str = "zilpzalp-shibboleth";
 

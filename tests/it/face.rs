@@ -7,7 +7,7 @@ use shearline::{
     Redlock, Released, Report, UnlockError,
 };
 
-use crate::servers::Cluster;
+use crate::servers::{Cluster, PATIENCE};
 
 /// Which face.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -36,11 +36,13 @@ impl Which {
 }
 
 /// A builder over all nodes of the cluster, with a node timeout that no healthy server misses on a
-/// busy machine. Stories about silent nodes set their own.
+/// busy machine, and time enough for its greeting: a lock that is taken at once stands on all of
+/// them. Stories about silent nodes set their own.
 pub(crate) fn over(cluster: &Cluster) -> Builder {
     Redlock::builder()
         .nodes(cluster.urls())
         .node_timeout(Duration::from_secs(2))
+        .connect_timeout(PATIENCE)
 }
 
 /// A shared handle over all nodes of the cluster.

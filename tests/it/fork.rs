@@ -15,7 +15,7 @@ use crate::servers::{self, LONG};
 /// Runs `story` in a forked child, which must find all to be as it should. Then `after` is run,
 /// while the parent still has what it had.
 #[track_caller]
-fn in_child(
+pub(crate) fn in_child(
     mut story: impl FnMut() -> Result<(), &'static str> + Send + Sync + 'static,
     after: impl FnOnce(),
 ) {

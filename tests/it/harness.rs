@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
+use crate::canary::PASSWORD;
 use crate::servers::{
     self, ClosedPort, Cluster, End, LONG, Manner, Mischief, Options, Proxy, Raw, Reply, Server,
     Stranger, Way,
@@ -87,15 +88,14 @@ fn a_server_ends_with_its_value_in_a_panic_too() {
 
 #[test]
 fn credentials_and_unix_sockets() {
-    let server = Server::with(&Options::redis().password("secret").unix_socket());
+    let server = Server::with(&Options::redis().password(PASSWORD).unix_socket());
     assert_eq!(server.raw().run("PING"), Reply::Simple("PONG".into()));
     let mut stranger = Raw::connect(server.address()).expect("it listens");
     let Reply::Error(error) = stranger.command(&[b"PING"]) else {
         panic!("the password is wanted");
     };
     assert!(error.starts_with("NOAUTH"), "{error}");
-    let path = server.unix_url();
-    assert!(std::os::unix::net::UnixStream::connect(&path["unix://".len()..]).is_ok());
+    assert!(std::os::unix::net::UnixStream::connect(server.socket_path()).is_ok());
 }
 
 #[test]
@@ -120,8 +120,7 @@ fn a_closed_port_refuses() {
 fn the_proxy_holds_answers_back_and_keeps_their_order() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
-    let address = proxy.url()["redis://".len()..].parse().expect("an address");
-    let mut raw = Raw::connect(address).expect("the proxy listens");
+    let mut raw = Raw::connect(proxy.address()).expect("the proxy listens");
     assert_eq!(raw.integer(&[b"INCR", b"k"]), 1);
     proxy.delay(Duration::from_millis(50));
     let start = Instant::now();
@@ -138,10 +137,7 @@ fn the_proxy_holds_answers_back_and_keeps_their_order() {
 fn the_proxy_does_what_it_is_told() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
-    let connect = || {
-        let address = proxy.url()["redis://".len()..].parse().expect("an address");
-        Raw::connect(address).expect("the proxy listens")
-    };
+    let connect = || Raw::connect(proxy.address()).expect("the proxy listens");
     let mut raw = connect();
     let ping: &[&[u8]] = &[b"PING"];
 

@@ -23,6 +23,7 @@ mod demo;
 mod executor;
 mod face;
 mod harness;
+mod namespaces;
 mod readme;
 mod servers;
 
@@ -51,6 +52,8 @@ mod secrets;
 mod slow;
 #[cfg(target_os = "linux")]
 mod soak;
+#[cfg(target_os = "linux")]
+mod suspend;
 mod threads;
 mod truth_table;
 mod unlock;

@@ -29,6 +29,7 @@ fn second_process() {
     let nodes = env::var(NODES).expect("the nodes are told");
     let redlock = Redlock::builder()
         .nodes(nodes.split(','))
+        .node_timeout(Duration::from_secs(2))
         .retry(Retry::new(
             1000,
             Duration::from_millis(1)..=Duration::from_millis(10),

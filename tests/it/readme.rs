@@ -80,7 +80,8 @@ fn forget(admin: &mut Raw) {
     }
 }
 
-fn acl_line() -> String {
+/// The line that the README gives, and the manual too.
+pub(crate) fn acl_line() -> String {
     let readme = read("README.md").expect("it is there");
     let line = readme.lines().find(|line| line.starts_with("ACL SETUSER"));
     let line = line.expect("the README gives it");

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use shearline::{LinkError, LockOptions, NodeOutcome, Redlock, Unusable};
 
+use crate::canary::PASSWORD;
 use crate::face::{Which, held, no_quorum, over};
 use crate::servers::{
     self, ClosedPort, Cluster, LONG, Manner, Options, Server, Stranger, eventually,
@@ -128,9 +129,9 @@ fn what_never_answers_is_unreachable_and_the_others_go_on() {
 
 #[test]
 fn a_server_that_wants_a_password_is_unusable_and_the_others_go_on() {
-    let server = Server::with(&Options::redis().password("secret"));
+    let server = Server::with(&Options::redis().password(PASSWORD));
     check(
-        &server.url(),
+        &server.url_without(),
         &[NodeOutcome::Unusable(Unusable::NoCredentials)],
     );
 }

@@ -19,6 +19,7 @@ use shearline::{
 use crate::canary::{CANARY, ESCAPED, PASSWORD, Secrets, USER, WRONG};
 use crate::executor::block_on;
 use crate::face::{Face, Held, Which};
+use crate::fork::in_child;
 use crate::servers::{
     ClosedPort, Cluster, End, LONG, Manner, Mischief, Options, Proxy, Server, Stranger,
 };
@@ -130,6 +131,46 @@ fn of_the_futures() {
         secrets.error("damaged", &error);
     }
     secrets.debug("adopted", redlock.adopt(lock));
+}
+
+/// In a child that has the handles, and may do nothing with them. Those that are broken are told of
+/// by the unit tests of the shared handle, which can break one.
+#[test]
+fn of_handles_in_a_forked_child() {
+    let cluster = cluster();
+    let mut secrets = Secrets::credentials();
+    let builder = builder(&urls(&cluster));
+    let redlock = builder.build().expect("a good configuration");
+    let mut local = builder.build_local().expect("a good configuration");
+    let mut driver = builder.build_driver().expect("a good configuration");
+    let guard = redlock.try_lock("guard", LONG).expect("free");
+    let lock = local.try_lock("lock", LONG).expect("free");
+    secrets.token(guard.token().as_bytes());
+    secrets.token(lock.token().as_bytes());
+    let mut all = Some((guard, lock));
+    let in_the_child = move || {
+        let (guard, mut lock) = all.take().ok_or("once")?;
+        secrets.debug("a handle", &redlock);
+        secrets.debug("a guard", &guard);
+        secrets.debug("its signal", guard.lost());
+        let acquiring = redlock.try_lock_async("child", LONG);
+        secrets.debug("a future", &acquiring);
+        let refused = block_on(acquiring).err().ok_or("a child may not lock")?;
+        secrets.error("a future's outcome", &refused);
+        let refused = guard.unlock().err().ok_or("a child may not unlock")?;
+        secrets.error("unlock", &refused);
+        let refused = local.extend(&mut lock, LONG);
+        secrets.error("extend", &refused.err().ok_or("a child may not extend")?);
+        secrets.debug("a lock", &lock);
+        secrets.debug("a local handle", &local);
+        let refused = driver.turn(Some(Duration::ZERO));
+        secrets.error("a turn", &refused.err().ok_or("a child may not turn")?);
+        secrets.debug("a driver", &driver);
+        Ok(())
+    };
+    in_child(in_the_child, || {
+        assert!(cluster.copies("guard") >= 2, "the child released nothing");
+    });
 }
 
 /// What a driver is told by its engine, and tells its host.
@@ -266,8 +307,7 @@ fn of_nodes_that_do_not_let_us_in() {
 fn of_what_nodes_repeat() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
-    let url = proxy.url();
-    let url = url.replace("redis://", &format!("redis://{USER}:{ESCAPED}@"));
+    let url = proxy.url_with(&format!("{USER}:{ESCAPED}"));
     for repeated in [
         "-ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'zilpzalp-user'\r\n",
         "-ERR wrong credentials zilpzalp\r\n",

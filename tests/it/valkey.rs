@@ -2,6 +2,7 @@
 
 use shearline::Redlock;
 
+use crate::canary::{ESCAPED, PASSWORD};
 use crate::face::{Which, over};
 use crate::servers::{Cluster, LONG, Options, Server};
 use crate::{confirm, frozen, names, restart, scripts, truth_table};
@@ -56,10 +57,10 @@ fn a_node_killed_and_restarted() {
 
 #[test]
 fn credentials() {
-    let cluster = Cluster::with(3, &Options::valkey().password("secret"));
+    let cluster = Cluster::with(3, &Options::valkey().password(PASSWORD));
     let urls: Vec<_> = cluster
         .iter()
-        .map(|server| server.url_with(":secret"))
+        .map(|server| server.url_with(&format!(":{ESCAPED}")))
         .collect();
     for which in Which::BOTH {
         let mut face = which.build(Redlock::builder().nodes(&urls));

@@ -71,6 +71,33 @@ fn a_broken_engine_is_told_to_everybody() {
     eventually("everything has ended", || hub.upgrade().is_none());
 }
 
+/// Neither of the nodes nor of the locks, by anything that a user still has of it. The table of the
+/// others is in `tests/it/secrets.rs`, where nobody can break an engine.
+#[test]
+fn a_broken_handle_shows_no_secret() {
+    let world = World::new();
+    let urls = world.nodes.iter().map(EmbeddedNode::url);
+    let urls = urls.map(|url| url.replace("redis://", "redis://default:zilpzalp@"));
+    let redlock = Builder::default().nodes(urls).build().unwrap();
+    let guard = redlock.lock("held", LONG).unwrap();
+    let token = &guard.token().as_bytes()[..4];
+    let hex: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
+    let decimal = format!("{token:?}");
+    let decimal = decimal.trim_matches(['[', ']']);
+    let (lost, open) = (guard.lost(), redlock.lock_async("held", LONG));
+    break_engine(&redlock);
+    let refused = redlock.lock("b", LONG).unwrap_err();
+    for shown in [
+        format!("{redlock:?} {guard:?} {lost:?} {open:?} {refused:?} {refused}"),
+        format!("{:?}", guard.unlock().unwrap_err()),
+        format!("{:?}", hub_of(&redlock).upgrade().unwrap()),
+    ] {
+        for secret in ["zilpzalp", &hex, decimal] {
+            assert!(!shown.contains(secret), "it would be in the log now");
+        }
+    }
+}
+
 struct Panics;
 
 impl Wake for Panics {

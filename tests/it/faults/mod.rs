@@ -19,9 +19,12 @@
 //! * [`hostile`]: what answers is out to do harm.
 //! * [`places`]: addresses at which nobody can be reached, and running out of descriptors.
 //! * [`packets`]: packets that are lost, in a network namespace of the test's own.
+//! * [`lossy`]: the same by chance.
 
 mod forgetful;
 mod hostile;
+#[cfg(target_os = "linux")]
+mod lossy;
 mod network;
 mod packets;
 mod places;

@@ -1,38 +1,33 @@
 //! Packets that are lost, names with more than one address, and a full disk, in namespaces of the
 //! test's own.
 //!
-//! The test starts itself again in a network and a mount namespace (`unshare`), where routing rules
-//! swallow the packets of single ports. Where that cannot be had it says so on the standard error,
-//! past the capture of the test harness; in CI it fails.
+//! The test starts itself again in a network and a mount namespace ([`crate::namespaces`]), where
+//! routing rules swallow the packets of single ports.
 
-use std::env;
 use std::fs;
-use std::io::Write;
-use std::process::{Command, Output};
 use std::thread;
 
 use shearline::{LinkError, NodeOutcome, NodeState, Redlock, RestartGuard};
 
 use super::story::{Fault, Scene, Victim, all_ready, play};
 use crate::face::{Which, no_quorum};
+use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
 use crate::servers::{Cluster, LONG, Options, eventually, within_patience};
 
-/// Which of the stories is to be told inside.
-const STORY: &str = "SHEARLINE_TEST_IN_NAMESPACE";
+const OWN: Namespaces = Namespaces {
+    arguments: &["--net", "--mount"],
+    inside: "faults::packets::inside",
+};
 
 #[test]
 fn packets_are_lost_and_names_are_twofold_and_disks_are_full() {
-    if !can_have_namespaces() {
+    if !OWN.can_be_had() {
         return;
     }
     // Each in namespaces of its own, side by side.
     thread::scope(|scope| {
         for story in ["packets", "long", "names", "disk"] {
-            scope.spawn(move || {
-                let output = start(story).expect("as before");
-                let said = String::from_utf8_lossy(&output.stderr);
-                assert!(output.status.success(), "{story}: {said}");
-            });
+            scope.spawn(move || OWN.tell(story, ""));
         }
     });
 }
@@ -40,13 +35,15 @@ fn packets_are_lost_and_names_are_twofold_and_disks_are_full() {
 /// The part of the process in the namespaces; without a part it has nothing to do.
 #[test]
 fn inside() {
-    let Ok(story) = env::var(STORY) else { return };
+    let Some((story, _)) = to_be_told() else {
+        return;
+    };
     run("ip link set lo up");
     // Before the rule for what is local anything else can be said of it.
     run("ip rule add pref 100 lookup local");
     run("ip rule del pref 0");
     match story.as_str() {
-        "probe" => {
+        PROBE => {
             run("ip rule add pref 7 ipproto tcp dport 7 blackhole");
             run("mount --bind /dev/null /etc/hosts");
         }
@@ -56,40 +53,6 @@ fn inside() {
         "disk" => disk(),
         other => panic!("no such story: {other}"),
     }
-}
-
-fn can_have_namespaces() -> bool {
-    let probe = start("probe");
-    if probe.as_ref().is_ok_and(|output| output.status.success()) {
-        return true;
-    }
-    let message = format!("\nNOT RUN, no namespaces here: {}: {probe:?}\n", file!());
-    // Not `eprintln`, which is shown for tests that fail only.
-    std::io::stderr()
-        .write_all(message.as_bytes())
-        .expect("the standard error");
-    assert!(env::var_os("CI").is_none(), "{message}");
-    false
-}
-
-fn start(story: &str) -> std::io::Result<Output> {
-    let root = rustix::process::geteuid().is_root();
-    Command::new("unshare")
-        .args(["--net", "--mount"])
-        .args((!root).then_some("--map-root-user"))
-        .arg(env::current_exe().expect("this binary"))
-        .args(["--exact", "faults::packets::inside", "--nocapture"])
-        .env(STORY, story)
-        .output()
-}
-
-#[track_caller]
-fn run(line: &str) {
-    let mut words = line.split(' ');
-    let command = words.next().expect("a command");
-    let output = Command::new(command).args(words).output();
-    let output = output.unwrap_or_else(|error| panic!("{line}: {error}"));
-    assert!(output.status.success(), "{line}: {output:?}");
 }
 
 /// Whatever goes to the port is lost.

@@ -147,8 +147,8 @@ fn without_descriptors(which: Which, nodes: &str) {
     all_ready(&mut face);
     let mut inside: Vec<Raw> = nodes
         .split(',')
-        .map(|url| url["redis://".len()..].parse().expect("an address"))
-        .map(|address| Raw::connect(address).expect("it listens"))
+        .map(|url| url.rsplit(['/', '@']).next().expect("behind all else"))
+        .map(|address| Raw::connect(address.parse().expect("an address")).expect("it listens"))
         .collect();
     // No number is left for a new one, nor is that of one which is closed free again.
     let usual = getrlimit(Resource::Nofile);

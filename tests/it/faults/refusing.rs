@@ -6,6 +6,7 @@ use std::{fs, path::Path};
 use shearline::{NodeOutcome, Unusable};
 
 use super::story::{Fault, Scene, Victim, all_ready, play, play_in};
+use crate::canary::{ESCAPED, PASSWORD, USER};
 use crate::face::Which;
 use crate::servers::{End, Options, Raw, eventually};
 
@@ -141,7 +142,7 @@ fn servers_that_let_nobody_in() {
             Fault {
                 name: "NOAUTH",
                 strike: |victim| {
-                    victim.run("ACL SETUSER default resetpass >secret");
+                    want_a_password(victim);
                     victim.proxy.cut(End::Fin);
                 },
                 heal: |victim| victim.run("ACL SETUSER default nopass"),
@@ -151,8 +152,14 @@ fn servers_that_let_nobody_in() {
     );
 }
 
-/// The user whom the handles are.
-const LET_IN: &str = "ACL SETUSER locker on resetpass >secret ~* &* +@all";
+fn want_a_password(victim: &mut Victim<'_>) {
+    victim.run(&format!("ACL SETUSER default resetpass >{PASSWORD}"));
+}
+
+/// Makes the user whom the handles are.
+fn let_in() -> String {
+    format!("ACL SETUSER {USER} on resetpass >{PASSWORD} ~* &* +@all")
+}
 
 #[test]
 fn users_whose_rights_change_while_they_are_connected() {
@@ -166,9 +173,9 @@ fn users_of_valkey_whose_rights_change_while_they_are_connected() {
 
 fn change_rights(options: &Options) {
     let scene = || {
-        let scene = Scene::new(options).credentials("locker:secret");
+        let scene = Scene::new(options).credentials(format!("{USER}:{ESCAPED}"));
         for server in &*scene.cluster {
-            server.raw().run(LET_IN);
+            server.raw().run(&let_in());
         }
         scene
     };
@@ -177,32 +184,32 @@ fn change_rights(options: &Options) {
         &[
             Fault {
                 name: "ACL",
-                strike: |victim| victim.run("ACL SETUSER locker -set"),
-                heal: |victim| victim.run(LET_IN),
+                strike: |victim| victim.run(&format!("ACL SETUSER {USER} -set")),
+                heal: |victim| victim.run(&let_in()),
                 says: Some(|outcome| refused(outcome, "NOPERM")),
             },
             Fault {
                 // The keys, not the commands: the release is refused too.
                 name: "ACL keys",
-                strike: |victim| victim.run("ACL SETUSER locker resetkeys ~elsewhere:*"),
-                heal: |victim| victim.run(LET_IN),
+                strike: |victim| victim.run(&format!("ACL SETUSER {USER} resetkeys ~elsewhere:*")),
+                heal: |victim| victim.run(&let_in()),
                 says: Some(|outcome| refused(outcome, "NOPERM")),
             },
             Fault {
                 // Its connections end with it.
                 name: "ACL DELUSER",
-                strike: |victim| victim.run("ACL DELUSER locker"),
-                heal: |victim| victim.run(LET_IN),
+                strike: |victim| victim.run(&format!("ACL DELUSER {USER}")),
+                heal: |victim| victim.run(&let_in()),
                 says: Some(|outcome| unusable(outcome, Unusable::WrongCredentials)),
             },
             Fault {
                 // Who is connected stays so; whoever comes again needs the new password.
                 name: "rotation",
                 strike: |victim| {
-                    victim.run("ACL SETUSER locker resetpass >other");
+                    victim.run(&format!("ACL SETUSER {USER} resetpass >other"));
                     victim.proxy.cut(End::Fin);
                 },
-                heal: |victim| victim.run(LET_IN),
+                heal: |victim| victim.run(&let_in()),
                 says: Some(|outcome| unusable(outcome, Unusable::WrongCredentials)),
             },
         ],
@@ -242,7 +249,7 @@ fn servers_that_forget_scripts_and_data_and_connections() {
             },
             Fault {
                 name: "a password, with the connections open",
-                strike: |victim| victim.run("ACL SETUSER default resetpass >secret"),
+                strike: |victim| want_a_password(victim),
                 heal: |victim| victim.run("ACL SETUSER default nopass"),
                 says: None,
             },

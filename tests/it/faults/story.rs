@@ -86,7 +86,7 @@ pub(super) fn play_in(scene: impl Fn() -> Scene + Sync, faults: &[Fault]) {
 pub(super) struct Scene {
     pub(super) cluster: Cluster,
     pub(super) proxies: Vec<Proxy>,
-    credentials: Option<&'static str>,
+    credentials: Option<String>,
 }
 
 impl Scene {
@@ -104,13 +104,13 @@ impl Scene {
     }
 
     /// Handles give these credentials, `user:password`.
-    pub(super) fn credentials(mut self, credentials: &'static str) -> Self {
+    pub(super) fn credentials(mut self, credentials: String) -> Self {
         self.credentials = Some(credentials);
         self
     }
 
     pub(super) fn builder(&self) -> Builder {
-        let urls = self.proxies.iter().map(|proxy| match self.credentials {
+        let urls = self.proxies.iter().map(|proxy| match &self.credentials {
             Some(credentials) => proxy.url_with(credentials),
             None => proxy.url(),
         });
@@ -168,6 +168,7 @@ impl Scene {
         told.is_a_node_again(0);
         std::mem::swap(&mut told.face, &mut late);
         told.is_a_node_again(0);
+        told.owes_nothing();
         std::mem::swap(&mut told.face, &mut late);
         told.nothing_is_left();
     }
@@ -318,6 +319,17 @@ impl<'a> Told<'a> {
             seen.is_some(),
             "{name}: node {node} is no node again: {last:?}"
         );
+    }
+
+    /// For a handle that is not looked after any more.
+    #[track_caller]
+    fn owes_nothing(&mut self) {
+        eventually("all is answered", || {
+            self.face.settle();
+            let nodes = self.face.nodes();
+            let quiet = |node: &shearline::NodeStatus| node.in_flight == 0 && node.owed == 0;
+            nodes.iter().all(quiet).then_some(())
+        });
     }
 
     /// No node has a key of this story.

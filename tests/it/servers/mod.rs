@@ -4,13 +4,17 @@
 //!   process and waits for its end, in a panic too.
 //! * A [`Cluster`] is N of them, independent of each other, as Redlock wants them.
 //! * [`Raw`] is a blocking connection with a reply parser that shares no line with the library.
-//! * [`Proxy`] does to a connection what networks do, and worse; [`Stranger`] is what answers at an address where no server should
-//!   have been; [`ClosedPort`] is an address at which nobody listens.
+//! * [`Proxy`] does to a connection what networks do, and worse; [`Link`] does it to packets.
+//! * [`Stranger`] is what answers at an address where no server should have been; [`ClosedPort`] is
+//!   an address at which nobody listens.
 //!
 //! Nothing here sleeps for a result. Where a state has to be awaited, it is polled for, and the
 //! wait has an end at which the test fails with what was seen last.
 
 mod cluster;
+#[cfg(target_os = "linux")]
+mod link;
+mod permitted;
 mod ports;
 mod process;
 mod proxy;
@@ -18,6 +22,8 @@ mod raw;
 mod stranger;
 
 pub(crate) use cluster::Cluster;
+#[cfg(target_os = "linux")]
+pub(crate) use link::{Link, Weather};
 pub(crate) use ports::ClosedPort;
 pub(crate) use process::{Options, Server};
 pub(crate) use proxy::{End, Mischief, Proxy, Way};

@@ -30,6 +30,11 @@ pub(crate) fn free() -> u16 {
     panic!("no free port from {FIRST} on");
 }
 
+/// Whether it is one of those that are given out here, and not a client's.
+pub(crate) fn is_of_a_server(port: u16) -> bool {
+    (FIRST..FIRST + COUNT).contains(&port)
+}
+
 /// A port that is taken but not listened on: every connect is refused, and no other test's server
 /// can turn up there.
 #[derive(Debug)]

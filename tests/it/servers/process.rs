@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::permitted::{credentials, rules_of_user};
 use super::raw::{Raw, Reply};
 use super::{PATIENCE, eventually, ports};
 
@@ -127,8 +128,14 @@ impl Server {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// `redis://127.0.0.1:port`, without credentials.
+    /// `redis://127.0.0.1:port`, with the credentials of the user that has the README's
+    /// permissions, if the tests are run so.
     pub(crate) fn url(&self) -> String {
+        format!("redis://{}{}", credentials(), self.address())
+    }
+
+    /// `redis://127.0.0.1:port`, without credentials.
+    pub(crate) fn url_without(&self) -> String {
         format!("redis://{}", self.address())
     }
 
@@ -140,7 +147,7 @@ impl Server {
     /// `unix:///path`, of a server that was asked for a unix socket.
     pub(crate) fn unix_url(&self) -> String {
         assert!(self.options.unix_socket, "started without a unix socket");
-        format!("unix://{}", self.socket_path().display())
+        format!("unix://{}{}", credentials(), self.socket_path().display())
     }
 
     /// A new connection from outside, authenticated as the default user.
@@ -248,6 +255,9 @@ impl Server {
         if let Some(password) = &self.options.password {
             command.args(["--requirepass", password]);
         }
+        if let Some(rules) = rules_of_user() {
+            command.arg("--user").args(rules);
+        }
         command
             .args(&self.options.arguments)
             .stdin(Stdio::null())
@@ -274,7 +284,7 @@ impl Server {
             && raw.info("persistence", "loading").as_deref() == Some("0")
     }
 
-    fn socket_path(&self) -> PathBuf {
+    pub(crate) fn socket_path(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
 

@@ -17,6 +17,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{AddressFamily, SocketType};
 
+use super::permitted::credentials;
+
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum End {
@@ -153,8 +155,12 @@ impl Proxy {
         self.address.port()
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn url(&self) -> String {
-        format!("redis://{}", self.address)
+        format!("redis://{}{}", credentials(), self.address)
     }
 
     /// The URL with `user:password` in it.

@@ -1,0 +1,299 @@
+//! Packets that are lost by chance, doubled and overtaken, on the links to a minority and to a
+//! majority of the nodes: nothing is promised that is not kept, and nothing is left behind.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use shearline::{Builder, ExtendError, LockError, NodeState, Redlock, RestartGuard, UnlockError};
+
+use super::story::all_ready;
+use crate::face::{Face, Held, Which};
+use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
+use crate::servers::{Cluster, LONG, Link, Options, Weather, eventually, within_patience};
+
+const OWN: Namespaces = Namespaces {
+    arguments: &["--net"],
+    inside: "faults::lossy::inside",
+};
+
+/// What a vote is waited for. The nodes on good links do not miss it.
+const NODE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(4);
+
+/// How long each weather lasts.
+const WHILE: Duration = Duration::from_millis(600);
+
+/// How long a burst lasts in which all is lost.
+const BURST: Duration = Duration::from_millis(150);
+
+#[test]
+fn packets_are_lost_by_chance() {
+    if !OWN.can_be_had() {
+        return;
+    }
+    // Each in namespaces of its own, side by side.
+    thread::scope(|scope| {
+        for story in [
+            "one of three",
+            "two of five",
+            "two of three",
+            "given up by a shared handle",
+            "given up by a local handle",
+        ] {
+            scope.spawn(move || OWN.tell(story, ""));
+        }
+    });
+}
+
+/// The part of the process in the namespaces; without a part it has nothing to do.
+#[test]
+fn inside() {
+    let Some((story, _)) = to_be_told() else {
+        return;
+    };
+    run("ip link set lo up");
+    match story.as_str() {
+        PROBE => drop(Link::new(0)),
+        "one of three" => weathers(&Field::new(3, 1), Promise::Kept),
+        "two of five" => weathers(&Field::new(5, 2), Promise::Kept),
+        "two of three" => weathers(&Field::new(3, 2), Promise::Open),
+        "given up by a shared handle" => given_up(&Field::new(3, 1), Which::Shared),
+        "given up by a local handle" => given_up(&Field::new(3, 1), Which::Local),
+        other => panic!("no such story: {other}"),
+    }
+}
+
+/// Servers, of which the first are behind a link that is not good.
+struct Field {
+    cluster: Cluster,
+    victims: usize,
+    link: Link,
+}
+
+impl Field {
+    fn new(nodes: usize, victims: usize) -> Self {
+        let everywhere = ["--bind", "0.0.0.0", "--protected-mode", "no"];
+        Self {
+            cluster: Cluster::with(nodes, &Options::redis().arguments(everywhere)),
+            victims,
+            link: Link::new(10 * nodes as u64 + victims as u64),
+        }
+    }
+
+    fn builder(&self) -> Builder {
+        let urls = self.cluster.iter().enumerate();
+        let urls = urls.map(|(node, server)| match node < self.victims {
+            true => self.link.url(server),
+            false => server.url(),
+        });
+        Redlock::builder()
+            .nodes(urls)
+            .node_timeout(NODE_TIMEOUT)
+            .restart_guard(RestartGuard::Off)
+    }
+
+    /// Waits until every node has answered everything. The kernel may wait for five seconds for its
+    /// next attempt, and a node that was given up is tried again after two.
+    #[track_caller]
+    fn settle(&self, face: &mut Face) {
+        let settled = (0..3).find_map(|_| {
+            within_patience(|| {
+                face.settle();
+                let quiet = |node: &shearline::NodeStatus| {
+                    node.state == NodeState::Ready && node.in_flight == 0 && node.owed == 0
+                };
+                face.nodes().iter().all(quiet).then_some(())
+            })
+        });
+        assert!(settled.is_some(), "{:#?}", face.nodes());
+    }
+
+    /// How many `SET`s the first victim has run.
+    fn sets(&self) -> u64 {
+        let stats = self.cluster[0].raw().info("commandstats", "cmdstat_set");
+        let calls = stats.as_deref().unwrap_or("calls=0,");
+        let calls = calls.split(['=', ',']).nth(1).expect("calls=N,..");
+        calls.parse().expect("a number")
+    }
+}
+
+/// What the good links amount to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Promise {
+    /// A majority: whatever is asked for succeeds.
+    Kept,
+    /// A minority: it may also be said that too few have answered.
+    Open,
+}
+
+/// Three holders compete for one key, and each has one of its own, in every weather.
+fn weathers(field: &Field, promise: Promise) {
+    let (over, inside) = (AtomicBool::new(false), AtomicBool::new(false));
+    let mut faces = [Which::Shared, Which::Local, Which::Shared].map(|which| {
+        let mut face = which.build(field.builder());
+        all_ready(&mut face);
+        face
+    });
+    thread::scope(|scope| {
+        let holders: Vec<_> = (0..)
+            .zip(&mut faces)
+            .map(|(number, face)| {
+                let (over, inside) = (&over, &inside);
+                scope.spawn(move || {
+                    let own = format!("own:{number}");
+                    let mut exclusions = 0;
+                    while !over.load(Ordering::Relaxed) {
+                        alone(face, &own, promise);
+                        exclusions += u32::from(together(face, inside));
+                        // Other tests run beside.
+                        thread::sleep(PAUSE);
+                    }
+                    exclusions
+                })
+            })
+            .collect();
+        pass(&field.link);
+        over.store(true, Ordering::Relaxed);
+        for holder in holders {
+            let exclusions = holder.join().expect("it has said why");
+            assert!(promise == Promise::Open || 0 < exclusions, "never its turn");
+        }
+    });
+    faces.iter_mut().for_each(|face| field.settle(face));
+    field.cluster.assert_empty();
+    for face in &mut faces {
+        let lock = face.try_lock("after", LONG).expect("all is well again");
+        face.unlock(lock).expect("held");
+        field.settle(face);
+    }
+    field.cluster.assert_empty();
+}
+
+/// All weathers, one after the other; in the end it is good.
+fn pass(link: &Link) {
+    let weathers = [
+        Weather::lost(5),
+        Weather::lost(20),
+        Weather::lost(50),
+        Weather {
+            lost_there: 30,
+            doubled: 30,
+            delayed: 50,
+            ..Weather::default()
+        },
+        Weather {
+            lost_back: 30,
+            doubled: 30,
+            delayed: 50,
+            ..Weather::default()
+        },
+    ];
+    for weather in weathers {
+        let before = link.lost();
+        link.set(weather);
+        thread::sleep(WHILE);
+        assert!(before < link.lost(), "nothing was lost: {weather:?}");
+    }
+    for _ in 0..4 {
+        link.set(Weather::lost(100));
+        thread::sleep(BURST);
+        link.set(Weather::default());
+        thread::sleep(BURST);
+    }
+}
+
+/// Nobody else wants it.
+fn alone(face: &mut Face, key: &str, promise: Promise) {
+    let open = promise == Promise::Open;
+    let mut lock = match face.try_lock(key, LONG) {
+        Ok(lock) => lock,
+        Err(LockError::NoQuorum(_)) if open => return,
+        Err(other) => panic!("{other:?}"),
+    };
+    match face.extend(&mut lock, 2 * LONG) {
+        Ok(()) => assert!(LONG < lock.validity()),
+        Err(ExtendError::Unconfirmed(_)) if open => assert!(lock.is_valid()),
+        Err(other) => panic!("{other:?}"),
+    }
+    give_back(face, lock, promise);
+}
+
+/// Whether it was this one's turn.
+fn together(face: &mut Face, inside: &AtomicBool) -> bool {
+    match face.try_lock("together", LONG) {
+        Ok(lock) => {
+            assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
+            thread::sleep(Duration::from_millis(1));
+            assert!(inside.swap(false, Ordering::SeqCst), "two were inside");
+            // The nodes that it stands on need not be those that are reached.
+            give_back(face, lock, Promise::Open);
+            true
+        }
+        Err(LockError::Held(_) | LockError::NoQuorum(_)) => false,
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+fn give_back(face: &mut Face, lock: Held, promise: Promise) {
+    match face.unlock(lock) {
+        Ok(_) => {}
+        Err(UnlockError::Unconfirmed(_)) if promise == Promise::Open => {}
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+/// What the kernel has for a node is sent late if it can be within five seconds (the user timeout),
+/// with its release behind it; after that never, and the release goes out on the next connection.
+fn given_up(field: &Field, which: Which) {
+    // Nobody but the kernel gives a connection up.
+    let mut face = which.build(field.builder().dead_after(LONG));
+    all_ready(&mut face);
+    let before = field.sets();
+    field.link.set(Weather::lost(100));
+    a_few(&mut face);
+    assert_eq!(field.sets(), before, "all was lost");
+    field.link.set(Weather::default());
+    field.settle(&mut face);
+    assert!(before < field.sets(), "it came late");
+    field.cluster.assert_empty();
+
+    let answers = Weather {
+        lost_back: 100,
+        ..Weather::default()
+    };
+    field.link.set(answers);
+    let before = field.sets() + 1;
+    let lock = face.try_lock("answered to nobody", LONG);
+    let lock = lock.expect("two of three");
+    eventually("the victim has it too", || {
+        face.settle();
+        (field.sets() == before).then_some(())
+    });
+    field.link.set(Weather::lost(100));
+    a_few(&mut face);
+    let given_up = (0..4).find_map(|_| {
+        within_patience(|| {
+            face.settle();
+            let state = face.nodes()[0].state;
+            matches!(state, NodeState::Down(_) | NodeState::Connecting).then_some(())
+        })
+    });
+    assert!(given_up.is_some(), "{:?}", face.nodes());
+    face.unlock(lock).expect("two of three");
+    field.link.set(Weather::default());
+    field.settle(&mut face);
+    assert_eq!(field.sets(), before, "what was given up is not sent");
+    field.cluster.assert_empty();
+}
+
+/// Locks that two of three grant and release.
+fn a_few(face: &mut Face) {
+    for number in 0..5 {
+        let lock = face.try_lock(format!("few:{number}"), LONG);
+        face.unlock(lock.expect("two of three"))
+            .expect("two of three");
+    }
+}

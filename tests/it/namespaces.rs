@@ -1,0 +1,80 @@
+//! Stories that are told in namespaces of their own, by this test binary once more.
+//!
+//! `unshare` starts it there, with a story to tell in its environment; all that it does to the
+//! namespaces ends with them. Where they cannot be had a test says so on the standard error, past
+//! the capture of the test harness; in CI it fails.
+
+use std::env;
+use std::io::{self, Write as _};
+use std::process::{Command, Output};
+
+/// Which of the stories is to be told inside.
+const STORY: &str = "SHEARLINE_TEST_IN_NAMESPACE";
+
+/// What a story is told besides.
+const INPUT: &str = "SHEARLINE_TEST_IN_NAMESPACE_INPUT";
+
+/// What shows whether namespaces can be had.
+pub(crate) const PROBE: &str = "probe";
+
+/// Namespaces, and the test that tells stories there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Namespaces {
+    /// As `unshare` wants them.
+    pub(crate) arguments: &'static [&'static str],
+    /// The name of the test that is run inside.
+    pub(crate) inside: &'static str,
+}
+
+impl Namespaces {
+    /// Whether [`PROBE`] can be told. If it cannot, the test is not run.
+    pub(crate) fn can_be_had(self) -> bool {
+        let probe = self.start(PROBE, "");
+        if probe.as_ref().is_ok_and(|output| output.status.success()) {
+            return true;
+        }
+        let inside = self.inside;
+        let message = format!("\nNOT RUN, no namespaces here: {inside}: {probe:?}\n");
+        // Not `eprintln`, which is shown for tests that fail only.
+        let told = io::stderr().write_all(message.as_bytes());
+        told.expect("the standard error");
+        assert!(env::var_os("CI").is_none(), "{message}");
+        false
+    }
+
+    /// Tells the story, which must end well.
+    #[track_caller]
+    pub(crate) fn tell(self, story: &str, input: &str) {
+        let output = self.start(story, input).expect("as before");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{story}: {said}");
+    }
+
+    fn start(self, story: &str, input: &str) -> io::Result<Output> {
+        let root = rustix::process::geteuid().is_root();
+        Command::new("unshare")
+            .args(self.arguments)
+            .args((!root).then_some("--map-root-user"))
+            .arg(env::current_exe().expect("this binary"))
+            .args(["--exact", self.inside, "--nocapture"])
+            .env(STORY, story)
+            .env(INPUT, input)
+            .output()
+    }
+}
+
+/// Inside: the story to be told, and its input. Outside there is none.
+pub(crate) fn to_be_told() -> Option<(String, String)> {
+    let story = env::var(STORY).ok()?;
+    Some((story, env::var(INPUT).expect("there is one, if empty")))
+}
+
+/// Runs a command, whose words have no spaces in them, and which must succeed.
+#[track_caller]
+pub(crate) fn run(line: &str) {
+    let mut words = line.split(' ');
+    let command = words.next().expect("a command");
+    let output = Command::new(command).args(words).output();
+    let output = output.unwrap_or_else(|error| panic!("{line}: {error}"));
+    assert!(output.status.success(), "{line}: {output:?}");
+}

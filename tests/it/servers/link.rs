@@ -1,0 +1,226 @@
+//! A link that loses packets, doubles some and delays others: real ones, between two kernels' ends
+//! of TCP connections, so that all that TCP does about it happens.
+//!
+//! A tun device hands every packet for [`THERE`] to a thread here, which swaps source and
+//! destination and hands it back: what is sent to a port there arrives at the same port [`HERE`],
+//! as if it came from there, and the answers go the same way. (No checksum changes by the swap.)
+//! Beside the link the same servers are reached at the loopback address, where nothing is lost.
+//!
+//! Only in a network namespace of the test's own, with which the device ends.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionbio;
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+
+use super::Server;
+use super::permitted::credentials;
+use super::ports::is_of_a_server;
+use crate::namespaces::run;
+
+const HERE: &str = "10.77.0.1";
+const THERE: &str = "10.77.0.2";
+const DEVICE: &str = "lossy";
+
+/// What is delayed comes at most so late. Until then others overtake it.
+const DELAY_MAX: Duration = Duration::from_millis(40);
+
+/// Room for the longest packet that the device has.
+const PACKET_BYTES: usize = 2048;
+
+/// What becomes of packets: of a hundred, so many.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weather {
+    /// Are lost on the way to a server.
+    pub(crate) lost_there: u32,
+    /// Are lost on the way back.
+    pub(crate) lost_back: u32,
+    /// Come twice.
+    pub(crate) doubled: u32,
+    /// Come late.
+    pub(crate) delayed: u32,
+}
+
+impl Weather {
+    /// So many are lost, either way.
+    pub(crate) fn lost(of_a_hundred: u32) -> Self {
+        Self {
+            lost_there: of_a_hundred,
+            lost_back: of_a_hundred,
+            ..Self::default()
+        }
+    }
+}
+
+/// The link, for as long as it is not dropped. In the beginning it is good.
+#[derive(Debug)]
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+    forwarder: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    weather: Mutex<Weather>,
+    lost: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Link {
+    /// Its chances follow from the seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        let device = open_device();
+        run(&format!("ip addr add {HERE}/24 dev {DEVICE}"));
+        run(&format!("ip link set {DEVICE} up"));
+        let shared = Arc::new(Shared::default());
+        let mut forwarder = Forwarder {
+            device,
+            random: StdRng::seed_from_u64(seed),
+            delayed: Vec::new(),
+            shared: Arc::clone(&shared),
+        };
+        Self {
+            shared,
+            forwarder: Some(thread::spawn(move || forwarder.run())),
+        }
+    }
+
+    pub(crate) fn set(&self, weather: Weather) {
+        *self.shared.weather.lock().expect("nobody panics with it") = weather;
+    }
+
+    /// How many packets were lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.shared.lost.load(Ordering::Relaxed)
+    }
+
+    /// Where the server is reached over the link. It has to listen at every address.
+    pub(crate) fn url(&self, server: &Server) -> String {
+        format!("redis://{}{THERE}:{}", credentials(), server.port())
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        if let Some(forwarder) = self.forwarder.take() {
+            // If it has panicked, packets were missed, and the test has failed already.
+            let _ = forwarder.join();
+        }
+    }
+}
+
+struct Forwarder {
+    device: File,
+    random: StdRng,
+    delayed: Vec<(Instant, Vec<u8>)>,
+    shared: Arc<Shared>,
+}
+
+impl Forwarder {
+    fn run(&mut self) {
+        let mut buffer = [0; PACKET_BYTES];
+        while !self.shared.over.load(Ordering::Relaxed) {
+            self.wait();
+            loop {
+                match self.device.read(&mut buffer) {
+                    Ok(len) => self.take(&mut buffer[..len]),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => panic!("the device: {error}"),
+                }
+            }
+            self.deliver_delayed();
+        }
+    }
+
+    /// Until a packet comes or is due, and not for long, because the end is not told otherwise.
+    fn wait(&self) {
+        let due = self.delayed.iter().map(|(due, _)| *due).min();
+        let now = Instant::now();
+        let limit = due.map_or(DELAY_MAX, |due| due.saturating_duration_since(now));
+        let limit = Timespec::try_from(limit).expect("a short time");
+        let mut devices = [PollFd::new(&self.device, PollFlags::IN)];
+        poll(&mut devices, Some(&limit)).expect("it can be waited for");
+    }
+
+    fn take(&mut self, packet: &mut [u8]) {
+        let Some(there) = swap(packet) else {
+            return; // The kernel's own talk with its neighbours.
+        };
+        let weather = *self.shared.weather.lock().expect("nobody panics with it");
+        let mut happens = |of_a_hundred: u32| self.random.random_range(0..100) < of_a_hundred;
+        let lost = match there {
+            true => happens(weather.lost_there),
+            false => happens(weather.lost_back),
+        };
+        if lost {
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let times = 1 + usize::from(happens(weather.doubled));
+        for _ in 0..times {
+            if self.random.random_range(0..100) < weather.delayed {
+                let late = DELAY_MAX.mul_f64(self.random.random());
+                self.delayed
+                    .push((Instant::now() + late, packet.to_owned()));
+            } else {
+                self.deliver(packet);
+            }
+        }
+    }
+
+    fn deliver_delayed(&mut self) {
+        let now = Instant::now();
+        let due = self.delayed.extract_if(.., |(due, _)| *due <= now);
+        for (_, packet) in due.collect::<Vec<_>>() {
+            self.deliver(&packet);
+        }
+    }
+
+    fn deliver(&mut self, packet: &[u8]) {
+        self.device.write_all(packet).expect("the device takes it");
+    }
+}
+
+/// Turns a packet from here to there into one from there to here; whether a server is to have it.
+/// `None` if it is no TCP.
+fn swap(packet: &mut [u8]) -> Option<bool> {
+    const TCP: u8 = 6;
+    let header = usize::from(*packet.first()? & 0x0f) * 4;
+    if packet[0] >> 4 != 4 || *packet.get(9)? != TCP {
+        return None;
+    }
+    let port = packet.get(header + 2..header + 4)?;
+    let port = u16::from_be_bytes([port[0], port[1]]);
+    let (source, destination) = packet[12..20].split_at_mut(4);
+    source.swap_with_slice(destination);
+    Some(is_of_a_server(port))
+}
+
+fn open_device() -> File {
+    // `struct ifreq`: a name of 16 bytes, then the flags in a union of 24.
+    const IFREQ_BYTES: usize = 40;
+    const TUNSETIFF: Opcode = opcode::write::<i32>(b'T', 202);
+    const IFF_TUN_IFF_NO_PI: u16 = 0x1001;
+    let device = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun");
+    let device = device.expect("there are tun devices");
+    ioctl_fionbio(&device, true).expect("it need not be waited for");
+    let mut request = [0_u8; IFREQ_BYTES];
+    request[..DEVICE.len()].copy_from_slice(DEVICE.as_bytes());
+    request[16..18].copy_from_slice(&IFF_TUN_IFF_NO_PI.to_ne_bytes());
+    // SAFETY: That is the number of the request, which reads and writes a `struct ifreq`.
+    let made = unsafe { ioctl(&device, Updater::<TUNSETIFF, _>::new(&mut request)) };
+    made.expect("the right to make one");
+    device
+}

@@ -1,0 +1,224 @@
+//! A machine that is suspended: its boot clock (`CLOCK_BOOTTIME`) has jumped when it goes on,
+//! `CLOCK_MONOTONIC` and every sleep have stood still.
+//!
+//! The clocks are the kernel's own. In a time namespace the boot clock is shifted against the
+//! machine's, and a process of a single thread may change its namespace while it runs: for it, the
+//! boot clock jumps by an hour, and no other clock does.
+//!
+//! A process with an I/O thread cannot do that. Its threads sleep as the driver says, which is told
+//! here, and as the lost signal says; that neither sleeps for more than 100 ms is told by
+//! their unit tests.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::time::{ClockId, clock_gettime};
+use shearline::engine::Event;
+use shearline::{Driver, ExtendError, Lock, LockOptions, Redlock};
+
+use crate::face::over;
+use crate::namespaces::{Namespaces, PROBE, to_be_told};
+use crate::processes::{hex, unhex};
+use crate::servers::{self, LONG, eventually};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// No sleep is longer while a lock is held.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+const AHEAD_BY: Duration = Duration::from_secs(100_000);
+
+/// Where the boot clock is ahead of the machine's by [`AHEAD_BY`].
+const AHEAD: Namespaces = Namespaces {
+    arguments: &["--time", "--boottime", "100000", "--fork", "--kill-child"],
+    inside: "suspend::inside",
+};
+
+#[test]
+fn validity_is_told_by_a_clock_that_runs_while_the_machine_is_suspended() {
+    if !AHEAD.can_be_had() {
+        return;
+    }
+    AHEAD.tell("suspend", "");
+    handed_over_between_clocks();
+}
+
+/// The part of the process in the namespace; without a part it has nothing to do.
+#[test]
+fn inside() {
+    let Some((story, input)) = to_be_told() else {
+        return;
+    };
+    match story.as_str() {
+        PROBE => in_child(|later| later.begin()),
+        "suspend" => suspend(),
+        "hand over" => hand_over(&input),
+        other => panic!("no such story: {other}"),
+    }
+}
+
+/// Locks end with the jump, although no timer has fired and no node knows.
+fn suspend() {
+    let cluster = servers::three();
+    let builder = over(&cluster);
+    in_child(move |later| {
+        let mut local = builder.build_local().expect("valid");
+        let mut driver = builder.build_driver().expect("valid");
+        let mut lock = local.lock("local", LONG).expect("free");
+        let driven = acquired(&mut driver, "driven");
+        let sleep = local.until_deadline().expect("a lock is held");
+        let host_sleep = driver.until_deadline().expect("a lock is held");
+        assert!(sleep <= SLEEP_MAX && host_sleep <= SLEEP_MAX);
+        assert!(lock.is_valid() && driven.is_valid());
+
+        let monotonic = Instant::now();
+        later.begin();
+
+        assert!(!lock.is_valid() && !driven.is_valid());
+        assert_eq!(lock.validity(), Duration::ZERO);
+        let result = local.extend(&mut lock, LONG);
+        assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
+        let result = driver.extend(&driven, LONG);
+        assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
+        // What slept at the jump sleeps on, to the end that it had computed before.
+        thread::sleep(sleep.max(host_sleep));
+        let told = local.poll(Some(Duration::ZERO)).expect("the loop turns");
+        assert!(matches!(told, Some(Event::Expired { lock: id }) if id == lock.id()));
+        driver.turn(Some(Duration::ZERO)).expect("the loop turns");
+        let told = driver.poll_event();
+        assert!(matches!(told, Some(Event::Expired { lock: id }) if id == driven.id()));
+        assert!(
+            monotonic.elapsed() < LONG,
+            "by CLOCK_MONOTONIC it lasts, so this has shown nothing"
+        );
+        // The nodes count by clocks of their own, and have both yet.
+        local.unlock(lock).expect("the nodes have it");
+        driver.release(driven).expect("the driver is open");
+    });
+    cluster.assert_empty();
+}
+
+/// A lock that another process has written down, whose clock is ahead: its deadline means nothing.
+fn handed_over_between_clocks() {
+    let cluster = servers::three();
+    let redlock = over(&cluster).build().expect("valid");
+    let file = cluster[0].directory().join("lock");
+    let path = file.to_str().expect("a plain path");
+    AHEAD.tell("hand over", &format!("{} {path}", cluster.urls().join(",")));
+    let bytes = unhex(&fs::read_to_string(&file).expect("written"));
+    let lock = Lock::from_bytes(&bytes).expect("whole");
+    assert_eq!(lock.validity(), Duration::ZERO, "of another clock");
+    let mut guard = redlock.adopt(lock);
+    guard.confirm().expect("a majority has it");
+    assert!(guard.is_valid() && guard.validity() < LONG);
+    guard.unlock().expect("held");
+    cluster.assert_gone("ahead");
+}
+
+/// In its own process the lock is valid, until there is another clock in it.
+fn hand_over(input: &str) {
+    let (nodes, path) = input.split_once(' ').expect("nodes, and a path");
+    let builder = Redlock::builder().nodes(nodes.split(','));
+    let mut local = builder.build_local().expect("valid");
+    let lock = local.lock("ahead", LONG).expect("free");
+    let lock = local.detach(lock);
+    let bytes = lock.to_bytes();
+    let again = Lock::from_bytes(&bytes).expect("whole");
+    assert!(again.is_valid(), "of the same clock");
+    fs::write(path, hex(&bytes)).expect("written");
+    in_child(move |later| {
+        later.begin();
+        let again = Lock::from_bytes(&bytes).expect("whole");
+        assert_eq!(again.validity(), Duration::ZERO, "of another clock");
+    });
+}
+
+#[track_caller]
+fn acquired(driver: &mut Driver, resource: &str) -> Lock {
+    let options = LockOptions::new(LONG);
+    let round = driver.acquire(resource.as_bytes(), &options);
+    round.expect("there is room");
+    eventually("an outcome", || {
+        let limit = Some(Duration::from_millis(1));
+        driver.turn(limit).expect("the loop turns");
+        match driver.poll_event()? {
+            Event::Acquired { result, .. } => Some(result.expect("free")),
+            other => panic!("{other:?}"),
+        }
+    })
+}
+
+/// A time namespace whose boot clock is an hour ahead of this process's.
+struct Later {
+    namespace: File,
+}
+
+impl Later {
+    /// From now on this process, which has one thread, is in it.
+    #[track_caller]
+    fn begin(&self) {
+        let clocks = || (read(ClockId::Boottime), read(ClockId::Monotonic));
+        let before = clocks();
+        let kind = Some(LinkNameSpaceType::Time);
+        move_into_link_name_space(self.namespace.as_fd(), kind).expect("one thread, and the right");
+        let after = clocks();
+        assert!(before.0 + HOUR <= after.0, "the boot clock has jumped");
+        assert!(after.1 < before.1 + HOUR, "and no other");
+    }
+}
+
+fn read(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).expect("since the boot");
+    Duration::new(
+        seconds,
+        u32::try_from(time.tv_nsec).expect("below a second"),
+    )
+}
+
+/// Runs `story` in a forked child, which has one thread. A panic there ends it, and fails the test.
+#[track_caller]
+fn in_child(mut story: impl FnMut(&Later) + Send + Sync + 'static) {
+    let (mut holder, namespace) = hold();
+    let later = Later { namespace };
+    let mut command = Command::new("true");
+    // SAFETY: The child runs no other thread. It takes no lock that another thread may have held
+    // at the fork but the allocator's, which the C library takes care of.
+    unsafe {
+        command.pre_exec(move || {
+            story(&later);
+            Ok(())
+        });
+    }
+    let status = command.status().expect("the child starts");
+    drop(holder.stdin.take());
+    holder.wait().expect("our own child");
+    assert!(status.success(), "the child said why");
+}
+
+/// A process that holds such a namespace until its input ends, and the namespace.
+fn hold() -> (Child, File) {
+    // The offset counts from the machine's clock, also in a namespace within a namespace.
+    let ahead = AHEAD_BY + HOUR;
+    let mut holder = Command::new("unshare")
+        .args(["--time", "--boottime", &ahead.as_secs().to_string(), "cat"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("it was there before");
+    let directory = PathBuf::from(format!("/proc/{}", holder.id()));
+    eventually("the namespace is made and its clock is set", || {
+        let ended = holder.try_wait().expect("our own child");
+        assert!(ended.is_none(), "unshare has ended: {ended:?}");
+        let name = fs::read_to_string(directory.join("comm")).ok()?;
+        (name == "cat\n").then_some(())
+    });
+    // Whether the program itself is in it differs between kernels.
+    let namespace = File::open(directory.join("ns/time_for_children"));
+    (holder, namespace.expect("our own child's"))
+}
