@@ -1,0 +1,73 @@
+//! Counting: a program runs under `callgrind`, and only what it says is counted.
+//!
+//! What is run in [`counted`] is; [`end_of_sum`] closes one sum and opens the next. Both are known to
+//! `callgrind` by their names, so the program is the same with it and without.
+
+use std::ffi::OsString;
+use std::fs;
+use std::hint::black_box;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Why nothing was counted.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// The C library picks how it copies by what the machine can do. Here all pick the same.
+const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512VL,-AVX512F,-AVX2,-AVX,-ERMS,-FSRM,\
+                        -AVX_Fast_Unaligned_Load,-Fast_Unaligned_Copy,-SSSE3,-SSE4_2";
+
+/// Runs `work` and has it counted.
+// Never inlined, and with this name: `callgrind` turns its counter on and off by it.
+#[inline(never)]
+pub fn counted<T>(work: impl FnOnce() -> T) -> T {
+    black_box(work())
+}
+
+/// Ends a sum: what is counted from now on is the next one.
+#[inline(never)]
+pub fn end_of_sum() {
+    black_box(());
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// In the order in which the program closed them.
+    pub sums: Vec<u64>,
+    /// What the program has written.
+    pub output: String,
+}
+
+/// Runs `program` under the counter, whose file is made in `place`.
+///
+/// # Errors
+///
+/// If there is no `valgrind`, or the program failed; then what it said has been shown.
+pub fn run(program: &Path, arguments: &[&str], place: &Path) -> Result<Run, Failure> {
+    fs::create_dir_all(place)?;
+    let file = place.join("callgrind.out");
+    let mut option = OsString::from("--callgrind-out-file=");
+    option.push(&file);
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--quiet", "--combine-dumps=yes"])
+        .args(["--toggle-collect=*callgrind::counted*"])
+        .args(["--dump-after=*callgrind::end_of_sum*"])
+        .arg(option)
+        .arg(program)
+        .args(arguments)
+        .env("GLIBC_TUNABLES", TUNABLES)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("valgrind cannot be run ({error}): apt-get install valgrind"))?;
+    if !output.status.success() {
+        return Err(format!("{} under valgrind: {}", program.display(), output.status).into());
+    }
+    let sums = fs::read_to_string(&file)?
+        .lines()
+        .filter_map(|line| line.strip_prefix("totals: "))
+        .map(|sum| sum.trim().parse())
+        .collect::<Result<Vec<u64>, _>>()?;
+    fs::remove_file(&file)?;
+    let output = String::from_utf8(output.stdout)?;
+    Ok(Run { sums, output })
+}
