@@ -6,6 +6,7 @@
 //! cargo run --release -- record    # the costs of now are the baseline from now on
 //! cargo run --release -- counts    # only counts
 //! cargo run --release -- table     # the same for people
+//! cargo run --release -- misses    # what is not in the caches, simulated ones
 //! ```
 
 #[cfg(not(chacha20_backend = "soft"))]
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 
 use shearline_instructions::ancestor;
 use shearline_instructions::baseline::{Comparison, Conditions, Costs, table};
-use shearline_instructions::callgrind::{self, Failure};
+use shearline_instructions::callgrind::{self, Failure, Sum};
 use shearline_instructions::paths::{self, Played};
 
 /// What only the program under the counter is told.
@@ -30,12 +31,15 @@ fn main() -> Result<ExitCode, Failure> {
         Some(PLAY) => play(),
         Some("counts") => print!("{}", count()?),
         Some("table") => print!("{}", table(&count()?)),
+        Some("misses") => print!("{}", misses()?),
         Some("record") => {
             let costs = count()?.to_string();
             fs::write(baseline(), &costs)?;
             print!("{costs}");
         }
-        Some(other) => return Err(format!("{other} is none of: record, counts, table").into()),
+        Some(other) => {
+            return Err(format!("{other} is none of: record, counts, table, misses").into());
+        }
         None => return check(),
     }
     Ok(ExitCode::SUCCESS)
@@ -51,27 +55,50 @@ fn play() {
 
 /// What each path costs.
 fn count() -> Result<Costs, Failure> {
-    let run = callgrind::run(&env::current_exe()?, &[PLAY], &place()?)?;
-    let paths = paths::all();
-    let mut sums = run.sums.chunks_exact(3);
-    let mut lines = run.output.lines();
-    let mut costs = Vec::new();
-    for path in &paths {
-        let (Some(&[warm, once, twice]), Some(line)) = (sums.next(), lines.next()) else {
-            return Err(format!("{} was not counted", path.name).into());
-        };
-        let played = line.split_once(' ').ok_or("no numbers of things")?;
-        let played = Played {
-            once: played.0.parse()?,
-            twice: played.1.parse()?,
-        };
-        let cost = played.cost([warm, once, twice]);
-        costs.push((path.name.to_string(), cost));
-    }
+    let each =
+        |played: Played, once: Sum, twice: Sum| played.each(once.instructions, twice.instructions);
     Ok(Costs {
         conditions: Conditions::present(),
-        paths: costs,
+        paths: of_each(false, each)?,
     })
+}
+
+/// How often each path finds what it needs not in a cache, as a table for people.
+fn misses() -> Result<String, Failure> {
+    let each = |played: Played, once: Sum, twice: Sum| {
+        let first = played.each(once.missed_first, twice.missed_first);
+        let last = played.each(once.missed_last, twice.missed_last);
+        format!("{first:.2} | {last:.2}")
+    };
+    let mut table = String::from("| path | not in 32 KiB | not in 1 MiB |\n| --- | --- | --- |\n");
+    for (name, misses) in of_each(true, each)? {
+        table += &format!("| {name} | {misses} |\n");
+    }
+    Ok(table)
+}
+
+/// Plays all paths under the counter, and says for each what `each` makes of its two sums.
+fn of_each<T>(
+    with_caches: bool,
+    each: impl Fn(Played, Sum, Sum) -> T,
+) -> Result<Vec<(String, T)>, Failure> {
+    let run = callgrind::run(&env::current_exe()?, &[PLAY], &place()?, with_caches)?;
+    let mut sums = run.sums.chunks_exact(3);
+    let mut lines = run.output.lines();
+    let mut all = Vec::new();
+    for path in paths::all() {
+        // The first sum is what it took to become warm.
+        let (Some(&[_, once, twice]), Some(line)) = (sums.next(), lines.next()) else {
+            return Err(format!("{} was not counted", path.name).into());
+        };
+        let things = line.split_once(' ').ok_or("no numbers of things")?;
+        let played = Played {
+            once: things.0.parse()?,
+            twice: things.1.parse()?,
+        };
+        all.push((path.name.to_string(), each(played, once, twice)));
+    }
+    Ok(all)
 }
 
 fn check() -> Result<ExitCode, Failure> {

@@ -40,7 +40,7 @@ impl Path {
     #[must_use]
     pub fn play(&self) -> Played {
         let mut play = (self.prepare)();
-        play(self.repetitions);
+        play(2 * self.repetitions);
         end_of_sum(); // What it took to become warm is nobody's.
         let once = play(self.repetitions);
         end_of_sum();
@@ -51,9 +51,9 @@ impl Path {
 }
 
 impl Played {
-    /// What one costs, by the three sums of [`Path::play`].
+    /// How much of something came to one, by what was counted of it in both sums.
     #[must_use]
-    pub fn cost(self, [_, once, twice]: [u64; 3]) -> f64 {
+    pub fn each(self, once: u64, twice: u64) -> f64 {
         (twice as f64 - once as f64) / (self.twice as f64 - self.once as f64)
     }
 }
