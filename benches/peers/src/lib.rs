@@ -4,5 +4,7 @@
 
 pub mod allocations;
 pub mod figure;
+pub mod judgement;
 pub mod measure;
 pub mod random;
+pub mod table;

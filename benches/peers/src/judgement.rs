@@ -1,0 +1,64 @@
+//! How many bounds were met.
+
+use std::fmt;
+
+use crate::figure::{Bound, Figure, Verdict};
+
+/// Counts verdicts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Judgement {
+    /// Within the bound, or nobody can say otherwise.
+    pub met: usize,
+    /// Beyond it for certain.
+    pub missed: usize,
+    /// For want of somebody to compare with.
+    pub unjudged: usize,
+}
+
+impl Judgement {
+    /// Whether anything was to be judged.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.met + self.missed + self.unjudged > 0
+    }
+
+    /// Whether everything was judged and met.
+    #[must_use]
+    pub const fn good(self) -> bool {
+        self.missed == 0 && self.unjudged == 0
+    }
+
+    /// Holds a figure against a bound: both in words.
+    pub fn note(&mut self, figure: Figure, bound: Bound) -> String {
+        format!("{figure} {}", self.count(bound.judge(figure)))
+    }
+
+    /// Holds a number that is certain against a bound: both in words.
+    pub fn note_exact(&mut self, number: f64, bound: Bound) -> String {
+        let figure = Figure {
+            median: number,
+            low: number,
+            high: number,
+        };
+        format!("{} {}", number, self.count(bound.judge(figure)))
+    }
+
+    fn count(&mut self, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Met | Verdict::Open => self.met += 1,
+            Verdict::Missed => self.missed += 1,
+        }
+        verdict
+    }
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            met,
+            missed,
+            unjudged,
+        } = self;
+        write!(f, "{met} met, {missed} not met, {unjudged} not judged.")
+    }
+}

@@ -1,0 +1,36 @@
+//! Tables in Markdown.
+
+use std::fmt;
+
+/// Rows of text in columns.
+#[derive(Debug)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// With these words above the columns.
+    #[must_use]
+    pub fn new(head: &[&str]) -> Self {
+        Self {
+            rows: vec![head.iter().map(ToString::to_string).collect()],
+        }
+    }
+
+    /// One more row, as long as the head.
+    pub fn row(&mut self, cells: impl Into<Vec<String>>) {
+        self.rows.push(cells.into());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, row) in self.rows.iter().enumerate() {
+            writeln!(f, "| {} |", row.join(" | "))?;
+            if index == 0 {
+                writeln!(f, "|{}", " --- |".repeat(row.len()))?;
+            }
+        }
+        Ok(())
+    }
+}
