@@ -93,6 +93,29 @@ impl Nodes {
         self.drain(&mut told);
     }
 
+    /// So many locks are taken at once, each by a caller of its own.
+    pub fn acquire_all<N: AsRef<[u8]>>(&mut self, resources: &[N], ttl: Duration) -> Vec<Lock> {
+        for resource in resources {
+            self.ask(resource.as_ref(), ttl);
+        }
+        let mut locks = Vec::with_capacity(resources.len());
+        let answers = b"+OK\r\n".repeat(resources.len());
+        self.exchange(&answers, |event| locks.push(granted(event)));
+        assert_eq!(locks.len(), resources.len(), "all nodes granted all");
+        locks
+    }
+
+    /// So many locks are released at once.
+    pub fn release_all(&mut self, locks: Vec<Lock>) {
+        let answers = b":1\r\n".repeat(locks.len());
+        let mut open = locks.len();
+        for lock in locks {
+            self.give_back(lock);
+        }
+        self.exchange(&answers, |event| open -= usize::from(is_released(&event)));
+        assert_eq!(open, 0, "all nodes confirmed all");
+    }
+
     /// One lock is taken.
     pub fn acquire(&mut self, resource: &[u8]) -> Lock {
         self.ask(resource, TTL);
