@@ -209,14 +209,6 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The value at `index`, to be changed. Panics as [`Slab::at`] does.
-    pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
-        match &mut self.places[index as usize].state {
-            State::Occupied(value) => value,
-            State::Vacant(_) => dangling(index),
-        }
-    }
-
     /// Takes the value at `index` out. Panics as [`Slab::at`] does.
     pub(crate) fn remove_at(&mut self, index: u32) -> T {
         let place = &mut self.places[index as usize];

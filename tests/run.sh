@@ -114,6 +114,12 @@ valkey_server() {
     "$binary" --version
 }
 
+# Counts instructions.
+valgrind_here() {
+    command -v valgrind >/dev/null || apt valgrind || return 1
+    valgrind --version
+}
+
 # libfuzzer is C++, and its build script compiles it also for `cargo check`.
 cxx() {
     command -v c++ || command -v g++ || command -v clang++ || apt g++
@@ -194,7 +200,7 @@ benches_as_tests() {
 # Our own packages beside the main one; those that are not there yet are not there.
 other_packages() {
     local manifest
-    for manifest in tests/no_std fuzz benches/peers; do
+    for manifest in tests/no_std fuzz benches/peers benches/instructions; do
         [[ -e $manifest/Cargo.toml ]] && echo "$manifest/Cargo.toml"
     done
     return 0
@@ -236,6 +242,20 @@ simulator() {
 told() {
     grep -aE '^[A-Za-z0-9-]+ +[0-9.]+ s |histories|inputs|faults|locks' "$logs/${1//[^a-zA-Z0-9]/-}.log" |
         grep -v 'to go$' | sed 's/^/    | /'
+}
+
+# instructions COMMAND...: in the package that counts them, whose flags are its own: it has a target
+# directory of its own too.
+instructions() {
+    cd benches/instructions || return 1
+    unset RUSTFLAGS
+    CARGO_TARGET_DIR=$CARGO_TARGET_DIR/instructions run_bounded 600 "$@"
+}
+
+# What the counts came to, beside the stored ones.
+told_instructions() {
+    grep -E '^(better|NOT|The stored|No path)' "$logs/instructions-of-the-hot-paths.log" |
+        sed 's/^/    | /'
 }
 
 docs() {
@@ -429,13 +449,20 @@ main() {
         step 'a C++ compiler is here' cxx
     fi
     for manifest in $(other_packages); do
-        [[ $manifest == tests/no_std/* ]] && continue
+        [[ $manifest == tests/no_std/* || $manifest == benches/instructions/* ]] && continue
         step "clippy of ${manifest%/Cargo.toml}" \
             cargo clippy --all-targets --manifest-path "$manifest" -- -D warnings
     done
     if [[ -e benches/peers/Cargo.toml ]]; then
         step 'tests of benches/peers' cargo test --manifest-path benches/peers/Cargo.toml
     fi
+
+    step 'valgrind is here' valgrind_here
+    step 'clippy of benches/instructions' instructions \
+        cargo clippy --all-targets -- -D warnings
+    step 'tests of benches/instructions' instructions cargo test
+    step 'instructions of the hot paths' instructions cargo run --release
+    told_instructions
 
     step 'no credential in any log' no_credential_in_any_log
 

@@ -4,14 +4,15 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// How much longer than twice the usual one round trip may count.
-const SURPRISE: Duration = Duration::from_millis(50);
+/// How much longer than twice the usual one round trip may count, in nanoseconds.
+const SURPRISE: u64 = 50_000_000;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
-    /// Smoothed round trip; `None` before the first answer.
-    round_trip: Option<Duration>,
+    /// Smoothed round trip in nanoseconds, in which every answer is reckoned; `None` before the
+    /// first.
+    round_trip: Option<u64>,
     /// When the latest sample of it was taken.
     sampled_at: Instant,
     /// Since when answers have been open without a byte.
@@ -33,7 +34,8 @@ impl Pulse {
     pub(super) fn answered(&mut self, now: Instant, sent: Instant) {
         if self.sampled_at != now {
             self.sampled_at = now;
-            self.round_trip = Some(smoothed(self.round_trip, now.saturating_since(sent)));
+            let sample = now.as_nanos().saturating_sub(sent.as_nanos());
+            self.round_trip = Some(smoothed(self.round_trip, sample));
         }
     }
 
@@ -62,7 +64,7 @@ impl Pulse {
     }
 
     pub(super) fn round_trip(&self) -> Option<Duration> {
-        self.round_trip
+        self.round_trip.map(Duration::from_nanos)
     }
 }
 
@@ -71,7 +73,7 @@ impl Pulse {
 /// A sample counts as twice the average and [`SURPRISE`] at most. What a node answers after it was
 /// stopped for ten seconds says nothing about its distance, and must not make everyone wait for it
 /// for seconds from then on.
-fn smoothed(average: Option<Duration>, sample: Duration) -> Duration {
+fn smoothed(average: Option<u64>, sample: u64) -> u64 {
     let Some(average) = average else {
         return sample;
     };

@@ -114,8 +114,11 @@ impl Inbox {
                 Ok(Some(frame))
             }
             None => {
-                keep(&mut self.torn, bytes, self.reply_bytes);
-                *piece = &[];
+                // Whoever has read all replies asks once more for nothing.
+                if !bytes.is_empty() {
+                    keep(&mut self.torn, bytes, self.reply_bytes);
+                    *piece = &[];
+                }
                 Ok(None)
             }
         }

@@ -18,10 +18,10 @@
 use crate::time::Instant;
 
 /// Levels of the wheel.
-pub(super) const LEVELS: usize = 6;
+const LEVELS: usize = 6;
 
 /// Slots of a level: as many as a bitmap in one register has bits.
-pub(super) const SLOTS: usize = 64;
+const SLOTS: usize = 64;
 
 /// Bits of a tick that one level reads.
 const DIGIT_BITS: u32 = SLOTS.trailing_zeros();
@@ -57,6 +57,24 @@ impl Place {
         Self {
             level,
             slot: digit(tick, level) as usize,
+        }
+    }
+}
+
+impl Place {
+    /// How many places there are.
+    pub(super) const COUNT: usize = LEVELS * SLOTS;
+
+    /// Its number among all.
+    pub(super) const fn number(self) -> usize {
+        self.level.wrapping_mul(SLOTS).wrapping_add(self.slot)
+    }
+
+    /// The place that has this number.
+    pub(super) const fn numbered(number: usize) -> Self {
+        Self {
+            level: number / SLOTS,
+            slot: number % SLOTS,
         }
     }
 }
@@ -207,6 +225,8 @@ mod tests {
                 if tick - now < width(LEVELS) {
                     assert!(tick - start < width(place.level), "{tick} seen from {now}");
                 }
+                assert_eq!(Place::numbered(place.number()), place);
+                assert!(place.number() < Place::COUNT);
                 occupied.clear(place);
                 assert_eq!(occupied, Occupancy::default());
                 assert_eq!(occupied.first(now), None);

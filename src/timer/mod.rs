@@ -33,8 +33,8 @@
 //! [`Instant::MAX`]: crate::Instant::MAX
 
 mod level;
-mod list;
 mod model;
+mod ring;
 mod wheel;
 
 #[doc(hidden)]

@@ -5,17 +5,17 @@
 //! While the wheel stands at a tick, every timer stands in [`Place::of`] its own tick and that
 //! one: it is put there, and whenever the wheel enters a slot of a level above the lowest, all that
 //! wait in it are put where they belong now, *before* anything can be armed. So the timers of
-//! one tick are always in one list. They enter it at its end, and they leave a slot together, from
-//! its front: their order in the list is that in which they were armed, on whatever level they
+//! one tick are always in one ring. They enter it at its end, and they leave a slot together, from
+//! its front: their order in the ring is that in which they were armed, on whatever level they
 //! began. No sequence number is kept.
 
 #![warn(clippy::arithmetic_side_effects)]
 
-use alloc::boxed::Box;
 use core::fmt;
+use core::num::NonZeroU64;
 
-use super::level::{LEVELS, Occupancy, Place, SLOTS};
-use super::list::{List, Timer};
+use super::level::{Occupancy, Place};
+use super::ring::Rings;
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
@@ -48,12 +48,34 @@ pub struct Wheel<T> {
     /// The latest `now` that was seen.
     latest: Instant,
     occupied: Occupancy,
-    slots: Box<[[List; SLOTS]; LEVELS]>,
+    rings: Rings<{ Place::COUNT }>,
     timers: Slab<Timer<T>>,
 }
 
-// What `list::Tick` is about: two timers to a cache line.
-const _: () = assert!(Slab::<Timer<u64>>::PLACE_BYTES <= 32);
+/// One armed timer.
+#[derive(Debug)]
+struct Timer<T> {
+    tick: Tick,
+    value: T,
+}
+
+/// A tick, stored so that zero is left over: the slab tells a vacant place by it and needs no flag.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Tick(NonZeroU64);
+
+impl Tick {
+    const fn new(tick: u64) -> Self {
+        // The last tick there is is far from the end of the numbers: this adds one, always.
+        Self(NonZeroU64::MIN.saturating_add(tick))
+    }
+
+    const fn get(self) -> u64 {
+        self.0.get().wrapping_sub(1)
+    }
+}
+
+// Beside the value a key's generation and a tick, and nothing else.
+const _: () = assert!(Slab::<Timer<u64>>::PLACE_BYTES <= 24);
 
 impl<T> Wheel<T> {
     /// A wheel without timers that stands at `start`.
@@ -66,7 +88,7 @@ impl<T> Wheel<T> {
             tick: reached(start),
             latest: start,
             occupied: Occupancy::default(),
-            slots: Box::new([[List::EMPTY; SLOTS]; LEVELS]),
+            rings: Rings::new(),
             timers: Slab::new(),
         }
     }
@@ -80,10 +102,13 @@ impl<T> Wheel<T> {
     ///
     /// # Panics
     ///
-    /// With 2^32 - 1 timers armed.
+    /// With some 2^32 timers armed.
     pub fn insert(&mut self, at: Instant, value: T) -> TimerKey {
         let tick = self.tick_for(at);
-        let key = self.timers.insert(Timer::new(tick, value));
+        let key = self.timers.insert(Timer {
+            tick: Tick::new(tick),
+            value,
+        });
         self.place(key.index(), tick);
         TimerKey(key)
     }
@@ -92,8 +117,8 @@ impl<T> Wheel<T> {
     /// Constant time.
     pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
         let timer = self.timers.remove(key.0)?;
-        let place = Place::of(timer.tick.get(), self.tick);
-        Some(self.leave(place, timer))
+        self.leave(key.0.index());
+        Some(timer.value)
     }
 
     /// Fires the next timer that is due at `now`: by tick, and within a tick in the order of
@@ -175,39 +200,38 @@ impl<T> Wheel<T> {
     /// Puts the timer at `index` where a timer for `tick` belongs now.
     fn place(&mut self, index: u32, tick: u64) {
         let place = Place::of(tick, self.tick);
-        self.slots[place.level][place.slot].push(&mut self.timers, index);
+        self.rings.push(place.number(), index);
         self.occupied.set(place);
     }
 
-    /// Takes what is left of `timer` out of its slot, `place`.
-    fn leave(&mut self, place: Place, timer: Timer<T>) -> T {
-        if self.slots[place.level][place.slot].close(&mut self.timers, &timer) {
-            self.occupied.clear(place);
+    /// Takes the timer at `index` out of its slot.
+    fn leave(&mut self, index: u32) {
+        if let Some(empty) = self.rings.remove(index) {
+            self.occupied.clear(Place::numbered(empty));
         }
-        timer.value
     }
 
     /// Takes the first timer of `place` out of the wheel.
     fn fire(&mut self, place: Place) -> T {
-        let timer = self.timers.remove_at(self.first_in(place));
-        self.leave(place, timer)
+        let index = self.first_in(place);
+        self.leave(index);
+        self.timers.remove_at(index).value
     }
 
     /// The timer that came first to `place`, which is occupied.
     fn first_in(&self, place: Place) -> u32 {
-        let first = self.slots[place.level][place.slot].first();
+        let first = self.rings.first(place.number());
         first.expect("a slot whose bit is set holds a timer")
     }
 
     /// Puts all timers of `place`, which the wheel has just entered, where they belong now.
     fn cascade(&mut self, place: Place) {
-        let mut rest = Some(self.first_in(place));
-        self.slots[place.level][place.slot] = List::EMPTY;
+        let mut rest = self.rings.first(place.number());
+        self.rings.clear(place.number());
         self.occupied.clear(place);
         while let Some(index) = rest {
-            let timer = self.timers.at(index);
-            let tick = timer.tick.get();
-            rest = List::after(&self.timers, index);
+            let tick = self.timers.at(index).tick.get();
+            rest = self.rings.after(index);
             self.place(index, tick);
         }
     }

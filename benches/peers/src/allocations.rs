@@ -9,10 +9,12 @@
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static COUNT: AtomicU64 = AtomicU64::new(0);
+/// Bytes allocated less bytes freed.
+static BYTES: AtomicI64 = AtomicI64::new(0);
 
 /// Runs `work` and says how often memory was allocated or resized meanwhile, in all threads.
 pub fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
@@ -21,6 +23,14 @@ pub fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let result = work();
     COUNTING.store(false, Ordering::Relaxed);
     (result, COUNT.load(Ordering::Relaxed) - before)
+}
+
+/// Runs `work` and says how many bytes more are allocated afterwards than before, in all threads:
+/// what it made and has kept.
+pub fn kept<T>(work: impl FnOnce() -> T) -> (T, i64) {
+    let before = BYTES.load(Ordering::Relaxed);
+    let (result, _) = counted(work);
+    (result, BYTES.load(Ordering::Relaxed) - before)
 }
 
 /// Runs `work` without counting, within [`counted`] or not.
@@ -38,10 +48,16 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 #[inline]
-fn count() {
+fn count(times: u64, bytes: i64) {
     if COUNTING.load(Ordering::Relaxed) {
-        COUNT.fetch_add(1, Ordering::Relaxed);
+        COUNT.fetch_add(times, Ordering::Relaxed);
+        BYTES.fetch_add(bytes, Ordering::Relaxed);
     }
+}
+
+/// No block has more bytes than this can say.
+const fn bytes(size: usize) -> i64 {
+    size as i64
 }
 
 // SAFETY: every method hands its arguments unchanged to the system's allocator, which keeps the
@@ -49,27 +65,28 @@ fn count() {
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(1, bytes(layout.size()));
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(1, bytes(layout.size()));
         // SAFETY: the caller keeps the contract of `alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(1, bytes(size) - bytes(layout.size()));
         // SAFETY: the caller keeps the contract of `realloc`; the block is the system's.
         unsafe { System.realloc(block, layout, size) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(0, -bytes(layout.size()));
         // SAFETY: the caller keeps the contract of `dealloc`; the block is the system's.
         unsafe { System.dealloc(block, layout) }
     }

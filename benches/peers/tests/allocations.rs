@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use shearline_peers::allocations::{counted, uncounted};
+use shearline_peers::allocations::{counted, kept, uncounted};
 
 #[test]
 fn exactly_the_allocations_in_between_are_counted() {
@@ -16,4 +16,9 @@ fn exactly_the_allocations_in_between_are_counted() {
     };
     assert_eq!(counted(work), (50, 3));
     assert_eq!(counted(|| black_box(4)), (4, 0));
+    let kept_block = || {
+        drop(black_box(vec![1_u8; 70]));
+        black_box(Vec::<u8>::with_capacity(100))
+    };
+    assert_eq!(kept(kept_block).1, 100);
 }

@@ -1,0 +1,214 @@
+//! Counts the instructions of the hot paths and holds them against the baseline.
+//!
+//! ```text
+//! cd benches/instructions
+//! cargo run --release              # status 1 if a path costs over 3 % more than the baseline
+//! cargo run --release -- record    # the costs of now are the baseline from now on
+//! cargo run --release -- counts    # only counts
+//! cargo run --release -- table     # the same for people
+//! cargo run --release -- misses    # what is not in the caches, simulated ones
+//! ```
+
+#[cfg(not(chacha20_backend = "soft"))]
+compile_error!("build this in benches/instructions, where .cargo/config.toml has the flags for it");
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use shearline_instructions::ancestor;
+use shearline_instructions::baseline::{Comparison, Conditions, Costs, table};
+use shearline_instructions::callgrind::{self, Failure, Sum};
+use shearline_instructions::paths::{self, Played};
+
+/// What only the program under the counter is told.
+const PLAY: &str = "play";
+
+fn main() -> Result<ExitCode, Failure> {
+    let argument = env::args().nth(1);
+    match argument.as_deref() {
+        Some(PLAY) => play(),
+        Some("counts") => print!("{}", count()?),
+        Some("table") => print!("{}", table(&count()?)),
+        Some("misses") => print!("{}", misses()?),
+        Some("record") => {
+            let costs = count()?.to_string();
+            fs::write(baseline(), &costs)?;
+            print!("{costs}");
+        }
+        Some(other) => {
+            return Err(format!("{other} is none of: record, counts, table, misses").into());
+        }
+        None => return check(),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Under the counter: plays all paths, and says how many things were done in each.
+fn play() {
+    for path in paths::all() {
+        let Played { once, twice } = path.play();
+        println!("{once} {twice}");
+    }
+}
+
+/// What each path costs.
+fn count() -> Result<Costs, Failure> {
+    let each =
+        |played: Played, once: Sum, twice: Sum| played.each(once.instructions, twice.instructions);
+    Ok(Costs {
+        conditions: Conditions::present(),
+        paths: of_each(false, each)?,
+    })
+}
+
+/// How often each path finds what it needs not in a cache, as a table for people.
+fn misses() -> Result<String, Failure> {
+    let each = |played: Played, once: Sum, twice: Sum| {
+        let first = played.each(once.missed_first, twice.missed_first);
+        let last = played.each(once.missed_last, twice.missed_last);
+        format!("{first:.2} | {last:.2}")
+    };
+    let mut table = String::from("| path | not in 32 KiB | not in 1 MiB |\n| --- | --- | --- |\n");
+    for (name, misses) in of_each(true, each)? {
+        table += &format!("| {name} | {misses} |\n");
+    }
+    Ok(table)
+}
+
+/// Plays all paths under the counter, and says for each what `each` makes of its two sums.
+fn of_each<T>(
+    with_caches: bool,
+    each: impl Fn(Played, Sum, Sum) -> T,
+) -> Result<Vec<(String, T)>, Failure> {
+    let run = callgrind::run(&env::current_exe()?, &[PLAY], &place()?, with_caches)?;
+    let mut sums = run.sums.chunks_exact(3);
+    let mut lines = run.output.lines();
+    let mut all = Vec::new();
+    for path in paths::all() {
+        // The first sum is what it took to become warm.
+        let (Some(&[_, once, twice]), Some(line)) = (sums.next(), lines.next()) else {
+            return Err(format!("{} was not counted", path.name).into());
+        };
+        let things = line.split_once(' ').ok_or("no numbers of things")?;
+        let played = Played {
+            once: things.0.parse()?,
+            twice: things.1.parse()?,
+        };
+        all.push((path.name.to_string(), each(played, once, twice)));
+    }
+    Ok(all)
+}
+
+fn check() -> Result<ExitCode, Failure> {
+    let costs = count()?;
+    print!("{costs}");
+    println!();
+    let stored = fs::read_to_string(baseline()).map_err(Failure::from);
+    let stored = stored.and_then(|text| Ok(Costs::parse(&text)?))?;
+    let differences = costs.conditions.differences(&stored.conditions);
+    let good = if differences.is_empty() {
+        against_the_stored(&costs.compare(&stored))
+    } else {
+        println!(
+            "The stored baseline does not hold here: {}.",
+            differences.join("; ")
+        );
+        against_an_ancestor(&costs)?
+    };
+    let claims = claims(&costs);
+    for claim in &claims {
+        println!("NOT TRUE any more: {claim}");
+    }
+    if good && claims.is_empty() {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        Ok(ExitCode::FAILURE)
+    }
+}
+
+/// Whether nothing has become worse, and everything was compared.
+fn against_the_stored(comparison: &Comparison) -> bool {
+    print!("{comparison}");
+    let good = comparison.worse.is_empty() && comparison.unmatched.is_empty();
+    if good {
+        println!("No path costs over 3 % more than the stored baseline.");
+    } else {
+        println!(
+            "If it has to be so, record it and say why in the commit:\n    \
+             cd benches/instructions && cargo run --release -- record"
+        );
+    }
+    good
+}
+
+/// The same without a baseline that holds. What cannot be compared is said and lets pass.
+fn against_an_ancestor(costs: &Costs) -> Result<bool, Failure> {
+    match ancestor::count(&root(), &place()?.join("ancestor")) {
+        Err(error) => {
+            println!(
+                "NOT CHECKED: whether any path has become worse. There is no ancestor to compare \
+                 with: {error}"
+            );
+            Ok(true)
+        }
+        Ok(ancestor) => {
+            let comparison = costs.compare(&ancestor.costs);
+            print!("{comparison}");
+            let good = comparison.worse.is_empty();
+            let how = if good { "No" } else { "A" };
+            println!(
+                "{how} path costs over 3 % more than in commit {}.",
+                ancestor.commit
+            );
+            Ok(good)
+        }
+    }
+}
+
+/// What holds under every compiler, and does not.
+fn claims(costs: &Costs) -> Vec<&'static str> {
+    let cost = |name: &str| costs.of(name).unwrap_or(f64::NAN);
+    let at_most = |times: f64, name: &str, other: &str| cost(name) <= times * cost(other);
+    [
+        (
+            "to decode +OK takes less than to search its end with memchr",
+            at_most(1.0, "decode +OK", "memchr2 over +OK"),
+        ),
+        (
+            "to arm a timer takes no more with a million armed than with 64",
+            at_most(
+                1.03,
+                "wheel insert, 1,000,000 armed",
+                "wheel insert, 64 armed",
+            ),
+        ),
+        (
+            "to cancel a timer takes no more with a million armed than with 64",
+            at_most(
+                1.03,
+                "wheel cancel, 1,000,000 armed",
+                "wheel cancel, 64 armed",
+            ),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(claim, holds)| (!holds).then_some(claim))
+    .collect()
+}
+
+fn baseline() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("baseline.txt")
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Where files are left: beside this program.
+fn place() -> Result<PathBuf, Failure> {
+    let program = env::current_exe()?;
+    let place = program.parent().ok_or("a program without a directory")?;
+    Ok(place.join("instructions"))
+}

@@ -1,0 +1,252 @@
+//! An engine over nodes in memory that answer as they are told.
+//!
+//! A node reads what it is sent only while it is greeted. From then on whoever drives the engine
+//! knows what was asked and says what is answered, so that next to nothing of what is counted is
+//! the nodes' own.
+//!
+//! Not here: time-outs, refusals, lost connections. What is counted is the way that things usually
+//! go.
+
+use std::time::Duration;
+
+use shearline::engine::{Engine, Event, Input, NodeId, Output, Request};
+use shearline::resp::{Inbox, Limits, Value};
+use shearline::{Config, Instant, Lock, LockOptions};
+
+/// How long an answer takes.
+const ONE_WAY: Duration = Duration::from_micros(50);
+
+/// How long locks are asked for.
+pub const TTL: Duration = Duration::from_secs(30);
+
+/// An engine, its nodes, and the time.
+#[derive(Debug)]
+pub struct Nodes {
+    engine: Engine,
+    now: Instant,
+    ids: Vec<NodeId>,
+}
+
+impl Nodes {
+    /// So many nodes that have greeted. Nobody asks them for the time: that would be done once a
+    /// second or so, and would be counted in some rounds and in others not.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        let names = (0..count).map(|node| format!("node{node}:6379"));
+        let config = Config::builder().nodes(names).watch_clocks(false).config();
+        let config = config.expect("plain names of nodes");
+        Self::of(&config)
+    }
+
+    fn of(config: &Config) -> Self {
+        let now = Instant::from_millis(1_000);
+        let mut nodes = Self {
+            engine: Engine::new(config, [42; 32], now),
+            now,
+            ids: Vec::new(),
+        };
+        nodes.greet();
+        for status in nodes.engine.node_statuses(nodes.now) {
+            let state = status.state;
+            assert!(matches!(state, shearline::NodeState::Ready), "{state:?}");
+        }
+        nodes
+    }
+
+    /// Time passes, and what is due is done.
+    pub fn pass(&mut self, span: Duration) {
+        self.now = self.now.saturating_add(span);
+        self.engine.handle(self.now, Input::Tick);
+    }
+
+    /// Begins to take a lock; the question is not sent yet.
+    pub fn ask(&mut self, resource: &[u8], ttl: Duration) {
+        let options = LockOptions::new(ttl).tries(1);
+        let request = Request::new(resource, &options);
+        let asked = self.engine.acquire(self.now, &request);
+        asked.expect("a valid request");
+    }
+
+    /// Begins to release a lock.
+    pub fn give_back(&mut self, lock: Lock) {
+        let _round = self.engine.release(self.now, lock);
+    }
+
+    /// Begins to extend a lock.
+    pub fn ask_longer(&mut self, lock: &Lock, ttl: Duration) {
+        let asked = self.engine.extend(self.now, lock, ttl);
+        asked.expect("a lock that is held");
+    }
+
+    /// One exchange: what was asked is sent, and every node says `answers`. Each event is handed to
+    /// `told`.
+    pub fn exchange(&mut self, answers: &[u8], mut told: impl FnMut(Event)) {
+        self.drain(&mut told);
+        self.now = self.now.saturating_add(ONE_WAY);
+        for node in 0..self.ids.len() {
+            let node = self.ids[node];
+            let bytes = answers;
+            self.engine
+                .handle(self.now, Input::Received { node, bytes });
+        }
+        self.engine.handle(self.now, Input::Tick);
+        self.drain(&mut told);
+    }
+
+    /// So many locks are taken at once, each by a caller of its own.
+    pub fn acquire_all<N: AsRef<[u8]>>(&mut self, resources: &[N], ttl: Duration) -> Vec<Lock> {
+        for resource in resources {
+            self.ask(resource.as_ref(), ttl);
+        }
+        let mut locks = Vec::with_capacity(resources.len());
+        let answers = b"+OK\r\n".repeat(resources.len());
+        self.exchange(&answers, |event| locks.push(granted(event)));
+        assert_eq!(locks.len(), resources.len(), "all nodes granted all");
+        locks
+    }
+
+    /// So many locks are released at once.
+    pub fn release_all(&mut self, locks: Vec<Lock>) {
+        let answers = b":1\r\n".repeat(locks.len());
+        let mut open = locks.len();
+        for lock in locks {
+            self.give_back(lock);
+        }
+        self.exchange(&answers, |event| open -= usize::from(is_released(&event)));
+        assert_eq!(open, 0, "all nodes confirmed all");
+    }
+
+    /// One lock is taken.
+    pub fn acquire(&mut self, resource: &[u8]) -> Lock {
+        self.ask(resource, TTL);
+        let mut lock = None;
+        self.exchange(b"+OK\r\n", |event| lock = Some(granted(event)));
+        lock.expect("all nodes granted it")
+    }
+
+    /// One lock is extended.
+    pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) {
+        self.ask_longer(lock, ttl);
+        let mut extended = false;
+        self.exchange(b":1\r\n", |event| extended = apply(&event, lock));
+        assert!(extended, "all nodes confirmed it");
+    }
+
+    /// One lock is released.
+    pub fn release(&mut self, lock: Lock) {
+        self.give_back(lock);
+        let mut released = false;
+        self.exchange(b":1\r\n", |event| released = is_released(&event));
+        assert!(released, "all nodes confirmed it");
+    }
+
+    /// Does what the engine wants done.
+    fn drain(&mut self, told: &mut impl FnMut(Event)) {
+        while let Some(output) = self.engine.poll(self.now) {
+            match output {
+                Output::Transmit { node, bytes } => {
+                    let len = bytes.len();
+                    self.engine
+                        .handle(self.now, Input::Transmitted { node, len });
+                }
+                Output::Event(event) => told(event),
+                Output::Connect { .. } | Output::Disconnect { .. } => {
+                    unreachable!("all nodes are connected and none is given up")
+                }
+            }
+        }
+    }
+
+    /// Lets all nodes greet.
+    fn greet(&mut self) {
+        let mut wires: Vec<Inbox> = Vec::new();
+        let mut answers: Vec<(NodeId, Vec<u8>)> = Vec::new();
+        loop {
+            while let Some(output) = self.engine.poll(self.now) {
+                match output {
+                    Output::Connect { node } => {
+                        self.ids.push(node);
+                        wires.push(Inbox::new(Limits::DEFAULT));
+                        self.engine.handle(self.now, Input::Connected { node });
+                    }
+                    Output::Transmit { node, mut bytes } => {
+                        let len = bytes.len();
+                        let wire = &mut wires[node.index()];
+                        let mut out = Vec::new();
+                        while let Some(frame) = wire.next(&mut bytes).expect("commands") {
+                            answer(&mut out, node, frame.value);
+                        }
+                        answers.push((node, out));
+                        self.engine
+                            .handle(self.now, Input::Transmitted { node, len });
+                    }
+                    Output::Disconnect { .. } | Output::Event(_) => {
+                        unreachable!("nothing but greetings is under way")
+                    }
+                }
+            }
+            if answers.is_empty() {
+                return;
+            }
+            self.now = self.now.saturating_add(ONE_WAY);
+            for (node, bytes) in answers.drain(..) {
+                let bytes = &bytes;
+                self.engine
+                    .handle(self.now, Input::Received { node, bytes });
+            }
+        }
+    }
+}
+
+/// The lock that an attempt has won.
+///
+/// # Panics
+///
+/// If this is anything else.
+pub fn granted(event: Event) -> Lock {
+    let Event::Acquired { result, .. } = event else {
+        panic!("no lock: {event:?}");
+    };
+    result.expect("granted")
+}
+
+/// Lets `lock` have what an extension has brought; whether it was its own.
+///
+/// # Panics
+///
+/// If this is anything else.
+pub fn apply(event: &Event, lock: &mut Lock) -> bool {
+    let Event::Extended { result, .. } = event else {
+        panic!("no extension: {event:?}");
+    };
+    result.as_ref().expect("extended").apply(lock)
+}
+
+/// Whether this is a release that went as it should.
+#[must_use]
+pub fn is_released(event: &Event) -> bool {
+    matches!(event, Event::Released { result: Ok(_), .. })
+}
+
+/// What a node says to one command of the greeting.
+fn answer(out: &mut Vec<u8>, node: NodeId, command: Value<'_>) {
+    let words = command.as_items().expect("an array");
+    let word = |index| {
+        let word = words.iter().nth(index);
+        word.and_then(|word| word.as_bytes()).unwrap_or_default()
+    };
+    match (word(0), word(1)) {
+        (b"HELLO", _) => out.extend_from_slice(b"%1\r\n+role\r\n+master\r\n"),
+        (b"INFO", b"server") => {
+            let uptime = "uptime_in_seconds:1000000";
+            bulk(out, &format!("run_id:{}\r\n{uptime}", node.index()));
+        }
+        (b"INFO", _) => out.extend_from_slice(b"$-1\r\n"),
+        (b"SCRIPT", b"LOAD") => bulk(out, &sha1_smol::Sha1::from(word(2)).digest().to_string()),
+        (verb, _) => panic!("{} is no part of a greeting", verb.escape_ascii()),
+    }
+}
+
+fn bulk(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
+}
