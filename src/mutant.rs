@@ -167,6 +167,14 @@ mutants! {
     YoungTrusted,
     /// A node that says over its connection that it loads or follows another goes on voting.
     AlarmIgnored,
+    /// A barrier on a node keeps nobody from counting it.
+    BarrierIgnored,
+    /// A node whose marker is not the one given counts all the same.
+    MarkerIgnored,
+    /// A node whose marker tells of a shorter longest ttl than another's votes.
+    ShorterMarkerVotes,
+    /// Locks are taken though a node is another cluster's.
+    OtherClusterIgnored,
     /// A node that lacks the key of a held lock gets it as soon as that is known.
     TopUpBeforeMajority,
     /// A copy for a node that lacks it has the full ttl.

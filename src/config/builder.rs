@@ -7,8 +7,8 @@ use core::time::Duration;
 use super::{Config, NodeConfig, RestartGuard, Retry, Settings};
 use crate::error::ConfigError;
 use crate::limits::{
-    CLIENT_NAME_BYTES_MAX, DEAD_AFTER_MIN, NODE_TIMEOUT_MIN, NODES_MAX, OWNER_BYTES_MAX,
-    TTL_HARD_MAX, TTL_MIN,
+    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, DEAD_AFTER_MIN, NODE_TIMEOUT_MIN, NODES_MAX,
+    OWNER_BYTES_MAX, TTL_HARD_MAX, TTL_MIN,
 };
 use crate::quorum::Drift;
 
@@ -137,6 +137,35 @@ impl Builder {
         self
     }
 
+    /// Names the cluster that these nodes are: 1 to 64 printable ASCII characters without spaces.
+    /// Default: `default`.
+    ///
+    /// Of use with [`RestartGuard::Strict`] alone: the name stands in the marker of each node, and
+    /// who comes with another name, or another number of nodes, gets
+    /// [`LockError::OtherCluster`](crate::LockError::OtherCluster) and no lock. So a staging system
+    /// that was given a production node by mistake notices it, and so does production.
+    ///
+    /// ```
+    /// use shearline::{Config, RestartGuard};
+    ///
+    /// let config = Config::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .restart_guard(RestartGuard::Strict)
+    ///     .cluster("billing")
+    ///     .config()?;
+    /// assert_eq!(config.cluster(), "billing");
+    /// # Ok::<(), shearline::ConfigError>(())
+    /// ```
+    pub fn cluster(mut self, name: impl AsRef<str>) -> Self {
+        let name = name.as_ref();
+        let right = is_word(name, CLUSTER_BYTES_MAX);
+        self.check(right, || ConfigError::Cluster);
+        if right {
+            self.settings.cluster = name.to_owned();
+        }
+        self
+    }
+
     /// Whether the wall clocks of the nodes are watched. Default: they are.
     ///
     /// Servers end keys by their wall clock; one that is stepped forward ends locks early. So each node
@@ -261,8 +290,11 @@ impl Builder {
 
 /// Whether servers take it: `CLIENT SETNAME` refuses spaces, line ends and what is not ASCII.
 fn is_client_name(name: &str) -> bool {
-    (1..=CLIENT_NAME_BYTES_MAX).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_graphic())
+    is_word(name, CLIENT_NAME_BYTES_MAX)
+}
+
+fn is_word(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]
@@ -293,6 +325,7 @@ mod tests {
         assert_eq!(config.max_ttl(), None);
         assert_eq!(config.ttl_limit(), Duration::from_secs(30 * 24 * 3600));
         assert_eq!(config.restart_guard(), RestartGuard::Observed);
+        assert_eq!(config.cluster(), "default");
         assert!(config.watch_clocks());
         assert_eq!(config.owner(), b"");
         assert_eq!(config.client_name(), Some("shearline"));
@@ -310,6 +343,7 @@ mod tests {
             .retry(Retry::new(1, MS..=MS))
             .max_ttl(9000 * MS)
             .restart_guard(RestartGuard::Strict)
+            .cluster("till")
             .watch_clocks(false)
             .owner("billing-7")
             .client_name("till")
@@ -325,6 +359,7 @@ mod tests {
         assert_eq!(config.max_ttl(), Some(9000 * MS));
         assert_eq!(config.ttl_limit(), 9000 * MS);
         assert_eq!(config.restart_guard(), RestartGuard::Strict);
+        assert_eq!(config.cluster(), "till");
         assert!(!config.watch_clocks());
         assert_eq!(config.owner(), b"billing-7");
         assert_eq!(config.client_name(), Some("till"));

@@ -215,7 +215,9 @@ impl Bench {
                     });
                 }
             }
-            Event::Released { round, .. } => self.rounds.retain(|open| *open != round),
+            Event::Released { round, .. } | Event::Reinitialised { round, .. } => {
+                self.rounds.retain(|open| *open != round)
+            }
             Event::Expired { .. } => {}
         }
     }

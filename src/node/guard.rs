@@ -107,6 +107,16 @@ impl Guard {
         self.until = self.until.max(Some(now.saturating_add(span)));
     }
 
+    /// Its greeting has ended at `now`, and its marker says whether it forgot anything. Left are
+    /// alarms: what it holds may have been another's in between.
+    pub(crate) fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
+        remember(&mut self.run_id, &identity.run_id);
+        remember(&mut self.replid, &identity.replid);
+        if core::mem::take(&mut self.alarmed) {
+            self.keep_until(Some(now.saturating_add(terms.span)));
+        }
+    }
+
     /// Its clock was seen at `now` to have been stepped: whatever it holds may have ended early.
     pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) {
         self.keep_until(Some(now.saturating_add(terms.span)));

@@ -87,6 +87,23 @@ pub(crate) enum Access {
 }
 
 impl Phase {
+    /// The incarnation of the server, if it has told it.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        match self {
+            Self::Ready(ready) => ready.identity.run_id.as_deref(),
+            Self::Greeting(greeting) => greeting.identity.run_id.as_deref(),
+            Self::Down | Self::Connecting => None,
+        }
+    }
+
+    pub(super) fn has_link(&self) -> bool {
+        !matches!(self, Self::Down)
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready(_))
+    }
+
     /// How a release is written for this node; never by digest if it is to `repair`.
     ///
     /// The native way comes first also for what is owed: the user may not be allowed any script.
@@ -100,6 +117,14 @@ impl Phase {
             Some(native) => native,
             None if known && !repair => Dialect::Sha1,
             None => Dialect::Text,
+        }
+    }
+
+    /// How a fenced `SET` is written for this node.
+    pub(super) fn acquire_dialect(&self) -> Dialect {
+        match self {
+            Self::Ready(ready) if ready.scripts.acquire => Dialect::Sha1,
+            Self::Down | Self::Connecting | Self::Greeting(_) | Self::Ready(_) => Dialect::Text,
         }
     }
 

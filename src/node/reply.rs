@@ -19,6 +19,8 @@ pub(crate) enum Reply {
     Nil,
     /// `:n`.
     Integer(i64),
+    /// Two integers: what was said, and whether it counts.
+    Pair(i64, i64),
     /// `-CODE ..`.
     Error(ServerError),
     /// Something that no lock command is answered with.
@@ -34,13 +36,19 @@ impl Reply {
             Value::Error(line) | Value::BulkError(line) => {
                 Self::Error(ServerError::from_line(line))
             }
+            Value::Array(items) => {
+                let mut items = items.iter().map(|item| item.as_integer());
+                match (items.next(), items.next(), items.next()) {
+                    (Some(Some(said)), Some(Some(left)), None) => Self::Pair(said, left),
+                    _ => Self::Other,
+                }
+            }
             Value::Simple(_)
             | Value::Bulk(_)
             | Value::Double(_)
             | Value::Boolean(_)
             | Value::BigNumber(_)
             | Value::Verbatim { .. }
-            | Value::Array(_)
             | Value::Map(_)
             | Value::Set(_)
             | Value::Push(_) => Self::Other,
@@ -70,7 +78,7 @@ impl Said {
             Reply::Integer(-1) => Some(Self::Foreign),
             Reply::Error(error) if error.code() == "WRONGTYPE" => Some(Self::Foreign),
             Reply::Error(error) => Some(Self::Refused(error)),
-            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => None,
+            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Pair(..) | Reply::Other => None,
         }
     }
 
