@@ -458,9 +458,9 @@ impl Engine {
         let Some(claim) = self.set_claim(key, None) else {
             return;
         };
-        let rest = match refusal {
-            Refusal::OtherCluster => None,
-            _ => self.rest(now, key),
+        let rest = match refusal == Refusal::OtherCluster {
+            true => None,
+            false => self.rest(now, key),
         };
         self.let_go(now, claim, None);
         match rest {

@@ -194,8 +194,12 @@ impl Engine {
         outcome: NodeOutcome,
         first: bool,
     ) -> Result<(), Trouble> {
-        let is_set = matches!(errand, Errand::Set { .. });
-        if mutant!(QuarantinedVotes) && is_set || mutant!(QuarantinedExtends) && !is_set {
+        let counts = match errand {
+            Errand::Set { .. } => mutant!(QuarantinedVotes),
+            Errand::Extend { .. } | Errand::Confirm { .. } => mutant!(QuarantinedExtends),
+            Errand::Greet(_) | Errand::Release { .. } | Errand::Time => false,
+        };
+        if counts {
             return self.answered(now, node, errand, reply);
         }
         let round = self.round_of(errand);
@@ -253,14 +257,15 @@ impl Engine {
             let Some(round) = self.rounds.get(key) else {
                 continue;
             };
-            match (&round.kind, &round.state) {
-                (Kind::Acquire { .. }, State::Voting) => {
-                    self.refuse_for_other_cluster(now, key);
-                }
-                (Kind::Acquire { .. }, State::Resting { .. }) => {
+            if !matches!(round.kind, Kind::Acquire { .. }) {
+                continue;
+            }
+            match round.state {
+                State::Voting => drop(self.refuse_for_other_cluster(now, key)),
+                State::Resting { .. } => {
                     self.decide(key, Decision::Refused(Refusal::OtherCluster));
                 }
-                _ => {}
+                State::Decided(_) | State::Told => {}
             }
         }
     }

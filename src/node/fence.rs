@@ -208,27 +208,29 @@ mod tests {
     use super::*;
     use crate::limits::{COMMAND_BYTES_MAX, RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX};
     use crate::resp::argument;
-    use alloc::string::{String, ToString};
+    use alloc::string::String;
+
+    fn shown(write: impl Fn(&mut Vec<u8>, &Entry, &[u8])) -> String {
+        let (mut out, mut marker) = (Vec::new(), Vec::new());
+        argument(&mut marker, b"1 r 5 1 1 0 c");
+        write(&mut out, &Entry::new(Vec::new(), b"k", b"token"), &marker);
+        let out = String::from_utf8(out).expect("text");
+        out.replace("\r\n", "|")
+    }
 
     #[test]
     fn the_commands_are_what_the_servers_read() {
-        let shown = |write: &dyn Fn(&mut Vec<u8>, &Entry, &[u8])| -> String {
-            let (mut out, mut marker) = (Vec::new(), Vec::new());
-            argument(&mut marker, b"1 r 5 1 1 0 c");
-            write(&mut out, &Entry::new(Vec::new(), b"k", b"token"), &marker);
-            out.escape_ascii().to_string().replace(r"\r\n", "|")
-        };
         let tail = "|$1|3|$1|k|$16|shearline:marker|$17|shearline:barrier|$5|token|";
         let second = Duration::from_secs(1);
         assert_eq!(
-            shown(&|out, entry, marker| fenced_set(out, entry, second, marker, Dialect::Sha1)),
+            shown(|out, entry, marker| fenced_set(out, entry, second, marker, Dialect::Sha1)),
             alloc::format!(
                 "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
                 FENCED_ACQUIRE.sha1
             )
         );
         assert_eq!(
-            shown(&|out, entry, marker| fenced_extend(out, entry, second, marker, Dialect::Sha1)),
+            shown(|out, entry, marker| fenced_extend(out, entry, second, marker, Dialect::Sha1)),
             alloc::format!(
                 "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
                 FENCED_EXTEND.sha1
@@ -236,7 +238,7 @@ mod tests {
         );
         let text = FENCED_CONFIRM.text;
         assert_eq!(
-            shown(&|out, entry, marker| fenced_confirm(out, entry, marker)),
+            shown(|out, entry, marker| fenced_confirm(out, entry, marker)),
             alloc::format!("*8|$4|EVAL|${}|{text}{tail}$13|1 r 5 1 1 0 c|", text.len())
         );
     }

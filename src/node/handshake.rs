@@ -251,11 +251,14 @@ impl Scripts {
         let forbidden = |line: &[u8]| ServerError::from_line(line).code() == "NOPERM";
         self.postponed |= value.as_error().is_some_and(|line| !forbidden(line));
         let digest = value.as_bytes();
-        let (place, script) = match step {
-            Step::LoadRelease => (&mut self.release, &RELEASE),
-            Step::LoadFencedAcquire => (&mut self.acquire, &FENCED_ACQUIRE),
-            Step::LoadFencedExtend => (&mut self.extend, &FENCED_EXTEND),
-            _ => (&mut self.extend, &EXTEND),
+        let (place, script) = if step == Step::LoadRelease {
+            (&mut self.release, &RELEASE)
+        } else if step == Step::LoadFencedAcquire {
+            (&mut self.acquire, &FENCED_ACQUIRE)
+        } else if step == Step::LoadFencedExtend {
+            (&mut self.extend, &FENCED_EXTEND)
+        } else {
+            (&mut self.extend, &EXTEND)
         };
         *place = digest == Some(script.sha1.as_bytes());
     }
