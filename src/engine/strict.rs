@@ -157,17 +157,16 @@ impl Engine {
             }
             self.rejoin(now, other);
         }
+        if !self.nodes[node].is_settled() {
+            return; // It was asked once more, and that answer tells.
+        }
         if let Some(until) = self.nodes[node].kept_until(now) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
-        if self.nodes[node].is_settled() {
-            for key in self.open_rounds() {
-                if matches!(
-                    self.rounds.get(key).map(|round| &round.kind),
-                    Some(Kind::Reinit)
-                ) {
-                    self.vote(now, key, node, Vote::Yes, NodeOutcome::Granted);
-                }
+        for key in self.open_rounds() {
+            let kind = self.rounds.get(key).map(|round| &round.kind);
+            if matches!(kind, Some(Kind::Reinit)) {
+                self.vote(now, key, node, Vote::Yes, NodeOutcome::Granted);
             }
         }
     }

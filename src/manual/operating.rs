@@ -19,6 +19,13 @@
 //! ACL SETUSER locker on >secret ~lock:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +info +time
 //! ```
 //!
+//! and in addition, with [`RestartGuard::Strict`](crate::RestartGuard::Strict)
+//! (`readme::the_acl_line_of_a_strict_guard_suffices_and_is_the_least`; there `+info` is needed):
+//!
+//! ```text
+//! ACL SETUSER locker ~shearline:* +config|get
+//! ```
+//!
 //! `~lock:*` are the names it may lock. Without `+info` two addresses of one server are not found
 //! out, and no restart is noticed; without `+script|load` scripts travel as text. Add `+select` for a database other than 0.
 //!

@@ -158,9 +158,12 @@ impl Membership {
         self.longest = marker.ok_or(NONSENSE)?.longest;
         self.marker.clear();
         argument(&mut self.marker, text);
-        self.barrier = barrier(now, left);
-        self.joined = true;
         self.other = None;
+        // Of several the last one tells: it was executed last.
+        if self.open == 0 {
+            self.barrier = barrier(now, left);
+            self.joined = true;
+        }
         Ok(())
     }
 
@@ -209,10 +212,12 @@ impl Membership {
         }
     }
 
-    /// Somebody vouches for it: whatever it said about a barrier is over.
-    pub(super) fn vouch(&mut self) {
+    /// Somebody vouches for it: whatever it said about a barrier is over. Questions behind that word
+    /// are fenced by the marker that is known, if it tells of this longest ttl.
+    pub(super) fn vouch(&mut self, longest: Duration) {
         self.mode = Mode::Trust;
         self.barrier = None;
+        self.joined |= !self.marker.is_empty() && longest <= self.longest;
     }
 
     /// What it is asked the next time is the word of an operator.

@@ -482,7 +482,7 @@ impl Node {
         if !self.phase.has_link() || membership.other().is_some() {
             return false;
         }
-        membership.vouch();
+        membership.vouch(longest);
         match &self.phase {
             Phase::Ready(_) => self.join(now, longest).is_ok(),
             // Its greeting has got beyond that question.

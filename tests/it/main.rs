@@ -51,6 +51,7 @@ mod secrets;
 mod slow;
 #[cfg(target_os = "linux")]
 mod soak;
+mod strict;
 mod threads;
 mod truth_table;
 mod unlock;
