@@ -202,13 +202,13 @@ impl Membership {
     }
 
     /// Until when its answers do not count, if they do not at `now`. Where that is not known before
-    /// it has joined: until now.
-    pub(super) fn until(&self, now: Instant) -> Option<Instant> {
+    /// it has joined again: until now. One that is not `ready` joins before it is asked anything.
+    pub(super) fn until(&self, now: Instant, ready: bool) -> Option<Instant> {
         mutant!(BarrierIgnored => return None);
         let barrier = self.barrier.filter(|until| now < *until);
-        match self.joined {
-            true => barrier,
-            false => Some(barrier.unwrap_or(now)),
+        match ready && !self.joined {
+            true => Some(barrier.unwrap_or(now)),
+            false => barrier,
         }
     }
 

@@ -283,7 +283,7 @@ impl Node {
         let guard = self.guard.until(now);
         match &self.membership {
             None => guard,
-            Some(membership) => guard.max(membership.until(now)),
+            Some(membership) => guard.max(membership.until(now, self.is_ready())),
         }
     }
 

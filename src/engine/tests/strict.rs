@@ -120,6 +120,23 @@ fn who_restarted_is_asked_and_not_counted_by_anybody() {
     }
 }
 
+/// It is not known to be behind a barrier, and may join in time.
+#[test]
+fn who_is_being_greeted_again_is_waited_for() {
+    let mut net = trusted(1);
+    net.pass(Duration::from_secs(2));
+    net.unreachable(2, true);
+    net.hold(0, 1);
+    net.reconnect(1);
+    net.acquire(0, b"k", TTL);
+    net.pump();
+    assert!(net.event(0).is_none(), "two of three may say yes");
+    net.let_through(0, 1);
+    let (_, result) = net.acquired(0);
+    let lock = result.expect("it has greeted in time");
+    net.release(0, lock);
+}
+
 /// Nobody's connection breaks, and no identity changes.
 #[test]
 fn data_that_is_flushed_is_noticed_by_all_clients() {

@@ -190,6 +190,11 @@ impl Net {
         }
     }
 
+    /// All connections to `node` break, and it is as it was.
+    pub(super) fn reconnect(&mut self, node: usize) {
+        self.cut(node);
+    }
+
     pub(super) fn restart(&mut self, node: usize, memory: Memory) {
         self.restarts += 1;
         let (seed, now) = (self.restarts, self.now);
