@@ -342,7 +342,9 @@ pub enum NodeOutcome {
     /// There was no connection, or it was lost before the answer.
     Unreachable(LinkError),
     /// Its answer does not count until `until`, on the clock of the handle: it restarted and may
-    /// have forgotten locks, or its clock was stepped and may have ended them. See
+    /// have forgotten locks, or its clock was stepped and may have ended them, or it stands behind a
+    /// barrier. With [`RestartGuard::Strict`](crate::RestartGuard) `until` is the present while it is
+    /// asked how it stands: it may be ready a round trip later. See
     /// [`RestartGuard`](crate::RestartGuard) and
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
@@ -364,9 +366,7 @@ impl fmt::Display for NodeOutcome {
             Self::Refused(error) => write!(f, "refused: {error}"),
             Self::TimedOut => f.write_str("timed out"),
             Self::Unreachable(error) => write!(f, "unreachable: {error}"),
-            Self::Quarantined { .. } => {
-                f.write_str("quarantined after a restart or a step of its clock")
-            }
+            Self::Quarantined { .. } => f.write_str("quarantined: it may have forgotten locks"),
             Self::Unusable(reason) => write!(f, "unusable: {reason}"),
             Self::Pending => f.write_str("pending"),
         }

@@ -123,6 +123,8 @@ impl Builder {
     /// kept from voting by the [`RestartGuard`], which assumes 60 s if nothing is set, and how long a
     /// node has to be up when it is met for the first time: after all nodes were started at once,
     /// nobody gets a lock for so long, unless [`trust_node`](crate::Redlock::trust_node) is called.
+    /// With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and it is
+    /// written on the nodes: all clients go by the longest.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         self.check((TTL_MIN..=TTL_HARD_MAX).contains(&ttl), || {
             ConfigError::MaxTtl(ttl)
@@ -414,6 +416,14 @@ mod tests {
     }
 
     #[test]
+    fn a_strict_guard_takes_no_ttl_that_it_does_not_know_to_be_the_longest() {
+        let strict = one().restart_guard(RestartGuard::Strict);
+        let limit = |builder: Builder| builder.config().unwrap().ttl_limit();
+        assert_eq!(limit(strict.clone()), 60_000 * MS);
+        assert_eq!(limit(strict.max_ttl(90_000 * MS)), 90_000 * MS);
+    }
+
+    #[test]
     fn mistaken_nodes_are_told() {
         let url = |index, problem| ConfigError::Url { index, problem };
         let twice = |address: &str| ConfigError::DuplicateNode {
@@ -487,6 +497,10 @@ mod tests {
             ),
             (one().max_ttl(hard), ConfigError::MaxTtl(hard)),
             (one().owner([0; 65]), ConfigError::OwnerTooLong(65)),
+            (one().cluster(""), ConfigError::Cluster),
+            (one().cluster("two words"), ConfigError::Cluster),
+            (one().cluster("b\u{fc}ro"), ConfigError::Cluster),
+            (one().cluster("x".repeat(65)), ConfigError::Cluster),
             (one().client_name(""), ConfigError::ClientName),
             (one().client_name("two words"), ConfigError::ClientName),
             (one().client_name("a\r\nFLUSHALL"), ConfigError::ClientName),

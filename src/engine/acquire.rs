@@ -42,7 +42,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything was sent.
+    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything was sent. That a node is
+    /// another cluster's ([`LockError::OtherCluster`]) is told as an outcome.
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
         check_resource(request.resource)?;
         if self.settings.strict {

@@ -20,7 +20,8 @@
 //!
 //! What no client can see from outside: a restart before the first greeting of a client that was
 //! not told the longest ttl, keys that were deleted, and a server that became a replica and a master
-//! again between two questions. Markers on the nodes would show these.
+//! again between two questions. Markers on the nodes show these (`membership`), and where there are
+//! some, identities decide nothing.
 
 use alloc::string::String;
 use core::time::Duration;

@@ -20,10 +20,10 @@ pub enum NodeState {
     /// It votes.
     Ready,
     /// It is asked and answers, but does not vote yet: it restarted, or was replaced, and may have
-    /// forgotten locks, or its clock was stepped. See [`RestartGuard`](crate::RestartGuard) and
+    /// forgotten locks, or its clock was stepped, or a barrier stands on it. See [`RestartGuard`](crate::RestartGuard) and
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
-        /// For how much longer.
+        /// For how much longer. Zero while it is being asked.
         left: Duration,
     },
     /// It has a connection, and has been silent for so long that it is not asked.
