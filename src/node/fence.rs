@@ -238,7 +238,7 @@ mod tests {
         );
         let text = FENCED_CONFIRM.text;
         assert_eq!(
-            shown(|out, entry, marker| fenced_confirm(out, entry, marker)),
+            shown(fenced_confirm),
             alloc::format!("*8|$4|EVAL|${}|{text}{tail}$13|1 r 5 1 1 0 c|", text.len())
         );
     }
