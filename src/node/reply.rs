@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::error::{NodeOutcome, ServerError};
 use crate::quorum::Vote;
-use crate::resp::Value;
+use crate::resp::{Items, Value};
 
 /// A reply to a lock command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,6 +28,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
+    #[inline]
     pub(crate) fn of(value: Value<'_>) -> Self {
         match value {
             Value::Simple(b"OK") => Self::Ok,
@@ -36,13 +37,7 @@ impl Reply {
             Value::Error(line) | Value::BulkError(line) => {
                 Self::Error(ServerError::from_line(line))
             }
-            Value::Array(items) => {
-                let mut items = items.iter().map(|item| item.as_integer());
-                match (items.next(), items.next(), items.next()) {
-                    (Some(Some(said)), Some(Some(left)), None) => Self::Pair(said, left),
-                    _ => Self::Other,
-                }
-            }
+            Value::Array(items) => Self::of_items(items),
             Value::Simple(_)
             | Value::Bulk(_)
             | Value::Double(_)
@@ -52,6 +47,18 @@ impl Reply {
             | Value::Map(_)
             | Value::Set(_)
             | Value::Push(_) => Self::Other,
+        }
+    }
+}
+
+impl Reply {
+    // Out of line: where no node carries a marker there are none.
+    #[inline(never)]
+    fn of_items(items: Items<'_>) -> Self {
+        let mut items = items.iter().map(|item| item.as_integer());
+        match (items.next(), items.next(), items.next()) {
+            (Some(Some(said)), Some(Some(left)), None) => Self::Pair(said, left),
+            _ => Self::Other,
         }
     }
 }
