@@ -80,6 +80,68 @@ fn a_virgin_cluster_that_is_vouched_for_votes_at_once() {
     net.is_clean();
 }
 
+/// Behind the question that it answers with a barrier goes the word that ends it.
+#[test]
+fn a_word_for_a_node_that_is_just_asked_to_join_again_is_the_last() {
+    let mut net = trusted(1);
+    net.unreachable(2, true);
+    net.hold(0, 1);
+    net.acquire(0, b"other", TTL);
+    net.pump();
+    net.let_through(0, 1);
+    drop(net.acquired(0).1.expect("two vote"));
+    net.admin(1, "FLUSHALL");
+    refusal(net.try_lock(0, TTL));
+    net.hold(0, 1);
+    net.admin(1, "FLUSHALL");
+    assert!(net.clients[0].engine.trust(net.now, id(1)));
+    net.acquire(0, b"k", TTL);
+    net.pump();
+    net.let_through(0, 1);
+    let (_, result) = net.acquired(0);
+    let lock = result.expect("the word was there before the question");
+    assert_eq!(net.value(1, BARRIER_KEY), None);
+    net.release(0, lock);
+}
+
+#[test]
+fn a_node_that_was_flushed_votes_again_when_its_barrier_is_over() {
+    let mut net = trusted(2);
+    net.admin(1, "FLUSHALL");
+    net.unreachable(2, true);
+    for client in 0..2 {
+        refusal(net.try_lock(client, TTL));
+    }
+    net.pass(BARRIER.saturating_add(2 * GRAIN));
+    for client in 0..2 {
+        let lock = net.try_lock(client, TTL).expect("two vote");
+        net.release(client, lock);
+    }
+}
+
+/// A handle that waits for its next try has as little to wait for as one that asks.
+#[test]
+fn who_waits_is_refused_when_a_node_is_found_to_be_another_clusters() {
+    let mut net = trusted(2);
+    let lock = net.try_lock(1, TTL).expect("three vote");
+    let options = LockOptions::new(TTL).wait(Duration::from_secs(60));
+    let request = Request::new(b"k", &options);
+    let engine = &mut net.clients[0].engine;
+    engine.acquire(net.now, &request).expect("valid");
+    net.pump();
+    assert!(net.event(0).is_none(), "it is held");
+    let marker = net.value(2, MARKER_KEY).expect("joined");
+    net.set(2, MARKER_KEY, marker.replace(" 3 2 ", " 5 3 ").as_bytes());
+    net.reconnect(2);
+    net.pass(Duration::from_millis(60));
+    let (_, result) = net.acquired(0);
+    assert!(
+        matches!(result, Err(LockError::OtherCluster(_))),
+        "{result:?}"
+    );
+    net.release(1, lock);
+}
+
 #[test]
 fn a_word_for_a_node_that_is_not_there_is_not_kept() {
     let mut net = trusted(1);
