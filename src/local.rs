@@ -102,7 +102,8 @@ impl LocalRedlock {
     ///
     /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and
     /// [`LockError::TooSlow`] with what each node said in the last attempt, of which everything
-    /// was given back. [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
+    /// was given back. [`LockError::OtherCluster`] without another try, where a node says that it is
+    /// another cluster's. [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
     pub fn lock_with(
         &mut self,
         resource: impl AsRef<[u8]>,

@@ -172,6 +172,8 @@ mutants! {
     BarrierIgnored,
     /// A node whose marker is not the one given counts all the same.
     MarkerIgnored,
+    /// A marker that is written anew, or raised, is written without a barrier.
+    JoinedWithoutBarrier,
     /// A node whose marker tells of a shorter longest ttl than another's votes.
     ShorterMarkerVotes,
     /// Locks are taken though a node is another cluster's.

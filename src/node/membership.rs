@@ -100,6 +100,7 @@ impl Membership {
         self.asked = longest;
         self.open += 1;
         let mode = core::mem::take(&mut self.mode);
+        let mode = mutant!(JoinedWithoutBarrier => Mode::Trust, else mode);
         let number = |number: u64| Decimal::new(number);
         let [longest_ms, nodes, quorum, barrier] = [
             whole_millis(longest),

@@ -146,9 +146,10 @@ mod tests {
     ];
 
     /// Nor do nodes carry markers here. The stories of `engine::tests::strict` notice each of these.
-    const MARKERS: [Mutant; 4] = [
+    const MARKERS: [Mutant; 5] = [
         Mutant::BarrierIgnored,
         Mutant::MarkerIgnored,
+        Mutant::JoinedWithoutBarrier,
         Mutant::ShorterMarkerVotes,
         Mutant::OtherClusterIgnored,
     ];
