@@ -13,7 +13,7 @@ use crate::guard;
 use crate::servers::{self, Cluster, LONG, Options, eventually};
 
 /// Of all clients in the stories that wait for a barrier.
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(1);
 
 fn strict(cluster: &Cluster, longest: Duration) -> Builder {
     let builder = over(cluster).restart_guard(RestartGuard::Strict);
@@ -35,7 +35,7 @@ fn trusting(which: Which, builder: Builder) -> Face {
 }
 
 fn is_quarantined(face: &mut Face, node: usize) -> bool {
-    match face.try_lock("probe", SHORT) {
+    match face.try_lock("probe", LONG) {
         Ok(lock) => {
             face.unlock(lock).expect("just granted");
             false
@@ -75,7 +75,7 @@ fn a_barrier_ends_by_itself() {
     for which in Which::BOTH {
         let mut face = which.build(strict(&cluster, SHORT).cluster("short"));
         let lock = face.lock("a", SHORT).expect("it waits as for any lock");
-        face.unlock(lock).expect("held");
+        drop(face.unlock(lock)); // On a slow machine it may be over.
         for raw in &mut cluster.raws() {
             raw.del(MARKER_KEY);
         }
@@ -98,12 +98,16 @@ fn a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back() {
             let lock = face.try_lock("a", LONG).expect("three vote");
             cluster[1].kill();
             cluster[0].restart();
-            eventually("it is back", || {
+            eventually(&format!("{options:?}, {which:?}"), || {
                 face.settle();
-                let state = face.nodes().swap_remove(0).state;
-                matches!(state, NodeState::Ready | NodeState::Quarantined { .. }).then_some(())
+                match durable {
+                    true => face
+                        .try_lock("b", LONG)
+                        .ok()
+                        .map(|lock| drop(face.unlock(lock))),
+                    false => is_quarantined(&mut face, 0).then_some(()),
+                }
             });
-            assert_eq!(is_quarantined(&mut face, 0), !durable, "{options:?}");
             assert!(face.try_lock("a", LONG).is_err(), "it is held");
             assert!(face.unlock(lock).is_ok());
         }
@@ -170,7 +174,7 @@ fn another_membership_gets_no_lock_until_the_nodes_are_made_its_own() {
             new.reinit().ok()
         });
         let lock = new.lock("a", SHORT).expect("behind the barrier");
-        new.unlock(lock).expect("held");
+        drop(new.unlock(lock));
         eventually("the old ones are refused", || {
             old.settle();
             matches!(old.try_lock("a", SHORT), Err(LockError::OtherCluster(_))).then_some(())
