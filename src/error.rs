@@ -14,8 +14,8 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::limits::{
-    CLIENT_NAME_BYTES_MAX, CREDENTIAL_BYTES_MAX, DEAD_AFTER_MIN, NODES_MAX, OWNER_BYTES_MAX,
-    RESOURCE_BYTES_MAX, TTL_HARD_MAX, UNIX_PATH_BYTES_MAX,
+    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, CREDENTIAL_BYTES_MAX, DEAD_AFTER_MIN, NODES_MAX,
+    OWNER_BYTES_MAX, RESOURCE_BYTES_MAX, TTL_HARD_MAX, UNIX_PATH_BYTES_MAX,
 };
 use crate::time::Instant;
 
@@ -37,6 +37,15 @@ pub enum LockError {
          latency of the nodes"
     )]
     TooSlow(Report),
+    /// A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)):
+    /// somebody else uses it with other nodes, or under another name. Two such memberships can have
+    /// majorities without a node in common, so no lock is taken while any node says so, and it is
+    /// not tried again. Locks that are held can be extended by the nodes that count.
+    #[error(
+        "a node belongs to another cluster: {0}; make the configurations alike, or see \
+         `Redlock::reinit`"
+    )]
+    OtherCluster(Report),
     /// The request can never succeed as written; nothing was sent.
     #[error("{0}")]
     Invalid(InvalidRequest),
@@ -96,6 +105,32 @@ pub enum ExtendError {
     Closed,
 }
 
+/// Why the nodes were not, or not all of them, made a new cluster.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReinitError {
+    /// The restart guard is not [`RestartGuard::Strict`](crate::RestartGuard): there are no markers.
+    #[error("only a strict restart guard has markers; there is nothing to do")]
+    NotStrict,
+    /// A node cannot be asked now. Nothing was changed anywhere.
+    #[error("not every node can be asked: {0}; nothing was changed, look after them and try again")]
+    Unready(Report),
+    /// Not all nodes have answered in time; those that did are named as `granted`. Repeat it, before
+    /// anybody takes a lock with the new membership: who can reach no node of the other one does not
+    /// know that there are two.
+    #[error("not every node has answered: {0}; look after them, then repeat it")]
+    Incomplete(Report),
+    /// A bound of this handle is reached; nothing was changed.
+    #[error("too many operations are open on this handle; try again when some have ended")]
+    Saturated,
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    #[error("the handle belongs to the parent process; build a new one after the fork")]
+    Forked,
+    /// The handle is closed, its driving thread has panicked, or it could not wait for the nodes.
+    #[error("the handle is closed; build a new one")]
+    Closed,
+}
+
 /// Why a lock was not, or perhaps not, released in time.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -130,6 +165,10 @@ pub enum InvalidRequest {
     /// The resource name has no bytes.
     #[error("the resource name is empty; give the lock a name")]
     EmptyResource,
+    /// The resource name is one of the two keys that [`RestartGuard::Strict`](crate::RestartGuard)
+    /// keeps on each node: [`MARKER_KEY`](crate::MARKER_KEY), [`BARRIER_KEY`](crate::BARRIER_KEY).
+    #[error("the resource name is a key of the strict restart guard; give the lock another")]
+    ReservedResource,
     /// The resource name is too long.
     #[error(
         "the resource name has {bytes} bytes, {RESOURCE_BYTES_MAX} are allowed; use a hash of it"
@@ -303,7 +342,9 @@ pub enum NodeOutcome {
     /// There was no connection, or it was lost before the answer.
     Unreachable(LinkError),
     /// Its answer does not count until `until`, on the clock of the handle: it restarted and may
-    /// have forgotten locks, or its clock was stepped and may have ended them. See
+    /// have forgotten locks, or its clock was stepped and may have ended them, or it stands behind a
+    /// barrier. With [`RestartGuard::Strict`](crate::RestartGuard) `until` is the present while it is
+    /// asked how it stands: it may be ready a round trip later. See
     /// [`RestartGuard`](crate::RestartGuard) and
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
@@ -325,9 +366,7 @@ impl fmt::Display for NodeOutcome {
             Self::Refused(error) => write!(f, "refused: {error}"),
             Self::TimedOut => f.write_str("timed out"),
             Self::Unreachable(error) => write!(f, "unreachable: {error}"),
-            Self::Quarantined { .. } => {
-                f.write_str("quarantined after a restart or a step of its clock")
-            }
+            Self::Quarantined { .. } => f.write_str("quarantined: it may have forgotten locks"),
             Self::Unusable(reason) => write!(f, "unusable: {reason}"),
             Self::Pending => f.write_str("pending"),
         }
@@ -456,6 +495,26 @@ pub enum Unusable {
     /// It is the same server as another configured node, which has the vote of both.
     #[error("it is the same server as node {0} of the configuration; name each server once")]
     SameServer(u8),
+    /// It carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): it
+    /// is configured with other nodes, or under another name, elsewhere. While any node says so, no
+    /// lock is taken.
+    #[error(
+        "its marker is that of a cluster of {nodes} nodes with a quorum of {quorum}{}; make the \
+         configurations alike, or see `Redlock::reinit`", if *name { " under another name" } else { "" }
+    )]
+    OtherCluster {
+        /// How many nodes the marker tells of; 0 if it cannot be read.
+        nodes: u16,
+        /// How many of them are a majority; 0 if it cannot be read.
+        quorum: u16,
+        /// The cluster has another name, or the marker cannot be read. The name itself stands in the
+        /// key [`MARKER_KEY`](crate::MARKER_KEY).
+        name: bool,
+    },
+    /// It does not say which incarnation it is: the user may not ask `INFO server`, without which
+    /// [`RestartGuard::Strict`](crate::RestartGuard) cannot tell a restart.
+    #[error("it does not tell its `run_id`, which a strict restart guard needs; permit `INFO`")]
+    NoRunId,
     /// It refused the handshake otherwise.
     #[error("it refused the handshake with {0}")]
     Refused(ServerError),
@@ -522,6 +581,12 @@ pub enum ConfigError {
     /// The owner label is too long.
     #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed")]
     OwnerTooLong(usize),
+    /// The name of the cluster is empty, too long, or has characters that are not printable.
+    #[error(
+        "the name of the cluster must be 1 to {CLUSTER_BYTES_MAX} printable ASCII characters \
+         without a space"
+    )]
+    Cluster,
     /// The client name is empty, too long, or has characters that servers refuse.
     #[error(
         "the client name must be 1 to {CLIENT_NAME_BYTES_MAX} printable ASCII characters without \

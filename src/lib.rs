@@ -132,12 +132,12 @@ pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 pub use engine::{NodeState, NodeStatus};
 pub use error::{
     ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, NodeReport,
-    Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
+    ReinitError, Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
 };
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;
 pub use quorum::{Lock, LockId};
-pub use resource::Token;
+pub use resource::{BARRIER_KEY, MARKER_KEY, Token};
 #[cfg(feature = "std")]
 pub use shared::{Acquiring, Building, LockGuard, Lost, Redlock};
 pub use time::Instant;

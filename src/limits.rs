@@ -99,6 +99,9 @@ pub const CREDENTIAL_BYTES_MAX: usize = 4096;
 /// Longest name under which connections appear in `CLIENT LIST`.
 pub const CLIENT_NAME_BYTES_MAX: usize = 64;
 
+/// Longest name of a cluster, as it stands in the marker of each of its nodes.
+pub const CLUSTER_BYTES_MAX: usize = 64;
+
 /// Longest greeting (`HELLO` with `AUTH` and `SETNAME`), the one command that may be longer than
 /// [`COMMAND_BYTES_MAX`]. It is written once for each connection.
 pub const GREETING_BYTES_MAX: usize = 2 * CREDENTIAL_BYTES_MAX + CLIENT_NAME_BYTES_MAX + 256;
@@ -117,8 +120,8 @@ const _: () = {
     assert!(DEBTS_MAX >= IN_FLIGHT_MAX);
     assert!(CLAIMS_MAX >= ROUNDS_MAX);
     assert!(CLAIMS_MAX >= MAILBOX_MAX);
-    // The longest script has some 250 bytes, the headers around it some 100.
-    assert!(COMMAND_BYTES_MAX >= RESOURCE_BYTES_MAX + TOKEN_BYTES_MAX + 512);
+    // The longest script has some 360 bytes, a marker some 150, the headers around them some 150.
+    assert!(COMMAND_BYTES_MAX >= RESOURCE_BYTES_MAX + TOKEN_BYTES_MAX + 768);
     assert!(OUT_BYTES_MAX >= 2 * COMMAND_BYTES_MAX);
     assert!(OUT_BYTES_MAX >= 2 * GREETING_BYTES_MAX);
     assert!(DEAD_AFTER_MIN.as_nanos() >= NODE_TIMEOUT_MIN.as_nanos());

@@ -24,7 +24,7 @@ use crate::config::{Builder, LockOptions};
 use crate::driver::face::Reporter;
 use crate::driver::{BuildError, Driver, clock};
 use crate::engine::{Event, NodeStatus};
-use crate::error::{ExtendError, LockError, Released, UnlockError};
+use crate::error::{ExtendError, LockError, ReinitError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -102,7 +102,8 @@ impl LocalRedlock {
     ///
     /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and
     /// [`LockError::TooSlow`] with what each node said in the last attempt, of which everything
-    /// was given back. [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
+    /// was given back. [`LockError::OtherCluster`] without another try, where a node says that it is
+    /// another cluster's. [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
     pub fn lock_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -254,6 +255,37 @@ impl LocalRedlock {
         self.driver.trust_node(address.as_ref())
     }
 
+    /// Does [`trust_node`](Self::trust_node) for all nodes. How many of them were kept from voting.
+    /// See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    pub fn trust_nodes(&mut self) -> usize {
+        if self.driver.check().is_err() {
+            return 0;
+        }
+        self.catch_up();
+        self.driver.trust_nodes()
+    }
+
+    /// Makes every node one of this cluster, whatever its marker says. See
+    /// [`Redlock::reinit`](crate::Redlock::reinit). It takes a connect timeout at most.
+    ///
+    /// # Errors
+    ///
+    /// [`ReinitError::Unready`] and [`ReinitError::NotStrict`]: nothing was changed.
+    /// [`ReinitError::Incomplete`]: to be repeated.
+    pub fn reinit(&mut self) -> Result<(), ReinitError> {
+        self.driver.check()?;
+        self.catch_up();
+        let round = self.driver.begin_reinit()?;
+        match self.outcome() {
+            Ok(Event::Reinitialised { result, .. }) => result,
+            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
+            Err(_) => {
+                self.driver.call_off(round);
+                Err(ReinitError::Closed)
+            }
+        }
+    }
+
     /// Lets late answers, reconnections and owed releases make progress, and tells of a lock that
     /// was lost ([`Event::Expired`]).
     ///
@@ -316,9 +348,10 @@ impl LocalRedlock {
             while let Some(event) = self.driver.poll_event() {
                 match event {
                     Event::Expired { .. } => self.keep(event),
-                    Event::Acquired { .. } | Event::Extended { .. } | Event::Released { .. } => {
-                        return Ok(event);
-                    }
+                    Event::Acquired { .. }
+                    | Event::Extended { .. }
+                    | Event::Released { .. }
+                    | Event::Reinitialised { .. } => return Ok(event),
                 }
             }
             self.turn(None)?;

@@ -7,7 +7,8 @@
 //!
 //! In the tests of the library itself the environment chooses:
 //! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`. Those of confirmations, which the simulator
-//! does not ask for, are noticed there: `SHEARLINE_MUTANT=ConfirmationRevives cargo test --lib confirm`.
+//! does not ask for, are noticed there: `SHEARLINE_MUTANT=ConfirmationRevives cargo test --lib confirm`,
+//! and those of nodes that carry markers: `cargo test --lib --features embedded strict`.
 //!
 //! # Not here
 //!
@@ -167,6 +168,16 @@ mutants! {
     YoungTrusted,
     /// A node that says over its connection that it loads or follows another goes on voting.
     AlarmIgnored,
+    /// A barrier on a node keeps nobody from counting it.
+    BarrierIgnored,
+    /// A node whose marker is not the one given counts all the same.
+    MarkerIgnored,
+    /// A marker that is written anew, or raised, is written without a barrier.
+    JoinedWithoutBarrier,
+    /// A node whose marker tells of a shorter longest ttl than another's votes.
+    ShorterMarkerVotes,
+    /// Locks are taken though a node is another cluster's.
+    OtherClusterIgnored,
     /// A node that lacks the key of a held lock gets it as soon as that is known.
     TopUpBeforeMajority,
     /// A copy for a node that lacks it has the full ttl.

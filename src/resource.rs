@@ -24,6 +24,30 @@ pub(crate) const fn check_resource(resource: &[u8]) -> Result<(), InvalidRequest
     }
 }
 
+/// The key under which a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) keeps its
+/// marker, in the database of the locks: which incarnation of the server it was written on, and
+/// which cluster the node belongs to. No lock can have this name there. Reading it does no harm;
+/// deleting it keeps the node from voting for as long as the longest lock lasts.
+pub const MARKER_KEY: &[u8] = b"shearline:marker";
+
+/// The key that stands on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) for as long
+/// as its answers do not count: with a time to live of the longest ttl and the drift. No lock can
+/// have this name there. Deleting it by hand can make two holders;
+/// [`Redlock::trust_node`](crate::Redlock#method.trust_node) says when it does not.
+pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
+
+/// Whether `resource` can be a lock's name where the nodes carry markers.
+///
+/// # Errors
+///
+/// [`InvalidRequest::ReservedResource`].
+pub(crate) fn check_not_reserved(resource: &[u8]) -> Result<(), InvalidRequest> {
+    match resource == MARKER_KEY || resource == BARRIER_KEY {
+        true => Err(InvalidRequest::ReservedResource),
+        false => Ok(()),
+    }
+}
+
 /// What a lock's key holds on the nodes: 20 random bytes, fresh for every attempt, and behind them
 /// the label that `Builder::owner` gave, if any.
 ///

@@ -7,8 +7,8 @@ use core::time::Duration;
 use super::{Config, NodeConfig, RestartGuard, Retry, Settings};
 use crate::error::ConfigError;
 use crate::limits::{
-    CLIENT_NAME_BYTES_MAX, DEAD_AFTER_MIN, NODE_TIMEOUT_MIN, NODES_MAX, OWNER_BYTES_MAX,
-    TTL_HARD_MAX, TTL_MIN,
+    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, DEAD_AFTER_MIN, NODE_TIMEOUT_MIN, NODES_MAX,
+    OWNER_BYTES_MAX, TTL_HARD_MAX, TTL_MIN,
 };
 use crate::quorum::Drift;
 
@@ -123,6 +123,8 @@ impl Builder {
     /// kept from voting by the [`RestartGuard`], which assumes 60 s if nothing is set, and how long a
     /// node has to be up when it is met for the first time: after all nodes were started at once,
     /// nobody gets a lock for so long, unless [`trust_node`](crate::Redlock::trust_node) is called.
+    /// With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and it is
+    /// written on the nodes: all clients go by the longest.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         self.check((TTL_MIN..=TTL_HARD_MAX).contains(&ttl), || {
             ConfigError::MaxTtl(ttl)
@@ -134,6 +136,35 @@ impl Builder {
     /// Sets how restarted nodes are kept from voting. Default: [`RestartGuard::Observed`].
     pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
         self.settings.restart_guard = guard;
+        self
+    }
+
+    /// Names the cluster that these nodes are: 1 to 64 printable ASCII characters without spaces.
+    /// Default: `default`.
+    ///
+    /// Of use with [`RestartGuard::Strict`] alone: the name stands in the marker of each node, and
+    /// who comes with another name, or another number of nodes, gets
+    /// [`LockError::OtherCluster`](crate::LockError::OtherCluster) and no lock. So a staging system
+    /// that was given a production node by mistake notices it, and so does production.
+    ///
+    /// ```
+    /// use shearline::{Config, RestartGuard};
+    ///
+    /// let config = Config::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .restart_guard(RestartGuard::Strict)
+    ///     .cluster("billing")
+    ///     .config()?;
+    /// assert_eq!(config.cluster(), "billing");
+    /// # Ok::<(), shearline::ConfigError>(())
+    /// ```
+    pub fn cluster(mut self, name: impl AsRef<str>) -> Self {
+        let name = name.as_ref();
+        let right = is_word(name, CLUSTER_BYTES_MAX);
+        self.check(right, || ConfigError::Cluster);
+        if right {
+            self.settings.cluster = name.to_owned();
+        }
         self
     }
 
@@ -261,8 +292,11 @@ impl Builder {
 
 /// Whether servers take it: `CLIENT SETNAME` refuses spaces, line ends and what is not ASCII.
 fn is_client_name(name: &str) -> bool {
-    (1..=CLIENT_NAME_BYTES_MAX).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_graphic())
+    is_word(name, CLIENT_NAME_BYTES_MAX)
+}
+
+fn is_word(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]
@@ -293,6 +327,7 @@ mod tests {
         assert_eq!(config.max_ttl(), None);
         assert_eq!(config.ttl_limit(), Duration::from_secs(30 * 24 * 3600));
         assert_eq!(config.restart_guard(), RestartGuard::Observed);
+        assert_eq!(config.cluster(), "default");
         assert!(config.watch_clocks());
         assert_eq!(config.owner(), b"");
         assert_eq!(config.client_name(), Some("shearline"));
@@ -310,6 +345,7 @@ mod tests {
             .retry(Retry::new(1, MS..=MS))
             .max_ttl(9000 * MS)
             .restart_guard(RestartGuard::Strict)
+            .cluster("till")
             .watch_clocks(false)
             .owner("billing-7")
             .client_name("till")
@@ -325,6 +361,7 @@ mod tests {
         assert_eq!(config.max_ttl(), Some(9000 * MS));
         assert_eq!(config.ttl_limit(), 9000 * MS);
         assert_eq!(config.restart_guard(), RestartGuard::Strict);
+        assert_eq!(config.cluster(), "till");
         assert!(!config.watch_clocks());
         assert_eq!(config.owner(), b"billing-7");
         assert_eq!(config.client_name(), Some("till"));
@@ -376,6 +413,14 @@ mod tests {
             let config = Config::builder().nodes((1..=nodes).map(|port| format!("a:{port}")));
             assert_eq!(config.config().unwrap().quorum(), quorum, "{nodes}");
         }
+    }
+
+    #[test]
+    fn a_strict_guard_takes_no_ttl_that_it_does_not_know_to_be_the_longest() {
+        let strict = one().restart_guard(RestartGuard::Strict);
+        let limit = |builder: Builder| builder.config().unwrap().ttl_limit();
+        assert_eq!(limit(strict.clone()), 60_000 * MS);
+        assert_eq!(limit(strict.max_ttl(90_000 * MS)), 90_000 * MS);
     }
 
     #[test]
@@ -452,6 +497,10 @@ mod tests {
             ),
             (one().max_ttl(hard), ConfigError::MaxTtl(hard)),
             (one().owner([0; 65]), ConfigError::OwnerTooLong(65)),
+            (one().cluster(""), ConfigError::Cluster),
+            (one().cluster("two words"), ConfigError::Cluster),
+            (one().cluster("b\u{fc}ro"), ConfigError::Cluster),
+            (one().cluster("x".repeat(65)), ConfigError::Cluster),
             (one().client_name(""), ConfigError::ClientName),
             (one().client_name("two words"), ConfigError::ClientName),
             (one().client_name("a\r\nFLUSHALL"), ConfigError::ClientName),

@@ -19,7 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::limits::TTL_DEFAULT_MAX;
+use crate::limits::{TTL_ASSUMED_MAX, TTL_DEFAULT_MAX};
 use crate::quorum::Drift;
 
 pub use builder::Builder;
@@ -55,6 +55,7 @@ struct Settings {
     retry: Retry,
     max_ttl: Option<Duration>,
     restart_guard: RestartGuard,
+    cluster: String,
     watch_clocks: bool,
     owner: Vec<u8>,
     client_name: Option<String>,
@@ -72,6 +73,7 @@ impl Default for Settings {
             retry: Retry::default(),
             max_ttl: None,
             restart_guard: RestartGuard::default(),
+            cluster: String::from("default"),
             watch_clocks: true,
             owner: Vec::new(),
             client_name: Some(String::from("shearline")),
@@ -82,7 +84,11 @@ impl Default for Settings {
 
 impl Settings {
     fn ttl_limit(&self) -> Duration {
-        self.max_ttl.unwrap_or(TTL_DEFAULT_MAX)
+        let assumed = match self.restart_guard {
+            RestartGuard::Strict => TTL_ASSUMED_MAX,
+            RestartGuard::Off | RestartGuard::Observed => TTL_DEFAULT_MAX,
+        };
+        self.max_ttl.unwrap_or(assumed)
     }
 }
 
@@ -148,7 +154,8 @@ impl Config {
         self.settings.max_ttl
     }
 
-    /// The longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30 days.
+    /// The longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30 days, or 60 s
+    /// with [`RestartGuard::Strict`].
     #[must_use]
     pub fn ttl_limit(&self) -> Duration {
         self.settings.ttl_limit()
@@ -158,6 +165,12 @@ impl Config {
     #[must_use]
     pub fn restart_guard(&self) -> RestartGuard {
         self.settings.restart_guard
+    }
+
+    /// The name of the cluster that the nodes are, for [`RestartGuard::Strict`].
+    #[must_use]
+    pub fn cluster(&self) -> &str {
+        &self.settings.cluster
     }
 
     /// Whether the wall clocks of the nodes are watched.

@@ -85,9 +85,41 @@ pub enum RestartGuard {
     /// longer ttl of other clients; deleted keys; a node whose user may not ask `INFO`.
     #[default]
     Observed,
-    /// The nodes are to carry a marker that every client checks, so that a promotion or `FLUSHALL`
-    /// is noticed by all of them too. **Not built yet: it does what [`Observed`](Self::Observed)
-    /// does.**
+    /// Every node carries a marker ([`MARKER_KEY`](crate::MARKER_KEY)), and every question about a lock
+    /// checks it where it is executed: on which incarnation of the server it was written, the
+    /// longest ttl of all clients, how many nodes there are, how many of them are a majority, and
+    /// the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
+    ///
+    /// A marker that is missing or of another incarnation tells of a restart, a promotion, a
+    /// `FLUSHALL`, or of another data set. Whoever meets it writes it anew, with a *barrier*
+    /// ([`BARRIER_KEY`](crate::BARRIER_KEY)) that lasts until every lock is over that may have been
+    /// forgotten: [`Builder::max_ttl`](crate::Builder::max_ttl), 60 s if it is not set, and the drift.
+    /// Until then the answers of that node count for nobody, of all clients alike.
+    ///
+    /// * Longer ttls than `max_ttl` are refused. A client with a shorter one joins and goes by the
+    ///   longer; one with a longer raises the markers, behind a barrier. Best all have the same.
+    /// * A client with another number of nodes or another name gets
+    ///   [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. A change is made by
+    ///   [`Redlock::reinit`](crate::Redlock#method.reinit).
+    /// * Nodes that were never used have no marker, and wait too;
+    ///   [`Redlock::trust_nodes`](crate::Redlock#method.trust_nodes) does without.
+    /// * There is no barrier where the server has shown, before and after, that it loses nothing in
+    ///   a restart: `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas,
+    ///   never promoted (asked by `CONFIG GET` and `INFO`). That rests on more: the disk honours
+    ///   `fsync`, the data directory is not put back from a copy, these settings are not changed while
+    ///   the server runs, and no replica is promoted *and restarted* before anybody asks it.
+    /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and clocks that are stepped count as with
+    ///   [`Observed`](Self::Observed).
+    ///
+    /// Cost: scripts instead of plain `SET`s, some 200 bytes more for each question, one round trip
+    /// more when a connection is made, and two keys on each node. The user has to be allowed `INFO`
+    /// and both keys; the README has the line.
+    ///
+    /// Not seen: a lock that was deleted or evicted alone, with the marker left where it was; clients
+    /// that use the same keys without this guard; a restart from disk behind a proxy that hides the
+    /// loss of the connection; a master that followed its own former replica, and was master again,
+    /// between two questions. When the markers of a majority are lost at once,
+    /// and clients have different `max_ttl`, a barrier may be as short as the shortest of them.
     Strict,
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::error::{ConfigError, ExtendError, LockError, UnlockError};
+use crate::error::{ConfigError, ExtendError, LockError, ReinitError, UnlockError};
 
 /// Why a handle could not be built. Nodes that cannot be reached are no reason: they are tried
 /// again for as long as the handle lives.
@@ -34,6 +34,15 @@ impl From<Refusal> for LockError {
 }
 
 impl From<Refusal> for ExtendError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Forked => Self::Forked,
+            Refusal::Closed => Self::Closed,
+        }
+    }
+}
+
+impl From<Refusal> for ReinitError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Forked => Self::Forked,

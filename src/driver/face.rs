@@ -12,7 +12,9 @@ use super::error::Refusal;
 use super::{Driver, clock};
 use crate::config::{Config, LockOptions};
 use crate::engine::{Request, RoundId};
-use crate::error::{ExtendError, LinkError, LockError, NodeOutcome, NodeReport, Report};
+use crate::error::{
+    ExtendError, LinkError, LockError, NodeOutcome, NodeReport, ReinitError, Report,
+};
 use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
 
@@ -45,6 +47,10 @@ impl Driver {
 
     pub(crate) fn begin_release(&mut self, lock: Lock) -> RoundId {
         self.work(|driver| driver.engine.release(clock::now(), lock))
+    }
+
+    pub(crate) fn begin_reinit(&mut self) -> Result<RoundId, ReinitError> {
+        self.work(|driver| driver.engine.reinit(clock::now()))
     }
 
     pub(crate) fn let_go(&mut self, lock: Lock) {

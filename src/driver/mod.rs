@@ -50,7 +50,7 @@ use rustix::process::{Pid, getpid};
 use self::turn::Net;
 use crate::config::{Config, LockOptions};
 use crate::engine::{Engine, Event, Input, NodeStatus, Request, RoundId};
-use crate::error::{ExtendError, LockError, UnlockError};
+use crate::error::{ExtendError, LockError, ReinitError, UnlockError};
 use crate::quorum::Lock;
 
 pub use error::BuildError;
@@ -302,11 +302,33 @@ impl Driver {
 
     /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from
     /// voting because it restarted, its votes count from now on. Whether it was. `address` is what
-    /// it was configured by, with or without credentials.
+    /// it was configured by, with or without credentials. See
+    /// [`Redlock::trust_node`](crate::Redlock::trust_node).
     pub fn trust_node(&mut self, address: &str) -> bool {
         let node = self.engine.node_at(address);
         let node = node.filter(|_| self.usable().is_ok());
         node.is_some_and(|node| self.work(|driver| driver.engine.trust(clock::now(), node)))
+    }
+
+    /// Does [`trust_node`](Self::trust_node) for all nodes. How many of them were kept from voting.
+    /// See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    pub fn trust_nodes(&mut self) -> usize {
+        if self.usable().is_err() {
+            return 0;
+        }
+        self.work(|driver| driver.engine.trust_all(clock::now()))
+    }
+
+    /// Makes every node one of this cluster, whatever its marker says
+    /// ([`Redlock::reinit`](crate::Redlock::reinit)). [`Event::Reinitialised`] tells the outcome.
+    ///
+    /// # Errors
+    ///
+    /// [`ReinitError::NotStrict`], [`ReinitError::Unready`], [`ReinitError::Saturated`],
+    /// [`ReinitError::Forked`] or [`ReinitError::Closed`]: nothing was changed.
+    pub fn reinit(&mut self) -> Result<RoundId, ReinitError> {
+        self.usable()?;
+        self.work(|driver| driver.engine.reinit(clock::now()))
     }
 
     /// Writes what is due, without waiting and without reading.

@@ -1,13 +1,18 @@
-//! The three scripts of this library, and the commands around them.
+//! The scripts of this library, and the commands around them.
 //!
 //! There is no interpreter: each script is a function that does what its text says, including what
 //! becomes of arguments that the library would never send.
 
-use crate::node::{CONFIRM, EXTEND, RELEASE};
+use alloc::format;
+use alloc::vec::Vec;
+
+use crate::node::{
+    CONFIRM, EXTEND, FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND, JOIN, RELEASE, Script,
+};
 use crate::resp::OwnedValue;
 
 use super::commands::{Call, flags, integer, is_flush_mode, ok};
-use super::keyspace::{Database, Millis};
+use super::keyspace::{Database, Entry, Millis, Value};
 use super::refusal::{Answer, Refusal};
 use super::store::Store;
 use super::strings::expiry;
@@ -25,6 +30,10 @@ pub(super) struct Scripts {
     release: bool,
     extend: bool,
     confirm: bool,
+    fenced_acquire: bool,
+    fenced_extend: bool,
+    fenced_confirm: bool,
+    join: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -32,25 +41,41 @@ enum Known {
     Release,
     Extend,
     Confirm,
+    FencedAcquire,
+    FencedExtend,
+    FencedConfirm,
+    Join,
 }
 
 impl Known {
-    const ALL: [Self; 3] = [Self::Release, Self::Extend, Self::Confirm];
+    const ALL: [Self; 7] = [
+        Self::Release,
+        Self::Extend,
+        Self::Confirm,
+        Self::FencedAcquire,
+        Self::FencedExtend,
+        Self::FencedConfirm,
+        Self::Join,
+    ];
 
-    const fn text(self) -> &'static str {
+    const fn script(self) -> &'static Script {
         match self {
-            Self::Release => RELEASE.text,
-            Self::Extend => EXTEND.text,
-            Self::Confirm => CONFIRM.text,
+            Self::Release => &RELEASE,
+            Self::Extend => &EXTEND,
+            Self::Confirm => &CONFIRM,
+            Self::FencedAcquire => &FENCED_ACQUIRE,
+            Self::FencedExtend => &FENCED_EXTEND,
+            Self::FencedConfirm => &FENCED_CONFIRM,
+            Self::Join => &JOIN,
         }
     }
 
+    const fn text(self) -> &'static str {
+        self.script().text
+    }
+
     const fn digest(self) -> &'static str {
-        match self {
-            Self::Release => RELEASE.sha1,
-            Self::Extend => EXTEND.sha1,
-            Self::Confirm => CONFIRM.sha1,
-        }
+        self.script().sha1
     }
 
     fn by_text(text: &[u8]) -> Result<Self, Refusal> {
@@ -71,6 +96,10 @@ impl Scripts {
             Known::Release => &mut self.release,
             Known::Extend => &mut self.extend,
             Known::Confirm => &mut self.confirm,
+            Known::FencedAcquire => &mut self.fenced_acquire,
+            Known::FencedExtend => &mut self.fenced_extend,
+            Known::FencedConfirm => &mut self.fenced_confirm,
+            Known::Join => &mut self.join,
         }
     }
 
@@ -127,11 +156,14 @@ pub(super) fn evalsha(store: &mut Store, call: &mut Call<'_>) -> Answer {
     run(known, call.database(store), call.now, &arguments)
 }
 
-/// What the scripts look at: `KEYS[1]`, `ARGV[1]`, `ARGV[2]`, of which each may be missing.
+/// What the scripts look at: `KEYS[1]`, `ARGV[1]`, `ARGV[2]`, of which each may be missing, and all
+/// of them in their order.
 struct Arguments<'a> {
     key: Option<&'a [u8]>,
     token: Option<&'a [u8]>,
     ttl: Option<&'a [u8]>,
+    keys: &'a [&'a [u8]],
+    rest: &'a [&'a [u8]],
 }
 
 impl<'a> Arguments<'a> {
@@ -147,19 +179,178 @@ impl<'a> Arguments<'a> {
             key: keys.first().copied(),
             token: arguments.first().copied(),
             ttl: arguments.get(1).copied(),
+            keys,
+            rest: arguments,
         })
     }
 }
 
 fn run(known: Known, database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let result = match known {
-        Known::Release => release(database, now, arguments),
-        Known::Extend => extend(database, now, arguments),
-        Known::Confirm => confirm(database, now, arguments),
+        Known::Release => release(database, now, arguments).map(OwnedValue::Integer),
+        Known::Extend => extend(database, now, arguments).map(OwnedValue::Integer),
+        Known::Confirm => confirm(database, now, arguments).map(OwnedValue::Integer),
+        Known::FencedAcquire => fenced(database, now, arguments, 2, acquire),
+        Known::FencedExtend => fenced(database, now, arguments, 2, extend),
+        Known::FencedConfirm => fenced(database, now, arguments, 1, confirm),
+        Known::Join => join(database, now, arguments),
     };
-    result
-        .map(OwnedValue::Integer)
-        .map_err(|refusal| refusal.in_script(known.digest()))
+    result.map_err(|refusal| refusal.in_script(known.digest()))
+}
+
+type Plain = fn(&mut Database, Millis, &Arguments<'_>) -> Result<i64, Refusal>;
+
+/// What the three fenced ones say: `plain`, and then whether it counts. The marker is the argument
+/// of this number, counted from 0.
+fn fenced(
+    database: &mut Database,
+    now: Millis,
+    arguments: &Arguments<'_>,
+    marker: usize,
+    plain: Plain,
+) -> Answer {
+    let said = plain(database, now, arguments)?;
+    let [_, marker_key, barrier_key] = arguments.keys else {
+        return Err(NO_KEY);
+    };
+    let wanted = arguments.rest.get(marker).copied();
+    let same = matches!(database.text(marker_key, now), Ok(Some(text)) if Some(text) == wanted);
+    let barrier = database
+        .entry(barrier_key, now)
+        .map(|entry| entry.pttl(now));
+    let left = match same {
+        true => barrier_left(barrier),
+        false => -1,
+    };
+    Ok(OwnedValue::array([said, left].map(OwnedValue::Integer)))
+}
+
+/// What a barrier with this time to live is told as.
+fn barrier_left(barrier: Option<i64>) -> i64 {
+    match barrier {
+        None => 0,
+        Some(-1) => 1000,
+        Some(left) => left.saturating_add(1),
+    }
+}
+
+/// `SET NX PX`, as a script tells it.
+fn acquire(
+    database: &mut Database,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Result<i64, Refusal> {
+    let key = arguments.key.ok_or(NO_KEY)?;
+    let (Some(token), Some(ttl)) = (arguments.token, arguments.ttl) else {
+        return Err(NO_KEY);
+    };
+    let words: [&[u8]; 3] = [b"nx", b"px", ttl];
+    let set = super::strings::set_in(database, now, key, token, &words)?;
+    Ok(i64::from(set != OwnedValue::Null))
+}
+
+fn insert(database: &mut Database, key: &[u8], text: &[u8], end: Option<Millis>) {
+    let value = Value::Text(text.to_vec());
+    database.insert(key, Entry { value, end });
+}
+
+/// What [`JOIN`] says.
+fn join(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    let (&[marker_key, barrier_key], &[run_id, ttl, nodes, quorum, cluster, durable, span, mode]) =
+        (arguments.keys, arguments.rest)
+    else {
+        return Err(NO_KEY);
+    };
+    let marker = database.text(marker_key, now)?.map(<[u8]>::to_vec);
+    let barrier = database
+        .entry(barrier_key, now)
+        .map(|entry| entry.pttl(now));
+    let mut left = barrier_left(barrier);
+    let own = lua_number(ttl).ok_or(NO_NUMBER)?;
+    let span = lua_number(span).ok_or(NO_NUMBER)?;
+    let anew = mode == b"anew";
+    let (mut told, mut longest, mut lost, mut kept) = (own, own, true, durable == b"1");
+    if let Some(marker) = &marker {
+        let old = read_marker(marker);
+        let same = old
+            .as_ref()
+            .is_some_and(|old| (old.nodes, old.quorum, old.cluster) == (nodes, quorum, cluster));
+        if !same && !anew {
+            return Ok(joined(0, left, marker));
+        }
+        let old_ttl = old.as_ref().and_then(|old| lua_number(old.ttl));
+        let old_ttl = old_ttl.unwrap_or_default();
+        longest = own.max(old_ttl);
+        if let Some(old) = old.filter(|_| !anew) {
+            if old.run_id == run_id {
+                lost = own > old_ttl;
+                kept = old.durable && durable != b"0";
+            } else {
+                lost = own > old_ttl || !old.durable || !kept;
+            }
+            told = longest;
+        }
+    }
+    let words = [nodes, quorum, if kept { b"1" } else { b"0" }, cluster];
+    let mut text = [b"1 ", run_id].concat();
+    text.extend_from_slice(format!(" {told:.0}").as_bytes());
+    for word in words {
+        text.extend_from_slice(&[b" ", word].concat());
+    }
+    if mode == b"trust" {
+        database.remove(barrier_key, now);
+        left = 0;
+    } else if lost {
+        let bar = (span * longest / own).ceil() as i64;
+        if barrier != Some(-1) && bar > left {
+            insert(database, barrier_key, b"1", Some(now.saturating_add(bar)));
+            left = bar;
+        }
+    }
+    if marker.as_ref() != Some(&text) {
+        insert(database, marker_key, &text, None);
+    }
+    Ok(joined(1, left, &text))
+}
+
+fn joined(verdict: i64, left: i64, marker: &[u8]) -> OwnedValue {
+    OwnedValue::array([
+        OwnedValue::Integer(verdict),
+        OwnedValue::Integer(left),
+        OwnedValue::bulk(marker),
+    ])
+}
+
+/// What the pattern of [`JOIN`] finds in a marker.
+struct Marker<'a> {
+    run_id: &'a [u8],
+    ttl: &'a [u8],
+    nodes: &'a [u8],
+    quorum: &'a [u8],
+    durable: bool,
+    cluster: &'a [u8],
+}
+
+fn read_marker(text: &[u8]) -> Option<Marker<'_>> {
+    let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').collect();
+    let &[b"1", run_id, ttl, nodes, quorum, durable, cluster] = words.as_slice() else {
+        return None;
+    };
+    let numbers = [ttl, nodes, quorum];
+    let whole = numbers
+        .iter()
+        .all(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit));
+    let texts = [run_id, cluster]
+        .iter()
+        .all(|text| !text.is_empty() && !text.iter().any(u8::is_ascii_whitespace));
+    (whole && texts && [b"0", b"1"].iter().any(|flag| *flag == durable)).then_some(Marker {
+        run_id,
+        ttl,
+        nodes,
+        quorum,
+        durable: durable == b"1",
+        cluster,
+    })
 }
 
 /// What [`RELEASE`] says.

@@ -72,14 +72,26 @@ pub(super) fn lpush(store: &mut Store, call: &mut Call<'_>) -> Answer {
 /// `SET key value [NX|XX] [GET] [PX ms|EX s|KEEPTTL]`.
 pub(super) fn set(store: &mut Store, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
-    let options = SetOptions::parse(call.words_from(3))?;
-    let end = options.end(call.now)?;
-    let database = call.database(store);
+    let now = call.now;
+    let options = call.words_from(3);
+    set_in(call.database(store), now, key, value, options)
+}
+
+/// The same of a script.
+pub(super) fn set_in(
+    database: &mut Database,
+    now: Millis,
+    key: &[u8],
+    value: &[u8],
+    options: &[&[u8]],
+) -> Answer {
+    let options = SetOptions::parse(options)?;
+    let end = options.end(now)?;
     let before = match options.get {
-        true => Some(read(database, key, call.now)?),
+        true => Some(read(database, key, now)?),
         false => None,
     };
-    let old = database.entry(key, call.now);
+    let old = database.entry(key, now);
     let refused = options
         .condition
         .is_some_and(|wants| wants.key != old.is_some());

@@ -11,10 +11,13 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome};
-use crate::limits::{CLAIMS_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::limits::{
+    CLAIMS_MAX, COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
+};
+use crate::node::wants_the_text;
 use crate::node::{self, Access, Dialect, Errand, Node, Reply, Trouble, refuses_for_certain};
 use crate::quorum::{Acquisition, Majority, Vote};
-use crate::resource::check_resource;
+use crate::resource::{check_not_reserved, check_resource};
 use crate::slab::Key;
 use crate::time::{Instant, NANOS_PER_TICK};
 
@@ -39,9 +42,13 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything was sent.
+    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything was sent. That a node is
+    /// another cluster's ([`LockError::OtherCluster`]) is told as an outcome.
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
         check_resource(request.resource)?;
+        if self.settings.strict {
+            check_not_reserved(request.resource)?;
+        }
         let options = request.options;
         let ttl = self.check_ttl(options.ttl())?;
         let tries_allowed = options.tries_allowed(&self.settings.retry);
@@ -89,6 +96,9 @@ impl Engine {
         self.set_claim(key, Some(claim));
         self.knock(now);
         self.look_around(now, key);
+        if self.settings.strict && self.refuse_for_other_cluster(now, key) {
+            return;
+        }
         if self.judge_attempt(now, key) {
             return; // A majority is out of reach: nobody is asked in vain.
         }
@@ -100,7 +110,7 @@ impl Engine {
 
     /// Takes note of the nodes that cannot be asked, and of how long the others may take.
     fn look_around(&mut self, now: Instant, key: Key) {
-        let len = self.encoded.bytes.len();
+        let len = self.set_len();
         let ttl = self
             .rounds
             .get(key)
@@ -133,14 +143,12 @@ impl Engine {
         if !round.asks(node) {
             return;
         }
-        let there = &mut self.nodes[node];
-        if !there.is_ready() {
+        if !self.nodes[node].is_ready() {
             self.wait_for(now, key, node);
             return;
         }
         round.ballots[node].asked = true;
-        there.send(now, Errand::Set { claim }, &self.encoded.bytes);
-        self.to_write.insert(node);
+        self.send_set(now, claim, node);
         if let Some(claim) = self.claims.get_mut(claim) {
             claim.set_sent(node);
             mutant!(DebtOnClientTime =>
@@ -171,7 +179,7 @@ impl Engine {
             return;
         };
         self.encode_set(claim);
-        match self.nodes[node].access(self.encoded.bytes.len()) {
+        match self.nodes[node].access(self.set_len()) {
             Access::Open => {
                 self.leave_out(now, key, node);
                 self.ask_set(now, key, claim, node);
@@ -230,9 +238,12 @@ impl Engine {
                 if refuses_for_certain(error) || mutant!(ErrorIsDenial) {
                     claim.denied(node);
                 }
+                if wants_the_text(error) && self.ask_set_by_text(now, node, key) {
+                    return Ok(());
+                }
                 (Vote::Mute, NodeOutcome::Refused(error))
             }
-            Reply::Integer(_) | Reply::Other => {
+            Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
                 return Err(Trouble::Link(crate::error::LinkError::Protocol));
             }
         };
@@ -277,7 +288,7 @@ impl Engine {
         }
         mutant!(RetryBeforeRelease => (), else self.try_debts_again(now, node));
         self.encode_set(key);
-        if self.nodes[node].access(self.encoded.bytes.len()) != Access::Open {
+        if self.nodes[node].access(self.set_len()) != Access::Open {
             return OwnKey::Still;
         }
         if let Some(claim) = self.claims.get_mut(key) {
@@ -311,17 +322,76 @@ impl Engine {
             return;
         }
         self.encode_set(key);
-        self.nodes[node].send(now, Errand::Set { claim: key }, &self.encoded.bytes);
-        self.to_write.insert(node);
+        self.send_set(now, key, node);
         if let Some(claim) = self.claims.get_mut(key) {
             claim.resent.insert(node);
             claim.set_sent(node);
         }
     }
 
-    /// Writes the `SET` of a claim into `encoded`.
+    /// The node has forgotten the script of a fenced `SET`, which was not run: the same goes out by
+    /// its text, once, if its round still waits for this node. Whether it did.
+    fn ask_set_by_text(&mut self, now: Instant, node: usize, key: Key) -> bool {
+        if !self.settings.strict {
+            return false;
+        }
+        self.nodes[node].forgot_scripts(now);
+        self.to_write.insert(node);
+        let Some(claim) = self.claims.get_mut(key) else {
+            return false;
+        };
+        let Stage::Attempt { round } = claim.stage else {
+            return false;
+        };
+        let awaits = |round: &super::round::Round| round.awaits(node);
+        if !self.rounds.get(round).is_some_and(awaits)
+            || self.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open
+            || !claim.resent.insert(node)
+        {
+            return false;
+        }
+        self.ask_set(now, round, key, node);
+        true
+    }
+
+    /// Puts the `SET` of a claim into the connection to `node`: what stands in `encoded`, or what is
+    /// fenced by the marker of that very node.
+    fn send_set(&mut self, now: Instant, key: Key, node: usize) {
+        if self.settings.strict {
+            self.encode_fenced_set(key, node);
+        }
+        self.nodes[node].send(now, Errand::Set { claim: key }, &self.encoded.bytes);
+        self.to_write.insert(node);
+    }
+
+    fn encode_fenced_set(&mut self, key: Key, node: usize) {
+        self.encoded.clear();
+        let there = &self.nodes[node];
+        if let Some(claim) = self.claims.get(key)
+            && let Some(entry) = &claim.entry
+            && let Some(marker) = there.marker()
+        {
+            let (ttl, dialect) = (claim.ttl, there.acquire_dialect());
+            self.encoded.get(dialect, |out| {
+                node::fenced_set(out, entry, ttl, marker, dialect);
+            });
+        }
+    }
+
+    /// How long the `SET` that is about to be sent is, or may be.
+    fn set_len(&self) -> usize {
+        match self.settings.strict {
+            false => self.encoded.bytes.len(),
+            true => COMMAND_BYTES_MAX,
+        }
+    }
+
+    /// Writes the `SET` of a claim into `encoded`, unless it is another for each node.
     fn encode_set(&mut self, key: Key) {
         self.encoded.clear();
+        if self.settings.strict {
+            return;
+        }
         let claim = self.claims.get(key);
         if let Some((entry, ttl)) = claim.and_then(|claim| Some((claim.entry.as_ref()?, claim.ttl)))
         {
@@ -389,7 +459,10 @@ impl Engine {
         let Some(claim) = self.set_claim(key, None) else {
             return;
         };
-        let rest = self.rest(now, key);
+        let rest = match refusal == Refusal::OtherCluster {
+            true => None,
+            false => self.rest(now, key),
+        };
         self.let_go(now, claim, None);
         match rest {
             Some(until) => self.retry_at(key, until, refusal),
@@ -471,7 +544,7 @@ impl Engine {
     pub(super) fn set_claim(&mut self, key: Key, next: Option<Key>) -> Option<Key> {
         match &mut self.rounds.get_mut(key)?.kind {
             Kind::Acquire { claim, .. } => core::mem::replace(claim, next),
-            Kind::Extend { .. } | Kind::Release { .. } => None,
+            Kind::Extend { .. } | Kind::Release { .. } | Kind::Reinit => None,
         }
     }
 }

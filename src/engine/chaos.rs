@@ -284,6 +284,7 @@ impl Chaos {
                     open.remove(&key);
                 }
             }
+            Event::Reinitialised { .. } => unreachable!("nobody asks for it"),
             Event::Expired { lock } => {
                 assert!(self.expiring, "no ttl is that short");
                 assert!(!told.contains(&lock), "told twice");

@@ -9,7 +9,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::config::LockOptions;
-use crate::error::{ExtendError, LinkError, LockError, Released, UnlockError};
+use crate::error::{ExtendError, LinkError, LockError, ReinitError, Released, UnlockError};
 use crate::limits::TOKEN_RANDOM_BYTES;
 use crate::node::NodeState;
 use crate::quorum::{Lock, LockId, Majority};
@@ -160,6 +160,13 @@ pub enum Event {
         round: RoundId,
         /// How it went.
         result: Result<Released, UnlockError>,
+    },
+    /// The outcome of [`Engine::reinit`](super::Engine::reinit).
+    Reinitialised {
+        /// Of which round.
+        round: RoundId,
+        /// Whether every node is of this cluster now.
+        result: Result<(), ReinitError>,
     },
     /// A lock that was not released is lost: its validity ends within a tick, or a majority of the
     /// nodes said that it is gone. Told once for each lock, by a timer and not by a reply, so also

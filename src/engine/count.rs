@@ -34,13 +34,13 @@ impl Engine {
     /// Takes note that the answer of `node` to what a round is about to ask does not count, if it
     /// restarted and may have forgotten locks.
     pub(super) fn leave_out(&mut self, now: Instant, key: Key, node: usize) {
-        if let Some(until) = self.nodes[node].guard.until(now)
+        if let Some(until) = self.nodes[node].kept_until(now)
             && let Some(round) = self.rounds.get_mut(key)
         {
             let counts = match round.kind {
                 Kind::Acquire { .. } => mutant!(QuarantinedVotes),
                 Kind::Extend { .. } => mutant!(QuarantinedExtends),
-                Kind::Release { .. } => false,
+                Kind::Release { .. } | Kind::Reinit => false,
             };
             if counts {
                 return;
@@ -63,6 +63,7 @@ impl Engine {
             }
             Kind::Extend { .. } => self.judge_extension(now, key),
             Kind::Release { valid } => self.judge_release(key, valid),
+            Kind::Reinit => self.judge_reinit(key),
         }
     }
 }

@@ -172,17 +172,27 @@ impl Engine {
         }
         let ttl = round.ttl;
         let claim = *claim;
+        let marker = self.nodes[node].marker();
+        if marker.is_some() {
+            self.encoded.clear(); // What was written for another node is fenced by its marker.
+        }
         let (errand, command) = match question {
             Question::AtLeast => {
                 if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
                     claim.unknown.insert(node);
                 }
-                let write = |out: &mut _| node::extend(out, entry, ttl, dialect);
+                let write = |out: &mut _| match marker {
+                    None => node::extend(out, entry, ttl, dialect),
+                    Some(marker) => node::fenced_extend(out, entry, ttl, marker, dialect),
+                };
                 let errand = Errand::Extend { round: key, claim };
                 (errand, self.encoded.get(dialect, write))
             }
             Question::HowLong(_) => {
-                let write = |out: &mut _| node::confirm(out, entry);
+                let write = |out: &mut _| match marker {
+                    None => node::confirm(out, entry),
+                    Some(marker) => node::fenced_confirm(out, entry, marker),
+                };
                 let errand = Errand::Confirm { round: key, claim };
                 (errand, self.encoded.get(Dialect::Text, write))
             }

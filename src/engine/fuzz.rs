@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{Engine, Event, Input, NodeId, Output, Request, RoundId};
-use crate::config::{Config, LockOptions};
+use crate::config::{Config, LockOptions, RestartGuard};
 use crate::error::LinkError;
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -32,6 +32,26 @@ const REPLIES: [&[u8]; 16] = [
     b"-MISCONF no disk\r\n",
     b"-ERR unknown command\r\n",
     b">2\r\n+invalidate\r\n*1\r\n+k\r\n",
+];
+
+/// The same where nodes carry markers.
+const STRICT_REPLIES: [&[u8]; 16] = [
+    b"*2\r\n:1\r\n:0\r\n",
+    b"*2\r\n:1\r\n:0\r\n*2\r\n:1\r\n:0\r\n",
+    b"*2\r\n:0\r\n:0\r\n",
+    b"*2\r\n:1\r\n:700\r\n",
+    b"*2\r\n:1\r\n:-1\r\n",
+    b":1\r\n",
+    b"%2\r\n+role\r\n+master\r\n+mode\r\n+standalone\r\n",
+    b"*2\r\n:-1\r\n:9223372036854775807\r\n",
+    b"+run_id:r\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n",
+    b"*3\r\n:1\r\n:0\r\n+1 r 60000 3 2 0 default\r\n",
+    b"*3\r\n:1\r\n:300\r\n+1 r 90000 3 2 0 default\r\n",
+    b"-NOSCRIPT No matching script.\r\n",
+    b"-LOADING Redis is loading\r\n",
+    b"*3\r\n:0\r\n:0\r\n+1 r 60000 5 3 0 default\r\n",
+    b"-ERR unknown command\r\n",
+    b"-WRONGTYPE Operation against a key\r\n",
 ];
 
 /// Choices that can run out.
@@ -60,14 +80,24 @@ struct Bench {
     locks: Vec<Lock>,
     /// How many bytes a socket takes at a time.
     window: usize,
+    replies: &'static [&'static [u8]; 16],
 }
 
 /// Runs an engine over the inputs that `bytes` stand for.
 #[doc(hidden)]
 pub fn fuzz_engine(bytes: &[u8]) {
-    let names = ["a", "b", "c"];
-    let Ok(config) = Config::builder().nodes(names).config() else {
+    fuzz_guarded(bytes, RestartGuard::Observed);
+    fuzz_guarded(bytes, RestartGuard::Strict);
+}
+
+fn fuzz_guarded(bytes: &[u8], guard: RestartGuard) {
+    let builder = Config::builder().nodes(["a", "b", "c"]);
+    let Ok(config) = builder.restart_guard(guard).config() else {
         unreachable!("three names are a configuration")
+    };
+    let replies = match guard {
+        RestartGuard::Strict => &STRICT_REPLIES,
+        RestartGuard::Off | RestartGuard::Observed => &REPLIES,
     };
     let now = Instant::from_millis(1);
     let mut bench = Bench {
@@ -76,6 +106,7 @@ pub fn fuzz_engine(bytes: &[u8]) {
         rounds: Vec::new(),
         locks: Vec::new(),
         window: usize::MAX,
+        replies,
     };
     let mut entropy = Entropy(bytes);
     while bench.step(&mut entropy).is_some() {}
@@ -94,7 +125,7 @@ impl Bench {
                 }
             }
             5..8 => {
-                let reply = REPLIES[usize::from(entropy.below(16)?)];
+                let reply = self.replies[usize::from(entropy.below(16)?)];
                 self.input(Input::Received { node, bytes: reply });
             }
             8 => {
@@ -215,7 +246,9 @@ impl Bench {
                     });
                 }
             }
-            Event::Released { round, .. } => self.rounds.retain(|open| *open != round),
+            Event::Released { round, .. } | Event::Reinitialised { round, .. } => {
+                self.rounds.retain(|open| *open != round)
+            }
             Event::Expired { .. } => {}
         }
     }

@@ -86,6 +86,14 @@ impl Engine {
             Heard::Greeted => self.greeted(now, node),
             Heard::Ready => return self.ready(now, node),
             Heard::Stepped => self.stepped(now, node),
+            Heard::Introduced => return self.introduced(now, node),
+            Heard::Joined => self.joined(now, node),
+            Heard::Uncounted {
+                errand,
+                reply,
+                outcome,
+                first,
+            } => return self.uncounted(now, node, errand, reply, outcome, first),
             Heard::Answer(errand, reply) => {
                 self.answered(now, node, errand, reply)?;
                 return self.alarm(now, node, reply);
@@ -94,7 +102,9 @@ impl Engine {
         Ok(())
     }
 
-    fn answered(
+    // In line: every answer passes here, and only those that do not count come from elsewhere.
+    #[inline]
+    pub(super) fn answered(
         &mut self,
         now: Instant,
         node: usize,
@@ -188,6 +198,9 @@ impl Engine {
                 self.wheel.cancel(timer);
             });
         }
+        if self.settings.strict {
+            self.joined(now, node);
+        }
         self.pay_debts(now, node); // Those that came up during the greeting.
         for _ in 0..self.nodes[node].waiting.len() {
             if let Some(round) = self.nodes[node].waiting.pop_front() {
@@ -230,7 +243,7 @@ impl Engine {
                 self.ask_extension(now, key, node);
                 self.judge(now, key);
             }
-            Kind::Release { .. } => {}
+            Kind::Release { .. } | Kind::Reinit => {}
         }
     }
 
@@ -261,6 +274,9 @@ impl Engine {
             self.to_disconnect.insert(node);
         }
         self.lose_link(now, node, trouble);
+        if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
+            self.refuse_all(now);
+        }
     }
 
     /// The connection is gone. What was asked over it is not answered, and what may have been
@@ -315,7 +331,7 @@ impl Engine {
             };
             // A confirmed release stays confirmed, and one that is owed was noted as such.
             let changed = match round.kind {
-                Kind::Release { .. } => round.record(node, Vote::Mute, outcome),
+                Kind::Release { .. } | Kind::Reinit => round.record(node, Vote::Mute, outcome),
                 Kind::Acquire { .. } | Kind::Extend { .. } => round.lose(node, outcome),
             };
             if changed && !mutant!(LostVoteNotJudged) {
@@ -325,10 +341,10 @@ impl Engine {
     }
 
     /// No open round that may give a lock, or have it last, counts `node` any more.
-    fn lose_answers(&mut self, now: Instant, node: usize, outcome: NodeOutcome) {
+    pub(super) fn lose_answers(&mut self, now: Instant, node: usize, outcome: NodeOutcome) {
         for key in self.open_rounds() {
             if let Some(round) = self.rounds.get_mut(key)
-                && !matches!(round.kind, Kind::Release { .. })
+                && matches!(round.kind, Kind::Acquire { .. } | Kind::Extend { .. })
                 && round.lose(node, outcome)
             {
                 self.judge(now, key);
@@ -336,7 +352,7 @@ impl Engine {
         }
     }
 
-    fn open_rounds(&self) -> Vec<Key> {
+    pub(super) fn open_rounds(&self) -> Vec<Key> {
         self.rounds.iter().map(|(key, _)| key).collect()
     }
 

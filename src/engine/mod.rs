@@ -20,6 +20,7 @@
 //! | `top_up` | copies for nodes that lost theirs |
 //! | `release` | releases, debts, and the repair of forgotten scripts |
 //! | `links` | connections, greetings, answers |
+//! | `strict` | nodes that carry a marker: who counts, and whose they are |
 //! | `timers` | what is due when |
 //! | `outputs` | what is to be done next |
 //! | `claim`, `round` | the two records, without behaviour of their own towards nodes |
@@ -51,6 +52,7 @@ mod outputs;
 mod pool;
 mod release;
 mod round;
+mod strict;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -145,6 +147,8 @@ struct Settings {
     /// Whether nodes that restarted are kept from voting, and whether the longest ttl of all
     /// clients is known.
     guarded: bool,
+    /// Whether they carry markers.
+    strict: bool,
     longest_known: bool,
     /// The longest ttl that any lock may have: as configured, or asked for if that is longer.
     longest_ttl: Duration,
@@ -260,19 +264,6 @@ impl Engine {
         Some(NodeId(node as u8))
     }
 
-    /// Somebody vouches that no lock lives that `node` may have forgotten: its answers count from
-    /// now on. Whether it was kept from voting.
-    ///
-    /// Rounds that are open go on without it. What it does next can put it into quarantine again.
-    pub fn trust(&mut self, now: Instant, node: NodeId) -> bool {
-        let Some(node) = self.nodes.get_mut(node.index()) else {
-            return false;
-        };
-        let kept = node.guard.until(now).is_some();
-        node.guard.trust();
-        kept
-    }
-
     /// What is open.
     #[must_use]
     pub fn load(&self) -> Load {
@@ -298,8 +289,11 @@ impl Engine {
 
     // ----- shared by the operations ---------------------------------------------------------
 
-    /// Takes note that a lock of `ttl` may come to be.
+    /// Takes note that a lock of `ttl` may come to be. Where the nodes carry markers, these tell.
     fn may_last(&mut self, ttl: Duration) {
+        if self.settings.strict {
+            return;
+        }
         let longest = &mut self.settings.longest_ttl;
         *longest = ttl.max(*longest);
     }
@@ -375,7 +369,7 @@ impl Engine {
         let (claim, extension) = match &mut round.kind {
             round::Kind::Acquire { claim, .. } => (claim.take(), None),
             round::Kind::Extend { claim, .. } => (None, *claim),
-            round::Kind::Release { .. } => (None, None),
+            round::Kind::Release { .. } | round::Kind::Reinit => (None, None),
         };
         self.forget_extension(extension, key);
         mutant!(CancelledExtensionStands => (), else self.take_extension_back(key));
@@ -399,6 +393,7 @@ impl Engine {
         match round.kind {
             round::Kind::Acquire { resource, .. } => self.buffers.give(resource),
             round::Kind::Extend { entry, .. } => self.buffers.give(entry.into_buffer()),
+            round::Kind::Reinit => self.end_reinit(),
             round::Kind::Release { .. } => {}
         }
     }
@@ -440,7 +435,7 @@ impl Engine {
     fn quarantined(&self, now: Instant) -> NodeSet {
         let mut quarantined = NodeSet::EMPTY;
         for (node, there) in self.nodes.iter().enumerate() {
-            if there.guard.until(now).is_some() {
+            if there.kept_until(now).is_some() {
                 quarantined.insert(node);
             }
         }
@@ -469,8 +464,14 @@ impl Settings {
             ttl_limit: config.ttl_limit(),
             retry: *config.retry(),
             guarded: config.restart_guard() != RestartGuard::Off,
+            strict: config.restart_guard() == RestartGuard::Strict,
             longest_known: config.max_ttl().is_some(),
-            longest_ttl: config.max_ttl().unwrap_or(TTL_ASSUMED_MAX),
+            longest_ttl: match config.restart_guard() {
+                RestartGuard::Strict => strict::whole(config.ttl_limit()),
+                RestartGuard::Off | RestartGuard::Observed => {
+                    config.max_ttl().unwrap_or(TTL_ASSUMED_MAX)
+                }
+            },
         }
     }
 }

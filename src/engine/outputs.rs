@@ -1,6 +1,6 @@
 //! What is to be done next.
 
-use crate::error::{ExtendError, LockError, Released, UnlockError};
+use crate::error::{ExtendError, LockError, ReinitError, Released, UnlockError};
 use crate::quorum::{Lock, Majority};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -97,6 +97,7 @@ impl Engine {
                     Refusal::NoQuorum => LockError::NoQuorum(report(self)?),
                     Refusal::TooSlow => LockError::TooSlow(report(self)?),
                     Refusal::Saturated => LockError::Saturated,
+                    Refusal::OtherCluster => LockError::OtherCluster(report(self)?),
                 }),
             },
             Decision::Extended(majority, valid_until) => Event::Extended {
@@ -132,6 +133,14 @@ impl Engine {
             Decision::ReleaseUnconfirmed => Event::Released {
                 round,
                 result: Err(UnlockError::Unconfirmed(report(self)?)),
+            },
+            Decision::Reinitialised => Event::Reinitialised {
+                round,
+                result: Ok(()),
+            },
+            Decision::ReinitIncomplete => Event::Reinitialised {
+                round,
+                result: Err(ReinitError::Incomplete(report(self)?)),
             },
         })
     }

@@ -69,6 +69,8 @@ pub(crate) enum Kind {
         /// Whether the lock was valid when its release was called.
         valid: bool,
     },
+    /// Every node is to be one of this cluster.
+    Reinit,
 }
 
 /// What the nodes are asked about a lock that is held.
@@ -100,6 +102,7 @@ pub(crate) enum Refusal {
     NoQuorum,
     TooSlow,
     Saturated,
+    OtherCluster,
 }
 
 /// A certain outcome.
@@ -114,6 +117,8 @@ pub(crate) enum Decision {
     Released,
     NotHeld,
     ReleaseUnconfirmed,
+    Reinitialised,
+    ReinitIncomplete,
 }
 
 /// What is known of one node in the present attempt.

@@ -10,6 +10,8 @@
 mod clocks;
 mod confirm;
 mod restarts;
+#[cfg(feature = "embedded")]
+mod strict;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -253,6 +255,7 @@ fn shown(value: Value<'_>) -> String {
         .collect();
     match words[0].as_str() {
         "SET" => format!("SET {} {}", words[1], words[6 - 1]),
+        "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
         verb @ ("EVAL" | "EVALSHA") => {
             let script = match words.len() {
                 6 => "extend",

@@ -200,7 +200,8 @@ impl Engine {
                     self.nodes[node].withdraw(Errand::Extend { round, claim });
                 }
             }
-            Some(Kind::Acquire { claim: None, .. } | Kind::Release { .. }) | None => {}
+            Some(Kind::Acquire { claim: None, .. } | Kind::Release { .. } | Kind::Reinit)
+            | None => {}
         }
     }
 

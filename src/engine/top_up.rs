@@ -68,9 +68,18 @@ impl Engine {
         }
         let left = mutant!(TopUpWithFullTtl => held.ttl, else end.saturating_since(now));
         let ttl = whole_millis(left.saturating_add(drift.of(held.ttl)));
-        let command = self
-            .encoded
-            .get(Dialect::Text, |out| node::set(out, entry, ttl));
+        let command = match self.nodes[node].marker() {
+            None => self
+                .encoded
+                .get(Dialect::Text, |out| node::set(out, entry, ttl)),
+            Some(marker) => {
+                self.encoded.clear();
+                let dialect = self.nodes[node].acquire_dialect();
+                self.encoded.get(dialect, |out| {
+                    node::fenced_set(out, entry, ttl, marker, dialect);
+                })
+            }
+        };
         if self.nodes[node].access(command.len()) != Access::Open {
             return; // It is tried again with the next extension.
         }

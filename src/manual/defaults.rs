@@ -11,6 +11,8 @@
 //! | reconnecting | at once, then 50 ms to 2 s, doubling | A restarted node comes back soon; a dead one costs one attempt in two seconds. | |
 //! | farewell | 50 ms | For the answers to the last releases, when the last handle is dropped. | [`farewell`](crate::Builder::farewell) |
 //! | longest ttl | 30 days | What is held longer should be extended now and then, so that the death of its holder shows. | [`max_ttl`](crate::Builder::max_ttl) |
+//! | longest ttl with markers | 60 s | It is how long a node that may have forgotten does not count. | [`max_ttl`](crate::Builder::max_ttl) |
+//! | name of the cluster | `default` | It stands in the markers of [`RestartGuard::Strict`](crate::RestartGuard::Strict). | [`cluster`](crate::Builder::cluster) |
 //! | client name | `shearline` | To be found in `CLIENT LIST`. | [`client_name`](crate::Builder::client_name) |
 //! | owner label | none | Everybody who may read the keys would see it. | [`owner`](crate::Builder::owner) |
 //! | spinning | off | It costs a processor. | [`spin`](crate::Builder::spin) |

@@ -32,6 +32,25 @@
 //! have forgotten is over ([`RestartGuard`](crate::RestartGuard)); the rest is for operators, and
 //! stands in the README.
 //!
+//! # With nodes that say what they have forgotten
+//!
+//! What a client has seen of a node, no other client knows; and a `FLUSHALL` nobody sees. With
+//! [`RestartGuard::Strict`](crate::RestartGuard::Strict) the nodes tell. Beside the locks stands a
+//! *marker* that names the incarnation of the server, and goes where the locks go. Each question about
+//! a lock carries the marker that the client knows, and the node compares the two in the same step in
+//! which it does what was asked. A marker that is gone, or names another incarnation, is written anew
+//! together with a *barrier*, a key that lives for as long as any lock may that was forgotten. An
+//! answer counts only if the marker is the one given and there is no barrier, whoever wrote it. So
+//!
+//! * what is lost with the marker is known to be lost, by everybody, from the next question on;
+//! * an extension or a confirmation by a node behind its barrier is not counted, also if that node was
+//!   given a new copy meanwhile: otherwise the copy could vote for a lock whose other half is gone;
+//! * a client that wrote a marker for shorter locks than another's, because it came first, raises it
+//!   behind a longer barrier as soon as it learns of that, and does not count the node before;
+//! * who counts other nodes is refused by the first node that both know.
+//!
+//! It does not help where a lock is lost alone and the marker is not: eviction, `DEL` by hand.
+//!
 //! # Not at all
 //!
 //! * **A holder that is paused** between looking whether its [`Lock`](crate::Lock) is valid and

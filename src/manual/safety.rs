@@ -59,6 +59,10 @@
 //!    has it. Otherwise nodes write every change to disk before they answer, or stay away for one
 //!    ttl. The worlds `restart-without-memory`, `restart-before-ttl`, `restart-after-ttl`,
 //!    `restart-with-memory` and `restart-guarded` show the hole and the three ways to close it.
+//!    With [`RestartGuard::Strict`](crate::RestartGuard::Strict) the node itself keeps the time out, by a
+//!    barrier that every question checks where it is executed; of the assumptions remains that all
+//!    clients use it, and that the marker is lost where a lock is. The random worlds of
+//!    `engine::tests::strict::chance` flush and restart nodes at any time.
 //! 7. **Who holds is told in time.** The clock is read after the last answer was parsed, and again
 //!    before a lock is handed to its caller; a lock without validity left is released instead. The
 //!    loss is told by a timer, one tick before the end, when every node is silent too.

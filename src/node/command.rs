@@ -169,7 +169,7 @@ fn pexpire(out: &mut Vec<u8>, entry: &Entry, ttl: Duration) {
 }
 
 /// `ttl` in the unit of the server. The limits keep it far below 2^63.
-fn millis(ttl: Duration) -> Decimal {
+pub(super) fn millis(ttl: Duration) -> Decimal {
     Decimal::new(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
 }
 

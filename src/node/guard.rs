@@ -20,7 +20,8 @@
 //!
 //! What no client can see from outside: a restart before the first greeting of a client that was
 //! not told the longest ttl, keys that were deleted, and a server that became a replica and a master
-//! again between two questions. Markers on the nodes would show these.
+//! again between two questions. Markers on the nodes show these (`membership`), and where there are
+//! some, identities decide nothing.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -105,6 +106,16 @@ impl Guard {
             Some(_) | None => Duration::ZERO,
         };
         self.until = self.until.max(Some(now.saturating_add(span)));
+    }
+
+    /// Its greeting has ended at `now`, and its marker says whether it forgot anything. Left are
+    /// alarms: what it holds may have been another's in between.
+    pub(crate) fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
+        remember(&mut self.run_id, &identity.run_id);
+        remember(&mut self.replid, &identity.replid);
+        if core::mem::take(&mut self.alarmed) {
+            self.keep_until(Some(now.saturating_add(terms.span)));
+        }
     }
 
     /// Its clock was seen at `now` to have been stepped: whatever it holds may have ended early.

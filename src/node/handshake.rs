@@ -14,11 +14,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::config::{Config, NodeConfig};
+use crate::config::{Config, NodeConfig, RestartGuard};
 use crate::error::{ServerError, Unusable};
 use crate::resp::{self, Value};
 
 use super::command::{Dialect, EXTEND, RELEASE};
+use super::fence::{FENCED_ACQUIRE, FENCED_EXTEND};
 
 /// One question of the greeting.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,6 +42,15 @@ pub(crate) enum Step {
     LoadRelease,
     /// `SCRIPT LOAD` of the extension.
     LoadExtend,
+    /// `CONFIG GET`: whether the server loses nothing in a restart. With a strict guard alone, as
+    /// all that follow.
+    Durability,
+    /// `SCRIPT LOAD` of the fenced `SET`.
+    LoadFencedAcquire,
+    /// `SCRIPT LOAD` of the fenced extension.
+    LoadFencedExtend,
+    /// The marker: whether the node is one of the cluster.
+    Join,
 }
 
 /// What to do after an answer.
@@ -65,11 +75,42 @@ pub(crate) struct Identity {
     pub(crate) uptime: Option<Duration>,
     /// Its policy evicts keys that expire, so locks too.
     pub(crate) evicts_locks: bool,
+    /// Every write is on disk before it is answered; `None` if it does not say.
+    writes_through: Option<bool>,
+    /// It has no replica, and was none.
+    is_alone: bool,
     valkey: bool,
     version: (u32, u32),
 }
 
+/// Whether a server loses nothing in a restart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Durable {
+    Yes,
+    No,
+    Unknown,
+}
+
+impl Durable {
+    pub(super) const fn word(self) -> &'static [u8] {
+        match self {
+            Self::Yes => b"1",
+            Self::No => b"0",
+            Self::Unknown => b"-",
+        }
+    }
+}
+
 impl Identity {
+    /// Whether it has proved that it loses nothing in a restart.
+    pub(crate) fn durable(&self) -> Durable {
+        match self.writes_through {
+            None => Durable::Unknown,
+            Some(true) if self.is_alone => Durable::Yes,
+            Some(_) => Durable::No,
+        }
+    }
+
     /// The shortest way to release on this server.
     pub(crate) fn native_release(&self) -> Option<Dialect> {
         match self.valkey {
@@ -91,6 +132,7 @@ pub(crate) struct Credentials {
     password: Option<String>,
     client_name: Option<String>,
     database: u32,
+    strict: bool,
 }
 
 impl core::fmt::Debug for Credentials {
@@ -108,6 +150,7 @@ impl Credentials {
             password: node.password().map(String::from),
             client_name: config.client_name().map(String::from),
             database: node.database(),
+            strict: config.restart_guard() == RestartGuard::Strict,
         }
     }
 
@@ -133,7 +176,22 @@ impl Credentials {
             Step::LoadRelease => {
                 resp::command(out, &[b"SCRIPT", b"LOAD", RELEASE.text.as_bytes()]);
             }
+            Step::LoadExtend if self.strict => return false,
             Step::LoadExtend => resp::command(out, &[b"SCRIPT", b"LOAD", EXTEND.text.as_bytes()]),
+            // The node itself asks to join: that is not the same on any two connections.
+            Step::Join => return false,
+            Step::Durability | Step::LoadFencedAcquire | Step::LoadFencedExtend if !self.strict => {
+                return false;
+            }
+            Step::Durability => resp::command(out, &[b"CONFIG", b"GET", b"*append*"]),
+            Step::LoadFencedAcquire => {
+                let text = FENCED_ACQUIRE.text.as_bytes();
+                resp::command(out, &[b"SCRIPT", b"LOAD", text]);
+            }
+            Step::LoadFencedExtend => {
+                let text = FENCED_EXTEND.text.as_bytes();
+                resp::command(out, &[b"SCRIPT", b"LOAD", text]);
+            }
         }
         true
     }
@@ -172,6 +230,8 @@ pub(crate) struct Greeting {
     open: usize,
     /// The last questions have been asked.
     surveyed: bool,
+    /// It has joined.
+    pub(super) joined: bool,
 }
 
 /// Which scripts a server holds.
@@ -179,6 +239,8 @@ pub(crate) struct Greeting {
 pub(crate) struct Scripts {
     pub(crate) release: bool,
     pub(crate) extend: bool,
+    /// The fenced `SET`.
+    pub(crate) acquire: bool,
     /// The server could not load them just now.
     postponed: bool,
 }
@@ -189,19 +251,27 @@ impl Scripts {
         let forbidden = |line: &[u8]| ServerError::from_line(line).code() == "NOPERM";
         self.postponed |= value.as_error().is_some_and(|line| !forbidden(line));
         let digest = value.as_bytes();
-        if step == Step::LoadRelease {
-            self.release = digest == Some(RELEASE.sha1.as_bytes());
+        let (place, script) = if step == Step::LoadRelease {
+            (&mut self.release, &RELEASE)
+        } else if step == Step::LoadFencedAcquire {
+            (&mut self.acquire, &FENCED_ACQUIRE)
+        } else if step == Step::LoadFencedExtend {
+            (&mut self.extend, &FENCED_EXTEND)
         } else {
-            self.extend = digest == Some(EXTEND.sha1.as_bytes());
-        }
+            (&mut self.extend, &EXTEND)
+        };
+        *place = digest == Some(script.sha1.as_bytes());
     }
 
     /// The server has lost them; whether it had any.
     pub(crate) fn forget(&mut self) -> bool {
         let Self {
-            release, extend, ..
+            release,
+            extend,
+            acquire,
+            ..
         } = core::mem::take(self);
-        release || extend
+        release || extend || acquire
     }
 
     /// The server runs scripts again: whether it is to be asked once more to load them.
@@ -217,6 +287,12 @@ impl Greeting {
 
     pub(crate) fn surveyed(&mut self) {
         self.surveyed = true;
+    }
+
+    /// The server has joined.
+    pub(crate) fn joined(&mut self) {
+        self.open = self.open.saturating_sub(1);
+        self.joined = true;
     }
 
     /// Whether everything was asked and answered.
@@ -238,12 +314,20 @@ impl Greeting {
             Step::Server => self.server(value),
             Step::Replication => self.replication(value),
             Step::Memory => self.memory(value),
-            Step::LoadRelease | Step::LoadExtend => {
+            Step::Durability => {
+                self.identity.writes_through = writes_through(value);
+                Ok(Next::Wait)
+            }
+            Step::LoadRelease
+            | Step::LoadExtend
+            | Step::LoadFencedAcquire
+            | Step::LoadFencedExtend => {
                 self.scripts.loaded(step, value);
                 Ok(Next::Wait)
             }
-            // A name is a courtesy to the operator; a server that refuses it is as good.
-            Step::SetName => Ok(Next::Wait),
+            // A name is a courtesy to the operator; a server that refuses it is as good. Whether a node
+            // has joined is not asked here.
+            Step::SetName | Step::Join => Ok(Next::Wait),
         }
     }
 
@@ -279,6 +363,9 @@ impl Greeting {
         };
         master(field(info, b"role").unwrap_or(b"master"))?;
         self.identity.replid = field(info, b"master_replid").and_then(name);
+        let none = |id: &[u8]| id.iter().all(|byte| *byte == b'0');
+        self.identity.is_alone = field(info, b"connected_slaves") == Some(b"0")
+            && field(info, b"master_replid2").is_some_and(none);
         Ok(Next::Wait)
     }
 
@@ -293,6 +380,23 @@ impl Greeting {
     }
 }
 
+/// What `CONFIG GET *append*` tells: a map, or the same in a row. `None` if it is refused.
+fn writes_through(value: Value<'_>) -> Option<bool> {
+    let is = |key: &[u8], wanted: &[u8]| {
+        let text = match value.as_pairs() {
+            Some(pairs) => pairs.get(key)?.as_bytes(),
+            None => {
+                let mut items = value.as_items()?.iter();
+                items.find(|item| item.as_bytes() == Some(key))?;
+                items.next()?.as_bytes()
+            }
+        };
+        Some(text == Some(wanted))
+    };
+    let through = is(b"appendonly", b"yes")? && is(b"appendfsync", b"always")?;
+    Some(through && is(b"no-appendfsync-on-rewrite", b"no")?)
+}
+
 fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     let error = ServerError::from_line(line);
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
@@ -304,7 +408,7 @@ fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     }
 }
 
-fn refused(error: ServerError) -> Unusable {
+pub(super) fn refused(error: ServerError) -> Unusable {
     match error.code() {
         "NOAUTH" => Unusable::NoCredentials,
         "WRONGPASS" => Unusable::WrongCredentials,

@@ -67,6 +67,8 @@ pub(crate) struct Sent {
     /// Where it starts in the stream, and its length.
     start: u64,
     len: u32,
+    /// Which of the markers that the node was joined by it was written under.
+    pub(crate) era: u32,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +78,7 @@ pub(crate) struct InFlight {
     sets: usize,
     /// How many of them are releases that repair; none, usually.
     repairs: usize,
+    era: u32,
 }
 
 impl InFlight {
@@ -87,6 +90,7 @@ impl InFlight {
             at,
             start,
             len: len as u32,
+            era: self.era,
         });
     }
 
@@ -96,6 +100,16 @@ impl InFlight {
         let sent = self.queue.pop_front()?;
         self.left(sent.errand);
         Some(sent)
+    }
+
+    /// What is written from now on is written under another marker.
+    pub(crate) fn begin_era(&mut self) {
+        self.era = self.era.wrapping_add(1);
+    }
+
+    /// Whether it was written under the present marker.
+    pub(crate) fn is_of_this_era(&self, sent: &Sent) -> bool {
+        sent.era == self.era
     }
 
     /// How many places are taken: by the commands, and by the releases of their `SET`s to come.

@@ -20,9 +20,12 @@ mod backoff;
 mod clock;
 mod command;
 mod debt;
+mod fence;
 mod guard;
 mod handshake;
 mod in_flight;
+mod marker;
+mod membership;
 mod outbox;
 mod phase;
 mod pulse;
@@ -34,7 +37,7 @@ use core::time::Duration;
 
 use rand::rngs::StdRng;
 
-use crate::config::{Config, NodeConfig};
+use crate::config::{Config, NodeConfig, RestartGuard};
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::limits::{
     IN_FLIGHT_MAX, OUT_BYTES_MAX, PUSHES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
@@ -47,18 +50,25 @@ use crate::timer::TimerKey;
 use backoff::Backoff;
 use clock::{Clock, TIME};
 use debt::Debts;
-use handshake::{Credentials, Greeting, Next};
-use in_flight::InFlight;
+use handshake::{Credentials, Durable, Greeting, Next};
+use in_flight::{InFlight, Sent};
+use marker::Cluster;
+use membership::Membership;
 use outbox::Outbox;
 use phase::{Phase, Ready};
 use pulse::Pulse;
 
 #[cfg(any(test, feature = "embedded"))]
-pub(crate) use command::{CONFIRM, EXTEND, RELEASE};
+pub(crate) use command::{CONFIRM, EXTEND, RELEASE, Script};
 pub(crate) use command::{Dialect, confirm, extend, release, set};
+#[cfg(any(test, feature = "embedded"))]
+pub(crate) use fence::{FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND, JOIN};
+pub(crate) use fence::{fenced_confirm, fenced_extend, fenced_set};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{Identity, Step};
 pub(crate) use in_flight::Errand;
+pub(crate) use marker::whole_millis;
+pub(crate) use membership::Mode;
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use reply::{
@@ -68,6 +78,14 @@ pub(crate) use reply::{
 /// A connection that was of use for this long is tried again at once when it ends: it was closed
 /// for idleness, or its server was restarted.
 const LASTED: Duration = Duration::from_secs(1);
+
+/// The scripts that a server is taught, of which each guard has its own.
+const SCRIPTS: [Step; 4] = [
+    Step::LoadRelease,
+    Step::LoadExtend,
+    Step::LoadFencedAcquire,
+    Step::LoadFencedExtend,
+];
 
 /// One node of the quorum.
 #[derive(Debug)]
@@ -84,6 +102,8 @@ pub(crate) struct Node {
     pub(crate) debts: Debts,
     pub(crate) guard: Guard,
     clock: Clock,
+    /// How it stands towards the cluster: only with a strict guard.
+    membership: Option<Membership>,
     /// Rounds whose question waits for the greeting to be done.
     pub(crate) waiting: VecDeque<Key>,
     backoff: Backoff,
@@ -107,6 +127,20 @@ pub(crate) enum Heard {
     Answer(Errand, Reply),
     /// The server lets us in: what is owed goes first, then [`Node::survey`].
     Greeted,
+    /// An answer to a lock command that does not count.
+    Uncounted {
+        errand: Errand,
+        /// What the plain command would have answered.
+        reply: Reply,
+        /// What a report says of it.
+        outcome: NodeOutcome,
+        /// It voted until now.
+        first: bool,
+    },
+    /// It has said who it is: it is to be asked to join.
+    Introduced,
+    /// It has joined again.
+    Joined,
     /// The greeting is done.
     Ready,
     /// Its clock was stepped.
@@ -132,6 +166,8 @@ impl Node {
             debts: Debts::default(),
             guard: Guard::default(),
             clock: Clock::new(config.watch_clocks()),
+            membership: (config.restart_guard() == RestartGuard::Strict)
+                .then(|| Membership::new(Cluster::of(config))),
             waiting: VecDeque::new(),
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
@@ -177,6 +213,9 @@ impl Node {
         self.pulse.heard();
         self.pushes = 0;
         self.clock.disconnected();
+        if let Some(membership) = &mut self.membership {
+            membership.disconnected();
+        }
         lost
     }
 
@@ -199,11 +238,11 @@ impl Node {
 
     /// Whether a connection is open or being opened.
     pub(crate) fn has_link(&self) -> bool {
-        !matches!(self.phase, Phase::Down)
+        self.phase.has_link()
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Ready(_))
+        self.phase.is_ready()
     }
 
     /// Whether bytes of it mean anything: its connection is up.
@@ -216,7 +255,7 @@ impl Node {
         match (&self.phase, self.trouble) {
             (Phase::Ready(_), _) if self.is_suspect() => NodeState::Suspect,
             (Phase::Ready(_), _) => {
-                let until = self.guard.until(now);
+                let until = self.kept_until(now);
                 until.map_or(NodeState::Ready, |until| NodeState::Quarantined {
                     left: until.saturating_since(now),
                 })
@@ -231,7 +270,20 @@ impl Node {
     /// Its greeting is done: whether and until when its answers do not count.
     pub(crate) fn guard_greeted(&mut self, now: Instant, terms: Terms) {
         if let Phase::Ready(ready) = &self.phase {
-            self.guard.greeted(now, &ready.identity, terms);
+            match self.membership {
+                None => self.guard.greeted(now, &ready.identity, terms),
+                Some(_) => self.guard.joined(now, &ready.identity, terms),
+            }
+        }
+    }
+
+    /// Until when its answers do not count, if they do not at `now`: for what this handle has seen, or
+    /// for what stands on the node.
+    pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
+        let guard = self.guard.until(now);
+        match &self.membership {
+            None => guard,
+            Some(membership) => guard.max(membership.until(now, self.is_ready())),
         }
     }
 
@@ -329,6 +381,11 @@ impl Node {
         self.phase.release_dialect(repair)
     }
 
+    /// How a fenced `SET` is written for this node.
+    pub(crate) fn acquire_dialect(&self) -> Dialect {
+        self.phase.acquire_dialect()
+    }
+
     /// How an extension is written for this node.
     pub(crate) fn extend_dialect(&self) -> Dialect {
         self.phase.extend_dialect()
@@ -357,8 +414,9 @@ impl Node {
     }
 
     fn teach_scripts(&mut self, now: Instant) {
-        self.ask(now, Step::LoadRelease);
-        self.ask(now, Step::LoadExtend);
+        for step in SCRIPTS {
+            self.ask(now, step);
+        }
     }
 
     /// Asks one question of the greeting.
@@ -374,19 +432,114 @@ impl Node {
 
     /// Asks the last questions of the greeting, behind what is owed.
     pub(crate) fn survey(&mut self, now: Instant) {
-        const LAST: [Step; 5] = [
+        const LAST: [Step; 4] = [
             Step::Server,
             Step::Replication,
             Step::Memory,
-            Step::LoadRelease,
-            Step::LoadExtend,
+            Step::Durability,
         ];
-        for step in LAST {
+        for step in LAST.into_iter().chain(SCRIPTS) {
             self.ask(now, step);
         }
         if let Phase::Greeting(greeting) = &mut self.phase {
             greeting.surveyed();
         }
+    }
+
+    // ----- the cluster ----------------------------------------------------------------------
+
+    /// Asks it to join a cluster with this longest ttl.
+    ///
+    /// # Errors
+    ///
+    /// It does not say which incarnation it is.
+    pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
+        // What this very greeting has read is a proof; what an earlier one has may not hold any more.
+        let durable = match &self.phase {
+            Phase::Greeting(greeting) => greeting.identity.durable(),
+            Phase::Down | Phase::Connecting | Phase::Ready(_) => Durable::Unknown,
+        };
+        let Some(membership) = &mut self.membership else {
+            return Ok(());
+        };
+        let run_id = self.phase.run_id();
+        let run_id = run_id.ok_or(Trouble::Unusable(Unusable::NoRunId))?;
+        let mut command = Vec::new();
+        membership.ask(&mut command, run_id, durable, longest);
+        self.send(now, Errand::Greet(Step::Join), &command);
+        if let Phase::Greeting(greeting) = &mut self.phase {
+            greeting.asked();
+        }
+        Ok(())
+    }
+
+    /// An operator vouches for it: it is asked to join without a barrier, now or as part of the
+    /// greeting that is under way. Whether that will be done.
+    pub(crate) fn vouch(&mut self, now: Instant, longest: Duration) -> bool {
+        let Some(membership) = &mut self.membership else {
+            return false;
+        };
+        if !self.phase.has_link() || membership.other().is_some() {
+            return false;
+        }
+        membership.vouch(longest);
+        match &self.phase {
+            Phase::Ready(_) => self.join(now, longest).is_ok(),
+            // Its greeting has got beyond that question.
+            Phase::Greeting(_) if membership.is_asked() => self.join(now, longest).is_ok(),
+            Phase::Greeting(_) | Phase::Connecting | Phase::Down => true,
+        }
+    }
+
+    /// It is to be of this cluster, whatever it was: it is asked now, or when it has greeted.
+    pub(crate) fn claim(&mut self, now: Instant, longest: Duration) {
+        if let Some(membership) = &mut self.membership {
+            membership.set_mode(Mode::Anew);
+            if self.phase.is_ready() {
+                let _ = self.join(now, longest); // It is ready, so it has said who it is.
+            }
+        }
+    }
+
+    /// What was to be asked of it for an operator, and was not yet, is not asked any more.
+    pub(crate) fn call_off(&mut self, mode: Mode) {
+        if let Some(membership) = &mut self.membership {
+            membership.call_off(mode);
+        }
+    }
+
+    /// Its marker has to tell of this longest ttl: whether it voted until now, and does not.
+    pub(crate) fn demand(&mut self, longest: Duration) -> bool {
+        let membership = self.membership.as_mut();
+        membership.is_some_and(|membership| membership.demand(longest))
+    }
+
+    /// Whether it is connected and has to join again, and was not asked to.
+    pub(crate) fn is_to_join(&self) -> bool {
+        let membership = self.membership.as_ref();
+        self.is_ready() && membership.is_some_and(Membership::is_to_join)
+    }
+
+    /// Whether it has joined, and has nothing open about it.
+    pub(crate) fn is_settled(&self) -> bool {
+        let membership = self.membership.as_ref();
+        self.is_ready() && membership.is_some_and(Membership::is_settled)
+    }
+
+    /// The longest ttl that its marker tells of.
+    pub(crate) fn longest(&self) -> Duration {
+        let membership = self.membership.as_ref();
+        membership.map_or(Duration::ZERO, Membership::longest)
+    }
+
+    /// The marker that questions to it are fenced by, with a strict guard.
+    pub(crate) fn marker(&self) -> Option<&[u8]> {
+        self.membership.as_ref().map(Membership::marker)
+    }
+
+    /// What it last said that makes it another cluster's.
+    pub(crate) fn other_cluster(&self) -> Option<Unusable> {
+        self.membership.as_ref().and_then(Membership::other)
     }
 
     // ----- listening ------------------------------------------------------------------------
@@ -425,6 +578,17 @@ impl Node {
             };
             self.pulse.answered(now, sent.at);
             let next = match (sent.errand, &mut self.phase) {
+                (Errand::Greet(Step::Join), phase) => {
+                    if let Some(membership) = &mut self.membership {
+                        membership.answered(now, phase.run_id(), value)?;
+                        self.in_flight.begin_era();
+                    }
+                    let Phase::Greeting(greeting) = phase else {
+                        return Ok(Some(Heard::Joined));
+                    };
+                    greeting.joined();
+                    Next::Wait
+                }
                 (Errand::Greet(step), Phase::Greeting(greeting)) => {
                     greeting.answer(step, value).map_err(Trouble::Unusable)?
                 }
@@ -439,7 +603,10 @@ impl Node {
                 (errand, _) => {
                     let reply = Reply::of(value);
                     self.learn(now, reply);
-                    return Ok(Some(Heard::Answer(errand, reply)));
+                    return Ok(Some(match self.membership {
+                        Some(_) if errand.is_question() => self.fenced(now, &sent, reply),
+                        _ => Heard::Answer(errand, reply),
+                    }));
                 }
             };
             if let Some(heard) = self.greeted(now, next) {
@@ -448,9 +615,27 @@ impl Node {
         }
     }
 
+    /// What an answer means that tells whether it counts.
+    fn fenced(&mut self, now: Instant, sent: &Sent, reply: Reply) -> Heard {
+        let voted = self.kept_until(now).is_none();
+        let stale = !self.in_flight.is_of_this_era(sent);
+        let Some(membership) = &mut self.membership else {
+            return Heard::Answer(sent.errand, reply);
+        };
+        match membership.judge(now, sent.errand, reply, stale) {
+            (reply, None) => Heard::Answer(sent.errand, reply),
+            (reply, Some(outcome)) => Heard::Uncounted {
+                errand: sent.errand,
+                reply,
+                outcome,
+                first: voted && self.kept_until(now).is_some(),
+            },
+        }
+    }
+
     /// A server that answers a script and could not load ours before is asked again.
     fn learn(&mut self, now: Instant, reply: Reply) {
-        if let (Reply::Integer(_), Phase::Ready(ready)) = (reply, &mut self.phase)
+        if let (Reply::Integer(_) | Reply::Pair(..), Phase::Ready(ready)) = (reply, &mut self.phase)
             && ready.scripts.take_postponed()
         {
             self.teach_scripts(now);
@@ -480,6 +665,9 @@ impl Node {
         };
         if !greeting.is_done() {
             return None;
+        }
+        if self.membership.is_some() && !greeting.joined {
+            return Some(Heard::Introduced);
         }
         let identity = core::mem::take(&mut greeting.identity);
         self.phase = Phase::Ready(Ready {

@@ -20,10 +20,10 @@ pub enum NodeState {
     /// It votes.
     Ready,
     /// It is asked and answers, but does not vote yet: it restarted, or was replaced, and may have
-    /// forgotten locks, or its clock was stepped. See [`RestartGuard`](crate::RestartGuard) and
+    /// forgotten locks, or its clock was stepped, or a barrier stands on it. See [`RestartGuard`](crate::RestartGuard) and
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
-        /// For how much longer.
+        /// For how much longer. Zero while it is being asked.
         left: Duration,
     },
     /// It has a connection, and has been silent for so long that it is not asked.
@@ -87,6 +87,23 @@ pub(crate) enum Access {
 }
 
 impl Phase {
+    /// The incarnation of the server, if it has told it.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        match self {
+            Self::Ready(ready) => ready.identity.run_id.as_deref(),
+            Self::Greeting(greeting) => greeting.identity.run_id.as_deref(),
+            Self::Down | Self::Connecting => None,
+        }
+    }
+
+    pub(super) fn has_link(&self) -> bool {
+        !matches!(self, Self::Down)
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready(_))
+    }
+
     /// How a release is written for this node; never by digest if it is to `repair`.
     ///
     /// The native way comes first also for what is owed: the user may not be allowed any script.
@@ -100,6 +117,14 @@ impl Phase {
             Some(native) => native,
             None if known && !repair => Dialect::Sha1,
             None => Dialect::Text,
+        }
+    }
+
+    /// How a fenced `SET` is written for this node.
+    pub(super) fn acquire_dialect(&self) -> Dialect {
+        match self {
+            Self::Ready(ready) if ready.scripts.acquire => Dialect::Sha1,
+            Self::Down | Self::Connecting | Self::Greeting(_) | Self::Ready(_) => Dialect::Text,
         }
     }
 

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::error::{NodeOutcome, ServerError};
 use crate::quorum::Vote;
-use crate::resp::Value;
+use crate::resp::{Items, Value};
 
 /// A reply to a lock command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,6 +19,8 @@ pub(crate) enum Reply {
     Nil,
     /// `:n`.
     Integer(i64),
+    /// Two integers: what was said, and whether it counts.
+    Pair(i64, i64),
     /// `-CODE ..`.
     Error(ServerError),
     /// Something that no lock command is answered with.
@@ -26,6 +28,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
+    #[inline]
     pub(crate) fn of(value: Value<'_>) -> Self {
         match value {
             Value::Simple(b"OK") => Self::Ok,
@@ -34,16 +37,28 @@ impl Reply {
             Value::Error(line) | Value::BulkError(line) => {
                 Self::Error(ServerError::from_line(line))
             }
+            Value::Array(items) => Self::of_items(items),
             Value::Simple(_)
             | Value::Bulk(_)
             | Value::Double(_)
             | Value::Boolean(_)
             | Value::BigNumber(_)
             | Value::Verbatim { .. }
-            | Value::Array(_)
             | Value::Map(_)
             | Value::Set(_)
             | Value::Push(_) => Self::Other,
+        }
+    }
+}
+
+impl Reply {
+    // Out of line: where no node carries a marker there are none.
+    #[inline(never)]
+    fn of_items(items: Items<'_>) -> Self {
+        let mut items = items.iter().map(|item| item.as_integer());
+        match (items.next(), items.next(), items.next()) {
+            (Some(Some(said)), Some(Some(left)), None) => Self::Pair(said, left),
+            _ => Self::Other,
         }
     }
 }
@@ -70,7 +85,7 @@ impl Said {
             Reply::Integer(-1) => Some(Self::Foreign),
             Reply::Error(error) if error.code() == "WRONGTYPE" => Some(Self::Foreign),
             Reply::Error(error) => Some(Self::Refused(error)),
-            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => None,
+            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Pair(..) | Reply::Other => None,
         }
     }
 

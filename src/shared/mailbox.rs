@@ -78,8 +78,13 @@ pub(super) enum Letter {
     Cancel { slot: Arc<Slot> },
     /// Somebody wants to know how the nodes stand.
     Look { slot: Arc<Slot> },
-    /// Somebody vouches for the node of this address.
-    Trust { slot: Arc<Slot>, address: String },
+    /// Somebody vouches for the node of this address, or for all of them.
+    Trust {
+        slot: Arc<Slot>,
+        address: Option<String>,
+    },
+    /// The nodes are to be a new cluster.
+    Reinit { slot: Arc<Slot> },
     /// Makes the engine panic.
     #[cfg(all(test, feature = "embedded"))]
     Break { slot: Arc<Slot> },
@@ -97,6 +102,7 @@ impl Letter {
             | Self::Adopt { slot, .. }
             | Self::Cancel { slot }
             | Self::Look { slot }
+            | Self::Reinit { slot }
             | Self::Trust { slot, .. } => slot,
             #[cfg(all(test, feature = "embedded"))]
             Self::Break { slot } => slot,

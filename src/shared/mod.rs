@@ -64,7 +64,7 @@ use self::slot::{Outcome, Slot};
 use crate::config::{Builder, Config, LockOptions};
 use crate::driver::{BuildError, clock};
 use crate::engine::NodeStatus;
-use crate::error::LockError;
+use crate::error::{LockError, ReinitError};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -167,7 +167,8 @@ impl Redlock {
     ///
     /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and
     /// [`LockError::TooSlow`] with what each node said in the last attempt, of which everything
-    /// was given back. [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
+    /// was given back. [`LockError::OtherCluster`] without another try, where a node says that it is
+    /// another cluster's. [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
     pub fn lock_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -272,7 +273,8 @@ impl Redlock {
     /// `address` is what the node was configured by, with or without credentials. Right where an
     /// operator knows better than the [`RestartGuard`](crate::RestartGuard): the node wrote every
     /// lock to disk before it answered, or nobody uses locks yet. Wrong, it can make two holders.
-    /// It holds for this handle alone, and for this quarantine: the next restart is another.
+    /// It holds for this quarantine: the next restart is another. With any guard but
+    /// [`RestartGuard::Strict`](crate::RestartGuard) it holds for this handle alone.
     ///
     /// `false` also for an address that is none of the nodes, in a forked child, and once a driving
     /// thread has panicked.
@@ -283,14 +285,46 @@ impl Redlock {
     /// redlock.trust_node("10.0.0.2:6379");
     /// # Ok::<(), shearline::BuildError>(())
     /// ```
+    ///
+    /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written on the node, and so holds for
+    /// all clients: the marker is brought up to date without a barrier, and a barrier that stands
+    /// goes. Other handles notice when what they know of the barrier has run out. A node without a
+    /// connection is not told, and `false` is returned: what happens to it before it is connected
+    /// nobody can vouch for today. A node of another cluster is never trusted; see
+    /// [`reinit`](Self::reinit).
     pub fn trust_node(&self, address: impl AsRef<str>) -> bool {
+        self.trust(Some(address.as_ref())) != 0
+    }
+
+    /// Does [`trust_node`](Self::trust_node) for all nodes: asserts that no lock lives that any of them
+    /// may have forgotten. How many of them were kept from voting.
+    ///
+    /// Right for nodes that nobody has used for locks yet. With
+    /// [`RestartGuard::Strict`](crate::RestartGuard) such nodes have no marker, which looks like a
+    /// `FLUSHALL`: without this they grant nothing for as long as the longest lock may last.
+    ///
+    /// ```no_run
+    /// use shearline::{Redlock, RestartGuard};
+    ///
+    /// let redlock = Redlock::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .restart_guard(RestartGuard::Strict)
+    ///     .build()?;
+    /// assert_eq!(redlock.trust_nodes(), 3); // They were installed a minute ago.
+    /// # Ok::<(), shearline::BuildError>(())
+    /// ```
+    pub fn trust_nodes(&self) -> usize {
+        self.trust(None)
+    }
+
+    fn trust(&self, address: Option<&str>) -> usize {
         let hub = self.hub();
         if hub.is_foreign() {
-            return false;
+            return 0;
         }
         match hub.engage() {
             Reach::Free(mut engaged) => {
-                let kept = engaged.trust_node(address.as_ref());
+                let kept = engaged.trust(address);
                 engaged.leave();
                 kept
             }
@@ -298,11 +332,69 @@ impl Redlock {
                 let slot = Arc::new(Slot::new());
                 hub.send_surely(Letter::Trust {
                     slot: Arc::clone(&slot),
-                    address: address.as_ref().into(),
+                    address: address.map(Into::into),
                 });
-                matches!(slot.wait(None), Some(Outcome::Trusted(true)))
+                match slot.wait(None) {
+                    Some(Outcome::Trusted(kept)) => kept,
+                    _ => 0, // Closed, or forked while it was asked.
+                }
             }
-            Reach::Broken => false,
+            Reach::Broken => 0,
+        }
+    }
+
+    /// Makes every node one of this cluster, whatever its marker says: for a change of how many nodes
+    /// there are, or of the [name](crate::Builder::cluster). With
+    /// [`RestartGuard::Strict`](crate::RestartGuard) alone.
+    ///
+    /// Run it once, when every client of the old membership has stopped or is about to be refused,
+    /// and before the first client of the new one takes a lock. Each node gets a new marker, and a
+    /// barrier as long as the longest lock of either membership may last: for so long nobody gets a
+    /// lock, unless [`trust_nodes`](Self::trust_nodes) is called because nobody holds one. Whoever
+    /// still comes with the old membership gets
+    /// [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every node of the new one. Nodes
+    /// that are left out keep their old marker: if they are a majority of the old nodes, stop them
+    /// too, or clients of the old membership go on with them alone.
+    ///
+    /// Waits for the nodes, a connect timeout at most, and drives the sockets meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`ReinitError::Unready`]: a node cannot be reached, or cannot serve, and nothing was changed.
+    /// [`ReinitError::Incomplete`]: not all have answered; repeat it. [`ReinitError::NotStrict`],
+    /// [`ReinitError::Saturated`], [`ReinitError::Forked`], [`ReinitError::Closed`]: nothing was sent.
+    ///
+    /// ```no_run
+    /// use shearline::{Redlock, RestartGuard};
+    ///
+    /// let five = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"]; // They were three.
+    /// let redlock = Redlock::builder()
+    ///     .nodes(five)
+    ///     .restart_guard(RestartGuard::Strict)
+    ///     .build()?;
+    /// redlock.reinit()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reinit(&self) -> Result<(), ReinitError> {
+        let hub = self.hub();
+        if hub.is_foreign() {
+            return Err(ReinitError::Forked);
+        }
+        let slot = Arc::new(Slot::new());
+        match hub.engage() {
+            Reach::Free(mut engaged) => {
+                engaged.reinit(&slot);
+                engaged.attend(&slot);
+            }
+            Reach::Taken => hub.send_surely(Letter::Reinit {
+                slot: Arc::clone(&slot),
+            }),
+            Reach::Broken => return Err(ReinitError::Closed),
+        }
+        match slot.wait(None) {
+            Some(Outcome::Reinitialised(result)) => result,
+            Some(Outcome::Forked) => Err(ReinitError::Forked),
+            _ => Err(ReinitError::Closed),
         }
     }
 

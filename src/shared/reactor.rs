@@ -74,9 +74,13 @@ impl Reactor {
         self.driver().nodes()
     }
 
-    /// Ends the quarantine of a node; whether it was in one.
-    pub(super) fn trust_node(&mut self, address: &str) -> bool {
-        self.driver().trust_node(address)
+    /// Ends the quarantine of a node, or of all of them; how many were in one.
+    pub(super) fn trust(&mut self, address: Option<&str>) -> usize {
+        self.dirty = true;
+        match address {
+            Some(address) => usize::from(self.driver().trust_node(address)),
+            None => self.driver().trust_nodes(),
+        }
     }
 
     // ----- what is asked --------------------------------------------------------------------
@@ -121,9 +125,10 @@ impl Reactor {
                 self.settle(&slot, Outcome::Looked(statuses));
             }
             Letter::Trust { slot, address } => {
-                let kept = self.trust_node(&address);
+                let kept = self.trust(address.as_deref());
                 self.settle(&slot, Outcome::Trusted(kept));
             }
+            Letter::Reinit { slot } => self.reinit(&slot),
             #[cfg(all(test, feature = "embedded"))]
             Letter::Break { .. } => panic!("expected: the story of a test"),
         }
@@ -160,6 +165,13 @@ impl Reactor {
         self.forget(lock.id());
         let round = self.driver().begin_release(lock);
         self.open(slot, round);
+    }
+
+    pub(super) fn reinit(&mut self, slot: &Arc<Slot>) {
+        match self.driver().begin_reinit() {
+            Ok(round) => self.open(slot, round),
+            Err(error) => self.settle(slot, Outcome::Reinitialised(Err(error))),
+        }
     }
 
     pub(super) fn give_back(&mut self, slot: &Slot, lock: Lock) {
@@ -240,6 +252,9 @@ impl Reactor {
             }
             Event::Released { round, result } => {
                 self.settle_round(round, Outcome::Released(result));
+            }
+            Event::Reinitialised { round, result } => {
+                self.settle_round(round, Outcome::Reinitialised(result));
             }
             Event::Expired { lock } => {
                 if let Some(slot) = self.locks.take(lock) {

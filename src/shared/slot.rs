@@ -19,7 +19,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use super::lost::Watch;
 use crate::driver::clock;
 use crate::engine::{Extension, NodeStatus, RoundId};
-use crate::error::{ExtendError, LockError, Released, UnlockError};
+use crate::error::{ExtendError, LockError, ReinitError, Released, UnlockError};
 use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
 
@@ -30,8 +30,9 @@ pub(super) enum Outcome {
     Extended(Result<Extension, ExtendError>),
     Released(Result<Released, UnlockError>),
     Looked(Vec<NodeStatus>),
-    /// Whether there was anything to end.
-    Trusted(bool),
+    /// How many nodes were kept from voting.
+    Trusted(usize),
+    Reinitialised(Result<(), ReinitError>),
     /// A driving thread has panicked.
     Closed,
     /// This is a forked child, and the call is the parent's.

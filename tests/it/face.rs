@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use shearline::{
     Builder, ExtendError, LocalRedlock, Lock, LockError, LockGuard, LockOptions, NodeStatus,
-    Redlock, Released, Report, UnlockError,
+    Redlock, ReinitError, Released, Report, UnlockError,
 };
 
 use crate::servers::{Cluster, PATIENCE};
@@ -137,6 +137,22 @@ impl Face {
                 Self::Shared(redlock) => redlock.trust_node(&*node.address),
                 Self::Local(local) => local.trust_node(&*node.address),
             };
+        }
+    }
+
+    /// Makes the nodes a new cluster.
+    pub(crate) fn reinit(&mut self) -> Result<(), ReinitError> {
+        match self {
+            Self::Shared(redlock) => redlock.reinit(),
+            Self::Local(local) => local.reinit(),
+        }
+    }
+
+    /// Vouches for all nodes at once. How many did not vote.
+    pub(crate) fn trust_all(&mut self) -> usize {
+        match self {
+            Self::Shared(redlock) => redlock.trust_nodes(),
+            Self::Local(local) => local.trust_nodes(),
         }
     }
 

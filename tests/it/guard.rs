@@ -131,7 +131,7 @@ impl Witness {
 /// Two pairs of clients; each reaches two nodes of three, and both reach the middle one. That one
 /// is killed and comes back empty, once a second, until it is `enough` after so many times, locks and
 /// locks beside another. What these came to.
-fn restarts(guard: RestartGuard, enough: impl Fn(u32, u32, u32) -> bool) -> (u32, u32) {
+pub(crate) fn restarts(guard: RestartGuard, enough: impl Fn(u32, u32, u32) -> bool) -> (u32, u32) {
     let mut cluster = Cluster::start(3);
     let away = ClosedPort::new();
     let [left, middle, right] = [0, 1, 2].map(|node| cluster[node].url());

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use shearline::Builder;
+use shearline::{Builder, LocalRedlock, RestartGuard};
 
 use crate::servers::{LONG, Options, Raw, Server};
 
@@ -55,13 +55,57 @@ fn the_acl_line_suffices_on_valkey() {
     tried(&server, &(acl_line() + " +delifeq")).expect("it suffices with the native command");
 }
 
+/// With a strict guard another line is needed, and `INFO` cannot be done without.
+#[test]
+fn the_acl_line_of_a_strict_guard_suffices_and_is_the_least() {
+    let dispensable = ["+script|load", "+time", "+config|get"];
+    for options in [Options::redis(), Options::valkey()] {
+        let server = Server::with(&options);
+        let (line, more) = (acl_line(), strict_acl_line());
+        strictly_tried(&server, &line, &more).expect("the lines suffice");
+        strictly_tried(&server, &line, "").expect_err("the first does not");
+        let words = line.split(' ').chain(more.split(' ').skip(3));
+        for command in words.filter(|word| word.starts_with('+')) {
+            let without = |line: &str| -> String {
+                let words: Vec<&str> = line.split(' ').filter(|word| *word != command).collect();
+                words.join(" ")
+            };
+            let tried = strictly_tried(&server, &without(&line), &without(&more));
+            let fine = dispensable.contains(&command);
+            assert_eq!(
+                tried.is_ok(),
+                fine,
+                "{options:?} without {command}: {tried:?}"
+            );
+        }
+    }
+}
+
+fn strictly_tried(server: &Server, acl: &str, more: &str) -> Result<(), Box<dyn Error>> {
+    let mut admin = server.raw();
+    forget(&mut admin);
+    for line in [acl, more] {
+        if !line.is_empty() {
+            admin.run(line);
+        }
+    }
+    let url = server.url_with(&format!("locker:{PASSWORD}"));
+    let strict = Builder::default().node(url).max_ttl(LONG);
+    let mut local = strict.restart_guard(RestartGuard::Strict).build_local()?;
+    local.trust_nodes();
+    live(&mut local, &mut admin)
+}
+
 /// The life of a lock, once with the scripts known to the server and once with them forgotten.
 fn tried(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
     let mut admin = server.raw();
     forget(&mut admin);
     admin.run(acl);
     let url = server.url_with(&format!("locker:{PASSWORD}"));
-    let mut local = Builder::default().node(url).build_local()?;
+    live(&mut Builder::default().node(url).build_local()?, &mut admin)
+}
+
+fn live(local: &mut LocalRedlock, admin: &mut Raw) -> Result<(), Box<dyn Error>> {
     for scripts_are_known in [true, false] {
         let mut lock = local.try_lock("lock:acl", LONG / 2)?;
         if !scripts_are_known {
@@ -82,9 +126,19 @@ fn forget(admin: &mut Raw) {
 
 /// The line that the README gives, and the manual too.
 pub(crate) fn acl_line() -> String {
+    acl_lines(0)
+}
+
+fn strict_acl_line() -> String {
+    acl_lines(1)
+}
+
+fn acl_lines(number: usize) -> String {
     let readme = read("README.md").expect("it is there");
-    let line = readme.lines().find(|line| line.starts_with("ACL SETUSER"));
-    let line = line.expect("the README gives it");
+    let mut lines = readme
+        .lines()
+        .filter(|line| line.starts_with("ACL SETUSER"));
+    let line = lines.nth(number).expect("the README gives it");
     let manual = read("src/manual/operating.rs").expect("it is there");
     assert!(
         manual.contains(&format!("//! {line}\n")),

@@ -326,7 +326,7 @@ pub(crate) fn outcome(told: &Told) -> String {
             Err(error) => no("released", error),
         },
         Told::Expired { lock } => format!("the lock is over: {lock:?}"),
-        _ => format!("{told:?}"),
+        Told::Reinitialised { .. } | _ => format!("{told:?}"),
     }
 }
 

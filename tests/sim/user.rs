@@ -206,7 +206,9 @@ impl World {
                     user.at = user.at.min(soon);
                 }
             }
-            _ => self.object("outcome", format!("client {client} was told something new")),
+            Told::Reinitialised { .. } | _ => {
+                self.object("outcome", format!("client {client} was told something new"))
+            }
         }
     }
 

@@ -22,6 +22,79 @@ const CONFIRM: &str = "local v=redis.call('get',KEYS[1]) \
 const CONFIRM_SHA1: &str = "eff39a10bfd4f5ef8734aa1fc598a9ee03919210";
 const EXTEND_SHA1: &str = "20e6e4505b7e6e25b7c6801967c3885864dca680";
 
+/// The same of the scripts of the strict restart guard, with their digests.
+const ACQUIRE: (&str, &str) = (
+    concat!(
+        "local s=0 if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end ",
+        "local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) ",
+        "if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end ",
+        "return {s,b}",
+    ),
+    "d14ec08ad747cde15a94a196393a582eeb3bcb14",
+);
+const FENCED_EXTEND: (&str, &str) = (
+    concat!(
+        "local v,s=redis.call('get',KEYS[1]),0 ",
+        "if v==ARGV[1] then s=1 local p=redis.call('pttl',KEYS[1]) ",
+        "if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end ",
+        "elseif v then s=-1 end ",
+        "local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) ",
+        "if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end ",
+        "return {s,b}",
+    ),
+    "25ef8e777557e66a1643d3737113a4d761dc5ced",
+);
+const FENCED_CONFIRM: (&str, &str) = (
+    concat!(
+        "local v,s=redis.call('get',KEYS[1]),0 ",
+        "if v==ARGV[1] then s=redis.call('pttl',KEYS[1]) if s<0 then s=9e15 end s=s+1 ",
+        "elseif v then s=-1 end ",
+        "local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) ",
+        "if m~=ARGV[2] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end ",
+        "return {s,b}",
+    ),
+    "2b1d0e9b48ac40a8976b18239dedc4e1eb6b78ef",
+);
+const JOIN: (&str, &str) = (
+    concat!(
+        "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) ",
+        "local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end ",
+        "local ttl,span,mode=tonumber(ARGV[2]),tonumber(ARGV[7]),ARGV[8] ",
+        "local top,d,lost=ttl,ARGV[6],true ",
+        "if m then ",
+        "local r,t,n,q,e,c=string.match(m,'^1 (%S+) (%d+) (%d+) (%d+) ([01]) (%S+)$') ",
+        "if (n~=ARGV[3] or q~=ARGV[4] or c~=ARGV[5]) and mode~='anew' then return {0,left,m} end ",
+        "t=tonumber(t or 0) top=math.max(ttl,t) ",
+        "if mode~='anew' then ",
+        "if r==ARGV[1] then lost=ttl>t if d=='-' then d=e elseif e=='0' then d=e end ",
+        "else lost=ttl>t or e~='1' or d~='1' end ",
+        "ttl=top end end ",
+        "if d~='1' then d='0' end ",
+        "local w='1 '..ARGV[1]..' '..string.format('%.0f',ttl)..' '..ARGV[3]..' '..ARGV[4]..' '..d..' '..ARGV[5] ",
+        "if mode=='trust' then redis.call('del',KEYS[2]) left=0 ",
+        "elseif lost then ",
+        "local bar=math.ceil(span*top/tonumber(ARGV[2])) ",
+        "if p~=-1 and bar>left then redis.call('set',KEYS[2],'1','px',string.format('%.0f',bar)) left=bar end end ",
+        "if w~=m then redis.call('set',KEYS[1],w) end ",
+        "return {1,left,w}",
+    ),
+    "709c0e6b14d4a3ae228d977da1d5c20411c7b202",
+);
+
+/// Markers, of which some are what the others are written over, and some cannot be read.
+const MARKERS: [&str; 10] = [
+    "1 r 30000000 3 2 0 c",
+    "1 r 30000000 3 2 1 c",
+    "1 s 30000000 3 2 1 c",
+    "1 r 30000000 5 3 1 c",
+    "1 r 30000000 3 2 0 d",
+    "1 r 90000000 3 2 1 c",
+    "2 r 30000000 3 2 0 c",
+    "1 r 30000000 3 2 7 c",
+    "1 r x 3 2 0 c",
+    "1 r 30000000 3 2 0 c ",
+];
+
 /// No number of milliseconds, or one that is too small or too large.
 const BAD_MILLIS: [&str; 12] = [
     "0",
@@ -80,7 +153,8 @@ impl Commands {
     }
 
     fn command(&mut self) -> Words {
-        let mut words = match self.below(40) {
+        let kind = self.below(40);
+        let mut words = match kind {
             0..10 => self.set(),
             10..13 => self.keyed("GET"),
             13..16 => self.keyed("PTTL"),
@@ -88,7 +162,8 @@ impl Commands {
             19 => self.many("DEL"),
             20 => self.many("EXISTS"),
             21 => [self.keyed("LPUSH"), vec![self.value(), self.value()]].concat(),
-            22..31 => self.script(),
+            22..27 => self.script(),
+            27..31 => self.fenced(),
             31 => self.script_command(),
             32 => self.hello(),
             33 => self.auth(),
@@ -99,7 +174,8 @@ impl Commands {
             38 => vec![b"DELIFEQ".to_vec(), self.key(), self.value()],
             _ => self.unknown(),
         };
-        if self.one_in(25) {
+        let is_fenced = (27..31).contains(&kind); // What is missing there is told by Lua itself.
+        if !is_fenced && self.one_in(25) {
             self.spoil(&mut words);
         }
         if self.one_in(3) {
@@ -181,12 +257,89 @@ impl Commands {
         words
     }
 
+    /// A script of the strict guard, with as many keys and arguments as the library gives it.
+    fn fenced(&mut self) -> Words {
+        match self.below(8) {
+            0 => vec![
+                b"SET".to_vec(),
+                self.marker_key(),
+                self.pick(&MARKERS).into(),
+            ],
+            1 => self.marker_or_barrier(),
+            // So many words are refused to clients without the password.
+            2..5 if self.password.is_none() => self.join(),
+            _ => {
+                let scripts = [ACQUIRE, FENCED_EXTEND, FENCED_CONFIRM];
+                let (text, digest) = scripts[self.below(3)];
+                let mut fenced = self.by_either(text, digest, "3");
+                let barrier = self.barrier_key();
+                fenced.extend([self.key(), self.marker_key(), barrier, self.value()]);
+                if text != FENCED_CONFIRM.0 {
+                    fenced.push(self.millis());
+                }
+                fenced.push(self.pick(&MARKERS).into());
+                fenced
+            }
+        }
+    }
+
+    fn join(&mut self) -> Words {
+        let mut join = self.by_either(JOIN.0, JOIN.1, "2");
+        join.extend([self.marker_key(), self.barrier_key()]);
+        // No two barriers are near each other: half an hour, eight hours, or a day.
+        let (ttl, span) = [
+            ("20000000", "21000000"),
+            ("30000000", "31000000"),
+            ("90000000", "95000000"),
+        ][self.below(3)];
+        join.extend([self.pick(&["r", "r", "s"]), ttl].map(Vec::from));
+        join.extend(
+            self.pick(&["3 2", "3 2", "3 2", "5 3"])
+                .split(' ')
+                .map(Vec::from),
+        );
+        join.push(self.pick(&["c", "c", "c", "d"]).into());
+        join.push(self.pick(&["0", "1", "-"]).into());
+        join.push(span.into());
+        join.push(self.pick(&["join", "join", "join", "trust", "anew"]).into());
+        join
+    }
+
+    fn marker_or_barrier(&mut self) -> Words {
+        let key = match self.one_in(2) {
+            true => self.marker_key(),
+            false => self.barrier_key(),
+        };
+        vec![self.pick(&["DEL", "GET", "PTTL"]).into(), key]
+    }
+
+    fn by_either(&mut self, text: &str, digest: &str, keys: &str) -> Words {
+        let (verb, script) = match self.one_in(2) {
+            true => ("EVAL", text),
+            false => ("EVALSHA", digest),
+        };
+        [verb, script, keys].map(Vec::from).into()
+    }
+
+    /// Sometimes of another type.
+    fn marker_key(&mut self) -> Vec<u8> {
+        self.pick(&["m", "m", "m", "m", "n", "a"]).into()
+    }
+
+    fn barrier_key(&mut self) -> Vec<u8> {
+        self.pick(&["bar", "bar", "bar", "bar", "n"]).into()
+    }
+
     fn script_command(&mut self) -> Words {
         let subcommand = self.pick(&["LOAD", "load", "EXISTS", "FLUSH", "FLUSH async", "FOO"]);
         let mut words = words("SCRIPT");
         words.extend(subcommand.split(' ').map(Vec::from));
         match subcommand {
-            "LOAD" | "load" => words.push(self.pick(&[RELEASE, EXTEND, CONFIRM]).into()),
+            "LOAD" | "load" => {
+                let strict = [ACQUIRE.0, FENCED_EXTEND.0, FENCED_CONFIRM.0, JOIN.0];
+                let texts = [RELEASE, EXTEND, CONFIRM, strict[self.below(4)]];
+                words.push(self.pick(&texts).into());
+            }
             "EXISTS" => {
                 words.extend([RELEASE_SHA1, "x", EXTEND_SHA1, CONFIRM_SHA1].map(Vec::from));
             }

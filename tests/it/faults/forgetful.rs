@@ -22,6 +22,13 @@ struct Event {
     happens: fn(&mut Scene, &mut Face),
 }
 
+/// What only a marker tells.
+const FLUSHALL: Event = Event {
+    name: "FLUSHALL",
+    options: Options::redis,
+    happens: |scene, _| drop(scene.cluster[0].raw().run("FLUSHALL")),
+};
+
 const EVENTS: [Event; 5] = [
     Event {
         name: "restart, empty",
@@ -110,16 +117,27 @@ fn a_node_that_may_have_forgotten_does_not_vote_for_as_long_as_a_lock_lasts() {
     thread::scope(|scope| {
         for event in &EVENTS {
             for which in Which::BOTH {
-                scope.spawn(move || tell(event, which));
+                scope.spawn(move || tell(event, which, RestartGuard::Observed));
             }
         }
     });
 }
 
-fn tell(event: &Event, which: Which) {
+#[test]
+fn a_node_whose_marker_shows_that_it_may_have_forgotten_does_not_vote_for_as_long() {
+    thread::scope(|scope| {
+        for event in EVENTS.iter().chain([&FLUSHALL]) {
+            for which in Which::BOTH {
+                scope.spawn(move || tell(event, which, RestartGuard::Strict));
+            }
+        }
+    });
+}
+
+fn tell(event: &Event, which: Which, guard: RestartGuard) {
     let name = event.name;
     let mut scene = Scene::new(&(event.options)());
-    let builder = scene.builder().restart_guard(RestartGuard::Observed);
+    let builder = scene.builder().restart_guard(guard);
     let mut face = which.build(builder.max_ttl(TTL));
     all_vote(&mut face);
     let lock = face.try_lock("a", TTL).expect("three vote");
@@ -142,7 +160,7 @@ fn tell(event: &Event, which: Which) {
 
     // It gets its copy of a lock that the others grant, and the copy of one that was refused goes.
     let lock = face.lock("c", TTL).expect("two of three");
-    eventually("all have it", || {
+    eventually(&format!("{name}, {which:?}: all have it"), || {
         face.settle();
         (scene.cluster.copies("c") == 3).then_some(())
     });

@@ -1,0 +1,100 @@
+//! Random worlds: nodes that restart, with and without memory, that are flushed, and that are away
+//! for a while; clients that take, extend and give back locks. No two hold one at the same time.
+
+use super::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+const CLIENTS: usize = 3;
+const SHORT: Duration = Duration::from_millis(400);
+
+struct World {
+    net: Net,
+    random: StdRng,
+    held: Vec<Option<Lock>>,
+    taken: usize,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut net = Net::new(3);
+        for client in 0..CLIENTS {
+            // The longer one comes first: who comes with a longer one makes all wait.
+            let halves = match client {
+                0 => 2,
+                _ => random.random_range(1..=2),
+            };
+            net.client(builder(3).max_ttl(SHORT * halves));
+        }
+        net.pass(SHORT * 3);
+        Self {
+            net,
+            random,
+            held: (0..CLIENTS).map(|_| None).collect(),
+            taken: 0,
+        }
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.random.random_range(0..bound)
+    }
+
+    fn step(&mut self) {
+        let (client, node) = (self.below(CLIENTS), self.below(3));
+        match self.below(100) {
+            0 => self.net.restart(node, Memory::Lost),
+            1 => self.net.restart(node, Memory::Kept),
+            2 => self.net.admin(node, "FLUSHALL"),
+            3 => self.net.admin(node, "SCRIPT FLUSH"),
+            4 => self.net.unreachable(node, true),
+            5..8 => self.net.unreachable(node, false),
+            8 => self.net.hold(client, node),
+            9..20 => self.net.let_through(client, node),
+            20..60 => self.use_lock(client),
+            _ => {
+                let span = Duration::from_millis(self.below(60) as u64);
+                self.net.pass(span);
+            }
+        }
+        self.check();
+    }
+
+    fn use_lock(&mut self, client: usize) {
+        match self.held[client].take() {
+            None => {
+                if let Ok(lock) = self.net.try_lock(client, SHORT)
+                    && lock.is_valid_at(self.net.now)
+                {
+                    self.taken += 1;
+                    self.held[client] = Some(lock);
+                }
+            }
+            Some(lock) if self.below(3) == 0 => self.net.release(client, lock),
+            Some(mut lock) => {
+                drop(self.net.extend(client, &mut lock, SHORT));
+                self.held[client] = Some(lock);
+            }
+        }
+    }
+
+    fn check(&self) {
+        let now = self.net.now;
+        let valid = |lock: &&Lock| lock.is_valid_at(now);
+        let valid = self.held.iter().flatten().filter(valid).count();
+        assert!(valid <= 1, "{valid} holders");
+    }
+}
+
+#[test]
+fn nodes_that_forget_at_any_time_never_make_two_holders() {
+    let mut taken = 0;
+    for seed in 0..200 {
+        let mut world = World::new(seed);
+        for _ in 0..300 {
+            world.step();
+        }
+        taken += world.taken;
+    }
+    assert!(1_000 < taken, "{taken} locks");
+}

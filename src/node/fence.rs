@@ -1,0 +1,258 @@
+//! The scripts of the strict restart guard, and the commands around them.
+//!
+//! [`JOIN`] reads and writes the [marker](super::marker) of a node; it is run at every greeting, and
+//! whenever another script says that the marker is not the one that it was given. The others do to
+//! the key of the lock exactly what the plain commands do, whether the node votes or not: a key that
+//! does not count still keeps others out. What they answer is two integers: what the plain command
+//! would have said, and whether it counts.
+//!
+//! ```text
+//! {said, 0}     it counts: the marker is the one given, and there is no barrier
+//! {said, n}     it does not: the barrier ends within n milliseconds
+//! {said, -1}    it does not: the marker is missing, or another
+//! ```
+//!
+//! A barrier that somebody made permanent is told as one second, again and again.
+//!
+//! # Not here
+//!
+//! Releases: they are the plain ones. A copy may go from a node whether it votes or not.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::entry::Entry;
+use crate::resource::{BARRIER_KEY, MARKER_KEY};
+use crate::resp::Word::{Encoded, Hole, Text};
+use crate::resp::{Template, command};
+
+use super::command::{Dialect, Script, millis};
+
+/// Makes a node one of a cluster, or says why it is not.
+///
+/// Keys: the marker and the barrier. Arguments: `run_id`, longest ttl, nodes, quorum, cluster,
+/// durable (`1` it is, `0` it is not, `-` not known), the barrier for that ttl, and the mode: `join`,
+/// `trust` or `anew`. Answers three: 1, or 0 where the marker is another cluster's and nothing was
+/// changed; for how many milliseconds the barrier stands; the marker as it is now.
+///
+/// A marker is written where it is missing, of another incarnation of the server, or of a shorter
+/// longest ttl, each with a barrier; a barrier is written before its marker, and never shortened.
+/// There is none for another incarnation where both the marker and this client say that nothing is
+/// lost in a restart. `anew` makes the node one of this cluster whatever it was; `trust` does
+/// without the barrier.
+pub(crate) const JOIN: Script = Script {
+    text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
+           local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
+           local ttl,span,mode=tonumber(ARGV[2]),tonumber(ARGV[7]),ARGV[8] \
+           local top,d,lost=ttl,ARGV[6],true \
+           if m then \
+           local r,t,n,q,e,c=string.match(m,'^1 (%S+) (%d+) (%d+) (%d+) ([01]) (%S+)$') \
+           if (n~=ARGV[3] or q~=ARGV[4] or c~=ARGV[5]) and mode~='anew' then return {0,left,m} end \
+           t=tonumber(t or 0) top=math.max(ttl,t) \
+           if mode~='anew' then \
+           if r==ARGV[1] then lost=ttl>t if d=='-' then d=e elseif e=='0' then d=e end \
+           else lost=ttl>t or e~='1' or d~='1' end \
+           ttl=top end end \
+           if d~='1' then d='0' end \
+           local w='1 '..ARGV[1]..' '..string.format('%.0f',ttl)..' '..ARGV[3]..' '..ARGV[4]..' '..d..' '..ARGV[5] \
+           if mode=='trust' then redis.call('del',KEYS[2]) left=0 \
+           elseif lost then \
+           local bar=math.ceil(span*top/tonumber(ARGV[2])) \
+           if p~=-1 and bar>left then redis.call('set',KEYS[2],'1','px',string.format('%.0f',bar)) left=bar end end \
+           if w~=m then redis.call('set',KEYS[1],w) end \
+           return {1,left,w}",
+    sha1: "709c0e6b14d4a3ae228d977da1d5c20411c7b202",
+};
+
+/// `SET NX PX`, and whether it counts: said is 1 or 0.
+pub(crate) const FENCED_ACQUIRE: Script = Script {
+    text: "local s=0 if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end \
+           local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) \
+           if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
+           return {s,b}",
+    sha1: "d14ec08ad747cde15a94a196393a582eeb3bcb14",
+};
+
+/// The [extension](super::command::EXTEND), and whether it counts.
+pub(crate) const FENCED_EXTEND: Script = Script {
+    text: "local v,s=redis.call('get',KEYS[1]),0 \
+           if v==ARGV[1] then s=1 local p=redis.call('pttl',KEYS[1]) \
+           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end \
+           elseif v then s=-1 end \
+           local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) \
+           if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
+           return {s,b}",
+    sha1: "25ef8e777557e66a1643d3737113a4d761dc5ced",
+};
+
+/// The [confirmation](super::command::CONFIRM), and whether it counts.
+pub(crate) const FENCED_CONFIRM: Script = Script {
+    text: "local v,s=redis.call('get',KEYS[1]),0 \
+           if v==ARGV[1] then s=redis.call('pttl',KEYS[1]) if s<0 then s=9e15 end s=s+1 \
+           elseif v then s=-1 end \
+           local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) \
+           if m~=ARGV[2] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
+           return {s,b}",
+    sha1: "2b1d0e9b48ac40a8976b18239dedc4e1eb6b78ef",
+};
+
+static ACQUIRE_BY_SHA1: Template<4, 192> = Template::new(&[
+    Text(b"EVALSHA"),
+    Text(FENCED_ACQUIRE.sha1.as_bytes()),
+    Text(b"3"),
+    Encoded(1),
+    Text(MARKER_KEY),
+    Text(BARRIER_KEY),
+    Encoded(1),
+    Hole,
+    Encoded(1),
+]);
+
+static ACQUIRE_BY_TEXT: Template<4, 384> = Template::new(&[
+    Text(b"EVAL"),
+    Text(FENCED_ACQUIRE.text.as_bytes()),
+    Text(b"3"),
+    Encoded(1),
+    Text(MARKER_KEY),
+    Text(BARRIER_KEY),
+    Encoded(1),
+    Hole,
+    Encoded(1),
+]);
+
+static EXTEND_BY_SHA1: Template<4, 192> = Template::new(&[
+    Text(b"EVALSHA"),
+    Text(FENCED_EXTEND.sha1.as_bytes()),
+    Text(b"3"),
+    Encoded(1),
+    Text(MARKER_KEY),
+    Text(BARRIER_KEY),
+    Encoded(1),
+    Hole,
+    Encoded(1),
+]);
+
+static EXTEND_BY_TEXT: Template<4, 512> = Template::new(&[
+    Text(b"EVAL"),
+    Text(FENCED_EXTEND.text.as_bytes()),
+    Text(b"3"),
+    Encoded(1),
+    Text(MARKER_KEY),
+    Text(BARRIER_KEY),
+    Encoded(1),
+    Hole,
+    Encoded(1),
+]);
+
+static CONFIRM_BY_TEXT: Template<3, 448> = Template::new(&[
+    Text(b"EVAL"),
+    Text(FENCED_CONFIRM.text.as_bytes()),
+    Text(b"3"),
+    Encoded(1),
+    Text(MARKER_KEY),
+    Text(BARRIER_KEY),
+    Encoded(1),
+    Encoded(1),
+]);
+
+/// The `SET` of `entry`, fenced by `marker`, an argument in wire form.
+pub(crate) fn fenced_set(
+    out: &mut Vec<u8>,
+    entry: &Entry,
+    ttl: Duration,
+    marker: &[u8],
+    dialect: Dialect,
+) {
+    let (key, token) = (entry.key_argument(), entry.token_argument());
+    let ttl = millis(ttl);
+    let fillings = [key, token, ttl.as_bytes(), marker];
+    match dialect {
+        Dialect::Text => ACQUIRE_BY_TEXT.write(out, fillings),
+        Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => ACQUIRE_BY_SHA1.write(out, fillings),
+    }
+}
+
+/// The extension of `entry`, fenced by `marker`.
+pub(crate) fn fenced_extend(
+    out: &mut Vec<u8>,
+    entry: &Entry,
+    ttl: Duration,
+    marker: &[u8],
+    dialect: Dialect,
+) {
+    let (key, token) = (entry.key_argument(), entry.token_argument());
+    let ttl = millis(ttl);
+    let fillings = [key, token, ttl.as_bytes(), marker];
+    match dialect {
+        Dialect::Text => EXTEND_BY_TEXT.write(out, fillings),
+        Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => EXTEND_BY_SHA1.write(out, fillings),
+    }
+}
+
+/// The question for how long the node keeps `entry`, fenced by `marker`.
+pub(crate) fn fenced_confirm(out: &mut Vec<u8>, entry: &Entry, marker: &[u8]) {
+    let (key, token) = (entry.key_argument(), entry.token_argument());
+    CONFIRM_BY_TEXT.write(out, [key, token, marker]);
+}
+
+/// The command that runs [`JOIN`] with these `arguments`. Always by the text: it is rare.
+pub(crate) fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
+    let mut words: Vec<&[u8]> = Vec::with_capacity(13);
+    words.extend([b"EVAL", JOIN.text.as_bytes(), b"2", MARKER_KEY, BARRIER_KEY]);
+    words.extend(arguments);
+    command(out, &words);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{COMMAND_BYTES_MAX, RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX};
+    use crate::resp::argument;
+    use alloc::string::String;
+
+    fn shown(write: impl Fn(&mut Vec<u8>, &Entry, &[u8])) -> String {
+        let (mut out, mut marker) = (Vec::new(), Vec::new());
+        argument(&mut marker, b"1 r 5 1 1 0 c");
+        write(&mut out, &Entry::new(Vec::new(), b"k", b"token"), &marker);
+        let out = String::from_utf8(out).expect("text");
+        out.replace("\r\n", "|")
+    }
+
+    #[test]
+    fn the_commands_are_what_the_servers_read() {
+        let tail = "|$1|3|$1|k|$16|shearline:marker|$17|shearline:barrier|$5|token|";
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            shown(|out, entry, marker| fenced_set(out, entry, second, marker, Dialect::Sha1)),
+            alloc::format!(
+                "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
+                FENCED_ACQUIRE.sha1
+            )
+        );
+        assert_eq!(
+            shown(|out, entry, marker| fenced_extend(out, entry, second, marker, Dialect::Sha1)),
+            alloc::format!(
+                "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
+                FENCED_EXTEND.sha1
+            )
+        );
+        let text = FENCED_CONFIRM.text;
+        assert_eq!(
+            shown(fenced_confirm),
+            alloc::format!("*8|$4|EVAL|${}|{text}{tail}$13|1 r 5 1 1 0 c|", text.len())
+        );
+    }
+
+    #[test]
+    fn no_command_is_longer_than_its_limit() {
+        let longest = Entry::new(
+            Vec::new(),
+            &[b'k'; RESOURCE_BYTES_MAX],
+            &[b't'; TOKEN_BYTES_MAX],
+        );
+        let (mut out, mut marker) = (Vec::new(), Vec::new());
+        argument(&mut marker, &[b'm'; super::super::marker::MARKER_BYTES_MAX]);
+        fenced_extend(&mut out, &longest, Duration::MAX, &marker, Dialect::Text);
+        assert!(out.len() <= COMMAND_BYTES_MAX, "{}", out.len());
+    }
+}

@@ -1,0 +1,170 @@
+//! The marker of the strict restart guard: what a node says of itself beside the locks.
+//!
+//! A text of words, such as `1 4f1c..9b 60000 5 3 0 default`: the version of the format, the `run_id`
+//! of the server that it was written on, the longest ttl of all clients in milliseconds, how many
+//! nodes there are, how many of them are a majority, whether the server loses nothing in a restart,
+//! and the name of the cluster. Not the addresses: one node has several.
+//!
+//! # Guarantees
+//!
+//! * What is read here is what was written by [`JOIN`](super::fence::JOIN), or it is not read.
+//! * A [barrier](span) is never shorter than it takes for every lock of that ttl to be over.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use crate::config::Config;
+use crate::error::Unusable;
+use crate::limits::{CLUSTER_BYTES_MAX, TTL_HARD_MAX};
+use crate::quorum::{Drift, quorum_of};
+
+/// Longest marker: a `run_id` of 64 bytes, a ttl, two numbers of nodes, and the name.
+pub(crate) const MARKER_BYTES_MAX: usize = 2 + 65 + 14 + 3 + 3 + 2 + CLUSTER_BYTES_MAX;
+
+/// What a handle takes its nodes for: the same for all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    pub(crate) nodes: usize,
+    pub(crate) name: Arc<str>,
+    drift: Drift,
+}
+
+impl Cluster {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            nodes: config.nodes().len(),
+            name: config.cluster().into(),
+            drift: config.drift(),
+        }
+    }
+
+    pub(crate) fn quorum(&self) -> usize {
+        quorum_of(self.nodes)
+    }
+
+    /// How long a barrier is after which no lock of `longest` can be valid, in milliseconds.
+    pub(crate) fn barrier(&self, longest: Duration) -> u64 {
+        let drift = self.drift.of(longest).max(Drift::default().of(longest));
+        whole_millis(longest.saturating_add(drift))
+    }
+}
+
+/// `duration` in whole milliseconds, rounded up.
+pub(crate) fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// A marker that was read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Marker {
+    pub(crate) run_id: String,
+    pub(crate) longest: Duration,
+    nodes: u16,
+    quorum: u16,
+    cluster: String,
+}
+
+impl Marker {
+    /// `None`: it is of another version, or somebody else wrote it.
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
+        let text = core::str::from_utf8(text).ok()?;
+        let mut words = text.split(' ');
+        let mut next = || words.next().filter(|word| !word.is_empty());
+        (next()? == "1").then_some(())?;
+        let marker = Self {
+            run_id: next()?.into(),
+            longest: next()?.parse().ok().map(Duration::from_millis)?,
+            nodes: next()?.parse().ok()?,
+            quorum: next()?.parse().ok()?,
+            cluster: {
+                ["0", "1"].contains(&next()?).then_some(())?;
+                next()?.into()
+            },
+        };
+        let whole = words.next().is_none() && text.len() <= MARKER_BYTES_MAX;
+        (whole && marker.longest <= TTL_HARD_MAX).then_some(marker)
+    }
+
+    /// What it says that `cluster` is not.
+    pub(crate) fn differs(&self, cluster: &Cluster) -> Option<Unusable> {
+        let differs = usize::from(self.nodes) != cluster.nodes
+            || usize::from(self.quorum) != cluster.quorum()
+            || *self.cluster != *cluster.name;
+        differs.then(|| Unusable::OtherCluster {
+            nodes: self.nodes,
+            quorum: self.quorum,
+            name: *self.cluster != *cluster.name,
+        })
+    }
+}
+
+/// Of a marker that cannot be read.
+pub(crate) const UNREADABLE: Unusable = Unusable::OtherCluster {
+    nodes: 0,
+    quorum: 0,
+    name: true,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(builder: crate::config::Builder) -> Cluster {
+        Cluster::of(&builder.config().expect("valid"))
+    }
+
+    #[test]
+    fn a_marker_is_read_whole_or_not_at_all() {
+        let text = "1 0a1b 60000 3 2 0 default";
+        let marker = Marker::read(text.as_bytes()).expect("it is one");
+        assert_eq!(marker.run_id, "0a1b");
+        assert_eq!(marker.longest, Duration::from_secs(60));
+        for wrong in [
+            "",
+            "2 0a1b 60000 3 2 0 default",
+            "1 0a1b 60000 3 2 0",
+            "1 0a1b 60000 3 2 0 default x",
+            "1 0a1b 60000 3 2 2 default",
+            "1  60000 3 2 0 default",
+            "1 0a1b x 3 2 0 default",
+            "1 0a1b 99999999999999 3 2 0 default",
+            "1 0a1b 60000 70000 2 0 default",
+        ] {
+            assert_eq!(Marker::read(wrong.as_bytes()), None, "{wrong}");
+        }
+        assert_eq!(Marker::read(b"\xff"), None);
+    }
+
+    #[test]
+    fn another_membership_is_told_apart() {
+        let three = || Config::builder().nodes(["a", "b", "c"]);
+        let marker = Marker::read(b"1 r 60000 3 2 0 default").expect("it is one");
+        assert_eq!(marker.differs(&cluster(three())), None);
+        let differs = |name| {
+            Some(Unusable::OtherCluster {
+                nodes: 3,
+                quorum: 2,
+                name,
+            })
+        };
+        assert_eq!(marker.differs(&cluster(three().node("d"))), differs(false));
+        let named = cluster(three().cluster("till"));
+        assert_eq!(marker.differs(&named), differs(true));
+        let marker = Marker::read(b"1 r 60000 3 3 0 default").expect("it is one");
+        assert!(marker.differs(&cluster(three())).is_some());
+    }
+
+    /// A hundredth and 2 ms more than the ttl at least, and more where the drift is larger.
+    #[test]
+    fn a_barrier_outlives_every_lock() {
+        let one = || Config::builder().node("a");
+        let wide = cluster(one().drift(0.1, Duration::from_millis(1)));
+        let none = cluster(one().drift(0.0, Duration::ZERO));
+        let longest = Duration::from_secs(60);
+        assert_eq!(cluster(one()).barrier(longest), 60_602);
+        assert_eq!(wide.barrier(longest), 66_001);
+        assert_eq!(none.barrier(longest), 60_602);
+        assert_eq!(cluster(one()).barrier(Duration::from_millis(4)), 7);
+    }
+}

@@ -1,0 +1,311 @@
+//! How one node stands towards the cluster, as the strict restart guard sees it.
+//!
+//! A node is *joined* while the marker is known that its scripts are to be fenced by. It is not while
+//! that marker was said to be gone, or tells of a shorter longest ttl than is known by now, until
+//! [`JOIN`](super::fence::JOIN) was answered anew. The fence itself is on the node: a question that
+//! was written under an old marker is never counted by mistake.
+//!
+//! # Guarantees
+//!
+//! * What a node said last about being another cluster's stands until it was joined.
+//! * An operator's word holds for the connection over which it goes out, and for no later one.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
+use crate::resp::{Decimal, Value, argument};
+use crate::time::Instant;
+
+use super::fence;
+use super::handshake::{Durable, refused};
+use super::in_flight::Errand;
+use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
+use super::phase::Trouble;
+use super::reply::Reply;
+
+/// See the [module](self). Only with a strict guard.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    cluster: Cluster,
+    /// The marker that it was joined by, as an argument in wire form.
+    marker: Vec<u8>,
+    /// The longest ttl that the marker tells.
+    longest: Duration,
+    /// The longest ttl that the last `JOIN` told it.
+    asked: Duration,
+    joined: bool,
+    /// How many times it was asked to join and has not answered.
+    open: u32,
+    /// How it is asked the next time.
+    mode: Mode,
+    /// Until when its barrier stands, as far as it has said.
+    barrier: Option<Instant>,
+    /// What it last said that makes it another cluster's.
+    other: Option<Unusable>,
+}
+
+/// How a node is asked to join.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Mode {
+    /// As any client does.
+    #[default]
+    Join,
+    /// An operator vouches that no lock lives that it may have forgotten.
+    Trust,
+    /// It is to be of this cluster from now on, whatever it was.
+    Anew,
+}
+
+impl Mode {
+    const fn word(self) -> &'static [u8] {
+        match self {
+            Self::Join => b"join",
+            Self::Trust => b"trust",
+            Self::Anew => b"anew",
+        }
+    }
+}
+
+impl Membership {
+    pub(crate) fn new(cluster: Cluster) -> Self {
+        Self {
+            cluster,
+            marker: Vec::new(),
+            longest: Duration::ZERO,
+            asked: Duration::ZERO,
+            joined: false,
+            open: 0,
+            mode: Mode::default(),
+            barrier: None,
+            other: None,
+        }
+    }
+
+    /// Its connection is gone.
+    pub(super) fn disconnected(&mut self) {
+        self.joined = false;
+        self.open = 0;
+        self.mode = Mode::Join;
+    }
+
+    /// Writes the command that asks the server `run_id` to join.
+    pub(super) fn ask(
+        &mut self,
+        out: &mut Vec<u8>,
+        run_id: &str,
+        durable: Durable,
+        longest: Duration,
+    ) {
+        self.asked = longest;
+        self.open += 1;
+        let mode = core::mem::take(&mut self.mode);
+        let mode = mutant!(JoinedWithoutBarrier => Mode::Trust, else mode);
+        let number = |number: u64| Decimal::new(number);
+        let [longest_ms, nodes, quorum, barrier] = [
+            whole_millis(longest),
+            self.cluster.nodes as u64,
+            self.cluster.quorum() as u64,
+            self.cluster.barrier(longest),
+        ]
+        .map(number);
+        fence::join(
+            out,
+            [
+                run_id.as_bytes(),
+                longest_ms.as_bytes(),
+                nodes.as_bytes(),
+                quorum.as_bytes(),
+                self.cluster.name.as_bytes(),
+                durable.word(),
+                barrier.as_bytes(),
+                mode.word(),
+            ],
+        );
+    }
+
+    /// Takes the answer of the server `run_id` to being asked to join.
+    ///
+    /// # Errors
+    ///
+    /// Why the connection is of no use.
+    pub(super) fn answered(
+        &mut self,
+        now: Instant,
+        run_id: Option<&str>,
+        value: Value<'_>,
+    ) -> Result<(), Trouble> {
+        const NONSENSE: Trouble = Trouble::Link(LinkError::Protocol);
+        self.open = self.open.saturating_sub(1);
+        if let Some(line) = value.as_error() {
+            return Err(Trouble::Unusable(join_refused(line)));
+        }
+        let (verdict, left, text) = three(value).ok_or(NONSENSE)?;
+        let marker = Marker::read(text);
+        let other = match &marker {
+            Some(marker) => marker.differs(&self.cluster),
+            None => Some(UNREADABLE),
+        };
+        if let Some(other) = other {
+            self.other = Some(other);
+            return Err(Trouble::Unusable(other));
+        }
+        let marker = marker.filter(|marker| {
+            let last = self.open == 0;
+            verdict == 1
+                && Some(marker.run_id.as_str()) == run_id
+                && (!last || self.asked <= marker.longest)
+        });
+        self.longest = marker.ok_or(NONSENSE)?.longest;
+        self.marker.clear();
+        argument(&mut self.marker, text);
+        self.other = None;
+        // Of several the last one tells: it was executed last.
+        if self.open == 0 {
+            self.barrier = barrier(now, left);
+            self.joined = true;
+        }
+        Ok(())
+    }
+
+    /// What `node` has answered to a question, as the plain command would have; and if the answer
+    /// does not count, what a report says of it. `stale`: it was asked under an older marker.
+    pub(super) fn judge(
+        &mut self,
+        now: Instant,
+        errand: Errand,
+        reply: Reply,
+        stale: bool,
+    ) -> (Reply, Option<NodeOutcome>) {
+        let (said, left) = match reply {
+            Reply::Pair(said, left) => (plain(errand, said), left),
+            // The key of the lock is of another type. An error does not tell whether it counts.
+            Reply::Error(error) if error.code() == "WRONGTYPE" && !is_set(errand) => {
+                return (Reply::Integer(-1), Some(NodeOutcome::Held));
+            }
+            Reply::Error(_) => return (reply, None),
+            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
+                return (Reply::Other, None);
+            }
+        };
+        if left < 0 && !mutant!(MarkerIgnored) {
+            if !stale && self.open == 0 {
+                self.joined = false;
+            }
+            return (said, Some(NodeOutcome::Quarantined { until: now }));
+        }
+        if mutant!(BarrierIgnored) {
+            return (said, None);
+        }
+        self.barrier = barrier(now, left);
+        let outcome = self.barrier.map(|until| NodeOutcome::Quarantined { until });
+        (said, outcome)
+    }
+
+    /// Until when its answers do not count, if they do not at `now`. Where that is not known before
+    /// it has joined again: until now. One that is not `ready` joins before it is asked anything.
+    pub(super) fn until(&self, now: Instant, ready: bool) -> Option<Instant> {
+        mutant!(BarrierIgnored => return None);
+        let barrier = self.barrier.filter(|until| now < *until);
+        match ready && !self.joined {
+            true => Some(barrier.unwrap_or(now)),
+            false => barrier,
+        }
+    }
+
+    /// Somebody vouches for it: whatever it said about a barrier is over. Questions behind that word
+    /// are fenced by the marker that is known, if it tells of this longest ttl.
+    pub(super) fn vouch(&mut self, longest: Duration) {
+        self.mode = Mode::Trust;
+        self.barrier = None;
+        self.joined |= !self.marker.is_empty() && longest <= self.longest;
+    }
+
+    /// What it is asked the next time is the word of an operator.
+    pub(super) fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
+    }
+
+    /// What was to be asked and was not is not asked any more.
+    pub(super) fn call_off(&mut self, mode: Mode) {
+        if self.mode == mode {
+            self.mode = Mode::Join;
+        }
+    }
+
+    /// The longest ttl of all clients is another by now: it is joined only if its marker tells it.
+    /// Whether it was joined before and is not any more.
+    pub(super) fn demand(&mut self, longest: Duration) -> bool {
+        mutant!(ShorterMarkerVotes => return false);
+        let falls = self.joined && self.longest < longest;
+        self.joined &= !falls;
+        falls
+    }
+
+    /// Whether it is to be asked to join, and was not.
+    pub(super) fn is_to_join(&self) -> bool {
+        !self.joined && self.open == 0
+    }
+
+    /// Whether it was joined and has answered all that it was asked about it.
+    pub(super) fn is_settled(&self) -> bool {
+        self.joined && self.open == 0
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.open != 0
+    }
+
+    pub(super) fn longest(&self) -> Duration {
+        self.longest
+    }
+
+    /// The marker that questions are fenced by.
+    pub(super) fn marker(&self) -> &[u8] {
+        &self.marker
+    }
+
+    pub(super) fn other(&self) -> Option<Unusable> {
+        self.other
+    }
+}
+
+/// What `left` milliseconds of a barrier come to.
+fn barrier(now: Instant, left: i64) -> Option<Instant> {
+    let left = Duration::from_millis(u64::try_from(left).unwrap_or_default());
+    (!left.is_zero()).then(|| now.saturating_add(left))
+}
+
+/// What the plain command says.
+fn plain(errand: Errand, said: i64) -> Reply {
+    match (is_set(errand), said) {
+        (false, _) => Reply::Integer(said),
+        (true, 1) => Reply::Ok,
+        (true, 0) => Reply::Nil,
+        (true, _) => Reply::Other,
+    }
+}
+
+fn is_set(errand: Errand) -> bool {
+    matches!(errand, Errand::Set { .. })
+}
+
+/// Verdict, milliseconds, marker.
+fn three(value: Value<'_>) -> Option<(i64, i64, &[u8])> {
+    let items = value.as_items()?;
+    let mut items = items.iter();
+    let verdict = items.next()?.as_integer()?;
+    let left = items.next()?.as_integer()?;
+    let text = items.next()?.as_bytes()?;
+    items.next().is_none().then_some((verdict, left, text))
+}
+
+/// Why a server does not run the script. What a user may not do within a script is told as a plain
+/// error.
+fn join_refused(line: &[u8]) -> Unusable {
+    let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
+    match says(b"can't run this command") || says(b"ACL failure") || says(b"No permissions") {
+        true => Unusable::NoPermission,
+        false => refused(ServerError::from_line(line)),
+    }
+}

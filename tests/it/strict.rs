@@ -1,0 +1,201 @@
+//! Nodes that carry markers, on real servers: what every client sees of a node that may have
+//! forgotten, whose nodes they are, and what an operator can say about it.
+
+use std::time::Duration;
+
+use shearline::{
+    BARRIER_KEY, Builder, LockError, MARKER_KEY, NodeOutcome, NodeState, ReinitError, RestartGuard,
+    Unusable,
+};
+
+use crate::face::{Face, Which, no_quorum, over};
+use crate::guard;
+use crate::servers::{self, Cluster, LONG, Options, eventually};
+
+/// Of all clients in the stories that wait for a barrier.
+const SHORT: Duration = Duration::from_secs(1);
+
+fn strict(cluster: &Cluster, longest: Duration) -> Builder {
+    let builder = over(cluster).restart_guard(RestartGuard::Strict);
+    builder.max_ttl(longest)
+}
+
+/// A face that counts all nodes.
+fn trusting(which: Which, builder: Builder) -> Face {
+    let mut face = which.build(builder);
+    eventually("all nodes vote", || {
+        face.trust_all();
+        face.settle();
+        let mut nodes = face.nodes().into_iter();
+        nodes
+            .all(|node| node.state == NodeState::Ready)
+            .then_some(())
+    });
+    face
+}
+
+fn is_quarantined(face: &mut Face, node: usize) -> bool {
+    match face.try_lock("probe", LONG) {
+        Ok(lock) => {
+            face.unlock(lock).expect("just granted");
+            false
+        }
+        result => {
+            let outcome = no_quorum(result).nodes()[node].outcome;
+            matches!(outcome, NodeOutcome::Quarantined { .. })
+        }
+    }
+}
+
+#[test]
+fn nodes_that_have_never_been_used_wait_or_are_vouched_for() {
+    for options in [Options::redis(), Options::valkey()] {
+        for which in Which::BOTH {
+            let cluster = Cluster::with(3, &options);
+            let mut face = which.build(strict(&cluster, LONG));
+            let report = no_quorum(face.try_lock("a", SHORT));
+            let waits = |outcome| matches!(outcome, NodeOutcome::Quarantined { .. });
+            assert!(report.nodes().iter().all(|node| waits(node.outcome)));
+            assert!(cluster[0].raw().exists(BARRIER_KEY));
+            assert_eq!(face.trust_all(), 3);
+            assert_eq!(face.trust_all(), 0);
+            let mut lock = face.try_lock("a", SHORT * 10).expect("three vote");
+            assert!(!cluster[0].raw().exists(BARRIER_KEY));
+            face.extend(&mut lock, LONG).expect("held");
+            face.confirm(&mut lock).expect("held");
+            face.unlock(lock).expect("held");
+            face.assert_gone(&cluster, "a");
+        }
+    }
+}
+
+#[test]
+fn a_barrier_ends_by_itself() {
+    let cluster = servers::three();
+    for which in Which::BOTH {
+        let mut face = which.build(strict(&cluster, SHORT).cluster("short"));
+        let lock = face.lock("a", SHORT).expect("it waits as for any lock");
+        drop(face.unlock(lock)); // On a slow machine it may be over.
+        for raw in &mut cluster.raws() {
+            raw.del(MARKER_KEY);
+        }
+    }
+}
+
+/// A lock that is known to be on disk when it is granted cannot be forgotten.
+#[test]
+fn a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back() {
+    let always = |fsync| {
+        let arguments = ["--appendonly", "yes", "--appendfsync", fsync];
+        [Options::redis(), Options::valkey()].map(|options| options.arguments(arguments))
+    };
+    let [redis, valkey] = always("always");
+    let [everysec, _] = always("everysec");
+    for (options, durable) in [(redis, true), (valkey, true), (everysec, false)] {
+        for which in Which::BOTH {
+            let mut cluster = Cluster::with(3, &options);
+            let mut face = trusting(which, strict(&cluster, LONG));
+            let lock = face.try_lock("a", LONG).expect("three vote");
+            cluster[1].kill();
+            cluster[0].restart();
+            eventually(&format!("{options:?}, {which:?}"), || {
+                face.settle();
+                match durable {
+                    true => face
+                        .try_lock("b", LONG)
+                        .ok()
+                        .map(|lock| drop(face.unlock(lock))),
+                    false => is_quarantined(&mut face, 0).then_some(()),
+                }
+            });
+            assert!(face.try_lock("a", LONG).is_err(), "it is held");
+            assert!(face.unlock(lock).is_ok());
+        }
+    }
+}
+
+/// The handle that asks first writes the marker again. The others find it the same, and the barrier.
+#[test]
+fn what_was_flushed_is_seen_by_every_handle() {
+    let mut cluster = servers::three();
+    let mut faces = Which::BOTH.map(|which| trusting(which, strict(&cluster, LONG)));
+    cluster[0].raw().run("FLUSHALL");
+    cluster[1].kill();
+    for face in &mut faces {
+        assert!(is_quarantined(face, 0));
+    }
+    assert_eq!(faces[0].trust_all(), 1);
+    let lock = faces[0].try_lock("a", LONG).expect("two vote");
+    faces[0].unlock(lock).expect("held");
+}
+
+#[test]
+fn another_membership_gets_no_lock_until_the_nodes_are_made_its_own() {
+    for which in Which::BOTH {
+        let mut cluster = Cluster::start(3);
+        let two = |longest| {
+            let urls = cluster.urls().into_iter().take(2);
+            let builder = Builder::default().nodes(urls).max_ttl(longest);
+            builder.restart_guard(RestartGuard::Strict)
+        };
+        let (two, three) = (two(SHORT), strict(&cluster, SHORT));
+        let mut old = trusting(which, three);
+        let mut new = which.build(two);
+        let Err(LockError::OtherCluster(report)) = new.lock("a", SHORT) else {
+            panic!("three are not two")
+        };
+        let other = Unusable::OtherCluster {
+            nodes: 3,
+            quorum: 2,
+            name: false,
+        };
+        let mut outcomes = report.nodes().iter().map(|node| node.outcome);
+        assert!(outcomes.any(|outcome| outcome == NodeOutcome::Unusable(other)));
+        eventually("both say so", || {
+            new.settle();
+            let mut nodes = new.nodes().into_iter();
+            let other = NodeState::Unusable(other);
+            nodes.all(|node| node.state == other).then_some(())
+        });
+        assert_eq!(new.trust_all(), 0, "nor by an operator's word");
+
+        cluster[1].kill();
+        let error = eventually("it is known to be away", || {
+            new.settle();
+            match new.reinit() {
+                Err(error @ ReinitError::Unready(_)) => Some(error),
+                _ => None,
+            }
+        });
+        assert!(error.to_string().contains("unreachable"), "{error}");
+        cluster[1].restart();
+        eventually("both are made its own", || {
+            new.settle();
+            new.reinit().ok()
+        });
+        let lock = new.lock("a", SHORT).expect("behind the barrier");
+        drop(new.unlock(lock));
+        eventually("the old ones are refused", || {
+            old.settle();
+            matches!(old.try_lock("a", SHORT), Err(LockError::OtherCluster(_))).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_guard_without_markers_has_nothing_to_reinitialise() {
+    let cluster = servers::three();
+    for which in Which::BOTH {
+        let mut face = which.build(over(&cluster));
+        assert!(matches!(face.reinit(), Err(ReinitError::NotStrict)));
+    }
+}
+
+#[test]
+fn nodes_that_forget_make_no_two_holders() {
+    // On a machine that has time for it there is a lock a second, and more.
+    let enough = |times, locks, _| 8 <= times && 8 <= locks;
+    let (locks, together) = guard::restarts(RestartGuard::Strict, enough);
+    assert_eq!(together, 0, "{locks} locks");
+    assert!(8 <= locks, "{locks} locks");
+}
