@@ -253,7 +253,7 @@ mod tests {
             }
         }
         for server in &servers {
-            let begin = shearline_peers::cycle::now();
+            let begin = now();
             while server.ask(&["DBSIZE"]).unwrap() != ":0" {
                 assert!(begin.elapsed() < Duration::from_secs(5), "keys are left");
             }
