@@ -109,7 +109,7 @@ impl Contest {
         for (index, who) in self.case.who.iter().enumerate() {
             let mut row = vec![who.to_string()];
             for metric in self.case.metrics {
-                row.push(value(*metric, self.turns.median(*metric, index)));
+                row.push(thousands(self.turns.median(*metric, index)));
                 row.push(match index {
                     0 => "1".into(),
                     _ => self.turns.ratio(*metric, index, 0).to_string(),
@@ -142,6 +142,6 @@ fn unit(metric: Metric) -> &'static str {
 }
 
 /// Nanoseconds and single cycles are both a thousand times too small.
-fn value(_: Metric, value: f64) -> String {
+fn thousands(value: f64) -> String {
     format!("{:.1}", value / 1e3)
 }

@@ -10,7 +10,7 @@ use shearline_peers::clients::multiplexed::Multiplexed;
 use shearline_peers::clients::rslock::Rslock;
 use shearline_peers::clients::shearline::{Local, Shared};
 use shearline_peers::clients::{Alone, Awaiting, runtime};
-use shearline_peers::cycle::{Caller, Client, Futures, Log, Until};
+use shearline_peers::cycle::{Caller, Client, Futures, Log, Until, now};
 use shearline_peers::floor::batch::{Batch, Outstanding};
 use shearline_peers::floor::solo::{Manner, Solo};
 use shearline_peers::floor::threads::Post;
@@ -205,8 +205,19 @@ impl<C: Caller> Client for Frozen<'_, C> {
         self.server.freeze()
     }
 
+    /// It has the defaults. On a machine that others use the other servers may get no processor
+    /// for as long as they allow: that is told, and not the end of the run.
     fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure> {
-        self.client.run(until, log)
+        while let Err(error) = self.client.run(until, log) {
+            eprintln!("one node frozen: {error}");
+            if until.reached(now(), log.cycles()) {
+                break;
+            }
+        }
+        match log.cycles() {
+            0 => Err("nothing worked".into()),
+            _ => Ok(()),
+        }
     }
 
     fn settle(&mut self) -> Result<(), Failure> {
@@ -242,7 +253,7 @@ mod tests {
             }
         }
         for server in &servers {
-            let begin = shearline_peers::cycle::now();
+            let begin = now();
             while server.ask(&["DBSIZE"]).unwrap() != ":0" {
                 assert!(begin.elapsed() < Duration::from_secs(5), "keys are left");
             }
