@@ -13,6 +13,7 @@ use core::time::Duration;
 use std::io;
 
 use mio::{Events, Poll, Token, Waker};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::clock;
 use super::link::{Link, Tools};
@@ -22,6 +23,8 @@ use crate::limits::NODES_MAX;
 
 /// Bytes read at once. A reply to a lock has five; this is room for the answers to thousands.
 const BUFFER_BYTES: usize = 64 << 10;
+
+const NANOS_PER_MILLI: u32 = 1_000_000;
 
 /// Beyond the tokens of the nodes, which are their places.
 const WAKER: Token = Token(NODES_MAX);
@@ -65,9 +68,11 @@ impl Net {
         self.links.iter().any(Link::has_more)
     }
 
-    /// Sleeps for at most `limit`, or until something is ready, and notes what is.
+    /// Sleeps for at most `limit`, or until something is ready, and notes what is. It may be up to a
+    /// millisecond less than `limit`, and then the rest of it is waited exactly by the next call:
+    /// the poll knows whole milliseconds only, and would be late by as much.
     pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        match self.poll.poll(&mut self.events, limit) {
+        match self.sleep(limit) {
             Ok(()) => {}
             // A signal is not a failure, and mio does not retry: an empty turn. The next one has
             // a limit of its own, so nothing is lost, and its timers are looked at all the same.
@@ -81,6 +86,19 @@ impl Net {
             }
         }
         Ok(())
+    }
+
+    fn sleep(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let part = limit.map_or(0, |limit| limit.subsec_nanos() % NANOS_PER_MILLI);
+        let part = Duration::from_nanos(part.into());
+        let mut whole = limit.map(|limit| limit.saturating_sub(part));
+        if limit == Some(part) && !part.is_zero() {
+            let time = Timespec::try_from(part).ok();
+            let mut descriptors = [PollFd::new(self.poll.registry(), PollFlags::IN)];
+            poll(&mut descriptors, time.as_ref())?;
+            whole = Some(Duration::ZERO);
+        }
+        self.poll.poll(&mut self.events, whole)
     }
 
     /// Reads what is there to be read, and finishes what was begun, on every link. The time given
