@@ -23,14 +23,16 @@ impl Engine {
             self.to_connect.remove(node);
             return Some(Output::Connect { node: id(node) });
         }
-        if self.next_to_write().is_none()
-            && let Some(event) = self.next_event(now)
-        {
-            return Some(Output::Event(event));
+        let mut node = self.next_to_write();
+        if node.is_none() {
+            if let Some(event) = self.next_event(now) {
+                return Some(Output::Event(event));
+            }
+            // Looking for an event may have caused something to be written: a lock that has run
+            // out is released.
+            node = self.next_to_write();
         }
-        // Looking for an event may have caused something to be written: a lock that has run out
-        // is released.
-        let node = self.next_to_write()?;
+        let node = node?;
         self.to_write.remove(node);
         let bytes = self.nodes[node].offer()?;
         Some(Output::Transmit {
