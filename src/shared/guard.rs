@@ -249,7 +249,7 @@ impl LockGuard {
                 engaged.extend(slot, &self.slot, lock, ttl);
                 match drive {
                     true => engaged.attend(slot),
-                    false => engaged.leave(),
+                    false => engaged.leave_to_keeper(),
                 }
                 Ok(())
             }
@@ -310,7 +310,7 @@ impl LockGuard {
                 engaged.release(slot, lock);
                 match drive {
                     true => engaged.attend(slot),
-                    false => engaged.leave(),
+                    false => engaged.leave_to_keeper(),
                 }
             }
             Reach::Taken => hub.send_surely(Letter::Release {

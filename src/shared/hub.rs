@@ -339,6 +339,14 @@ impl<'a> Engaged<'a> {
         }
     }
 
+    /// Lets go of the engine behind a call of a task. If others wait too, what is due is delivered and
+    /// written by the I/O thread, which is called for them, together with what they will have asked.
+    pub(super) fn leave_to_keeper(mut self) {
+        if self.waiting() <= 1 {
+            self.settle_all();
+        }
+    }
+
     /// Delivers and writes what is due, and lets go of the engine.
     pub(super) fn leave(mut self) {
         self.settle_all();

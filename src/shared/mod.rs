@@ -421,7 +421,7 @@ impl Redlock {
                 engaged.acquire(slot, resource.as_ref(), options);
                 match drive {
                     true => engaged.attend(slot),
-                    false => engaged.leave(),
+                    false => engaged.leave_to_keeper(),
                 }
                 Ok(())
             }
