@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use shearline::{
-    Builder, ExtendError, LocalRedlock, Lock, LockError, LockGuard, LockOptions, NodeStatus,
-    Redlock, Released, Report, UnlockError,
+    Builder, ExtendError, LocalRedlock, Lock, LockError, LockGuard, LockOptions, NodeState,
+    NodeStatus, Redlock, Released, Report, UnlockError,
 };
 
 use crate::servers::{Cluster, PATIENCE};
@@ -128,6 +128,16 @@ impl Face {
             Self::Shared(redlock) => redlock.nodes(),
             Self::Local(local) => local.nodes(),
         }
+    }
+
+    /// Waits until every node is ready: a lock that is taken then stands on all of them.
+    #[track_caller]
+    pub(crate) fn await_ready(&mut self) {
+        crate::servers::eventually("all nodes are ready", || {
+            self.settle();
+            let ready = |node: &NodeStatus| node.state == NodeState::Ready;
+            self.nodes().iter().all(ready).then_some(())
+        });
     }
 
     /// Vouches for every node: the answers of all of them count, however young they are.
