@@ -6,7 +6,7 @@ use std::time::Duration;
 use shearline::{ExtendError, Lock, NodeOutcome, Redlock};
 
 use crate::executor::block_on;
-use crate::face::{Face, Held, Which, over, shared};
+use crate::face::{Face, Held, Which, await_ready, over, shared};
 use crate::processes::{finish, hex, start, unhex};
 use crate::servers::{self, Cluster, LONG, PATIENCE, eventually};
 
@@ -21,6 +21,7 @@ pub(crate) fn story(cluster: &Cluster) {
     for which in Which::BOTH {
         let key = which.key("keeps");
         let mut face = which.build(over(cluster));
+        face.await_ready();
         let mut lock = face.try_lock(&key, LONG).expect("free");
         all_have(cluster, &mut face, &key, 3);
         face.confirm(&mut lock).expect("held");
@@ -52,6 +53,7 @@ pub(crate) fn story(cluster: &Cluster) {
 fn the_loss_is_told_at_the_end_that_was_confirmed() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
+    await_ready(|| redlock.nodes());
     let mut guard = redlock.try_lock("earlier", LONG).expect("free");
     eventually("all three have it", || {
         (cluster.copies("earlier") == 3).then_some(())
@@ -76,6 +78,7 @@ fn a_lock_that_a_majority_misses_is_lost() {
     for which in Which::BOTH {
         let key = which.key("missed");
         let mut face = which.build(over(&cluster));
+        face.await_ready();
         let mut lock = face.try_lock(&key, LONG).expect("free");
         all_have(&cluster, &mut face, &key, 3);
         assert!(cluster[0].raw().del(key.as_bytes()));
@@ -104,6 +107,7 @@ fn too_few_answers_leave_the_lock_as_it_was() {
     for which in Which::BOTH {
         let key = which.key("few");
         let mut face = which.build(over(&cluster).node_timeout(Duration::from_millis(500)));
+        face.await_ready();
         let mut lock = face.try_lock(&key, LONG).expect("free");
         all_have(&cluster, &mut face, &key, 3);
         cluster[2].freeze();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use shearline::{ExtendError, InvalidRequest, LockOptions, NodeOutcome};
 
-use crate::face::{Which, over, shared};
+use crate::face::{Which, await_ready, over, shared};
 use crate::servers::{self, LONG, PATIENCE, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -69,6 +69,7 @@ fn a_failed_extension_leaves_the_lock_as_it_was() {
         .node_timeout(Duration::from_millis(500))
         .build()
         .expect("valid");
+    await_ready(|| redlock.nodes());
     let mut guard = redlock.try_lock("failed", LONG).expect("free");
     let token = guard.token().to_vec();
     eventually("all three have it", || {
@@ -166,6 +167,7 @@ fn a_lock_that_a_majority_has_not_is_lost() {
             let key = which.key("lost");
             let builder = over(&cluster).node_timeout(Duration::from_secs(5));
             let mut face = which.build(builder);
+            face.await_ready();
             let mut lock = face.try_lock(&key, LONG).expect("free");
             eventually("all three have it", || {
                 face.settle();
@@ -228,6 +230,7 @@ fn one_foreign_node_of_three_does_not_end_a_lock() {
     for which in Which::BOTH {
         let key = which.key("minority");
         let mut face = which.build(over(&cluster));
+        face.await_ready();
         let mut lock = face.try_lock(&key, MINUTE).expect("free");
         eventually("all three have it", || {
             face.settle();

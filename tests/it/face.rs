@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use shearline::{
-    Builder, ExtendError, LocalRedlock, Lock, LockError, LockGuard, LockOptions, NodeStatus,
-    Redlock, ReinitError, Released, Report, UnlockError,
+    Builder, ExtendError, LocalRedlock, Lock, LockError, LockGuard, LockOptions, NodeState,
+    NodeStatus, Redlock, ReinitError, Released, Report, UnlockError,
 };
 
-use crate::servers::{Cluster, PATIENCE};
+use crate::servers::{Cluster, eventually};
 
 /// Which face.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -36,19 +36,26 @@ impl Which {
 }
 
 /// A builder over all nodes of the cluster, with a node timeout that no healthy server misses on a
-/// busy machine, and time enough for its greeting: a lock that is taken at once stands on all of
-/// them. Stories about silent nodes set their own.
+/// busy machine. Stories about silent nodes set their own.
 pub(crate) fn over(cluster: &Cluster) -> Builder {
     Redlock::builder()
         .nodes(cluster.urls())
         .node_timeout(Duration::from_secs(2))
-        .connect_timeout(PATIENCE)
 }
 
 /// A shared handle over all nodes of the cluster.
 #[track_caller]
 pub(crate) fn shared(cluster: &Cluster) -> Redlock {
     over(cluster).build().expect("a good configuration")
+}
+
+/// Waits until every node is ready: a lock that is taken then stands on all of them.
+#[track_caller]
+pub(crate) fn await_ready(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
+    eventually("all nodes are ready", || {
+        let ready = |node: &NodeStatus| node.state == NodeState::Ready;
+        nodes().iter().all(ready).then_some(())
+    });
 }
 
 #[derive(Debug)]
@@ -130,6 +137,15 @@ impl Face {
         }
     }
 
+    /// Waits until every node is ready, driving the local face meanwhile.
+    #[track_caller]
+    pub(crate) fn await_ready(&mut self) {
+        await_ready(|| {
+            self.settle();
+            self.nodes()
+        });
+    }
+
     /// Vouches for every node: the answers of all of them count, however young they are.
     pub(crate) fn trust(&mut self) {
         for node in self.nodes() {
@@ -173,7 +189,7 @@ impl Face {
         let key = key.as_ref();
         let mut raws = cluster.raws();
         let name = String::from_utf8_lossy(key);
-        crate::servers::eventually(&format!("no node has {name:?}"), || {
+        eventually(&format!("no node has {name:?}"), || {
             self.settle();
             raws.iter_mut().all(|raw| !raw.exists(key)).then_some(())
         });

@@ -402,6 +402,7 @@ fn what_is_owed_is_paid_first_on_the_next_connection() {
     for which in Which::BOTH {
         let key = which.key("owed");
         let mut face = which.build(field.builder());
+        face.await_ready();
         let lock = face.try_lock(&key, LONG).expect("free");
         eventually("all have it", || {
             face.settle();

@@ -15,6 +15,7 @@ pub(crate) fn story(cluster: &mut Cluster) {
     for which in Which::BOTH {
         let key = which.key("restarted");
         let mut face = which.build(over(cluster));
+        face.await_ready();
         let lock = face.try_lock(&key, LONG).expect("free");
         eventually("all three have it", || {
             face.settle();
@@ -54,6 +55,7 @@ fn a_release_owed_to_a_dead_node_is_paid_when_it_is_back() {
     for which in Which::BOTH {
         let key = which.key("owed");
         let mut face = which.build(over(&cluster).restart_guard(RestartGuard::Off));
+        face.await_ready();
         let lock = face.try_lock(&key, LONG).expect("free");
         eventually("all three have it", || {
             face.settle();

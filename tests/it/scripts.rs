@@ -33,6 +33,7 @@ fn scripts_flushed_on_a_node_that_is_silent_at_the_unlock() {
     for which in Which::BOTH {
         let key = which.key("silent");
         let mut face = which.build(over(&cluster));
+        face.await_ready();
         let lock = face.try_lock(&key, LONG).expect("free");
         eventually("all three have it", || {
             face.settle();

@@ -45,6 +45,7 @@ fn unlocking_what_a_majority_has_lost_is_told_and_clears_the_rest() {
     for which in Which::BOTH {
         let key = which.key("lost");
         let mut face = which.build(over(&cluster));
+        face.await_ready();
         let lock = face.try_lock(&key, LONG).expect("free");
         eventually("all three have it", || {
             face.settle();

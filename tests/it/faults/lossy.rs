@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use shearline::{Builder, ExtendError, LockError, NodeState, Redlock, RestartGuard, UnlockError};
 
-use super::story::all_ready;
 use crate::face::{Face, Held, Which};
 use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
 use crate::servers::{Cluster, LONG, Link, Options, Weather, eventually, within_patience};
@@ -134,7 +133,7 @@ fn weathers(field: &Field, promise: Promise) {
     let (over, inside) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut faces = [Which::Shared, Which::Local, Which::Shared].map(|which| {
         let mut face = which.build(field.builder());
-        all_ready(&mut face);
+        face.await_ready();
         face
     });
     thread::scope(|scope| {
@@ -250,7 +249,7 @@ fn give_back(face: &mut Face, lock: Held, promise: Promise) {
 fn given_up(field: &Field, which: Which) {
     // Nobody but the kernel gives a connection up.
     let mut face = which.build(field.builder().dead_after(LONG));
-    all_ready(&mut face);
+    face.await_ready();
     let before = field.sets();
     field.link.set(Weather::lost(100));
     a_few(&mut face);

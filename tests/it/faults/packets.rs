@@ -9,7 +9,7 @@ use std::thread;
 
 use shearline::{LinkError, NodeOutcome, NodeState, Redlock, RestartGuard};
 
-use super::story::{Fault, Scene, Victim, all_ready, play};
+use super::story::{Fault, Scene, Victim, play};
 use crate::face::{Which, no_quorum};
 use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
 use crate::servers::{Cluster, LONG, Options, eventually, within_patience};
@@ -116,7 +116,7 @@ fn long() {
             scope.spawn(move || {
                 let scene = Scene::new(&Options::redis());
                 let mut face = which.build(scene.builder());
-                all_ready(&mut face);
+                face.await_ready();
                 let lock = face.try_lock("a", LONG).expect("free");
                 eventually("all have it", || {
                     face.settle();
@@ -141,7 +141,7 @@ fn long() {
                 lose_answers(port, "del");
                 face.assert_gone(&scene.cluster, "a");
                 face.assert_gone(&scene.cluster, "b");
-                all_ready(&mut face);
+                face.await_ready();
             });
         }
     });
@@ -167,7 +167,7 @@ fn names() {
         assert_eq!(report.nodes()[0].outcome, unresolved);
 
         let mut face = which.build(builder.clone());
-        all_ready(&mut face);
+        face.await_ready();
         let lock = face.lock("a", LONG).expect("free");
         eventually("all have it", || {
             face.settle();

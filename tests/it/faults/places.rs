@@ -14,7 +14,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use shearline::{BuildError, LinkError, LockOptions, NodeOutcome, Redlock, RestartGuard};
 
-use super::story::all_ready;
 use crate::face::{Which, no_quorum};
 use crate::refusal::check;
 use crate::servers::{Cluster, LONG, Manner, PATIENCE, Raw, Stranger, eventually, within_patience};
@@ -144,7 +143,7 @@ fn without_descriptors(which: Which, nodes: &str) {
         .node_timeout(Duration::from_secs(1))
         .restart_guard(RestartGuard::Off);
     let mut face = which.build(builder.clone());
-    all_ready(&mut face);
+    face.await_ready();
     let mut inside: Vec<Raw> = nodes
         .split(',')
         .map(|url| url.rsplit(['/', '@']).next().expect("behind all else"))

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use shearline::{NodeOutcome, Unusable};
 
-use super::story::{Fault, Scene, Victim, all_ready, play, play_in};
+use super::story::{Fault, Scene, Victim, play, play_in};
 use crate::canary::{ESCAPED, PASSWORD, USER};
 use crate::face::Which;
 use crate::servers::{End, Options, Raw, eventually};
@@ -266,7 +266,7 @@ fn servers_that_may_evict_locks_are_named() {
         let scene = Scene::new(&Options::redis().arguments(arguments));
         for which in Which::BOTH {
             let mut face = which.build(scene.builder());
-            all_ready(&mut face);
+            face.await_ready();
             assert!(face.nodes().iter().all(|node| node.evicts_locks == evicts));
         }
     }

@@ -208,7 +208,7 @@ struct Told<'a> {
 impl<'a> Told<'a> {
     fn begin(scene: &'a mut Scene, fault: &'a Fault, which: Which) -> Self {
         let mut face = which.build(scene.builder());
-        all_ready(&mut face);
+        face.await_ready();
         Self {
             scene,
             fault,
@@ -347,16 +347,6 @@ impl<'a> Told<'a> {
             assert!(gone.is_some(), "{key:?} is left: {:?}", self.face.nodes());
         }
     }
-}
-
-/// Waits until every node of the handle votes.
-#[track_caller]
-pub(super) fn all_ready(face: &mut Face) {
-    eventually("all nodes are ready", || {
-        face.settle();
-        let ready = |node: &shearline::NodeStatus| node.state == NodeState::Ready;
-        face.nodes().iter().all(ready).then_some(())
-    });
 }
 
 #[track_caller]
