@@ -115,9 +115,10 @@ impl Engine {
             .rounds
             .get(key)
             .map_or(Duration::ZERO, |round| round.ttl);
+        let patience = self.vote_patience(ttl);
         for node in 0..self.nodes.len() {
             let access = self.nodes[node].access(len);
-            let timeout = self.vote_timeout(node, ttl);
+            let timeout = patience.with(&mut self.nodes[node]);
             let Some(round) = self.rounds.get_mut(key) else {
                 return;
             };

@@ -125,8 +125,9 @@ impl Engine {
             .rounds
             .get(key)
             .map_or(Duration::ZERO, |round| round.ttl);
+        let patience = self.vote_patience(ttl);
         for node in 0..self.nodes.len() {
-            let deadline = now.saturating_add(self.vote_timeout(node, ttl));
+            let deadline = now.saturating_add(patience.with(&mut self.nodes[node]));
             if let Some(round) = self.rounds.get_mut(key) {
                 round.ballots[node].deadline = deadline;
             }

@@ -49,6 +49,7 @@ mod extend;
 mod fuzz;
 mod links;
 mod outputs;
+mod patience;
 mod pool;
 mod release;
 mod round;
@@ -70,7 +71,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::{Config, NodeConfig, RestartGuard};
 use crate::error::InvalidRequest;
-use crate::limits::{CLAIMS_MAX, NODE_TIMEOUT_MIN, ROUNDS_MAX, TTL_ASSUMED_MAX};
+use crate::limits::{CLAIMS_MAX, ROUNDS_MAX, TTL_ASSUMED_MAX};
 use crate::node::{Dialect, Node, Terms};
 use crate::quorum::{Drift, Lock, LockId, NodeSet, quorum_of};
 use crate::slab::{Key, Slab};
@@ -319,33 +320,6 @@ impl Engine {
             return Err(InvalidRequest::TtlTooShort { ttl, drift });
         }
         Ok(whole)
-    }
-
-    /// How long `node` may take for an answer that concerns a lock of `ttl`.
-    ///
-    /// The paper takes 5 to 50 ms for 10 s; a node that is farther away gets four of its round
-    /// trips.
-    fn node_timeout(&mut self, node: usize, ttl: Duration) -> Duration {
-        const SHORTEST: Duration = Duration::from_millis(5);
-        const LONGEST: Duration = Duration::from_millis(50);
-        let node = &mut self.nodes[node];
-        let timeout = self.settings.node_timeout.unwrap_or_else(|| {
-            let round_trips = node.round_trip().unwrap_or_default().saturating_mul(4);
-            (ttl / 200).clamp(SHORTEST, LONGEST).max(round_trips)
-        });
-        node.timeout = timeout;
-        timeout
-    }
-
-    /// The same for a question that is worth nothing when half of the lock's life is over. A
-    /// timeout that the user has fixed stands: who waits longer learns that it was too slow.
-    fn vote_timeout(&mut self, node: usize, ttl: Duration) -> Duration {
-        mutant!(NodeTimeoutIgnored => return Duration::MAX);
-        let timeout = self.node_timeout(node, ttl);
-        if self.settings.node_timeout.is_some() {
-            return timeout;
-        }
-        timeout.min(self.half_of(ttl).max(NODE_TIMEOUT_MIN))
     }
 
     /// Half of the validity that a lock of `ttl` can have at most.

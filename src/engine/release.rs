@@ -111,8 +111,9 @@ impl Engine {
         let Some(ttl) = self.claims.get(claim).map(|claim| claim.ttl) else {
             return;
         };
+        let patience = self.patience(ttl);
         for node in 0..self.nodes.len() {
-            let deadline = now.saturating_add(self.node_timeout(node, ttl));
+            let deadline = now.saturating_add(patience.with(&mut self.nodes[node]));
             if let Some(round) = self.rounds.get_mut(key) {
                 round.ballots[node].deadline = deadline;
                 round.ballots[node].asked = true;

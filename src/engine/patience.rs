@@ -1,0 +1,61 @@
+//! How long a node may take for an answer: reckoned once for a ttl, and then for each node.
+
+use core::time::Duration;
+
+use super::Engine;
+use crate::limits::{NODE_TIMEOUT_MIN, TTL_HARD_MAX};
+use crate::node::Node;
+
+/// Bounds of the node timeout that a ttl alone gives.
+const SHORTEST: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// How long nodes may take for answers that concern locks of one ttl.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// What the user has fixed, or the ttl gives.
+    usual: Duration,
+    fixed: bool,
+    most: Duration,
+}
+
+impl Engine {
+    /// For a release, which is worth something whenever it comes.
+    ///
+    /// The paper takes 5 to 50 ms for 10 s; a node that is farther away gets four of its round
+    /// trips.
+    pub(super) fn patience(&self, ttl: Duration) -> Patience {
+        let fixed = self.settings.node_timeout;
+        Patience {
+            usual: fixed.unwrap_or_else(|| (ttl / 200).clamp(SHORTEST, LONGEST)),
+            fixed: fixed.is_some(),
+            most: Duration::MAX,
+        }
+    }
+
+    /// For a question that is worth nothing when half of the lock's life is over. A timeout that
+    /// the user has fixed stands: who waits longer learns that it was too slow.
+    pub(super) fn vote_patience(&self, ttl: Duration) -> Patience {
+        let patience = self.patience(ttl);
+        mutant!(NodeTimeoutIgnored => return Patience { usual: TTL_HARD_MAX, fixed: true, ..patience });
+        match patience.fixed {
+            true => patience,
+            false => Patience {
+                most: self.half_of(ttl).max(NODE_TIMEOUT_MIN),
+                ..patience
+            },
+        }
+    }
+}
+
+impl Patience {
+    /// With this node, which takes note of it.
+    pub(super) fn with(self, node: &mut Node) -> Duration {
+        let round_trips = match self.fixed {
+            true => Duration::ZERO,
+            false => node.round_trip().unwrap_or_default().saturating_mul(4),
+        };
+        node.timeout = self.usual.max(round_trips);
+        node.timeout.min(self.most)
+    }
+}
