@@ -107,14 +107,18 @@ pub(super) struct Reply {
     redlock: Redlock,
     slot: Arc<Slot>,
     is_done: bool,
+    /// Whoever began the call polls it at once, and has looked whose process this is.
+    is_new: bool,
 }
 
 impl Reply {
+    /// For a call that was begun in this very poll.
     pub(super) fn new(redlock: Redlock, slot: Arc<Slot>) -> Self {
         Self {
             redlock,
             slot,
             is_done: false,
+            is_new: true,
         }
     }
 }
@@ -123,7 +127,7 @@ impl Future for Reply {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        if self.redlock.hub().is_foreign() {
+        if !core::mem::take(&mut self.is_new) && self.redlock.hub().is_foreign() {
             self.is_done = true;
             return Poll::Ready(Outcome::Forked);
         }
