@@ -58,11 +58,15 @@ use outbox::Outbox;
 use phase::{Phase, Ready};
 use pulse::Pulse;
 
+#[cfg(feature = "embedded")]
+pub(crate) use command::Script;
 #[cfg(any(test, feature = "embedded"))]
-pub(crate) use command::{CONFIRM, EXTEND, RELEASE, Script};
+pub(crate) use command::{CONFIRM, EXTEND, RELEASE};
 pub(crate) use command::{Dialect, confirm, extend, release, set};
 #[cfg(any(test, feature = "embedded"))]
-pub(crate) use fence::{FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND, JOIN};
+pub(crate) use fence::JOIN;
+#[cfg(feature = "embedded")]
+pub(crate) use fence::{FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND};
 pub(crate) use fence::{fenced_confirm, fenced_extend, fenced_set};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{Identity, Step};

@@ -195,7 +195,7 @@ fn a_guard_without_markers_has_nothing_to_reinitialise() {
 fn nodes_that_forget_make_no_two_holders() {
     // On a machine that has time for it there is a lock a second, and more.
     let enough = |times, locks, _| 8 <= times && 8 <= locks;
-    let (locks, together) = guard::restarts(RestartGuard::Strict, enough);
+    let (locks, together) = guard::restarts(RestartGuard::Strict, guard::TTL, enough);
     assert_eq!(together, 0, "{locks} locks");
     assert!(8 <= locks, "{locks} locks");
 }
