@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Why nothing was counted.
-pub type Failure = Box<dyn std::error::Error>;
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The C library picks how it copies by what the machine can do. Here all pick the same.
 const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512VL,-AVX512F,-AVX2,-AVX,-ERMS,-FSRM,\
