@@ -5,7 +5,8 @@ use std::io;
 
 use super::{BuildError, Driver, clock};
 use crate::config::Builder;
-use crate::engine::{Engine, NodeId, NodeState};
+use crate::engine::{NodeId, NodeState};
+use crate::error::Unusable;
 use crate::time::Instant;
 
 /// How long the nodes that have not answered are waited for when a majority is ready.
@@ -30,7 +31,9 @@ impl Builder {
 impl Driver {
     /// Takes turns until a majority of the nodes is ready, and the others have answered or 50 ms
     /// more have passed. Returns when the connect timeout has passed in any case, and at once when a
-    /// majority cannot serve (wrong credentials, for one); that nodes are down is no error. Events stay where they are.
+    /// majority cannot serve (wrong credentials, for one); that nodes are down is no error. Nodes of
+    /// another cluster count as ready here: [`reinit`](Self::reinit) needs them all.
+    /// Events stay where they are.
     ///
     /// # Errors
     ///
@@ -39,7 +42,9 @@ impl Driver {
         let mut readiness = Readiness::new(clock::now(), self.connect_timeout);
         loop {
             let now = clock::now();
-            let until = readiness.wait_until(now, &self.engine);
+            let engine = &self.engine;
+            let nodes = (0..engine.nodes()).map(|node| engine.node_state(now, NodeId(node as u8)));
+            let until = readiness.wait_until(now, nodes, engine.quorum());
             if until <= now {
                 return Ok(());
             }
@@ -65,24 +70,31 @@ impl Readiness {
         }
     }
 
-    /// Until when to wait, by how the nodes stand `now`.
-    fn wait_until(&mut self, now: Instant, engine: &Engine) -> Instant {
-        let nodes = engine.nodes();
-        let (mut ready, mut unusable) = (0, 0);
-        for node in (0..).take(nodes) {
-            match engine.node_state(now, NodeId(node)) {
+    /// Until when to wait, by how the `nodes` stand `now`.
+    fn wait_until(
+        &mut self,
+        now: Instant,
+        nodes: impl ExactSizeIterator<Item = NodeState>,
+        quorum: usize,
+    ) -> Instant {
+        let count = nodes.len();
+        let (mut ready, mut unusable, mut foreign) = (0, 0, 0);
+        for (node, state) in nodes.enumerate() {
+            match state {
                 NodeState::New | NodeState::Connecting => continue,
                 NodeState::Ready | NodeState::Quarantined { .. } => ready += 1,
+                NodeState::Unusable(Unusable::OtherCluster { .. }) => foreign += 1,
                 NodeState::Unusable(_) => unusable += 1,
                 NodeState::Suspect | NodeState::Down(_) => {}
             }
             self.answered |= 1 << node;
         }
-        if nodes - unusable < engine.quorum() {
+        if count - unusable < quorum {
             return now; // What an operator has to mend is not mended by waiting.
         }
-        if engine.quorum() <= ready {
-            if self.answered.count_ones() as usize == nodes {
+        // Nodes of another cluster are mended by `reinit`, which needs all the others too.
+        if quorum <= ready || count - unusable - foreign < quorum {
+            if self.answered.count_ones() as usize == count {
                 return now;
             }
             if !self.majority_seen {
@@ -91,5 +103,45 @@ impl Readiness {
             }
         }
         self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LinkError;
+
+    /// For how many milliseconds three nodes are waited for that stand so from the beginning.
+    fn waits(nodes: [NodeState; 3]) -> u64 {
+        let mut readiness = Readiness::new(Instant::ZERO, Duration::from_secs(1));
+        let until = readiness.wait_until(Instant::ZERO, nodes.into_iter(), 2);
+        until.as_nanos() / 1_000_000
+    }
+
+    #[test]
+    fn the_last_node_is_waited_for_a_while_once_the_others_have_answered() {
+        use NodeState::{Connecting, New, Ready};
+        let foreign = NodeState::Unusable(Unusable::OtherCluster {
+            nodes: 5,
+            quorum: 3,
+            name: false,
+        });
+        let unusable = NodeState::Unusable(Unusable::NoRunId);
+        let down = NodeState::Down(LinkError::Refused);
+        for (nodes, wait) in [
+            ([New, New, Ready], 1000),
+            ([Ready, Connecting, Ready], 50),
+            ([Ready, down, Ready], 0),
+            ([Ready, down, down], 1000),
+            ([unusable, New, unusable], 0),
+            // These are to be made one cluster, for which all are needed.
+            ([foreign, Connecting, foreign], 50),
+            ([foreign, Ready, foreign], 0),
+            ([foreign, foreign, foreign], 0),
+            ([foreign, unusable, New], 50),
+            ([foreign, Ready, New], 1000),
+        ] {
+            assert_eq!(waits(nodes), wait, "{nodes:?}");
+        }
     }
 }

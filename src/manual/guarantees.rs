@@ -49,7 +49,10 @@
 //!   behind a longer barrier as soon as it learns of that, and does not count the node before;
 //! * who counts other nodes is refused by the first node that both know.
 //!
-//! It does not help where a lock is lost alone and the marker is not: eviction, `DEL` by hand.
+//! It does not help where a lock is lost alone and the marker is not: eviction, `DEL` by hand, and a
+//! master that for a while follows a replica of its own, which had not got all its writes. The marker
+//! that comes back with the data is its own, and only a client that greets it before *and* after sees
+//! that its history is another. That is one more reason to have no replicas.
 //!
 //! # Not at all
 //!

@@ -20,8 +20,8 @@
 //!
 //! What no client can see from outside: a restart before the first greeting of a client that was
 //! not told the longest ttl, keys that were deleted, and a server that became a replica and a master
-//! again between two questions. Markers on the nodes show these (`membership`), and where there are
-//! some, identities decide nothing.
+//! again between two questions. Markers on the nodes show these (`membership`), unless what it
+//! followed was a copy of its own. Where there are markers, no more is read from identities than that.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -109,11 +109,15 @@ impl Guard {
     }
 
     /// Its greeting has ended at `now`, and its marker says whether it forgot anything. Left are
-    /// alarms: what it holds may have been another's in between.
+    /// alarms, and the same process with another history: what it holds may have been another's in
+    /// between, and if that was a copy of its own, the marker came back with it.
     pub(crate) fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
+        let returned = self.run_id.is_some()
+            && self.run_id == identity.run_id
+            && differs(&self.replid, &identity.replid);
         remember(&mut self.run_id, &identity.run_id);
         remember(&mut self.replid, &identity.replid);
-        if core::mem::take(&mut self.alarmed) {
+        if core::mem::take(&mut self.alarmed) || returned {
             self.keep_until(Some(now.saturating_add(terms.span)));
         }
     }
@@ -271,6 +275,22 @@ mod tests {
         let until = Instant::from_millis(10_000);
         guard.greeted(until, &other, KNOWN);
         assert_eq!(guard.until(until), None);
+    }
+
+    #[test]
+    fn where_there_are_markers_only_the_same_process_with_another_history_is_kept_out() {
+        let met = || identity("a", "r", 100);
+        for (said, until) in [
+            (met(), None),
+            (identity("b", "s", 0), None), // Its marker tells.
+            (identity("a", "s", 100), Some(Instant::from_millis(30_000))),
+        ] {
+            let mut guard = Guard::default();
+            guard.joined(Instant::ZERO, &met(), KNOWN);
+            let now = Instant::from_millis(20_000);
+            guard.joined(now, &said, KNOWN);
+            assert_eq!(guard.until(now), until);
+        }
     }
 
     #[test]

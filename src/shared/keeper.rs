@@ -87,9 +87,14 @@ impl Keeper {
     /// woken are likely to want something next.
     fn serve(&mut self, mut engaged: Engaged<'_>) {
         let hub = engaged.hub();
-        let mut lingers = false;
+        let (mut lingers, mut woke) = (false, false);
         loop {
             if !engaged.wakers.is_empty() {
+                // Tasks that are refused at once may come again at once, for ever. Sockets and timers
+                // get their turn all the same.
+                if core::mem::replace(&mut woke, true) {
+                    engaged.turn(Some(Duration::ZERO));
+                }
                 lingers = true;
                 self.let_go(engaged);
                 // In between a caller may have taken it, and calls when it leaves.
@@ -100,6 +105,7 @@ impl Keeper {
                 engaged.settle_all();
                 continue;
             }
+            woke = false;
             if hub.mailbox.is_closing() {
                 return;
             }

@@ -1,5 +1,9 @@
 //! What callers do, and what is left of it.
 
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Mutex;
+
 use super::*;
 use crate::config::{LockOptions, RestartGuard};
 use crate::error::{ExtendError, InvalidRequest, LockError, UnlockError};
@@ -250,4 +254,59 @@ fn an_extension_finds_the_lock_gone() {
     assert!(matches!(guard.extend(LONG), Err(ExtendError::Expired)));
     assert!(matches!(guard.unlock(), Err(UnlockError::NotHeld(_))));
     world.assert_empty();
+}
+
+/// A task that is polled where it is woken.
+struct AtOnce(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl Wake for AtOnce {
+    fn wake(self: Arc<Self>) {
+        let waker = Waker::from(Arc::clone(&self));
+        let mut task = self.0.lock().unwrap();
+        if let Some(future) = task.as_mut()
+            && future
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_ready()
+        {
+            *task = None;
+        }
+    }
+}
+
+/// What it asks for is refused without a word to the nodes, so it comes again before anybody has
+/// listened to them.
+#[test]
+fn a_task_that_is_refused_at_once_again_and_again_does_not_keep_others_from_the_nodes() {
+    const ENOUGH: u32 = 1_000_000;
+    let world = World::new();
+    let redlock = world.redlock();
+    let held = redlock.lock("held", LONG).unwrap();
+    let mut waiting = pin!(redlock.lock_async("held", LONG));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    eventually("the I/O thread serves", || {
+        redlock.hub().mailbox.is_served()
+    });
+
+    let (refused, done) = (
+        Arc::new(AtomicU32::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let again_and_again = {
+        let (redlock, refused, done) = (redlock.clone(), Arc::clone(&refused), Arc::clone(&done));
+        async move {
+            while !done.load(Ordering::Relaxed) && refused.load(Ordering::Relaxed) < ENOUGH {
+                let never = redlock.lock_async("never", Duration::MAX).await;
+                assert!(matches!(never, Err(LockError::Invalid(_))));
+                refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    };
+    Arc::new(AtOnce(Mutex::new(Some(Box::pin(again_and_again))))).wake();
+    let honest = block_on(redlock.lock_async("free", LONG)).unwrap();
+    assert!(refused.load(Ordering::Relaxed) < ENOUGH, "it had to wait");
+    done.store(true, Ordering::Relaxed);
+    honest.unlock().unwrap();
+    held.unlock().unwrap();
 }
