@@ -34,6 +34,15 @@ impl World {
     /// A client has done all that its turn brought.
     pub(crate) fn certain(&mut self, client: usize) {
         for user in 0..self.plan.resources {
+            let refused = self.oracle.shut_out[client]
+                && matches!(
+                    self.clients[client].users[user].task,
+                    Task::Acquiring { .. }
+                );
+            if refused {
+                let text = format!("client {client} waits, though it is of another cluster");
+                self.object("settling", text);
+            }
             if let Some(what) = self.is_certain(client, user) {
                 self.object("settling", format!("client {client} waits, though {what}"));
             }
@@ -91,7 +100,7 @@ impl World {
             let entry = match verb {
                 Verb::Extend => &cell.extend,
                 Verb::Release => &cell.release,
-                Verb::Set | Verb::Load | Verb::Other => &cell.set,
+                Verb::Set | Verb::Load | Verb::Join | Verb::Other => &cell.set,
             };
             let lost = there.paths[node].lost_at;
             let answers = entry.answers(there.process, call.since) && entry.is_read();

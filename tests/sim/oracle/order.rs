@@ -13,7 +13,7 @@
 //! is tried again. What was asked for between two writes of a client was asked for at once. Locks that were handed over, whose copies several may give back. A `SET` that
 //! waited for room may have been asked for when the connection was first blocked.
 
-use super::{Deed, TokenId, Verb};
+use super::{Deed, Said, TokenId, Verb};
 use crate::world::World;
 
 impl World {
@@ -25,7 +25,7 @@ impl World {
         let what = match deed.command.verb {
             Verb::Set => self.set_again(deed, id).filter(|_| !copy),
             Verb::Release => self.release_behind(deed, id),
-            Verb::Extend | Verb::Load | Verb::Other => None,
+            Verb::Extend | Verb::Load | Verb::Join | Verb::Other => None,
         };
         self.conns[deed.conn].written.executed += 1;
         if let Some(what) = what {
@@ -43,7 +43,10 @@ impl World {
         let cell = ledger.cell_mut(id, deed.node);
         let (conn, executed) = cell.set_over;
         let again = cell.sets > 0 && conn == deed.conn;
-        cell.set_over = (deed.conn, written.executed);
+        // One that met a server without the script was none, and its text follows.
+        if !matches!(deed.said, Said::Refused(code) if code.is_no_script()) {
+            cell.set_over = (deed.conn, written.executed);
+        }
         cell.astray = astray;
         let released = written.released.get(resource).copied().unwrap_or(0);
         (again && released <= executed).then_some("a SET again, and no release before it")

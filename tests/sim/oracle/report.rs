@@ -23,7 +23,7 @@ use shearline::{
 };
 
 use super::ledger::{Cell, Code, Entry};
-use super::{Said, TokenId, Verb};
+use super::{Fence, Said, TokenId, Verb};
 use crate::clock::NEVER;
 use crate::plan::Guard;
 use crate::user::Call;
@@ -64,7 +64,8 @@ impl World {
         question: &Question<'_>,
         report: &Report,
     ) -> Result<Votes, String> {
-        if report.quorum() != self.plan.quorum() || report.nodes().len() != self.plan.nodes {
+        let nodes = self.plan.nodes_of(question.client);
+        if report.quorum() != nodes / 2 + 1 || report.nodes().len() != nodes {
             return Err("it is about other nodes".into());
         }
         let shown = self.clients[question.client].shown;
@@ -91,7 +92,8 @@ impl World {
                     Err(
                         LockError::Held(report)
                         | LockError::NoQuorum(report)
-                        | LockError::TooSlow(report),
+                        | LockError::TooSlow(report)
+                        | LockError::OtherCluster(report),
                     ),
             } => (round, report),
             Told::Extended {
@@ -149,7 +151,10 @@ impl World {
             return Err("its answer took longer than the call");
         }
         let answered = match said.outcome {
-            NodeOutcome::Granted => read.is_some_and(|entry| entry.said == question.yes()),
+            NodeOutcome::Granted => {
+                let counts = |entry: &Entry| !matches!(entry.fence, Fence::Shut);
+                read.is_some_and(|entry| entry.said == question.yes() && counts(entry))
+            }
             NodeOutcome::Held => read.is_some_and(|entry| question.is_held(entry)),
             NodeOutcome::Missing if read.is_none() => {
                 return self.check_unasked(question, node, cell);
@@ -309,9 +314,14 @@ impl World {
     /// Whether a node can have been kept from voting until then.
     fn could_be_kept(&self, question: &Question<'_>, node: usize, until: Instant) -> bool {
         let server = &self.servers[self.plan.server_of(node)];
-        let reason = server.starts > 0 || server.mood_number > 0;
         let asked = matches!(question.verb, Verb::Set | Verb::Extend);
-        self.plan.guard != Guard::Off && asked && reason && question.call.begun < until
+        // Until the present: it has to join again, or joins just now.
+        let ahead = if self.plan.guard == Guard::Strict {
+            question.call.begun <= until
+        } else {
+            question.call.begun < until
+        };
+        self.plan.guard != Guard::Off && asked && server.is_doubted() && ahead
     }
 
     /// Whether the server behind a node can have been unusable for this reason.
@@ -339,7 +349,7 @@ impl World {
 impl Question<'_> {
     fn entry<'c>(&self, cell: &'c Cell) -> &'c Entry {
         match self.verb {
-            Verb::Set | Verb::Load | Verb::Other => &cell.set,
+            Verb::Set | Verb::Load | Verb::Join | Verb::Other => &cell.set,
             Verb::Extend => &cell.extend,
             Verb::Release => &cell.release,
         }
