@@ -68,7 +68,7 @@ impl Engine {
             let heard = match self.nodes[node].receive(now, &mut piece) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
-                Err(trouble) => Err(trouble),
+                Err(trouble) => self.useless(now, node, trouble),
             };
             if let Err(trouble) = heard {
                 self.give_up(now, node, trouble);
@@ -145,6 +145,17 @@ impl Engine {
             return Err(trouble);
         }
         Ok(())
+    }
+
+    /// The connection is of no use any more. Over one that was, a refusal to join again is an alarm as
+    /// any other.
+    fn useless(&mut self, now: Instant, node: usize, trouble: Trouble) -> Result<(), Trouble> {
+        if let Trouble::Unusable(Unusable::Refused(error)) = trouble
+            && self.nodes[node].is_ready()
+        {
+            self.alarm(now, node, Reply::Error(error))?;
+        }
+        Err(trouble)
     }
 
     /// A server that stands in the configuration under several names has one quarantine, whichever
@@ -273,10 +284,11 @@ impl Engine {
         if !self.to_connect.contains(node) {
             self.to_disconnect.insert(node);
         }
-        self.lose_link(now, node, trouble);
+        // Before anybody is refused for want of this node: no later try would do.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
             self.refuse_all(now);
         }
+        self.lose_link(now, node, trouble);
     }
 
     /// The connection is gone. What was asked over it is not answered, and what may have been

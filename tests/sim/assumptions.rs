@@ -8,7 +8,7 @@ use crate::case::Kind;
 use crate::clock::{MILLI, SECOND};
 use crate::entropy::Entropy;
 use crate::faults::Fault;
-use crate::plan::{Guard, Plan, Switches};
+use crate::plan::{Guard, Members, Plan, Switches};
 
 /// A world in which one assumption is put to the test.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ const fn falls(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption
     }
 }
 
-pub(crate) const ASSUMPTIONS: [Assumption; 18] = [
+pub(crate) const ASSUMPTIONS: [Assumption; 28] = [
     // Servers fast and clients slow, by as much as the drift takes off a validity.
     holds("drift-just-inside", |entropy| drift(entropy, 5_025_000)),
     // By 0.1 % more.
@@ -77,6 +77,42 @@ pub(crate) const ASSUMPTIONS: [Assumption; 18] = [
     }),
     // Who does not say any more who it is may be another.
     holds(UNREADABLE.name, UNREADABLE.draw),
+    // A server is flushed, and no connection breaks: only the server itself can tell.
+    falls("flushed-observed", |entropy| {
+        guarded(entropy, Guard::Observed, &[Fault::Flush])
+    }),
+    holds("flushed-strict", |entropy| {
+        guarded(entropy, Guard::Strict, &[Fault::Flush])
+    }),
+    // A replica that is behind takes the place of its master, and has been up for long.
+    falls("promoted-observed", |entropy| {
+        guarded(entropy, Guard::Observed, &[Fault::Promote, Fault::Kill])
+    }),
+    holds("promoted-strict", |entropy| {
+        guarded(entropy, Guard::Strict, &[Fault::Promote, Fault::Kill])
+    }),
+    // A master follows another, and is master again before anybody asks it.
+    falls("followed-observed", |entropy| {
+        follow(entropy, Guard::Observed)
+    }),
+    holds("followed-strict", |entropy| follow(entropy, Guard::Strict)),
+    holds("restart-strict", |entropy| {
+        guarded(entropy, Guard::Strict, &[Fault::Amnesia, Fault::Kill])
+    }),
+    // Somebody deletes what keeps a server from voting that was flushed.
+    falls("barrier-deleted", unbarred),
+    // Some have longer locks than others know of: the others have to know before they begin.
+    holds("shorter-ttl-later", |entropy| {
+        with(entropy, Members::ShortLater)
+    }),
+    // Some name other nodes, and the nodes that both name forget whose they are.
+    holds("other-nodes", |entropy| {
+        let plan = with(entropy, Members::OtherNodes);
+        Plan {
+            faults: Plan::only(&[Fault::Flush]),
+            ..plan
+        }
+    }),
     // The machine of a holder sleeps, and its clock does not.
     holds("suspended-boottime", |entropy| {
         faulty(entropy, Fault::Suspend, 3_000)
@@ -160,6 +196,36 @@ fn guarded(entropy: &mut Entropy, guard: Guard, faults: &[Fault]) -> Plan {
         faults: Plan::only(faults),
         gap: SECOND,
         ..contended(entropy)
+    }
+}
+
+/// The longest faults of these are so short that hardly anybody asks in between.
+fn follow(entropy: &mut Entropy, guard: Guard) -> Plan {
+    Plan {
+        longest_fault: MILLI,
+        ..guarded(entropy, guard, &[Fault::Follow])
+    }
+}
+
+/// Servers that are flushed where not all clients say the same.
+fn with(entropy: &mut Entropy, members: Members) -> Plan {
+    let faults = [Fault::Flush, Fault::Partition, Fault::Kill];
+    Plan {
+        members,
+        shortest_ttl: 300,
+        longest_fault: SECOND,
+        ..guarded(entropy, Guard::Strict, &faults)
+    }
+    .with_members()
+}
+
+/// Barriers are deleted far more often than servers are flushed.
+fn unbarred(entropy: &mut Entropy) -> Plan {
+    let mut plan = guarded(entropy, Guard::Strict, &[Fault::Flush, Fault::Unbar]);
+    plan.faults[Fault::Unbar as usize] = 20;
+    Plan {
+        gap: 100 * MILLI,
+        ..plan
     }
 }
 

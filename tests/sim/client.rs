@@ -8,11 +8,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use shearline::engine::{Engine, Event as Told, Input, NodeId, Output};
-use shearline::{Config, Instant, LinkError, Lock, RestartGuard, Retry};
+use shearline::{Config, Instant, LinkError, Lock, MARKER_KEY, RestartGuard, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
-use crate::oracle::{Process, Verb};
-use crate::plan::{Guard, LONGEST_BACKOFF, LONGEST_REST, SHORTEST_REST, TRIES};
+use crate::oracle::{Process, Said, Verb};
+use crate::plan::{Guard, LONGEST_BACKOFF, LONGEST_REST, Members, SHORTEST_REST, TRIES};
+use crate::server::Server;
 use crate::trace::{self, Place};
 use crate::user::{Task, User};
 use crate::world::{Event, World};
@@ -61,6 +62,10 @@ pub(crate) struct Client {
     pub(crate) called: Option<Instant>,
     /// A user did something in this turn.
     pub(crate) acted: bool,
+    /// It is not the first in its place.
+    met: bool,
+    /// Nodes for which somebody has just vouched.
+    pub(crate) vouched: Vec<usize>,
 }
 
 /// A client's way to one node.
@@ -75,8 +80,9 @@ pub(crate) struct Path {
     pub(crate) back_by: Option<Instant>,
     /// When the newest was opened, by the client's clock.
     pub(crate) opened_shown: Instant,
-    /// Answers to the last questions of the greeting.
+    /// Answers to the last questions of the greeting, and whether it goes on behind them.
     loads: u32,
+    joins: bool,
     /// Why connections have ended so far.
     reasons: Vec<LinkError>,
     /// The longest that an answer has taken until it was read.
@@ -123,6 +129,7 @@ impl Path {
         back_by: None,
         opened_shown: Instant::ZERO,
         loads: 0,
+        joins: false,
         reasons: Vec::new(),
         worst_trip: 0,
         full_since: None,
@@ -131,14 +138,20 @@ impl Path {
     };
 
     /// An answer was read to what was sent at `sent`.
-    pub(crate) fn heard(&mut self, now: Time, shown: Instant, sent: Time, verb: Verb) {
+    pub(crate) fn heard(&mut self, now: Time, shown: Instant, sent: Time, answer: (Verb, Said)) {
         self.worst_trip = self.worst_trip.max(now - sent);
-        if verb == Verb::Load {
-            self.loads += 1;
-            if self.loads == SCRIPTS {
-                self.ready_at = now;
-                self.ready_shown = shown;
+        let done = match answer {
+            (Verb::Load, _) if self.joins => false,
+            (Verb::Load, _) => {
+                self.loads += 1;
+                self.loads == SCRIPTS
             }
+            (Verb::Join, Said::One) => self.ready_at == NEVER,
+            _ => false,
+        };
+        if done {
+            self.ready_at = now;
+            self.ready_shown = shown;
         }
     }
 
@@ -178,7 +191,8 @@ impl Path {
 impl Client {
     pub(crate) fn new(world: &mut World, number: usize) -> Self {
         let plan = &world.plan;
-        let names = (0..plan.nodes).map(|node| format!("node{node}"));
+        let outsider = plan.is_outsider(number);
+        let names = (0..plan.nodes_of(number)).map(|node| format!("node{node}"));
         let rest = Duration::from_millis(SHORTEST_REST)..=Duration::from_millis(LONGEST_REST);
         let mut builder = Config::builder()
             .nodes(names)
@@ -189,7 +203,13 @@ impl Client {
             Guard::Off => builder.restart_guard(RestartGuard::Off),
             Guard::Observed => builder.max_ttl(Duration::from_millis(plan.max_ttl())),
             Guard::Untold => builder,
+            Guard::Strict => builder
+                .restart_guard(RestartGuard::Strict)
+                .max_ttl(Duration::from_millis(plan.max_ttl_of(number))),
         };
+        if outsider && plan.members == Members::OtherName {
+            builder = builder.cluster("other");
+        }
         if let Some(timeout) = plan.node_timeout {
             builder = builder.node_timeout(Duration::from_millis(timeout));
         }
@@ -200,18 +220,24 @@ impl Client {
         seed[..4].copy_from_slice(&process.to_le_bytes());
         seed[4..8].copy_from_slice(&world.entropy.below(u32::MAX).to_le_bytes());
         let shown = world.hosts[host].clock.show(world.now);
+        let mut engine = Engine::new(&config, seed, shown);
+        if world.plan.trusted && world.now == 0 && !world.plan.is_late(number) {
+            engine.trust_all(shown); // No node was ever used.
+        }
+        let joins = world.plan.guard == Guard::Strict;
+        let path = |_| Path { joins, ..Path::NEW };
         let rest = world.plan.rest;
         let users = (0..world.plan.resources)
             .map(|_| User::new(shown, world.now + world.entropy.span(rest)))
             .collect();
         Self {
-            engine: Engine::new(&config, seed, shown),
+            engine,
             host,
             process,
             alive: true,
             born: world.now,
             links: vec![None; world.plan.nodes],
-            paths: (0..world.plan.nodes).map(|_| Path::NEW).collect(),
+            paths: (0..world.plan.nodes).map(path).collect(),
             stage: Stage::Read(0),
             shown,
             ticked: shown,
@@ -230,6 +256,8 @@ impl Client {
             longest_stop: 0,
             called: None,
             acted: false,
+            met: false,
+            vouched: Vec::new(),
         }
     }
 
@@ -255,6 +283,7 @@ impl Client {
         self.next_turn = NEVER;
         self.told.clear();
         self.handed.clear();
+        self.vouched.clear();
         for user in &mut self.users {
             user.task = Task::Idle;
         }
@@ -280,11 +309,25 @@ impl World {
 
     /// Another process begins in the place of one that was killed.
     pub(crate) fn bear_client(&mut self, client: usize) {
-        if !self.clients[client].alive {
+        let awaits = !self.clients[client].alive && self.is_awaited(client);
+        if awaits && !self.calm {
+            self.at(self.now + 100 * MILLI, Event::Birth(client));
+        } else if !awaits && !self.clients[client].alive {
             self.say(Place::Client(client), || "begins anew".into());
             self.clients[client] = Client::new(self, client);
+            self.clients[client].met = true;
             self.wake_client(client, self.plan.lag);
         }
+    }
+
+    /// Whether a client has never begun, and is not to before every server carries a marker.
+    fn is_awaited(&self, client: usize) -> bool {
+        let marked = |server: &Server| {
+            let shown = server.clock.show(self.now);
+            server.store.get(shown, MARKER_KEY).is_some()
+        };
+        let late = self.plan.is_late(client);
+        late && !self.clients[client].met && !self.servers.iter().all(marked)
     }
 
     // ----- turns --------------------------------------------------------------------------------
@@ -509,7 +552,7 @@ impl World {
         if link.far.session.is_none() && link.talk == 0 {
             let there = &mut self.clients[client];
             let shown = there.shown;
-            there.paths[link.node].heard(self.now, shown, link.opened, Verb::Other);
+            there.paths[link.node].heard(self.now, shown, link.opened, (Verb::Other, Said::Else));
         }
     }
 

@@ -1,9 +1,10 @@
 //! What goes wrong.
 
-use shearline::LinkError;
+use shearline::{BARRIER_KEY, LinkError, MARKER_KEY};
 
-use crate::clock::{MILLI, SECOND, Time};
+use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::link::Way;
+use crate::plan::Guard;
 use crate::server::{MOODS, Mood};
 use crate::trace::{self, Place};
 use crate::world::{Event, World};
@@ -49,9 +50,25 @@ pub(crate) enum Fault {
     Delete,
     /// An operator lets a key expire soon.
     Expire,
+    /// All keys of a server are deleted, and no connection ends. As all that follow, uncovered but for
+    /// worlds in which the servers carry markers: see
+    /// [`Plan::is_marked`](crate::plan::Plan::is_marked).
+    Flush,
+    /// A server is gone, and where it was is another that has been up for long and has followed it,
+    /// some way behind.
+    Promote,
+    /// A server is told to follow another, of which it gets the marker and no lock, and soon not to any
+    /// more. No connection ends.
+    Follow,
+    /// An operator deletes a marker, and nothing else.
+    Unmark,
+    /// An operator deletes a barrier. Covered nowhere.
+    Unbar,
+    /// An operator vouches for a node, and rightly: no fault at all.
+    Trust,
 }
 
-pub(crate) const FAULTS: [Fault; 18] = [
+pub(crate) const FAULTS: [Fault; 24] = [
     Fault::Reset,
     Fault::Dark,
     Fault::Partition,
@@ -70,6 +87,12 @@ pub(crate) const FAULTS: [Fault; 18] = [
     Fault::Jump,
     Fault::Delete,
     Fault::Expire,
+    Fault::Flush,
+    Fault::Promote,
+    Fault::Follow,
+    Fault::Unmark,
+    Fault::Unbar,
+    Fault::Trust,
 ];
 
 /// The longest way to a server that is far away.
@@ -93,7 +116,18 @@ impl Fault {
             | Self::Slow
             | Self::Drift => true,
             Self::Amnesia | Self::Freeze | Self::Jump | Self::Delete | Self::Expire => false,
+            Self::Flush
+            | Self::Promote
+            | Self::Follow
+            | Self::Unmark
+            | Self::Unbar
+            | Self::Trust => false,
         }
+    }
+
+    /// Whether it is about what servers say of themselves.
+    pub(crate) fn is_of_markers(self) -> bool {
+        FAULTS[Self::Flush as usize..].contains(&self)
     }
 }
 
@@ -138,6 +172,10 @@ impl World {
             }
             Fault::Drift => self.drift(peer, node),
             Fault::Delete | Fault::Expire => self.operate(self.plan.server_of(node), fault),
+            Fault::Trust => self.vouch(peer % self.plan.clients, node),
+            Fault::Amnesia | Fault::Flush | Fault::Promote | Fault::Follow | Fault::Unmark => {
+                self.strike_server(fault, self.forgetful(node), span);
+            }
             Fault::Stall
             | Fault::Restart
             | Fault::ForgetScripts
@@ -145,7 +183,7 @@ impl World {
             | Fault::Pause
             | Fault::Crowd
             | Fault::Slow
-            | Fault::Amnesia
+            | Fault::Unbar
             | Fault::Jump => self.strike_server(fault, self.plan.server_of(node), span),
         }
     }
@@ -184,6 +222,9 @@ impl World {
     fn strike_server(&mut self, fault: Fault, server: usize, span: Time) {
         let over = Event::Over(server, fault);
         let there = &mut self.servers[server];
+        if fault.is_of_markers() && !there.up {
+            return;
+        }
         match fault {
             Fault::Restart => self.kill(server, span, None),
             Fault::Amnesia => {
@@ -191,15 +232,33 @@ impl World {
                 let away = span.max(self.plan.switches.restart_delay);
                 self.kill(server, away, Some(memory));
             }
-            Fault::ForgetScripts => {
-                let now = there.clock.show(self.now);
-                let mut session = there.store.session();
-                let words: &[&[u8]] = &[b"SCRIPT", b"FLUSH"];
-                there
-                    .store
-                    .execute(&mut session, now, words, &mut Vec::new());
+            Fault::Promote => {
+                // How far behind it is: not far, and then it is there at once.
+                let behind = span.min(SECOND);
+                self.servers[server].promoted = true;
+                self.kill(server, MILLI, Some(behind));
             }
-            Fault::Mood => self.vex(server, span),
+            Fault::ForgetScripts => {
+                self.command(server, &[b"SCRIPT", b"FLUSH"]);
+            }
+            Fault::Flush => {
+                self.flush(server);
+            }
+            Fault::Follow => self.follow(server, span),
+            Fault::Unmark => {
+                self.command(server, &[b"DEL", MARKER_KEY]);
+            }
+            Fault::Unbar => {
+                let shown = there.clock.show(self.now);
+                if there.store.get(shown, BARRIER_KEY).is_some() {
+                    self.suspend_exclusion(None, 0);
+                }
+                self.command(server, &[b"DEL", BARRIER_KEY]);
+            }
+            Fault::Mood => {
+                let mood = self.entropy.pick(&MOODS);
+                self.vex(server, mood, span);
+            }
             Fault::Jump => {
                 there.clock.jump(self.now, span);
                 self.suspend_exclusion(None, 0);
@@ -230,12 +289,68 @@ impl World {
             | Fault::Drift
             | Fault::Freeze
             | Fault::Delete
-            | Fault::Expire => {}
+            | Fault::Expire
+            | Fault::Trust => {}
         }
     }
 
-    fn vex(&mut self, server: usize, span: Time) {
-        let mood = self.entropy.pick(&MOODS);
+    /// The server behind a node, or one that forgets.
+    fn forgetful(&self, node: usize) -> usize {
+        self.plan.server_of(node) % self.plan.forgetful().max(1)
+    }
+
+    /// A server loses all that it knows and goes on. Whether it does.
+    fn flush(&mut self, server: usize) -> bool {
+        if !self.command(server, &[b"FLUSHALL"]) {
+            return false; // It wants a password.
+        }
+        let life = self.servers[server].starts;
+        self.oracle.forgot(server, self.now, life);
+        self.servers[server].fenced = true;
+        if !self.plan.is_marked() {
+            self.suspend_exclusion(None, 0);
+        }
+        true
+    }
+
+    /// All that a server has is what another says of itself, and for a while it serves no writes.
+    fn follow(&mut self, server: usize, span: Time) {
+        let other = (server + 1) % self.plan.servers;
+        let there = &self.servers[other];
+        let marker = there.store.get(there.clock.show(self.now), MARKER_KEY);
+        // What is its own is known not to be noticed.
+        let marker = marker.filter(|_| other != server).map(<[u8]>::to_vec);
+        if self.flush(server) {
+            if let Some(marker) = marker {
+                self.command(server, &[b"SET", MARKER_KEY, &marker]);
+            }
+            self.vex(server, Mood::ReadOnly, span);
+        }
+    }
+
+    /// An operator who knows that a node has forgotten no lock that may live tells that to a client.
+    fn vouch(&mut self, client: usize, node: usize) {
+        let server = self.plan.server_of(node);
+        let there = &mut self.clients[client];
+        let joined =
+            there.alive && there.links[node].is_some() && there.paths[node].ready_at < NEVER;
+        if joined && self.plan.guard == Guard::Strict && self.oracle.knows_all(server, self.now) {
+            there.vouched.push(node);
+            self.wake_client(client, self.plan.lag);
+        }
+    }
+
+    /// A command that comes from no peer, who knows no password. Whether it was done.
+    fn command(&mut self, server: usize, words: &[&[u8]]) -> bool {
+        let there = &mut self.servers[server];
+        let shown = there.clock.show(self.now);
+        let mut session = there.store.session();
+        let mut reply = Vec::new();
+        there.store.execute(&mut session, shown, words, &mut reply);
+        !reply.starts_with(b"-")
+    }
+
+    fn vex(&mut self, server: usize, mood: Mood, span: Time) {
         let there = &mut self.servers[server];
         there.mood = mood;
         there.mood_number += 1;
@@ -275,18 +390,13 @@ impl World {
     fn operate(&mut self, server: usize, fault: Fault) {
         let resource = self.entropy.below(self.plan.resources as u32) as usize;
         self.suspend_exclusion(Some(resource), 0);
-        let key = &self.names[resource];
-        let there = &mut self.servers[server];
-        let now = there.clock.show(self.now);
-        let mut session = there.store.session();
+        let key = self.names[resource];
         let words: &[&[u8]] = if fault == Fault::Delete {
-            &[b"DEL", key]
+            &[b"DEL", &key]
         } else {
-            &[b"PEXPIRE", key, b"5", b"LT"]
+            &[b"PEXPIRE", &key, b"5", b"LT"]
         };
-        there
-            .store
-            .execute(&mut session, now, words, &mut Vec::new());
+        self.command(server, words);
     }
 
     /// The process of a server ends. `memory`: how much of the newest past is missing when it

@@ -144,6 +144,8 @@ pub(crate) struct Conn {
     /// Commands other than those of locks, and answers that were errors.
     pub(crate) talk: u32,
     pub(crate) errors: u32,
+    /// How often there was a reason to join once more.
+    pub(crate) asked_to_join: u32,
 }
 
 /// The client's end.
@@ -249,6 +251,7 @@ impl Conn {
             answers: VecDeque::new(),
             talk: 0,
             errors: 0,
+            asked_to_join: 0,
         }
     }
 

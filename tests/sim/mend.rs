@@ -1,5 +1,6 @@
 //! How what went wrong ends: one by one, and all at once when the world is healed.
 
+use shearline::Instant;
 use shearline::embedded::Memory;
 
 use crate::clock::NEVER;
@@ -30,7 +31,9 @@ impl World {
         // Never that of a first start, which is the number of a server.
         let own = (server as u64 + 1) << 16 | u64::from(there.starts);
         let seed = u64::from(number) << 32 | own;
-        there.store.restart(seed, shown, memory);
+        let promoted = std::mem::take(&mut there.promoted);
+        let since = if promoted { Instant::ZERO } else { shown };
+        there.store.restart(seed, since, memory);
         if there.mood == Mood::Locked {
             there.store.set_password(None);
             there.mood = Mood::Fine;

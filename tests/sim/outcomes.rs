@@ -9,7 +9,7 @@ use shearline::{ExtendError, LockError, UnlockError};
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Outcomes([u64; NAMES.len()]);
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "Held",
     "NoQuorum",
     "TooSlow",
@@ -19,6 +19,7 @@ const NAMES: [&str; 9] = [
     "NotHeld",
     "Unreleased",
     "Cancelled",
+    "OtherCluster",
 ];
 
 impl Outcomes {
@@ -54,6 +55,8 @@ impl Outcomes {
             self.count("NoQuorum");
         } else if matches!(error, Some(LockError::TooSlow(_))) {
             self.count("TooSlow");
+        } else if matches!(error, Some(LockError::OtherCluster(_))) {
+            self.count("OtherCluster");
         }
     }
 

@@ -30,6 +30,9 @@ const COMFORTABLE_GUARDED: u64 = 500;
 /// No lock is longer where quarantines are to be short.
 const LONGEST_GUARDED: u64 = 1_000;
 
+/// The longest ttl of those clients that have a shorter one than others.
+const SHORTER: u64 = COMFORTABLE_GUARDED;
+
 /// How much longer a server is kept out that is met for the first time.
 const UPTIME_GRAIN: Time = 2 * SECOND;
 
@@ -105,6 +108,9 @@ pub(crate) struct Plan {
 
     /// How clients keep servers from voting that were started again.
     pub(crate) guard: Guard,
+    /// Whether operators vouch for nodes that were never used.
+    pub(crate) trusted: bool,
+    pub(crate) members: Members,
 
     pub(crate) switches: Switches,
 }
@@ -118,6 +124,24 @@ pub(crate) enum Guard {
     Observed,
     /// It does not, and nobody knows that.
     Untold,
+    /// The servers carry markers, and say themselves whether they vote.
+    Strict,
+}
+
+/// Who the clients of a world with markers are. Who is not like the first ones begins when every server
+/// carries a marker of those.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Members {
+    /// They all say the same.
+    Alike,
+    /// Every other client has a shorter longest ttl, and joins.
+    ShortLater,
+    /// Every other client has a longer one, and raises the markers.
+    LongLater,
+    /// The last one has another name for the cluster.
+    OtherName,
+    /// The last one knows of one node fewer.
+    OtherNodes,
 }
 
 /// What is otherwise than it should be: an assumption that does not hold, or a driver that does
@@ -236,6 +260,9 @@ impl Plan {
             shortest_fault: 0,
             longest_fault: entropy.pick(&[100, 10, 1_000, 8_000]) * MILLI,
             faults: FAULTS.map(|fault| {
+                if fault.is_of_markers() {
+                    return 0; // Where there are some, they are drawn later.
+                }
                 let drawn = entropy.pick(&[0, 0, 1, 4]);
                 if fault.is_covered() || !covered {
                     drawn
@@ -244,6 +271,8 @@ impl Plan {
                 }
             }),
             guard: Guard::Off,
+            trusted: false,
+            members: Members::Alike,
             switches: Switches::default(),
         };
         theme::bend(plan, entropy)
@@ -265,17 +294,94 @@ impl Plan {
         self
     }
 
+    /// The servers carry markers, and then whatever befalls them may where exclusion has to hold.
+    /// Who the clients are is drawn too.
+    pub(crate) fn marked(mut self, entropy: &mut Entropy) -> Self {
+        self.guard = Guard::Strict;
+        self.strangers = 0;
+        self.shortest_ttl = self.shortest_ttl.min(LONGEST_GUARDED);
+        self.longest_ttl = self.longest_ttl.min(LONGEST_GUARDED);
+        self.trusted = entropy.pick(&[true, false]);
+        self.members = entropy.pick(&[
+            Members::Alike,
+            Members::Alike,
+            Members::Alike,
+            Members::ShortLater,
+            Members::LongLater,
+            Members::OtherName,
+            Members::OtherNodes,
+        ]);
+        for (weight, fault) in self.faults.iter_mut().zip(FAULTS) {
+            if fault.is_of_markers() || fault == Fault::Amnesia {
+                *weight = entropy.pick(&[0, 1, 0, 4]);
+            }
+        }
+        self.with_members()
+    }
+
+    /// The plan, with as many clients as its members are, and without the faults that those are known
+    /// not to outlive.
+    pub(crate) fn with_members(mut self) -> Self {
+        let mut never: &[Fault] = &[];
+        match self.members {
+            Members::Alike => {}
+            Members::ShortLater | Members::LongLater => {
+                self.clients = self.clients.max(2);
+                self.longest_ttl = LONGEST_GUARDED;
+                self.shortest_ttl = self.shortest_ttl.min(SHORTER);
+            }
+            Members::OtherName => self.clients = self.clients.max(2),
+            Members::OtherNodes if self.nodes == 1 => self.members = Members::Alike,
+            Members::OtherNodes => self.clients = self.clients.max(2),
+        }
+        if self.members == Members::LongLater || self.forgetful() == 0 {
+            never = &[Fault::Amnesia, Fault::Flush, Fault::Promote, Fault::Follow];
+        }
+        if self.has_outsider() {
+            // A server without a marker would be that of whoever comes first.
+            never = &[
+                Fault::Amnesia,
+                Fault::Flush,
+                Fault::Promote,
+                Fault::Follow,
+                Fault::Unmark,
+            ];
+        }
+        for fault in never {
+            self.faults[*fault as usize] = 0;
+        }
+        if self.covered {
+            self.faults[Fault::Unbar as usize] = 0;
+        }
+        self
+    }
+
+    /// How many servers forget. What only some clients know has to be known to the others of every
+    /// majority.
+    pub(crate) fn forgetful(&self) -> usize {
+        match self.members {
+            Members::ShortLater => self.nodes - self.quorum(),
+            Members::Alike | Members::LongLater => self.servers,
+            Members::OtherName | Members::OtherNodes => self.servers,
+        }
+    }
+
     /// Whether exclusion outlives a server that forgets: all who contend keep it from voting until
     /// every lock is over. Strangers know of no such thing.
     pub(crate) fn is_guarded(&self) -> bool {
-        self.guard == Guard::Observed && self.strangers == 0
+        matches!(self.guard, Guard::Observed | Guard::Strict) && self.strangers == 0
+    }
+
+    /// Whether it outlives one that forgets and keeps its connections.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.guard == Guard::Strict && self.strangers == 0
     }
 
     /// The ttl of those who take a lock when nothing goes wrong any more.
-    pub(crate) fn comfortable_ttl(&self) -> u64 {
+    fn comfortable_ttl(&self) -> u64 {
         self.longest_ttl.max(match self.guard {
             Guard::Off => COMFORTABLE,
-            Guard::Observed | Guard::Untold => COMFORTABLE_GUARDED,
+            Guard::Observed | Guard::Untold | Guard::Strict => COMFORTABLE_GUARDED,
         })
     }
 
@@ -284,9 +390,45 @@ impl Plan {
         self.comfortable_ttl()
     }
 
+    /// The longest that this client may use, and does when nothing goes wrong any more.
+    pub(crate) fn max_ttl_of(&self, client: usize) -> u64 {
+        let odd = client % 2 == 1;
+        match self.members {
+            Members::ShortLater if odd => SHORTER,
+            Members::LongLater if !odd => SHORTER,
+            _ => self.max_ttl(),
+        }
+    }
+
+    /// Whether clients learn of longer ttls than they know, from whichever node.
+    pub(crate) fn are_raised(&self) -> bool {
+        matches!(self.members, Members::ShortLater | Members::LongLater)
+    }
+
+    /// Whether a client begins only when every server carries a marker.
+    pub(crate) fn is_late(&self, client: usize) -> bool {
+        let odd = client % 2 == 1;
+        self.are_raised() && odd || self.is_outsider(client)
+    }
+
+    /// Whether a client is one of another cluster.
+    pub(crate) fn is_outsider(&self, client: usize) -> bool {
+        self.has_outsider() && client + 1 == self.clients
+    }
+
+    fn has_outsider(&self) -> bool {
+        matches!(self.members, Members::OtherName | Members::OtherNodes)
+    }
+
+    /// How many nodes a client knows of.
+    pub(crate) fn nodes_of(&self, client: usize) -> usize {
+        let other = self.members == Members::OtherNodes && self.is_outsider(client);
+        self.nodes - usize::from(other)
+    }
+
     /// For how long a server is kept from voting at most, by true time, if all know the longest ttl.
-    fn quarantine(&self) -> Time {
-        if self.guard != Guard::Observed {
+    pub(crate) fn quarantine(&self) -> Time {
+        if !matches!(self.guard, Guard::Observed | Guard::Strict) {
             return 0;
         }
         let ttl = self.max_ttl() * MILLI;
@@ -336,6 +478,8 @@ impl Plan {
             longest_fault: 100 * MILLI,
             faults: [0; FAULTS.len()],
             guard: Guard::Off,
+            trusted: false,
+            members: Members::Alike,
             switches: Switches::default(),
         }
     }
@@ -377,9 +521,10 @@ impl Plan {
         }
     }
 
-    /// For how long somebody wants a lock.
-    pub(crate) fn draw_ttl(&self, entropy: &mut Entropy) -> u64 {
-        let longer = self.longest_ttl - self.shortest_ttl;
+    /// For how long a peer wants a lock.
+    pub(crate) fn draw_ttl(&self, peer: usize, entropy: &mut Entropy) -> u64 {
+        let longest = self.longest_ttl.min(self.max_ttl_of(peer));
+        let longer = longest - self.shortest_ttl;
         self.shortest_ttl
             + if self.extremes {
                 longer * u64::from(entropy.below(2))

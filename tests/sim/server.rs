@@ -9,14 +9,16 @@
 
 use std::collections::VecDeque;
 
-use shearline::Instant;
 use shearline::embedded::{Flavour, Store};
 use shearline::resp::{self, Inbox, Limits, Value};
+use shearline::{BARRIER_KEY, Instant, MARKER_KEY};
 
 use crate::clock::{Clock, MILLI, SECOND, Time};
 use crate::faults::Fault;
 use crate::link::{FarState, Way};
-use crate::oracle::{Answer, Command, Deed, Said, Token, token_of};
+use crate::oracle::{
+    Answer, Command, Deed, Fence, Said, Token, Verb, is_fenced_set, millis, token_of,
+};
 use crate::plan::Kinds;
 use crate::stranger;
 use crate::trace::{self, Place};
@@ -61,6 +63,10 @@ pub(crate) struct Server {
     /// What was on disk, newest last.
     pub(crate) snapshots: VecDeque<(Time, Store)>,
     pub(crate) starts: u32,
+    /// The next that starts here has been up for long.
+    pub(crate) promoted: bool,
+    /// A question was not counted here, or may not have been: the server said so itself.
+    pub(crate) fenced: bool,
     /// When it was killed last.
     pub(crate) killed_at: Time,
 }
@@ -121,13 +127,24 @@ impl Server {
             mood_number: 0,
             snapshots: VecDeque::new(),
             starts: 0,
+            promoted: false,
+            fenced: false,
             killed_at: 0,
         }
     }
 
     /// Whether a client may have reason to think that it has forgotten something.
     pub(crate) fn is_doubted(&self) -> bool {
-        self.starts > 0 || self.mood_number > 0
+        self.starts > 0 || self.mood_number > 0 || self.fenced
+    }
+
+    /// Whether its marker is there, and no barrier: its votes count. The longest ttl that the marker
+    /// tells.
+    fn fence(&self, shown: Instant) -> Option<u64> {
+        let marker = self.store.get(shown, MARKER_KEY)?;
+        let longest = marker.split(|byte| *byte == b' ').nth(2)?;
+        let open = self.store.get(shown, BARRIER_KEY).is_none();
+        millis(longest).filter(|_| open)
     }
 
     /// What a key holds.
@@ -147,14 +164,17 @@ impl Mood {
 
     /// What the server answers to `words` instead of executing them. `present`: the key of the
     /// command is there.
-    fn answer(self, words: &[&[u8]], present: bool) -> Option<&'static [u8]> {
+    fn answer(self, words: &[&[u8]], verb: Verb, present: bool) -> Option<&'static [u8]> {
         if self == Self::Fine {
             return None;
         }
-        let verb = words.first()?;
-        let is = |names: &[&[u8]]| names.contains(verb);
-        let set = is(&[b"SET"]);
+        let word = words.first()?;
+        let is = |names: &[&[u8]]| names.contains(word);
         let script = is(&[b"EVAL", b"EVALSHA"]);
+        // A script that writes whether there is a key or not.
+        let joins = verb == Verb::Join;
+        let set = verb == Verb::Set || joins;
+        let present = present || set;
         let greeting = is(&[b"HELLO", b"AUTH", b"INFO"]);
         match self {
             Self::Fine | Self::Doubtful => None,
@@ -166,7 +186,7 @@ impl Mood {
                 b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
                   NOSAVE.\r\n",
             ),
-            Self::ReadOnly if script && verb == b"EVALSHA" => {
+            Self::ReadOnly if script && word == b"EVALSHA" => {
                 Some(b"-NOSCRIPT No matching script. Please use EVAL.\r\n")
             }
             Self::ReadOnly if script && present => {
@@ -191,6 +211,19 @@ impl Mood {
 fn is_write(words: &[&[u8]]) -> bool {
     const WRITES: [&[u8]; 6] = [b"SET", b"EVAL", b"EVALSHA", b"DELIFEQ", b"DEL", b"PEXPIRE"];
     words.first().is_some_and(|verb| WRITES.contains(verb))
+}
+
+/// For how many milliseconds an answer says that it does not count, if it says anything of that.
+fn left_in(reply: &[u8]) -> Option<i64> {
+    let mut lines = reply.strip_prefix(b"*2\r\n:")?.split(|byte| *byte == b'\n');
+    let second = lines.nth(1)?.strip_prefix(b":")?;
+    std::str::from_utf8(second.trim_ascii()).ok()?.parse().ok()
+}
+
+/// The text in a reply, if there is one.
+fn text_in(reply: &[u8]) -> &[u8] {
+    let text = reply.split(|byte| *byte == b'\n').nth(1);
+    text.unwrap_or_default().trim_ascii()
 }
 
 /// The words of a command; how many there are.
@@ -363,7 +396,7 @@ impl World {
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
         let start = out.len();
-        let command = Command::of(words);
+        let command = Command::of(words, &self.fenced_set);
         let before = command.key.and_then(|key| there.token_at(shown, key));
         let refusal = match words {
             [b"HELLO", ..] if there.old => {
@@ -372,8 +405,14 @@ impl World {
             [b"INFO", ..] if secretive => {
                 Some(&b"-NOPERM this user has no permissions to run the 'info' command\r\n"[..])
             }
-            _ => there.mood.answer(words, before.is_some()),
+            _ => there.mood.answer(words, command.verb, before.is_some()),
         };
+        let trusts = command.verb == Verb::Join && words.last() == Some(&&b"trust"[..]);
+        if trusts && !self.oracle.knows_all(server, self.now) {
+            // What the operator knew has been overtaken.
+            self.suspend_exclusion(None, 0);
+        }
+        let there = &mut self.servers[server];
         let link = &mut self.conns[conn];
         let overtakes = self.plan.switches.overtakes && link.written.overtakes(&command);
         // It was run before its `SET`, and found nothing.
@@ -394,12 +433,26 @@ impl World {
             },
             (None, None) => {}
         }
-        let done = Said::of(&out[start..]);
+        let done = Said::of(command.verb, &out[start..]);
+        let fence = match (left_in(&out[start..]), there.fence(shown)) {
+            (None, _) => Fence::None,
+            (Some(0), Some(longest)) => Fence::Open(longest),
+            (Some(0), None) => Fence::Broken,
+            (Some(_), _) => Fence::Shut,
+        };
+        let barred = command.verb == Verb::Join && there.fence(shown).is_none();
+        there.fenced |= fence == Fence::Shut || barred;
+        if let [b"SCRIPT", b"LOAD", script] = words
+            && self.fenced_set.is_empty()
+            && is_fenced_set(script)
+        {
+            self.fenced_set.extend_from_slice(text_in(&out[start..]));
+        }
         if there.mood == Mood::Doubtful && is_write(words) {
             out.truncate(start);
             out.extend_from_slice(DOUBT);
         }
-        let said = Said::of(&out[start..]);
+        let said = Said::of(command.verb, &out[start..]);
         let changes = before.is_some() && !matches!(done, Said::Nil | Said::Zero | Said::Foreign);
         let after = match command.key {
             Some(key) if changes => there.token_at(shown, key),
@@ -419,6 +472,7 @@ impl World {
             command,
             done,
             said,
+            fence,
             before,
             after,
         };
@@ -435,7 +489,7 @@ impl World {
             self.conns[conn]
                 .answers
                 .push_back(Answer { token, ..answer });
-            self.talk(conn, command.key.is_some(), said);
+            self.talk(conn, command.key.is_some(), said, fence == Fence::Shut);
         }
         let place = self.place_of(deed.peer);
         self.say(Place::Server(server), || {
@@ -447,7 +501,8 @@ impl World {
     pub(crate) fn snapshot(&mut self) {
         const KEPT: usize = (SECOND / (100 * MILLI)) as usize + 2;
         let now = self.now;
-        if self.plan.faults[Fault::Amnesia as usize] == 0 {
+        let ever = |fault: Fault| self.plan.faults[fault as usize] > 0;
+        if !ever(Fault::Amnesia) && !ever(Fault::Promote) {
             return; // Nobody ever loses anything.
         }
         for server in &mut self.servers {

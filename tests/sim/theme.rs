@@ -1,19 +1,19 @@
 //! Themes: worlds in which one kind of trouble is pointed out.
 //!
-//! One world in two is as [`Plan::draw`] draws it. The others have a theme, which chooses some
-//! numbers that lead somewhere only together and hardly ever meet by chance. What a theme does not
-//! name stays as it was drawn. The tamest choice is no theme, and in every theme exclusion has to
-//! hold throughout.
+//! One world in four is as [`Plan::draw`] draws it, and one in ten is so but for the markers that its
+//! servers carry. The others have a theme, which chooses some numbers that lead somewhere only together
+//! and hardly ever meet by chance. What a theme does not name stays as it was drawn. The tamest choice
+//! is no theme, and in every theme exclusion has to hold throughout.
 //!
 //! # What they do not show
 //!
 //! What goes wrong where themes meet: a world has one. Themes know no strangers and no faults that
-//! exclusion does not outlive; both are left to the other half.
+//! exclusion does not outlive; both are left to the others.
 
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::entropy::Entropy;
 use crate::faults::Fault;
-use crate::plan::{Guard, Plan};
+use crate::plan::{Guard, Members, Plan};
 
 /// What a world is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,10 +33,14 @@ enum Theme {
     Crowded,
     /// Servers forget their votes while clients cannot reach them, and locks last longer than that.
     Forgetful,
+    /// As the plan was drawn, and the servers carry markers.
+    Marked,
+    /// Servers that carry markers forget and keep their connections, while locks are held to their end.
+    Flushed,
 }
 
 /// How many worlds of [`WORLDS`] have which theme. The costly ones are rare.
-const THEMES: [(Theme, u32); 7] = [
+const THEMES: [(Theme, u32); 9] = [
     (Theme::Severed, 9),
     (Theme::Away, 5),
     (Theme::Asleep, 8),
@@ -44,6 +48,8 @@ const THEMES: [(Theme, u32); 7] = [
     (Theme::Fickle, 6),
     (Theme::Crowded, 1),
     (Theme::Forgetful, 5),
+    (Theme::Marked, 6),
+    (Theme::Flushed, 4),
 ];
 const WORLDS: u32 = 64;
 
@@ -64,6 +70,8 @@ pub(crate) fn bend(plan: Plan, entropy: &mut Entropy) -> Plan {
         Some(Theme::Fickle) => fickle(plan),
         Some(Theme::Crowded) => crowded(plan),
         Some(Theme::Forgetful) => forgetful(plan),
+        Some(Theme::Marked) => plan.marked(entropy),
+        Some(Theme::Flushed) => flushed(plan, entropy),
     }
 }
 
@@ -175,6 +183,39 @@ fn forgetful(plan: Plan) -> Plan {
         gap: 700 * MILLI,
         ..visible(plan)
     }
+}
+
+fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
+    let plan = visible(plan).marked(entropy);
+    // Where somebody is of another cluster, nobody forgets.
+    let members = match plan.members {
+        Members::OtherName | Members::OtherNodes => Members::ShortLater,
+        Members::Alike | Members::ShortLater | Members::LongLater => plan.members,
+    };
+    let forgets = Plan::only(&[
+        Fault::Amnesia,
+        Fault::Flush,
+        Fault::Promote,
+        Fault::Follow,
+        Fault::Unmark,
+        Fault::Trust,
+    ]);
+    let others = Plan::only(&[Fault::Partition, Fault::Kill, Fault::ForgetScripts]);
+    Plan {
+        shortest_ttl: 300,
+        longest_ttl: 1_000,
+        habits: [1, 0, 4, 1, 2],
+        extensions: None,
+        work: 100 * MILLI,
+        dead_after: 200,
+        faults: std::array::from_fn(|fault| 2 * forgets[fault] + others[fault]),
+        members,
+        longest_fault: 200 * MILLI,
+        shortest_gap: 100 * MILLI,
+        gap: 700 * MILLI,
+        ..plan
+    }
+    .with_members()
 }
 
 fn crowded(plan: Plan) -> Plan {

@@ -18,7 +18,7 @@ use shearline::{Instant, LockOptions, Retry};
 
 use crate::clock::{MILLI, Time};
 use crate::faults::{FAULTS, Fault};
-use crate::oracle::Violation;
+use crate::oracle::{Violation, is_fenced_set};
 use crate::plan::{Plan, TRIES};
 
 /// Above every trace.
@@ -27,6 +27,8 @@ const LEGEND: &str = "
   happens. A validity ends by the clock of its line. Tokens and scripts are shown by their first
   bytes. What a server does stands before `=>`, and behind it how it answers: to SET +OK, or nil
   because there is a key; to a release or an extension :1 done, :0 no such key, :-1 another's key.
+  Where servers carry markers a SET is a script too: :1 done, :0 there is a key. Behind that stands for
+  how many ms the answer does not count, :-1 if the marker is another, :0 if it counts.
   Greetings (HELLO, INFO, SCRIPT LOAD) that go well are left out at the servers.
 ";
 
@@ -212,6 +214,28 @@ fn told(bytes: &[u8], text: impl Fn(&shearline::resp::Value<'_>) -> Option<Strin
 /// A command in a few words.
 pub(crate) fn command(words: &[&[u8]]) -> String {
     match *words {
+        [verb, script, b"3", key, _, _, token, ttl, marker] if verb.starts_with(b"EVAL") => {
+            let what = if is_fenced_set(script) {
+                "set"
+            } else {
+                "script"
+            };
+            let known = if verb == b"EVAL" {
+                what.to_owned()
+            } else {
+                short(script)
+            };
+            let marker = String::from_utf8_lossy(marker);
+            format!(
+                "{}[{known}] {} {} {} under {marker:.8}..{}",
+                short(verb),
+                short(key),
+                short(token),
+                short(ttl),
+                tail(&marker)
+            )
+        }
+        [b"EVAL", _, b"2", _, _, ref rest @ ..] => format!("EVAL[join] {}", joined(rest)),
         [verb, script, b"1", key, token, ref rest @ ..] if verb.starts_with(b"EVAL") => {
             let what = if rest.is_empty() { "release" } else { "extend" };
             let rest = joined(rest);
@@ -255,11 +279,29 @@ pub(crate) fn raw(bytes: &[u8]) -> String {
     if is_digest {
         return format!("{}..", &shown[..6]);
     }
+    let rest: Vec<_> = bytes
+        .split(|byte| *byte == b'\n')
+        .skip(1)
+        .map(<[u8]>::trim_ascii)
+        .collect();
+    if first.starts_with(b"*") && rest.len() < 6 {
+        return rest
+            .iter()
+            .map(|line| line.escape_ascii().to_string())
+            .collect::<Vec<_>>()
+            .join(" ");
+    }
     if more || shown.len() > LONGEST {
         shown.truncate(LONGEST);
         shown.push_str("..");
     }
     shown
+}
+
+/// What a marker says but for the incarnation of its server.
+fn tail(marker: &str) -> &str {
+    let words = marker.match_indices(' ').nth(1);
+    words.map_or("", |(at, _)| &marker[at..])
 }
 
 fn joined(words: &[&[u8]]) -> String {

@@ -133,6 +133,13 @@ impl World {
     /// What a user did is over: it rests.
     fn rest(&mut self, client: usize, user: usize) {
         let rest = self.entropy.rest(self.plan.rest);
+        // Who is of another cluster learns it at once, and has nothing to do in between.
+        let least = if self.plan.is_outsider(client) {
+            50 * MILLI
+        } else {
+            0
+        };
+        let rest = rest.max(least);
         let now = self.now;
         let user = &mut self.clients[client].users[user];
         user.task = Task::Idle;
@@ -319,6 +326,10 @@ impl World {
             self.adopt(client, resource, lock);
             return true;
         }
+        if let Some(node) = self.clients[client].vouched.pop() {
+            self.trust(client, node);
+            return true;
+        }
         let now = self.now;
         let there = &mut self.clients[client];
         let finishing = there.finishing || self.entropy.is_spent();
@@ -342,6 +353,21 @@ impl World {
             task @ Task::Releasing { .. } => self.set_task(client, user, task, NEVER),
         }
         true
+    }
+
+    /// Somebody has vouched for a node.
+    fn trust(&mut self, client: usize, node: usize) {
+        let shown = self.shown(client);
+        let link = self.clients[client].links[node];
+        let Some(id) = link.and_then(|conn| self.conns[conn].id) else {
+            return; // It is gone again.
+        };
+        self.say(Place::Client(client), || format!("trusts node {node}"));
+        self.clients[client].engine.trust(shown, id);
+        self.oracle.trusts(client, self.plan.server_of(node));
+        if let Some(conn) = link {
+            self.conns[conn].asked_to_join += 1;
+        }
     }
 
     /// An answer has been read, and whoever waits for the outcome does not want it any more: before
@@ -436,10 +462,10 @@ impl World {
 
     /// When all is well there is time enough for every node.
     fn ttl(&mut self, client: usize, user: usize) -> Duration {
-        let ttl = self.plan.draw_ttl(&mut self.entropy);
+        let ttl = self.plan.draw_ttl(client, &mut self.entropy);
         let takes = self.clients[client].users[user].takes;
         Duration::from_millis(if takes {
-            self.plan.comfortable_ttl()
+            self.plan.max_ttl_of(client)
         } else {
             ttl
         })
@@ -561,6 +587,7 @@ impl World {
         let drawn = self.entropy.below(self.plan.clients as u32) as usize;
         let other = &self.clients[drawn];
         let near = other.host == self.clients[client].host && other.alive;
+        let near = near && !self.plan.is_outsider(drawn);
         let to = if near { drawn } else { client };
         self.end_belief(client, user);
         let shown = self.shown(client);

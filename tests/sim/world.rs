@@ -12,7 +12,7 @@ use crate::entropy::{Entropy, FATE, Recorded, peer_strand, server_strand};
 use crate::faults::{FAULTS, Fault};
 use crate::link::{Conn, End, Way};
 use crate::oracle::{ENDLESS, Oracle, Violation};
-use crate::plan::Plan;
+use crate::plan::{Guard, Plan};
 use crate::queue::Queue;
 use crate::server::Server;
 use crate::stranger::Stranger;
@@ -83,6 +83,8 @@ pub(crate) struct World {
     pub(crate) opened: Vec<Vec<Vec<usize>>>,
     /// By peer, node and way.
     pub(crate) partitions: Vec<Vec<[bool; 2]>>,
+    /// The digest of the script that is a `SET` where servers carry markers, once one was taught it.
+    pub(crate) fenced_set: Vec<u8>,
     pub(crate) oracle: Oracle,
     /// Nothing goes wrong any more.
     pub(crate) calm: bool,
@@ -136,6 +138,7 @@ impl World {
             conns: Vec::new(),
             opened: vec![vec![Vec::new(); plan.nodes]; plan.peers()],
             partitions: vec![vec![[false; 2]; plan.nodes]; plan.peers()],
+            fenced_set: Vec::new(),
             oracle: Oracle::new(&plan),
             calm: false,
             taken_by: NEVER,
@@ -154,6 +157,9 @@ impl World {
             let born = Client::new(&mut world, client);
             world.clients.push(born);
             world.wake_client(client, 0);
+            if world.plan.is_late(client) {
+                world.kill_client(client, 100 * MILLI);
+            }
         }
         for peer in world.plan.clients..world.plan.peers() {
             let fast = world.plan.client_skew(&mut world.entropy);
@@ -170,6 +176,7 @@ impl World {
     pub(crate) fn run(&mut self) -> Result<(), Violation> {
         self.run_until(self.plan.length)?;
         self.heal();
+        let healed = self.now;
         self.run_until(self.awake_by())?;
         self.taken_by = self.now + self.plan.lock_within();
         let end = self.now + self.plan.patience();
@@ -179,8 +186,11 @@ impl World {
             self.check_taken();
         }
         self.check_settled();
-        self.run_until(self.now + AFTERMATH)?;
+        let marked = self.plan.guard == Guard::Strict;
+        let barriers = if marked { self.plan.lock_within() } else { 0 };
+        self.run_until((self.now + AFTERMATH).max(healed + barriers))?;
         self.check_clean();
+        self.check_voting();
         self.verdict()
     }
 

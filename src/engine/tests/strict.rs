@@ -142,6 +142,89 @@ fn who_waits_is_refused_when_a_node_is_found_to_be_another_clusters() {
     net.release(1, lock);
 }
 
+fn names_another_cluster(result: Result<Lock, LockError>) {
+    let Err(LockError::OtherCluster(report)) = &result else {
+        panic!("{result:?}")
+    };
+    let other = |outcome: &NodeOutcome| {
+        matches!(
+            outcome,
+            NodeOutcome::Unusable(Unusable::OtherCluster { .. })
+        )
+    };
+    assert_eq!(outcomes(report).iter().position(other), Some(1));
+}
+
+/// It is not that too few answered: no later try would do.
+#[test]
+fn who_has_one_try_is_refused_for_what_its_last_node_says() {
+    let mut net = Net::new(2);
+    net.client(builder(2).max_ttl(LONGEST));
+    net.clients[0].engine.trust_all(net.now);
+    net.pump();
+    net.pass(Duration::from_secs(2));
+    let marker = net.value(1, MARKER_KEY).expect("joined");
+    net.set(1, MARKER_KEY, marker.replace(" 2 2 ", " 5 3 ").as_bytes());
+    net.hold(0, 1);
+    net.reconnect(1);
+    let request = LockOptions::new(TTL).tries(1);
+    let engine = &mut net.clients[0].engine;
+    engine
+        .acquire(net.now, &Request::new(b"k", &request))
+        .expect("valid");
+    net.pump();
+    assert!(net.event(0).is_none(), "its greeting is waited for");
+    net.let_through(0, 1);
+    names_another_cluster(net.acquired(0).1);
+    net.is_clean();
+}
+
+#[test]
+fn who_rests_is_told_which_node_is_another_clusters() {
+    let mut net = Net::new(2);
+    net.client(builder(2).max_ttl(LONGEST));
+    net.clients[0].engine.trust_all(net.now);
+    net.pump();
+    net.pass(Duration::from_secs(2));
+    net.unreachable(1, true);
+    let options = LockOptions::new(TTL).wait(Duration::from_secs(60));
+    let request = Request::new(b"k", &options);
+    let engine = &mut net.clients[0].engine;
+    engine.acquire(net.now, &request).expect("valid");
+    net.pump();
+    assert!(net.event(0).is_none(), "it rests");
+    let marker = net.value(1, MARKER_KEY).expect("joined");
+    net.set(1, MARKER_KEY, marker.replace(" 2 2 ", " 5 3 ").as_bytes());
+    net.unreachable(1, false);
+    net.pass(Duration::from_secs(3));
+    names_another_cluster(net.acquired(0).1);
+}
+
+/// It may come back with what another remembers, and say who it was before.
+#[test]
+fn who_refuses_to_join_again_as_one_that_loads_is_alarming() {
+    let strict = Config::builder().node("node0:6379").max_ttl(LONGEST);
+    let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
+    let greet = |world: &mut World| {
+        world.take(0);
+        world.welcome(0);
+        world.take(0);
+        world.say(0, "$10|run_id:abc|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|");
+        world.say(0, "*3|:1|:0|$25|1 abc 20000 1 1 0 default|");
+    };
+    greet(&mut world);
+    assert_eq!(world.engine.node_state(world.now, id(0)), NodeState::Ready);
+    world.try_once();
+    world.say(0, "*2|:1|:-1|");
+    let asked = world.take(0);
+    assert!(asked.last().expect("two").ends_with(" join"), "{asked:?}");
+    world.say(0, ":1|-LOADING x|"); // The release was done.
+    world.pass(Duration::from_secs(3));
+    greet(&mut world);
+    let state = world.engine.node_state(world.now, id(0));
+    assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
+}
+
 #[test]
 fn a_word_for_a_node_that_is_not_there_is_not_kept() {
     let mut net = trusted(1);
@@ -315,6 +398,30 @@ fn who_learns_of_a_longer_ttl_raises_the_nodes_that_it_joined_before() {
             .contains(" 20000 ")
     );
     refusal(net.try_lock(short, Duration::from_secs(5)));
+}
+
+/// What no guard sees, and its documentation says: the longer ttl was told to a majority, one of that
+/// has forgotten it, and who knows only of a shorter one does not reach the others.
+#[test]
+fn a_longer_ttl_that_was_not_told_to_all_is_not_heard_of_by_all() {
+    let mut net = Net::new(3);
+    let five = Duration::from_secs(5);
+    let short = net.client(builder(3).max_ttl(five));
+    assert_eq!(net.clients[short].engine.trust_all(net.now), 3);
+    net.pump();
+    net.hold(short, 0);
+    net.unreachable(2, true);
+    let long = net.client(builder(3).max_ttl(LONGEST));
+    net.pass(BARRIER.saturating_add(GRAIN));
+    let held = net.try_lock(long, LONGEST).expect("two vote");
+    net.hold(long, 2);
+    net.unreachable(2, false);
+    net.admin(1, "FLUSHALL");
+    net.pass(Duration::from_secs(3));
+    refusal(net.try_lock(short, five));
+    net.pass(Duration::from_millis(5_053));
+    let lock = net.try_lock(short, five).expect("its own barrier is over");
+    assert!(held.is_valid_at(net.now) && lock.is_valid_at(net.now));
 }
 
 fn other(result: Result<Lock, LockError>) -> NodeOutcome {

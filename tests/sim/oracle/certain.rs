@@ -2,7 +2,8 @@
 //!
 //! By the end of a turn no call is open for which a majority has answered the same, or for which the
 //! answers that may still come could not make one: nodes that have answered, and nodes whose
-//! connection was lost since the call, which are not waited for.
+//! connection was lost since the call, which are not waited for. Nor is a call for a lock that a node
+//! has said to be of another cluster.
 //!
 //! # What it does not see
 //!
@@ -16,6 +17,7 @@ use super::Release;
 use super::ledger::{Code, Entry};
 use super::report::TOO_SOON;
 use super::{Said, TokenId, Verb, token_of};
+use crate::clock::NEVER;
 use crate::plan::Guard;
 use crate::user::{Call, Task};
 use crate::world::World;
@@ -34,6 +36,15 @@ impl World {
     /// A client has done all that its turn brought.
     pub(crate) fn certain(&mut self, client: usize) {
         for user in 0..self.plan.resources {
+            let refused = self.oracle.shut_out[client] < NEVER
+                && matches!(
+                    self.clients[client].users[user].task,
+                    Task::Acquiring { .. }
+                );
+            if refused {
+                let text = format!("client {client} waits, though it is of another cluster");
+                self.object("settling", text);
+            }
             if let Some(what) = self.is_certain(client, user) {
                 self.object("settling", format!("client {client} waits, though {what}"));
             }
@@ -91,7 +102,7 @@ impl World {
             let entry = match verb {
                 Verb::Extend => &cell.extend,
                 Verb::Release => &cell.release,
-                Verb::Set | Verb::Load | Verb::Other => &cell.set,
+                Verb::Set | Verb::Load | Verb::Join | Verb::Other => &cell.set,
             };
             let lost = there.paths[node].lost_at;
             let answers = entry.answers(there.process, call.since) && entry.is_read();
@@ -128,8 +139,9 @@ impl World {
     }
 
     /// Whether a client may keep a node from voting, by its guard against those who forget.
-    fn may_not_count(&self, node: usize) -> bool {
-        self.plan.guard != Guard::Off && self.servers[self.plan.server_of(node)].is_doubted()
+    pub(super) fn may_not_count(&self, node: usize) -> bool {
+        let doubted = self.servers[self.plan.server_of(node)].is_doubted();
+        self.plan.guard != Guard::Off && (doubted || self.plan.are_raised())
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 use shearline::Instant;
 
 use super::votes::Servers;
-use super::{Deed, Said, TokenId, Verb};
+use super::{Deed, Fence, Said, TokenId, Verb};
 use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::Guard;
 use crate::user::{Call, Hold};
@@ -31,6 +31,9 @@ const SOON: Duration = Duration::from_millis(5);
 
 /// Room in which a `SET` is written at once.
 const WHOLE: usize = 256;
+
+/// The same for one that is the text of a script.
+const WHOLE_SCRIPT: usize = 1024;
 
 /// The tick of the engine's timers.
 const TICK: Duration = Duration::from_millis(1);
@@ -138,7 +141,7 @@ impl World {
             Verb::Set if copy => None,
             Verb::Set => self.late_set(deed, id),
             Verb::Extend => self.late_extension(deed, id),
-            Verb::Release | Verb::Load | Verb::Other => None,
+            Verb::Release | Verb::Load | Verb::Join | Verb::Other => None,
         };
         if let Some(what) = what {
             let text = format!("client {} sends node {} {what}", deed.peer, deed.node);
@@ -175,7 +178,12 @@ impl World {
         let ready = path.ready_at < since;
         let clock = self.clock_of(deed.peer);
         // When one byte follows the other, nobody knows when the first was asked for.
-        let torn = self.plan.window < WHOLE;
+        let whole = if self.plan.guard == Guard::Strict {
+            WHOLE_SCRIPT
+        } else {
+            WHOLE
+        };
+        let torn = self.plan.window < whole;
         if !lost && !ready || torn || since < clock.since() {
             return false;
         }
@@ -211,17 +219,12 @@ impl World {
                 && entry.read_place <= deed.begun.place
                 && entry.read_shown < within
                 && lost < entry.read
-                && self.surely_votes(node);
+                && !matches!(entry.fence, Fence::Shut)
+                && !self.may_not_count(node);
             if counts {
                 yes.add(self.plan.server_of(node), entry.life);
             }
         }
         self.plan.quorum() <= yes.len
-    }
-
-    /// Whether nobody has a reason to keep the server of a node from voting.
-    fn surely_votes(&self, node: usize) -> bool {
-        let server = &self.servers[self.plan.server_of(node)];
-        self.plan.guard == Guard::Off || server.starts == 0 && server.mood_number == 0
     }
 }

@@ -10,8 +10,9 @@
 //! Of several commands of one kind for one token on one node it keeps the newest by the time of
 //! sending. That is enough because a client asks again only for what came to nothing.
 
-use shearline::{Instant, ServerError};
+use shearline::{Instant, MARKER_KEY, ServerError};
 
+use super::Deed;
 use crate::clock::{NEVER, Time};
 use crate::written::Place;
 
@@ -112,10 +113,26 @@ pub(crate) struct Entry {
     pub(crate) life: u32,
     pub(crate) sent: Time,
     pub(crate) said: Said,
+    pub(crate) fence: Fence,
+    /// When it was executed.
+    pub(crate) executed: Time,
     /// When the answer was read, and what the client's clock showed then; [`NEVER`] until then.
     pub(crate) read: Time,
     pub(crate) read_shown: Instant,
     pub(crate) read_place: Place,
+}
+
+/// Whether an answer counts, where servers carry markers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fence {
+    /// It does not say.
+    None,
+    /// It does, and its server's marker tells this longest ttl.
+    Open(u64),
+    /// It does not.
+    Shut,
+    /// It says so, and its server has no marker, or a barrier.
+    Broken,
 }
 
 /// An answer.
@@ -202,8 +219,35 @@ impl Record {
     }
 }
 
+/// The first integer of an array.
+fn first_of(reply: &[u8]) -> &[u8] {
+    let [b'*', _, b'\r', b'\n', rest @ ..] = reply else {
+        return &[];
+    };
+    let end = rest.iter().position(|byte| *byte == b'\r');
+    &rest[..end.unwrap_or(rest.len())]
+}
+
+/// Whether a script is a `SET` where servers carry markers.
+pub(crate) fn is_fenced_set(script: &[u8]) -> bool {
+    script.windows(4).any(|text| text == b"'nx'")
+}
+
 impl Said {
-    pub(crate) fn of(reply: &[u8]) -> Self {
+    /// What a server says of a fenced command is what it would say of the plain one, and whether that
+    /// counts; to who joins, whether it may.
+    pub(crate) fn of(verb: Verb, reply: &[u8]) -> Self {
+        match (verb, first_of(reply)) {
+            (Verb::Set, b":1") => Self::Ok,
+            (Verb::Set, b":0") => Self::Nil,
+            (_, b":1") => Self::One,
+            (_, b":0") => Self::Zero,
+            (_, b":-1") => Self::Foreign,
+            _ => Self::plain(reply),
+        }
+    }
+
+    fn plain(reply: &[u8]) -> Self {
         match reply {
             b"+OK\r\n" => Self::Ok,
             b"$-1\r\n" | b"_\r\n" => Self::Nil,
@@ -226,6 +270,8 @@ impl Entry {
         life: 0,
         sent: 0,
         said: Said::Nothing,
+        fence: Fence::None,
+        executed: 0,
         read: NEVER,
         read_shown: Instant::ZERO,
         read_place: Place::MAX,
@@ -240,12 +286,14 @@ impl Entry {
         self.read < NEVER
     }
 
-    pub(crate) fn new(by: Process, life: u32, sent: Time, said: Said) -> Self {
+    pub(crate) fn new(deed: &Deed<'_>, executed: Time) -> Self {
         Self {
-            by,
-            life,
-            sent,
-            said,
+            by: deed.process,
+            life: deed.life,
+            sent: deed.sent,
+            said: deed.said,
+            fence: deed.fence,
+            executed,
             ..Self::NONE
         }
     }
@@ -278,6 +326,8 @@ pub(crate) enum Verb {
     Extend,
     /// Teaches a script: the last questions of a greeting.
     Load,
+    /// Asks to join, where servers carry markers: the last question of all.
+    Join,
     Other,
 }
 
@@ -291,8 +341,14 @@ pub(crate) struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    pub(crate) fn of(words: &[&'a [u8]]) -> Self {
+    /// `fenced_set`: the digest of the script that is a `SET` where servers carry markers.
+    pub(crate) fn of(words: &[&'a [u8]], fenced_set: &[u8]) -> Self {
         let (verb, key, token, ttl) = match *words {
+            [b"EVAL" | b"EVALSHA", script, b"3", key, _, _, token, ttl, _] => {
+                let set = script == fenced_set || is_fenced_set(script);
+                (if set { Verb::Set } else { Verb::Extend }, key, token, ttl)
+            }
+            [b"EVAL", _, b"2", MARKER_KEY, ..] => return Self::without_key(Verb::Join),
             [b"SET", key, token, .., ttl] => (Verb::Set, key, token, ttl),
             [b"EVAL" | b"EVALSHA", _, _, key, token] => (Verb::Release, key, token, &[][..]),
             [b"EVAL" | b"EVALSHA", _, _, key, token, ttl] => (Verb::Extend, key, token, ttl),
@@ -482,7 +538,7 @@ impl Cell {
             Verb::Set => Some(&mut self.set),
             Verb::Extend => Some(&mut self.extend),
             Verb::Release => Some(&mut self.release),
-            Verb::Load | Verb::Other => None,
+            Verb::Load | Verb::Join | Verb::Other => None,
         }
     }
 }

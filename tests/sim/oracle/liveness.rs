@@ -3,16 +3,18 @@
 //! A majority of the servers is healed, in some worlds all of them. From then on everything that
 //! was begun ends within [`Plan::patience`](crate::plan::Plan::patience), with nothing owed to a
 //! server that lives, and for each resource somebody gets the lock within
-//! [`Plan::lock_within`](crate::plan::Plan::lock_within).
+//! [`Plan::lock_within`](crate::plan::Plan::lock_within). Where servers carry markers, all that are
+//! connected vote again when that time is over.
 //!
 //! # What it does not see
 //!
 //! Who is served while faults go on: then a call may always fail. What is owed to a server that
 //! never comes back stays owed.
 
-use shearline::engine::NodeStatus;
+use shearline::engine::{NodeState, NodeStatus};
 
 use crate::client::Client;
+use crate::plan::Guard;
 use crate::user::Task;
 use crate::world::World;
 
@@ -20,7 +22,9 @@ impl World {
     /// All faults have ended: one client for each resource is to take it.
     pub(crate) fn let_take(&mut self) {
         for resource in 0..self.plan.resources {
-            let taker = self.entropy.below(self.plan.clients as u32) as usize;
+            let drawn = self.entropy.below(self.plan.clients as u32) as usize;
+            let can = self.clients[drawn].alive && !self.plan.is_outsider(drawn);
+            let taker = if can { drawn } else { 0 };
             self.clients[taker].users[resource].takes = true;
         }
     }
@@ -63,6 +67,31 @@ impl World {
         let lost = self.plan.losses > 0;
         let done = load.owed == 0 && load.claims == 0 || lost && !statuses.into_iter().any(owes);
         idle && load.rounds == 0 && client.handed.is_empty() && done
+    }
+
+    /// No server keeps itself from voting any more, as far as clients know that are connected.
+    pub(crate) fn check_voting(&mut self) {
+        if self.plan.guard != Guard::Strict {
+            return;
+        }
+        let barred = self
+            .clients
+            .iter()
+            .enumerate()
+            .find_map(|(number, client)| {
+                let shown = self.clock_of(number).show(self.now);
+                let mut states = client
+                    .engine
+                    .node_statuses(shown)
+                    .map(|status| status.state);
+                let barred = |state: NodeState| matches!(state, NodeState::Quarantined { .. });
+                let node = states.position(barred)?;
+                client.alive.then_some((number, node))
+            });
+        if let Some((client, node)) = barred {
+            let text = format!("node {node} does not vote for client {client} when all is over");
+            self.object("liveness", text);
+        }
     }
 
     /// Everything that was begun is over by now.

@@ -6,7 +6,7 @@
 //! | oracle | promise | stands in |
 //! | --- | --- | --- |
 //! | exclusion | no two believe that they hold one resource at the same true time | `exclusion` |
-//! | votes | every lock and every extension stands on a majority, read before it was told | `votes` |
+//! | votes | every lock and every extension stands on a majority that may vote, read before it was told | `votes`, `quarantine` |
 //! | validity | it ends when the rule says, counted from before the first byte | `votes` |
 //! | foreign key | nobody's key is deleted or replaced but by its owner | `keys` |
 //! | early release | nobody's key is deleted while its owner holds the lock | `keys` |
@@ -51,16 +51,19 @@ use std::fmt;
 
 use shearline::Instant;
 
-use crate::clock::{MILLI, Time};
+use crate::clock::{MILLI, NEVER, Time};
 use crate::outcomes::Outcomes;
-use crate::plan::Plan;
+use crate::plan::{Guard, Plan};
 use crate::world::World;
 use crate::written::{Place, Writing};
 
 use ledger::Entry;
 
 pub(crate) use exclusion::Belief;
-pub(crate) use ledger::{Command, Ledger, Process, Reading, Said, Token, TokenId, Verb, token_of};
+pub(crate) use ledger::{
+    Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_fenced_set, millis,
+    token_of,
+};
 pub(crate) use outcome::{Limits, Release};
 
 /// All of the table above.
@@ -130,6 +133,8 @@ pub(crate) struct Oracle {
     taken: Vec<bool>,
     rests: starvation::Rests,
     quarantine: quarantine::Quarantine,
+    /// By client: since when a node has told it that it is another cluster's.
+    shut_out: Vec<Time>,
     pub(crate) counts: Counts,
 }
 
@@ -177,6 +182,8 @@ pub(crate) struct Deed<'a> {
     /// What the server did, in the words of an answer, and what its client was told.
     pub(crate) done: Said,
     pub(crate) said: Said,
+    /// Whether that counts, where servers carry markers.
+    pub(crate) fence: Fence,
     /// What the key held before and after.
     pub(crate) before: Option<Token>,
     pub(crate) after: Option<Token>,
@@ -239,7 +246,12 @@ impl Oracle {
             violation: None,
             only: plan.switches.only.or(crate::mutations::heard()),
             no_excuses: plan.switches.no_excuses,
-            longest_ttl: plan.longest_ttl * MILLI,
+            // A barrier that is taken away was for the longest of all.
+            longest_ttl: MILLI
+                * match plan.guard {
+                    Guard::Strict => plan.max_ttl(),
+                    Guard::Off | Guard::Observed | Guard::Untold => plan.longest_ttl,
+                },
             ledger: Ledger::new(plan.nodes),
             beliefs: vec![vec![None; plan.peers()]; plan.resources],
             excused: vec![0; plan.resources],
@@ -254,6 +266,7 @@ impl Oracle {
             taken: vec![false; plan.resources],
             rests: starvation::Rests::default(),
             quarantine: quarantine::Quarantine::new(plan),
+            shut_out: vec![NEVER; plan.peers()],
             counts: Counts::default(),
         }
     }
@@ -273,6 +286,7 @@ impl Oracle {
         self.newest[peer].fill(None);
         self.calls[peer].fill(late::Calls::default());
         self.quarantine.born(peer);
+        self.shut_out[peer] = NEVER;
         self.lives.push(Life { peer, alive: true });
         (self.lives.len() - 1) as Process
     }
@@ -352,6 +366,7 @@ impl World {
             ledger.enter(token, deed.process, resource, deed.sent)
         });
         self.foreign_key(deed);
+        self.fence(deed);
         if let Some(id) = id {
             self.early_release(deed, id);
             self.enter(deed, id);
@@ -373,6 +388,7 @@ impl World {
             process,
             ..
         } = *deed;
+        let entry = Entry::new(deed, self.now);
         let oracle = &mut self.oracle;
         let verb = deed.command.verb;
         let record = oracle.ledger.record(id);
@@ -385,7 +401,6 @@ impl World {
             deed.begun.place < calls.extend.from
         };
         if verb == Verb::Set || *holder == process && !stale {
-            let entry = Entry::new(process, deed.life, sent, said);
             oracle.ledger.executed(id, node, verb, entry);
         }
         let given = match (verb, done) {
@@ -433,7 +448,11 @@ impl World {
                 verb, sent, said, ..
             } = *answer;
             let path = &mut self.clients[client].paths[node];
-            path.heard(self.now, shown, sent, verb);
+            path.heard(self.now, shown, sent, (verb, said));
+            if verb == Verb::Join && said == Said::Zero {
+                let since = &mut self.oracle.shut_out[client];
+                *since = (*since).min(self.now);
+            }
             // What is owed goes behind the first question of a greeting, and before the last.
             if !said.is_error() && verb != Verb::Other {
                 let newest = &mut self.oracle.answered[client][node];

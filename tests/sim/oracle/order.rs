@@ -5,7 +5,8 @@
 //!   what is owed from an earlier connection goes before all `SET`s of the next one, and no `SET`
 //!   meets a key that its own client should have let go.
 //! * A `SET` is sent over one connection again only behind a release of the client's own for the
-//!   same resource, but for copies of a lock that is held.
+//!   same resource, but for copies of a lock that is held, and where the server had forgotten the
+//!   script of it.
 //!
 //! # What it does not see
 //!
@@ -13,7 +14,7 @@
 //! is tried again. What was asked for between two writes of a client was asked for at once. Locks that were handed over, whose copies several may give back. A `SET` that
 //! waited for room may have been asked for when the connection was first blocked.
 
-use super::{Deed, TokenId, Verb};
+use super::{Deed, Said, TokenId, Verb};
 use crate::world::World;
 
 impl World {
@@ -25,7 +26,7 @@ impl World {
         let what = match deed.command.verb {
             Verb::Set => self.set_again(deed, id).filter(|_| !copy),
             Verb::Release => self.release_behind(deed, id),
-            Verb::Extend | Verb::Load | Verb::Other => None,
+            Verb::Extend | Verb::Load | Verb::Join | Verb::Other => None,
         };
         self.conns[deed.conn].written.executed += 1;
         if let Some(what) = what {
@@ -43,7 +44,10 @@ impl World {
         let cell = ledger.cell_mut(id, deed.node);
         let (conn, executed) = cell.set_over;
         let again = cell.sets > 0 && conn == deed.conn;
-        cell.set_over = (deed.conn, written.executed);
+        // One that met a server without the script was none, and its text follows.
+        let none = matches!(deed.said, Said::Refused(code) if code.is_no_script());
+        let over = if none { usize::MAX } else { deed.conn };
+        cell.set_over = (over, written.executed);
         cell.astray = astray;
         let released = written.released.get(resource).copied().unwrap_or(0);
         (again && released <= executed).then_some("a SET again, and no release before it")

@@ -4,7 +4,9 @@
 //! the ledger. *Held* and *no quorum* are certain when they are told; *too slow* has a majority that
 //! granted, or one that is too far away; an error comes when the tries or the time are used up and
 //! not before. *Lost* has a majority that misses the key, *unconfirmed* has none either way. An
-//! unlock is told by the answers to the releases, and by whether the lock was valid at the call.
+//! unlock is told by the answers to the releases, and by whether the lock was valid at the call. Who
+//! is of another cluster gets *other cluster* and nothing else from the first node on that has said so,
+//! with the name of such a node, and nobody else ever gets it.
 //!
 //! # What it does not see
 //!
@@ -14,12 +16,16 @@
 
 use std::time::Duration;
 
-use shearline::{ExtendError, Instant, LockError, Released, Report, UnlockError};
+use shearline::{
+    ExtendError, Instant, LockError, NodeOutcome, NodeReport, Released, Report, UnlockError,
+    Unusable,
+};
 
 use super::ledger::Entry;
 use super::report::{Question, TOO_SOON, Votes};
 use super::{Said, TokenId, Verb};
-use crate::clock::Time;
+use crate::clock::{NEVER, Time};
+use crate::plan::Members;
 use crate::user::{Call, Hold};
 use crate::world::World;
 
@@ -63,8 +69,32 @@ impl World {
         {
             self.rests(client, call, limits, report);
         }
-        if let Err(what) = self.refusal(client, user, call, limits, error) {
+        // In this very turn it may have failed for another reason before that was read.
+        let before = self.oracle.shut_out[client] < self.clients[client].turn_began;
+        let what = match error {
+            LockError::OtherCluster(report) => self.shut_out(client, report),
+            _ if before => Err("it is of another cluster".into()),
+            _ => self.refusal(client, user, call, limits, error),
+        };
+        if let Err(what) = what {
             self.object("outcome", format!("client {client} got {error:?}: {what}"));
+        }
+    }
+
+    /// A node has said that it is another cluster's, and which: that is told at once.
+    fn shut_out(&self, client: usize, report: &Report) -> Result<(), String> {
+        let other = Unusable::OtherCluster {
+            nodes: self.plan.nodes as u16,
+            quorum: self.plan.quorum() as u16,
+            name: self.plan.members == Members::OtherName,
+        };
+        let says = |node: &&NodeReport| node.outcome == NodeOutcome::Unusable(other);
+        if !self.plan.is_outsider(client) || self.oracle.shut_out[client] == NEVER {
+            Err("no node has said so".into())
+        } else if report.nodes().iter().find(says).is_none() {
+            Err("no node is said to say so".into())
+        } else {
+            Ok(())
         }
     }
 
@@ -83,7 +113,7 @@ impl World {
         };
         let votes = self.check_attempt(client, user, call, limits, report)?;
         self.is_over(client, limits, report)?;
-        let quorum = self.plan.quorum();
+        let quorum = self.plan.nodes_of(client) / 2 + 1;
         let Votes {
             yes,
             no,

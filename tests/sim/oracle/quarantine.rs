@@ -9,22 +9,35 @@
 //!
 //! Both are a little less than what clients keep to, who learn of it later and do not know true time.
 //!
+//! Where servers carry markers, none counts that was *executed*
+//!
+//! * behind a barrier, or without a marker or under another than it was asked under, by the state of
+//!   the server then; and no server says of one that it does;
+//! * before the longest ttl that the marker told then has passed since the server has lost anything,
+//!   with its connections or without.
+//!
+//! And all votes for one lock were executed under markers that told the same longest ttl.
+//!
 //! # What it does not see
 //!
 //! Of a server that has forgotten twice, what it did in the life between. Nothing is asked for where
 //! nobody was told the longest ttl.
 
-use super::ledger::Entry;
-use super::{Reading, Said};
+use super::ledger::{Entry, Fence};
+use super::{Deed, Reading, Said};
 use crate::clock::{MILLI, Time};
 use crate::plan::{Guard, Plan};
+use crate::world::World;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Quarantine {
-    /// How long it is at least, if there is any.
-    span: Option<Time>,
-    /// By server: when it was killed last that forgot then, and which life came after that.
+    /// By client: how long it is at least, if there is any.
+    spans: Vec<Option<Time>>,
+    longest: Time,
+    strict: bool,
+    /// By server: when it was killed last that forgot then, or forgot as it ran, and which life came
+    /// after that.
     forgot: Vec<Option<(Time, u32)>>,
     /// By client and server: when a client has read last that it may forget.
     alarms: Vec<Vec<Option<Time>>>,
@@ -32,9 +45,12 @@ pub(super) struct Quarantine {
 
 impl Quarantine {
     pub(super) fn new(plan: &Plan) -> Self {
-        let told = plan.guard == Guard::Observed;
+        let told = matches!(plan.guard, Guard::Observed | Guard::Strict);
+        let span = |client| told.then(|| plan.max_ttl_of(client) * MILLI);
         Self {
-            span: told.then(|| plan.max_ttl() * MILLI),
+            spans: (0..plan.peers()).map(span).collect(),
+            longest: plan.max_ttl() * MILLI,
+            strict: plan.guard == Guard::Strict,
             forgot: vec![None; plan.servers],
             alarms: vec![vec![None; plan.servers]; plan.peers()],
         }
@@ -54,19 +70,57 @@ impl Quarantine {
 
     /// Whether the answer of `server` to what `client` has asked counts for nothing.
     pub(super) fn silences(&self, client: usize, server: usize, entry: &Entry) -> bool {
-        let Some(span) = self.span else {
+        let Some(span) = self.spans[client] else {
             return false;
         };
-        let forgot = self.forgot[server].filter(|(_, life)| *life <= entry.life);
         let alarm = self.alarms[client][server].filter(|alarm| *alarm < entry.sent);
-        let since = forgot.map(|(killed_at, _)| killed_at).max(alarm);
-        since.is_some_and(|since| entry.sent < since + span)
+        let alarmed = alarm.is_some_and(|since| entry.sent < since + span);
+        alarmed
+            || if self.strict {
+                self.is_fenced(server, entry)
+            } else {
+                let forgot = self.forgot[server].filter(|(_, life)| *life <= entry.life);
+                forgot.is_some_and(|(since, _)| entry.sent < since + span)
+            }
+    }
+
+    fn is_fenced(&self, server: usize, entry: &Entry) -> bool {
+        let Fence::Open(longest) = entry.fence else {
+            return true;
+        };
+        let forgot = self.forgot[server].filter(|(since, _)| *since <= entry.executed);
+        forgot.is_some_and(|(since, _)| entry.executed < since + longest * MILLI)
     }
 }
 
 impl super::Oracle {
-    /// A server has begun a life without its memory, or without the newest of it.
-    pub(crate) fn forgot(&mut self, server: usize, killed_at: Time, life: u32) {
-        self.quarantine.forgot[server] = Some((killed_at, life));
+    /// A server has begun a life without its memory, or without the newest of it, or has lost it as it
+    /// ran.
+    pub(crate) fn forgot(&mut self, server: usize, since: Time, life: u32) {
+        self.quarantine.forgot[server] = Some((since, life));
+    }
+
+    /// A client is told that a server has forgotten nothing, whatever it was heard to say.
+    pub(crate) fn trusts(&mut self, client: usize, server: usize) {
+        self.quarantine.alarms[client][server] = None;
+    }
+
+    /// Whether no lock lives that a server has forgotten.
+    pub(crate) fn knows_all(&self, server: usize, now: Time) -> bool {
+        let Quarantine { longest, .. } = self.quarantine;
+        let forgot = self.quarantine.forgot[server];
+        forgot.is_none_or(|(since, _)| since + longest + longest / 50 < now)
+    }
+}
+
+impl World {
+    /// No server counts what its own state says not to count, and none is another cluster's as well.
+    pub(super) fn fence(&mut self, deed: &Deed<'_>) {
+        let text = match deed.fence {
+            Fence::Broken => "counts without a marker or behind a barrier",
+            Fence::Open(_) if self.plan.is_outsider(deed.peer) => "counts for another cluster",
+            Fence::Open(_) | Fence::Shut | Fence::None => return,
+        };
+        self.object("votes", format!("server {} {text}", deed.server));
     }
 }

@@ -5,7 +5,8 @@
 //! was a time during the call without a greeted connection, and the reason is one that the client
 //! was given. *Unusable*: the server was in such a mood, or is another node's. *Pending*: no answer
 //! was read before the turn of the verdict. *Quarantined*: there is a guard, the server was started
-//! again or had a mood, and the end was still to come at the call.
+//! again or had a mood, and the end was still to come at the call; where servers carry markers, it has
+//! said of an answer that it does not count, or somebody told of a longer ttl.
 //!
 //! # What it does not see
 //!
@@ -23,7 +24,7 @@ use shearline::{
 };
 
 use super::ledger::{Cell, Code, Entry};
-use super::{Said, TokenId, Verb};
+use super::{Fence, Said, TokenId, Verb};
 use crate::clock::NEVER;
 use crate::plan::Guard;
 use crate::user::Call;
@@ -64,7 +65,8 @@ impl World {
         question: &Question<'_>,
         report: &Report,
     ) -> Result<Votes, String> {
-        if report.quorum() != self.plan.quorum() || report.nodes().len() != self.plan.nodes {
+        let nodes = self.plan.nodes_of(question.client);
+        if report.quorum() != nodes / 2 + 1 || report.nodes().len() != nodes {
             return Err("it is about other nodes".into());
         }
         let shown = self.clients[question.client].shown;
@@ -91,7 +93,8 @@ impl World {
                     Err(
                         LockError::Held(report)
                         | LockError::NoQuorum(report)
-                        | LockError::TooSlow(report),
+                        | LockError::TooSlow(report)
+                        | LockError::OtherCluster(report),
                     ),
             } => (round, report),
             Told::Extended {
@@ -149,7 +152,10 @@ impl World {
             return Err("its answer took longer than the call");
         }
         let answered = match said.outcome {
-            NodeOutcome::Granted => read.is_some_and(|entry| entry.said == question.yes()),
+            NodeOutcome::Granted => {
+                let counts = |entry: &Entry| !matches!(entry.fence, Fence::Shut);
+                read.is_some_and(|entry| entry.said == question.yes() && counts(entry))
+            }
             NodeOutcome::Held => read.is_some_and(|entry| question.is_held(entry)),
             NodeOutcome::Missing if read.is_none() => {
                 return self.check_unasked(question, node, cell);
@@ -161,6 +167,9 @@ impl World {
                     |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
                 // A release that was refused is tried again, and that is another answer.
                 let before = cell.is_some_and(|cell| cell.releases.refusals.contain(error));
+                // A `SET` is not sent again by its text for want of room, nor twice.
+                let set = asked.filter(|entry| entry.is_read() && question.verb == Verb::Set);
+                let read = read.or(set);
                 read.is_some_and(refused) || question.verb == Verb::Release && before
             }
             NodeOutcome::TimedOut
@@ -294,7 +303,9 @@ impl World {
                 self.could_be(node, reason).then_some(()).ok_or("it is not")
             }
             NodeOutcome::Quarantined { until } => {
-                let kept = latency.is_none() && self.could_be_kept(question, node, until);
+                // A yes that was taken back took some time.
+                let silent = latency.is_none() || self.plan.guard == Guard::Strict;
+                let kept = silent && self.could_be_kept(question, node, until);
                 kept.then_some(()).ok_or("nothing keeps it from voting")
             }
             NodeOutcome::Granted
@@ -308,10 +319,14 @@ impl World {
 
     /// Whether a node can have been kept from voting until then.
     fn could_be_kept(&self, question: &Question<'_>, node: usize, until: Instant) -> bool {
-        let server = &self.servers[self.plan.server_of(node)];
-        let reason = server.starts > 0 || server.mood_number > 0;
         let asked = matches!(question.verb, Verb::Set | Verb::Extend);
-        self.plan.guard != Guard::Off && asked && reason && question.call.begun < until
+        // Until the present: it has to join again, or joins just now.
+        let ahead = if self.plan.guard == Guard::Strict {
+            question.call.begun <= until
+        } else {
+            question.call.begun < until
+        };
+        asked && self.may_not_count(node) && ahead
     }
 
     /// Whether the server behind a node can have been unusable for this reason.
@@ -339,7 +354,7 @@ impl World {
 impl Question<'_> {
     fn entry<'c>(&self, cell: &'c Cell) -> &'c Entry {
         match self.verb {
-            Verb::Set | Verb::Load | Verb::Other => &cell.set,
+            Verb::Set | Verb::Load | Verb::Join | Verb::Other => &cell.set,
             Verb::Extend => &cell.extend,
             Verb::Release => &cell.release,
         }

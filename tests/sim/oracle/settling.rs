@@ -90,8 +90,10 @@ impl World {
     pub(crate) fn reopens(&mut self, client: usize, ticked: Instant) {
         let called = self.clients[client].called.take();
         let there = &self.clients[client];
+        // Who is of another cluster asks nobody.
+        let called = called.filter(|_| !self.plan.is_outsider(client));
         let begun = called.filter(|_| there.is_short_of_a_quorum(self.plan.quorum()));
-        let late = (0..self.plan.nodes).find(|node| {
+        let late = (0..self.plan.nodes_of(client)).find(|node| {
             let path = &there.paths[*node];
             let knocked = path.opened_shown.saturating_add(KNOCK_AGAIN);
             // Who was stopped for longer may have given up what it had not begun.

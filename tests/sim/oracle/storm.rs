@@ -1,7 +1,8 @@
 //! Storm: the nodes are not asked more often than the work needs.
 //!
-//! * A `SET` is sent to a node once, and once more behind a release of the client's own; copies of a
-//!   lock that is held are counted by [`copy`](super::copy).
+//! * A `SET` is sent to a node once, and once more behind a release of the client's own, or by its text
+//!   to a server that has forgotten the script; copies of a lock that is held are counted by
+//!   [`copy`](super::copy).
 //! * A release is sent once for every call that asks for it, as often over every later connection,
 //!   and once more for every refusal; refusals follow each other no faster than four a second.
 //! * None is sent over the connection over which the server has denied the `SET`, once that is read.
@@ -9,7 +10,8 @@
 //!   script.
 //! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
 //!   rests leave time for.
-//! * A connection is greeted once, and opened again no faster than the back-off allows.
+//! * A connection is greeted once, but for a question to join for every answer that did not count,
+//!   every longer ttl and every word of an operator, and opened again no faster than the back-off allows.
 //!
 //! # What it does not see
 //!
@@ -19,13 +21,17 @@
 use super::ledger::Releases;
 use super::{Deed, Said, TokenId, Verb};
 use crate::clock::{MILLI, SECOND, Time};
-use crate::plan::SHORTEST_REST;
+use crate::plan::{Guard, SHORTEST_REST};
 use crate::user::Task;
 use crate::world::World;
 
 /// Commands of a greeting: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and two
 /// scripts. For every error two more: the scripts again.
 const GREETING: u32 = 9;
+
+/// The same where servers carry markers, with a third script and the questions to join: the first,
+/// and one for each longer ttl that is learned of. One more for every answer that does not count.
+const GREETING_AND_RAISE: u32 = GREETING + 2;
 
 /// Shortest time after which a refused release is tried again, a little less by true time.
 const TRY_AGAIN: Time = 240 * MILLI;
@@ -51,7 +57,7 @@ impl World {
             Verb::Set => self.sets(deed, id),
             Verb::Extend => self.extends(deed, id),
             Verb::Release => self.releases(deed, id),
-            Verb::Load | Verb::Other => None,
+            Verb::Load | Verb::Join | Verb::Other => None,
         };
         if let Some(what) = what {
             let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
@@ -198,10 +204,15 @@ impl World {
     }
 
     /// A connection has carried a command that is about no lock, or an answer that is an error.
-    pub(crate) fn talk(&mut self, conn: usize, lock: bool, said: Said) {
+    pub(crate) fn talk(&mut self, conn: usize, lock: bool, said: Said, shut: bool) {
         let link = &mut self.conns[conn];
         link.talk += u32::from(!lock);
-        let most = GREETING + 2 * link.errors;
+        link.asked_to_join += u32::from(shut);
+        let most = if self.plan.guard == Guard::Strict {
+            GREETING_AND_RAISE + 3 * link.errors + link.asked_to_join
+        } else {
+            GREETING + 2 * link.errors
+        };
         link.errors += u32::from(said.is_error());
         if link.talk > most {
             let text = format!("client {} greets node {} for ever", link.peer, link.node);

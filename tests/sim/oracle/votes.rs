@@ -24,9 +24,10 @@ use shearline::limits::NODES_MAX;
 use shearline::{Instant, Lock};
 
 use super::ledger::Entry;
-use super::{Said, TokenId, Verb, token_of};
+use super::{Fence, Said, TokenId, Verb, token_of};
 use crate::client::Path;
 use crate::clock::MILLI;
+use crate::plan::Guard;
 use crate::user::Call;
 use crate::world::World;
 
@@ -144,6 +145,8 @@ impl World {
         // Told too late, it promises nothing.
         let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
         let (mut yes, mut stand) = (Servers::default(), Servers::default());
+        // What the markers of those who said yes have told.
+        let (mut least, mut most) = (u64::MAX, 0);
         for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
             let server = self.plan.server_of(node);
             let entry = if verb == Verb::Set {
@@ -158,6 +161,9 @@ impl World {
             let stands = !cell.gone && (lasts || excused);
             if said {
                 yes.add(server, entry.life);
+                if let Fence::Open(longest) = entry.fence {
+                    (least, most) = (least.min(longest), most.max(longest));
+                }
             }
             if stands && (said || !bound) {
                 stand.add(server, entry.life);
@@ -169,6 +175,13 @@ impl World {
             let text = format!(
                 "client {client} told of {verb:?}: {yes} servers said yes, {stand} keep the key as \
                  long as promised, {quorum} are needed"
+            );
+            self.object("votes", text);
+        }
+        let own = self.plan.max_ttl_of(client);
+        if least < most || self.plan.guard == Guard::Strict && most < own {
+            let text = format!(
+                "client {client} told of {verb:?}: by markers of {least} to {most} ms, its own is {own}"
             );
             self.object("votes", text);
         }
