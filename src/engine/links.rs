@@ -273,10 +273,11 @@ impl Engine {
         if !self.to_connect.contains(node) {
             self.to_disconnect.insert(node);
         }
-        self.lose_link(now, node, trouble);
+        // Before anybody is refused for want of this node: no later try would do.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
             self.refuse_all(now);
         }
+        self.lose_link(now, node, trouble);
     }
 
     /// The connection is gone. What was asked over it is not answered, and what may have been

@@ -233,6 +233,15 @@ impl Engine {
     /// Refuses an attempt that is about to begin, if any node is another cluster's; whether it did.
     pub(super) fn refuse_for_other_cluster(&mut self, now: Instant, key: Key) -> bool {
         mutant!(OtherClusterIgnored => return false);
+        let any = self.name_other_clusters(key);
+        if any {
+            self.fail(now, key, Refusal::OtherCluster);
+        }
+        any
+    }
+
+    /// Says in the report of an attempt which nodes are another cluster's; whether any is.
+    fn name_other_clusters(&mut self, key: Key) -> bool {
         let Some(round) = self.rounds.get_mut(key) else {
             return false;
         };
@@ -242,9 +251,6 @@ impl Engine {
                 round.ballots[node].outcome = NodeOutcome::Unusable(reason);
                 any = true;
             }
-        }
-        if any {
-            self.fail(now, key, Refusal::OtherCluster);
         }
         any
     }
@@ -262,6 +268,7 @@ impl Engine {
             match round.state {
                 State::Voting => drop(self.refuse_for_other_cluster(now, key)),
                 State::Resting { .. } => {
+                    self.name_other_clusters(key);
                     self.decide(key, Decision::Refused(Refusal::OtherCluster));
                 }
                 State::Decided(_) | State::Told => {}

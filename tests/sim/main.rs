@@ -54,7 +54,7 @@ fn worlds_keep_their_promises() {
     let seeds = number("SEEDS").unwrap_or(SEEDS);
     let sweep = sweep::sweep(kind, first..first + seeds, sweep::Until::Last);
     sweep::say(&sweep.summary());
-    for (seed, violation) in sweep.failures.iter().take(5) {
+    for (seed, violation) in sweep.failures.iter().take(60) {
         println!("{}", replay::report(kind, *seed, violation));
     }
     let bad = sweep.failures.len();

@@ -399,11 +399,15 @@ impl Plan {
         }
     }
 
+    /// Whether clients learn of longer ttls than they know, from whichever node.
+    pub(crate) fn are_raised(&self) -> bool {
+        matches!(self.members, Members::ShortLater | Members::LongLater)
+    }
+
     /// Whether a client begins only when every server carries a marker.
     pub(crate) fn is_late(&self, client: usize) -> bool {
         let odd = client % 2 == 1;
-        matches!(self.members, Members::ShortLater | Members::LongLater) && odd
-            || self.is_outsider(client)
+        self.are_raised() && odd || self.is_outsider(client)
     }
 
     /// Whether a client is one of another cluster.

@@ -220,7 +220,7 @@ fn left_in(reply: &[u8]) -> Option<i64> {
     std::str::from_utf8(second.trim_ascii()).ok()?.parse().ok()
 }
 
-/// The text in a reply, if it is one.
+/// The text in a reply, if there is one.
 fn text_in(reply: &[u8]) -> &[u8] {
     let text = reply.split(|byte| *byte == b'\n').nth(1);
     text.unwrap_or_default().trim_ascii()
@@ -442,8 +442,10 @@ impl World {
         };
         let barred = command.verb == Verb::Join && there.fence(shown).is_none();
         there.fenced |= fence == Fence::Shut || barred;
-        if words.starts_with(&[b"SCRIPT", b"LOAD"]) && is_fenced_set(words[2]) {
-            self.fenced_set.clear();
+        if let [b"SCRIPT", b"LOAD", script] = words
+            && self.fenced_set.is_empty()
+            && is_fenced_set(script)
+        {
             self.fenced_set.extend_from_slice(text_in(&out[start..]));
         }
         if there.mood == Mood::Doubtful && is_write(words) {

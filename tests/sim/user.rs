@@ -357,6 +357,7 @@ impl World {
         };
         self.say(Place::Client(client), || format!("trusts node {node}"));
         self.clients[client].engine.trust(shown, id);
+        self.oracle.trusts(client, self.plan.server_of(node));
         if let Some(conn) = link {
             self.conns[conn].asked_to_join += 1;
         }

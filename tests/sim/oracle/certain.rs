@@ -137,8 +137,9 @@ impl World {
     }
 
     /// Whether a client may keep a node from voting, by its guard against those who forget.
-    fn may_not_count(&self, node: usize) -> bool {
-        self.plan.guard != Guard::Off && self.servers[self.plan.server_of(node)].is_doubted()
+    pub(super) fn may_not_count(&self, node: usize) -> bool {
+        let doubted = self.servers[self.plan.server_of(node)].is_doubted();
+        self.plan.guard != Guard::Off && (doubted || self.plan.are_raised())
     }
 }
 

@@ -220,17 +220,11 @@ impl World {
                 && entry.read_shown < within
                 && lost < entry.read
                 && !matches!(entry.fence, Fence::Shut)
-                && self.surely_votes(node);
+                && !self.may_not_count(node);
             if counts {
                 yes.add(self.plan.server_of(node), entry.life);
             }
         }
         self.plan.quorum() <= yes.len
-    }
-
-    /// Whether nobody has a reason to keep the server of a node from voting.
-    fn surely_votes(&self, node: usize) -> bool {
-        let server = &self.servers[self.plan.server_of(node)];
-        self.plan.guard == Guard::Off || !server.is_doubted()
     }
 }

@@ -44,9 +44,9 @@ impl World {
         let (conn, executed) = cell.set_over;
         let again = cell.sets > 0 && conn == deed.conn;
         // One that met a server without the script was none, and its text follows.
-        if !matches!(deed.said, Said::Refused(code) if code.is_no_script()) {
-            cell.set_over = (deed.conn, written.executed);
-        }
+        let none = matches!(deed.said, Said::Refused(code) if code.is_no_script());
+        let over = if none { usize::MAX } else { deed.conn };
+        cell.set_over = (over, written.executed);
         cell.astray = astray;
         let released = written.released.get(resource).copied().unwrap_or(0);
         (again && released <= executed).then_some("a SET again, and no release before it")

@@ -100,6 +100,11 @@ impl super::Oracle {
         self.quarantine.forgot[server] = Some((since, life));
     }
 
+    /// A client is told that a server has forgotten nothing, whatever it was heard to say.
+    pub(crate) fn trusts(&mut self, client: usize, server: usize) {
+        self.quarantine.alarms[client][server] = None;
+    }
+
     /// Whether no lock lives that a server has forgotten.
     pub(crate) fn knows_all(&self, server: usize, now: Time) -> bool {
         let Quarantine { longest, .. } = self.quarantine;

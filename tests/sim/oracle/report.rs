@@ -299,7 +299,9 @@ impl World {
                 self.could_be(node, reason).then_some(()).ok_or("it is not")
             }
             NodeOutcome::Quarantined { until } => {
-                let kept = latency.is_none() && self.could_be_kept(question, node, until);
+                // A yes that was taken back took some time.
+                let silent = latency.is_none() || self.plan.guard == Guard::Strict;
+                let kept = silent && self.could_be_kept(question, node, until);
                 kept.then_some(()).ok_or("nothing keeps it from voting")
             }
             NodeOutcome::Granted
@@ -313,7 +315,6 @@ impl World {
 
     /// Whether a node can have been kept from voting until then.
     fn could_be_kept(&self, question: &Question<'_>, node: usize, until: Instant) -> bool {
-        let server = &self.servers[self.plan.server_of(node)];
         let asked = matches!(question.verb, Verb::Set | Verb::Extend);
         // Until the present: it has to join again, or joins just now.
         let ahead = if self.plan.guard == Guard::Strict {
@@ -321,7 +322,7 @@ impl World {
         } else {
             question.call.begun < until
         };
-        self.plan.guard != Guard::Off && asked && server.is_doubted() && ahead
+        asked && self.may_not_count(node) && ahead
     }
 
     /// Whether the server behind a node can have been unusable for this reason.
