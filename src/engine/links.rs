@@ -68,7 +68,7 @@ impl Engine {
             let heard = match self.nodes[node].receive(now, &mut piece) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
-                Err(trouble) => Err(trouble),
+                Err(trouble) => self.useless(now, node, trouble),
             };
             if let Err(trouble) = heard {
                 self.give_up(now, node, trouble);
@@ -145,6 +145,17 @@ impl Engine {
             return Err(trouble);
         }
         Ok(())
+    }
+
+    /// The connection is of no use any more. Over one that was, a refusal to join again is an alarm as
+    /// any other.
+    fn useless(&mut self, now: Instant, node: usize, trouble: Trouble) -> Result<(), Trouble> {
+        if let Trouble::Unusable(Unusable::Refused(error)) = trouble
+            && self.nodes[node].is_ready()
+        {
+            self.alarm(now, node, Reply::Error(error))?;
+        }
+        Err(trouble)
     }
 
     /// A server that stands in the configuration under several names has one quarantine, whichever

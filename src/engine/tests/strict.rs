@@ -142,6 +142,87 @@ fn who_waits_is_refused_when_a_node_is_found_to_be_another_clusters() {
     net.release(1, lock);
 }
 
+fn names_another_cluster(result: Result<Lock, LockError>) {
+    let Err(LockError::OtherCluster(report)) = &result else {
+        panic!("{result:?}")
+    };
+    let other = |outcome: &NodeOutcome| {
+        matches!(
+            outcome,
+            NodeOutcome::Unusable(Unusable::OtherCluster { .. })
+        )
+    };
+    assert_eq!(outcomes(report).iter().position(other), Some(1));
+}
+
+/// It is not that too few answered: no later try would do.
+#[test]
+fn who_has_one_try_is_refused_for_what_its_last_node_says() {
+    let mut net = Net::new(2);
+    net.client(builder(2).max_ttl(LONGEST));
+    net.clients[0].engine.trust_all(net.now);
+    net.pump();
+    net.pass(Duration::from_secs(2));
+    let marker = net.value(1, MARKER_KEY).expect("joined");
+    net.set(1, MARKER_KEY, marker.replace(" 2 2 ", " 5 3 ").as_bytes());
+    net.hold(0, 1);
+    net.reconnect(1);
+    let request = LockOptions::new(TTL).tries(1);
+    let engine = &mut net.clients[0].engine;
+    engine
+        .acquire(net.now, &Request::new(b"k", &request))
+        .expect("valid");
+    net.pump();
+    assert!(net.event(0).is_none(), "its greeting is waited for");
+    net.let_through(0, 1);
+    names_another_cluster(net.acquired(0).1);
+    net.is_clean();
+}
+
+#[test]
+fn who_rests_is_told_which_node_is_another_clusters() {
+    let mut net = Net::new(2);
+    net.client(builder(2).max_ttl(LONGEST));
+    net.clients[0].engine.trust_all(net.now);
+    net.pump();
+    net.pass(Duration::from_secs(2));
+    net.unreachable(1, true);
+    let options = LockOptions::new(TTL).wait(Duration::from_secs(60));
+    let request = Request::new(b"k", &options);
+    let engine = &mut net.clients[0].engine;
+    engine.acquire(net.now, &request).expect("valid");
+    net.pump();
+    assert!(net.event(0).is_none(), "it rests");
+    let marker = net.value(1, MARKER_KEY).expect("joined");
+    net.set(1, MARKER_KEY, marker.replace(" 2 2 ", " 5 3 ").as_bytes());
+    net.unreachable(1, false);
+    net.pass(Duration::from_secs(3));
+    names_another_cluster(net.acquired(0).1);
+}
+
+/// It may come back with what another remembers, and say who it was before.
+#[test]
+fn who_refuses_to_join_again_as_one_that_loads_is_alarming() {
+    let strict = Config::builder().node("node0:6379").max_ttl(LONGEST);
+    let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
+    let greet = |world: &mut World, owed: &str| {
+        world.take(0);
+        world.welcome(0);
+        world.take(0);
+        world.say(0, owed);
+        world.say(0, "$10|run_id:abc|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|");
+        world.say(0, "*3|:1|:0|$25|1 abc 20000 1 1 0 default|");
+    };
+    greet(&mut world, "");
+    assert_eq!(world.engine.node_state(world.now, id(0)), NodeState::Ready);
+    world.try_once();
+    world.say(0, "*2|:1|:-1|-LOADING x|");
+    world.pass(Duration::from_secs(3));
+    greet(&mut world, ":1|"); // The release.
+    let state = world.engine.node_state(world.now, id(0));
+    assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
+}
+
 #[test]
 fn a_word_for_a_node_that_is_not_there_is_not_kept() {
     let mut net = trusted(1);
