@@ -205,20 +205,22 @@ fn who_rests_is_told_which_node_is_another_clusters() {
 fn who_refuses_to_join_again_as_one_that_loads_is_alarming() {
     let strict = Config::builder().node("node0:6379").max_ttl(LONGEST);
     let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
-    let greet = |world: &mut World, owed: &str| {
+    let greet = |world: &mut World| {
         world.take(0);
         world.welcome(0);
         world.take(0);
-        world.say(0, owed);
         world.say(0, "$10|run_id:abc|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|");
         world.say(0, "*3|:1|:0|$25|1 abc 20000 1 1 0 default|");
     };
-    greet(&mut world, "");
+    greet(&mut world);
     assert_eq!(world.engine.node_state(world.now, id(0)), NodeState::Ready);
     world.try_once();
-    world.say(0, "*2|:1|:-1|-LOADING x|");
+    world.say(0, "*2|:1|:-1|");
+    let asked = world.take(0);
+    assert!(asked.last().expect("two").ends_with(" join"), "{asked:?}");
+    world.say(0, ":1|-LOADING x|"); // The release was done.
     world.pass(Duration::from_secs(3));
-    greet(&mut world, ":1|"); // The release.
+    greet(&mut world);
     let state = world.engine.node_state(world.now, id(0));
     assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
 }
