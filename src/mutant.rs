@@ -7,8 +7,9 @@
 //!
 //! In the tests of the library itself the environment chooses:
 //! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`. Those of confirmations, which the simulator
-//! does not ask for, are noticed there: `SHEARLINE_MUTANT=ConfirmationRevives cargo test --lib confirm`,
-//! and those of nodes that carry markers: `cargo test --lib --features embedded strict`.
+//! does not ask for, are noticed there: `SHEARLINE_MUTANT=ConfirmationRevives cargo test --lib confirm`.
+//! Those of nodes that carry markers are noticed in both:
+//! `cargo test --lib --features embedded strict`.
 //!
 //! # Not here
 //!

@@ -116,10 +116,12 @@ pub enum RestartGuard {
     /// and both keys; the README has the line.
     ///
     /// Not seen: a lock that was deleted or evicted alone, with the marker left where it was; clients
-    /// that use the same keys without this guard; a restart from disk behind a proxy that hides the
-    /// loss of the connection; a master that followed its own former replica, and was master again,
-    /// between two questions. When the markers of a majority are lost at once,
-    /// and clients have different `max_ttl`, a barrier may be as short as the shortest of them.
+    /// that use the same keys without this guard; a restart from disk, or a promotion, behind a proxy
+    /// that hides the loss of the connection; a master that followed its own former replica, and was
+    /// master again, between two questions; a barrier that somebody deletes. Where clients have
+    /// different `max_ttl`, a barrier is as long as whoever writes it knows: a longer one that was not
+    /// told to all nodes yet, or that a majority has forgotten, is not heard of by who reaches only the
+    /// others. So let those with the longest come first, and reach every node before any other does.
     Strict,
 }
 

@@ -145,15 +145,6 @@ mod tests {
         Mutant::ConfirmationRevives,
     ];
 
-    /// Nor do nodes carry markers here. The stories of `engine::tests::strict` notice each of these.
-    const MARKERS: [Mutant; 5] = [
-        Mutant::BarrierIgnored,
-        Mutant::MarkerIgnored,
-        Mutant::JoinedWithoutBarrier,
-        Mutant::ShorterMarkerVotes,
-        Mutant::OtherClusterIgnored,
-    ];
-
     /// One row of the table. Whether an oracle objected.
     fn row(mutant: Option<&str>, kind: Kind) -> bool {
         let _chosen = Chosen::new(mutant);
@@ -228,7 +219,7 @@ mod tests {
         say("guard taken out               spent  histories, oracle");
         let asked = Mutant::ALL
             .iter()
-            .filter(|mutant| !CONFIRMATIONS.contains(mutant) && !MARKERS.contains(mutant));
+            .filter(|mutant| !CONFIRMATIONS.contains(mutant));
         let library = asked.map(|mutant| (Some(mutant.name()), kind_for(*mutant)));
         let drivers = DRIVERS.iter().map(|kind| (None, *kind));
         let unnoticed: Vec<_> = library

@@ -400,6 +400,30 @@ fn who_learns_of_a_longer_ttl_raises_the_nodes_that_it_joined_before() {
     refusal(net.try_lock(short, Duration::from_secs(5)));
 }
 
+/// What no guard sees, and its documentation says: the longer ttl was told to a majority, one of that
+/// has forgotten it, and who knows only of a shorter one does not reach the others.
+#[test]
+fn a_longer_ttl_that_was_not_told_to_all_is_not_heard_of_by_all() {
+    let mut net = Net::new(3);
+    let five = Duration::from_secs(5);
+    let short = net.client(builder(3).max_ttl(five));
+    assert_eq!(net.clients[short].engine.trust_all(net.now), 3);
+    net.pump();
+    net.hold(short, 0);
+    net.unreachable(2, true);
+    let long = net.client(builder(3).max_ttl(LONGEST));
+    net.pass(BARRIER.saturating_add(GRAIN));
+    let held = net.try_lock(long, LONGEST).expect("two vote");
+    net.hold(long, 2);
+    net.unreachable(2, false);
+    net.admin(1, "FLUSHALL");
+    net.pass(Duration::from_secs(3));
+    refusal(net.try_lock(short, five));
+    net.pass(Duration::from_millis(5_053));
+    let lock = net.try_lock(short, five).expect("its own barrier is over");
+    assert!(held.is_valid_at(net.now) && lock.is_valid_at(net.now));
+}
+
 fn other(result: Result<Lock, LockError>) -> NodeOutcome {
     match result {
         Err(LockError::OtherCluster(report)) => {
