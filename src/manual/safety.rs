@@ -54,15 +54,16 @@
 //!    answers count for nothing until every lock that it may have forgotten is over
 //!    ([`RestartGuard`](crate::RestartGuard)). That holds for extensions and for the majority that
 //!    permits a new copy too: two holders were measured where it did not.
-//!    *Oracles*: votes (no vote of a node whose quarantine, as the world knows it, is not over),
-//!    exclusion. *Assumption*: the guard is on, knows the longest ttl of all clients, and every client
+//!    *Oracles*: votes (no vote of a node whose quarantine, as the world knows it, is not over, or that
+//!    had no marker or a barrier when it voted), exclusion. *Assumption*: the guard is on, knows the longest ttl of all clients, and every client
 //!    has it. Otherwise nodes write every change to disk before they answer, or stay away for one
 //!    ttl. The worlds `restart-without-memory`, `restart-before-ttl`, `restart-after-ttl`,
 //!    `restart-with-memory` and `restart-guarded` show the hole and the three ways to close it.
 //!    With [`RestartGuard::Strict`](crate::RestartGuard::Strict) the node itself keeps the time out, by a
 //!    barrier that every question checks where it is executed; of the assumptions remains that all
-//!    clients use it, and that the marker is lost where a lock is. The random worlds of
-//!    `engine::tests::strict::chance` flush and restart nodes at any time.
+//!    clients use it, and that the marker is lost where a lock is. The worlds `flushed-observed` and
+//!    `flushed-strict` show the difference, and so do those of promotions (`promoted-`) and of masters
+//!    that follow another and come back (`followed-`); `barrier-deleted` shows what it rests on.
 //! 7. **Who holds is told in time.** The clock is read after the last answer was parsed, and again
 //!    before a lock is handed to its caller; a lock without validity left is released instead. The
 //!    loss is told by a timer, one tick before the end, when every node is silent too.
@@ -114,6 +115,11 @@
 //!   what a connection that was given up still delivers, it delivers before a later one is
 //!   accepted, unless the server had not heard of its end.
 //! * Bytes that arrive changed, and servers that answer what they should not.
+//! * With [`RestartGuard::Strict`](crate::RestartGuard::Strict): `reinit`, which has stories in
+//!   `engine::tests::strict`; servers that show that they lose nothing in a restart; nodes that forget
+//!   while clients of another cluster are about, but for exclusion (the world `other-nodes`); and
+//!   different longest ttls beyond what is promised for them (all nodes know the longest, and fewer than
+//!   a majority forget).
 //! * Confirmations, and the watch over the clocks of the nodes: they have stories of their own
 //!   (`engine::tests::confirm`, `it::clocks`).
 //! * More than seven nodes, more than eight clients, more than some minutes.

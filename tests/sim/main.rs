@@ -8,6 +8,13 @@
 //! ```
 //!
 //! What else can be asked for stands in [`replay`].
+//!
+//! In one world in six the servers carry markers ([`plan::Plan::marked`], `RestartGuard::Strict`): all of
+//! them are the embedded store, which runs the scripts. There servers are also flushed, replaced by a
+//! replica that is behind, and told to follow another and back, while connections last; markers and
+//! barriers are deleted, operators vouch for nodes (never wrongly), and some clients say another longest
+//! ttl, another name or another number of nodes than the first. Exclusion has to hold there all the same,
+//! and every answer that counts is held against what stood on its server when it was executed.
 
 pub(crate) mod assumptions;
 pub(crate) mod case;
@@ -54,7 +61,7 @@ fn worlds_keep_their_promises() {
     let seeds = number("SEEDS").unwrap_or(SEEDS);
     let sweep = sweep::sweep(kind, first..first + seeds, sweep::Until::Last);
     sweep::say(&sweep.summary());
-    for (seed, violation) in sweep.failures.iter().take(60) {
+    for (seed, violation) in sweep.failures.iter().take(5) {
         println!("{}", replay::report(kind, *seed, violation));
     }
     let bad = sweep.failures.len();

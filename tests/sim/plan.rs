@@ -128,8 +128,8 @@ pub(crate) enum Guard {
     Strict,
 }
 
-/// Who the clients of a world with markers are. Those in the second half, so to speak, begin when
-/// every server carries a marker of the first.
+/// Who the clients of a world with markers are. Who is not like the first ones begins when every server
+/// carries a marker of those.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Members {
     /// They all say the same.
@@ -319,7 +319,8 @@ impl Plan {
         self.with_members()
     }
 
-    /// The plan, with such clients and faults as its members can be.
+    /// The plan, with as many clients as its members are, and without the faults that those are known
+    /// not to outlive.
     pub(crate) fn with_members(mut self) -> Self {
         let mut never: &[Fault] = &[];
         match self.members {
@@ -337,7 +338,7 @@ impl Plan {
             never = &[Fault::Amnesia, Fault::Flush, Fault::Promote, Fault::Follow];
         }
         if self.has_outsider() {
-            // Whose the node is then, is whoever comes first.
+            // A server without a marker would be that of whoever comes first.
             never = &[
                 Fault::Amnesia,
                 Fault::Flush,

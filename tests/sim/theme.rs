@@ -1,14 +1,14 @@
 //! Themes: worlds in which one kind of trouble is pointed out.
 //!
-//! One world in two is as [`Plan::draw`] draws it. The others have a theme, which chooses some
-//! numbers that lead somewhere only together and hardly ever meet by chance. What a theme does not
-//! name stays as it was drawn. The tamest choice is no theme, and in every theme exclusion has to
-//! hold throughout.
+//! One world in four is as [`Plan::draw`] draws it, and one in ten is so but for the markers that its
+//! servers carry. The others have a theme, which chooses some numbers that lead somewhere only together
+//! and hardly ever meet by chance. What a theme does not name stays as it was drawn. The tamest choice
+//! is no theme, and in every theme exclusion has to hold throughout.
 //!
 //! # What they do not show
 //!
 //! What goes wrong where themes meet: a world has one. Themes know no strangers and no faults that
-//! exclusion does not outlive; both are left to the other half.
+//! exclusion does not outlive; both are left to the others.
 
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::entropy::Entropy;

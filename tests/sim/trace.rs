@@ -27,6 +27,8 @@ const LEGEND: &str = "
   happens. A validity ends by the clock of its line. Tokens and scripts are shown by their first
   bytes. What a server does stands before `=>`, and behind it how it answers: to SET +OK, or nil
   because there is a key; to a release or an extension :1 done, :0 no such key, :-1 another's key.
+  Where servers carry markers a SET is a script too: :1 done, :0 there is a key. Behind that stands for
+  how many ms the answer does not count, :-1 if the marker is another, :0 if it counts.
   Greetings (HELLO, INFO, SCRIPT LOAD) that go well are left out at the servers.
 ";
 

@@ -133,6 +133,13 @@ impl World {
     /// What a user did is over: it rests.
     fn rest(&mut self, client: usize, user: usize) {
         let rest = self.entropy.rest(self.plan.rest);
+        // Who is of another cluster learns it at once, and has nothing to do in between.
+        let least = if self.plan.is_outsider(client) {
+            50 * MILLI
+        } else {
+            0
+        };
+        let rest = rest.max(least);
         let now = self.now;
         let user = &mut self.clients[client].users[user];
         user.task = Task::Idle;

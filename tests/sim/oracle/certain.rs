@@ -2,7 +2,8 @@
 //!
 //! By the end of a turn no call is open for which a majority has answered the same, or for which the
 //! answers that may still come could not make one: nodes that have answered, and nodes whose
-//! connection was lost since the call, which are not waited for.
+//! connection was lost since the call, which are not waited for. Nor is a call for a lock that a node
+//! has said to be of another cluster.
 //!
 //! # What it does not see
 //!

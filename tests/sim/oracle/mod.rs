@@ -6,7 +6,7 @@
 //! | oracle | promise | stands in |
 //! | --- | --- | --- |
 //! | exclusion | no two believe that they hold one resource at the same true time | `exclusion` |
-//! | votes | every lock and every extension stands on a majority, read before it was told | `votes` |
+//! | votes | every lock and every extension stands on a majority that may vote, read before it was told | `votes`, `quarantine` |
 //! | validity | it ends when the rule says, counted from before the first byte | `votes` |
 //! | foreign key | nobody's key is deleted or replaced but by its owner | `keys` |
 //! | early release | nobody's key is deleted while its owner holds the lock | `keys` |

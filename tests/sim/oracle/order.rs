@@ -5,7 +5,8 @@
 //!   what is owed from an earlier connection goes before all `SET`s of the next one, and no `SET`
 //!   meets a key that its own client should have let go.
 //! * A `SET` is sent over one connection again only behind a release of the client's own for the
-//!   same resource, but for copies of a lock that is held.
+//!   same resource, but for copies of a lock that is held, and where the server had forgotten the
+//!   script of it.
 //!
 //! # What it does not see
 //!

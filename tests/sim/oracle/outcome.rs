@@ -4,7 +4,9 @@
 //! the ledger. *Held* and *no quorum* are certain when they are told; *too slow* has a majority that
 //! granted, or one that is too far away; an error comes when the tries or the time are used up and
 //! not before. *Lost* has a majority that misses the key, *unconfirmed* has none either way. An
-//! unlock is told by the answers to the releases, and by whether the lock was valid at the call.
+//! unlock is told by the answers to the releases, and by whether the lock was valid at the call. Who
+//! is of another cluster gets *other cluster* and nothing else from the first node on that has said so,
+//! with the name of such a node, and nobody else ever gets it.
 //!
 //! # What it does not see
 //!

@@ -5,7 +5,8 @@
 //! was a time during the call without a greeted connection, and the reason is one that the client
 //! was given. *Unusable*: the server was in such a mood, or is another node's. *Pending*: no answer
 //! was read before the turn of the verdict. *Quarantined*: there is a guard, the server was started
-//! again or had a mood, and the end was still to come at the call.
+//! again or had a mood, and the end was still to come at the call; where servers carry markers, it has
+//! said of an answer that it does not count, or somebody told of a longer ttl.
 //!
 //! # What it does not see
 //!

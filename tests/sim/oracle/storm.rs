@@ -1,7 +1,8 @@
 //! Storm: the nodes are not asked more often than the work needs.
 //!
-//! * A `SET` is sent to a node once, and once more behind a release of the client's own; copies of a
-//!   lock that is held are counted by [`copy`](super::copy).
+//! * A `SET` is sent to a node once, and once more behind a release of the client's own, or by its text
+//!   to a server that has forgotten the script; copies of a lock that is held are counted by
+//!   [`copy`](super::copy).
 //! * A release is sent once for every call that asks for it, as often over every later connection,
 //!   and once more for every refusal; refusals follow each other no faster than four a second.
 //! * None is sent over the connection over which the server has denied the `SET`, once that is read.
@@ -9,7 +10,8 @@
 //!   script.
 //! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
 //!   rests leave time for.
-//! * A connection is greeted once, and opened again no faster than the back-off allows.
+//! * A connection is greeted once, but for a question to join for every answer that did not count,
+//!   every longer ttl and every word of an operator, and opened again no faster than the back-off allows.
 //!
 //! # What it does not see
 //!
