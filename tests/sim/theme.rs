@@ -13,7 +13,7 @@
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::entropy::Entropy;
 use crate::faults::Fault;
-use crate::plan::{Guard, Plan};
+use crate::plan::{Guard, Members, Plan};
 
 /// What a world is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -187,6 +187,11 @@ fn forgetful(plan: Plan) -> Plan {
 
 fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
     let plan = visible(plan).marked(entropy);
+    // Where somebody is of another cluster, nobody forgets.
+    let members = match plan.members {
+        Members::OtherName | Members::OtherNodes => Members::ShortLater,
+        Members::Alike | Members::ShortLater | Members::LongLater => plan.members,
+    };
     let forgets = Plan::only(&[
         Fault::Amnesia,
         Fault::Flush,
@@ -204,6 +209,7 @@ fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
         work: 100 * MILLI,
         dead_after: 200,
         faults: std::array::from_fn(|fault| 2 * forgets[fault] + others[fault]),
+        members,
         longest_fault: 200 * MILLI,
         shortest_gap: 100 * MILLI,
         gap: 700 * MILLI,

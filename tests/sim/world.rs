@@ -12,7 +12,7 @@ use crate::entropy::{Entropy, FATE, Recorded, peer_strand, server_strand};
 use crate::faults::{FAULTS, Fault};
 use crate::link::{Conn, End, Way};
 use crate::oracle::{ENDLESS, Oracle, Violation};
-use crate::plan::Plan;
+use crate::plan::{Guard, Plan};
 use crate::queue::Queue;
 use crate::server::Server;
 use crate::stranger::Stranger;
@@ -176,6 +176,7 @@ impl World {
     pub(crate) fn run(&mut self) -> Result<(), Violation> {
         self.run_until(self.plan.length)?;
         self.heal();
+        let healed = self.now;
         self.run_until(self.awake_by())?;
         self.taken_by = self.now + self.plan.lock_within();
         let end = self.now + self.plan.patience();
@@ -185,7 +186,9 @@ impl World {
             self.check_taken();
         }
         self.check_settled();
-        self.run_until(self.now + AFTERMATH)?;
+        let marked = self.plan.guard == Guard::Strict;
+        let barriers = if marked { self.plan.lock_within() } else { 0 };
+        self.run_until((self.now + AFTERMATH).max(healed + barriers))?;
         self.check_clean();
         self.check_voting();
         self.verdict()

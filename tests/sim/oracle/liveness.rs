@@ -4,7 +4,7 @@
 //! was begun ends within [`Plan::patience`](crate::plan::Plan::patience), with nothing owed to a
 //! server that lives, and for each resource somebody gets the lock within
 //! [`Plan::lock_within`](crate::plan::Plan::lock_within). Where servers carry markers, all that are
-//! connected vote again two seconds later.
+//! connected vote again when that time is over.
 //!
 //! # What it does not see
 //!

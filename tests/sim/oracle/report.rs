@@ -167,6 +167,9 @@ impl World {
                     |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
                 // A release that was refused is tried again, and that is another answer.
                 let before = cell.is_some_and(|cell| cell.releases.refusals.contain(error));
+                // A `SET` is not sent again by its text for want of room, nor twice.
+                let set = asked.filter(|entry| entry.is_read() && question.verb == Verb::Set);
+                let read = read.or(set);
                 read.is_some_and(refused) || question.verb == Verb::Release && before
             }
             NodeOutcome::TimedOut
