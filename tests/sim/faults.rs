@@ -238,13 +238,16 @@ impl World {
                 self.servers[server].promoted = true;
                 self.kill(server, MILLI, Some(behind));
             }
-            Fault::ForgetScripts => self.command(server, &[b"SCRIPT", b"FLUSH"]),
+            Fault::ForgetScripts => {
+                self.command(server, &[b"SCRIPT", b"FLUSH"]);
+            }
             Fault::Flush => {
-                self.forgets(server);
-                self.command(server, &[b"FLUSHALL"]);
+                self.flush(server);
             }
             Fault::Follow => self.follow(server, span),
-            Fault::Unmark => self.command(server, &[b"DEL", MARKER_KEY]),
+            Fault::Unmark => {
+                self.command(server, &[b"DEL", MARKER_KEY]);
+            }
             Fault::Unbar => {
                 let shown = there.clock.show(self.now);
                 if there.store.get(shown, BARRIER_KEY).is_some() {
@@ -296,14 +299,18 @@ impl World {
         self.plan.server_of(node) % self.plan.forgetful().max(1)
     }
 
-    /// A server that runs loses what it knows, from now on.
-    fn forgets(&mut self, server: usize) {
+    /// A server loses all that it knows and goes on. Whether it does.
+    fn flush(&mut self, server: usize) -> bool {
+        if !self.command(server, &[b"FLUSHALL"]) {
+            return false; // It wants a password.
+        }
         let life = self.servers[server].starts;
         self.oracle.forgot(server, self.now, life);
         self.servers[server].fenced = true;
         if !self.plan.is_marked() {
             self.suspend_exclusion(None, 0);
         }
+        true
     }
 
     /// All that a server has is what another says of itself, and for a while it serves no writes.
@@ -313,12 +320,12 @@ impl World {
         let marker = there.store.get(there.clock.show(self.now), MARKER_KEY);
         // What is its own is known not to be noticed.
         let marker = marker.filter(|_| other != server).map(<[u8]>::to_vec);
-        self.forgets(server);
-        self.command(server, &[b"FLUSHALL"]);
-        if let Some(marker) = marker {
-            self.command(server, &[b"SET", MARKER_KEY, &marker]);
+        if self.flush(server) {
+            if let Some(marker) = marker {
+                self.command(server, &[b"SET", MARKER_KEY, &marker]);
+            }
+            self.vex(server, Mood::ReadOnly, span);
         }
-        self.vex(server, Mood::ReadOnly, span);
     }
 
     /// An operator who knows that a node has forgotten no lock that may live tells that to a client.
@@ -333,14 +340,14 @@ impl World {
         }
     }
 
-    /// A command that comes from no peer.
-    fn command(&mut self, server: usize, words: &[&[u8]]) {
+    /// A command that comes from no peer, who knows no password. Whether it was done.
+    fn command(&mut self, server: usize, words: &[&[u8]]) -> bool {
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
         let mut session = there.store.session();
-        there
-            .store
-            .execute(&mut session, shown, words, &mut Vec::new());
+        let mut reply = Vec::new();
+        there.store.execute(&mut session, shown, words, &mut reply);
+        !reply.starts_with(b"-")
     }
 
     fn vex(&mut self, server: usize, mood: Mood, span: Time) {

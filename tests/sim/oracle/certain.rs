@@ -17,6 +17,7 @@ use super::Release;
 use super::ledger::{Code, Entry};
 use super::report::TOO_SOON;
 use super::{Said, TokenId, Verb, token_of};
+use crate::clock::NEVER;
 use crate::plan::Guard;
 use crate::user::{Call, Task};
 use crate::world::World;
@@ -35,7 +36,7 @@ impl World {
     /// A client has done all that its turn brought.
     pub(crate) fn certain(&mut self, client: usize) {
         for user in 0..self.plan.resources {
-            let refused = self.oracle.shut_out[client]
+            let refused = self.oracle.shut_out[client] < NEVER
                 && matches!(
                     self.clients[client].users[user].task,
                     Task::Acquiring { .. }

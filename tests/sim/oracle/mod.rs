@@ -51,7 +51,7 @@ use std::fmt;
 
 use shearline::Instant;
 
-use crate::clock::{MILLI, Time};
+use crate::clock::{MILLI, NEVER, Time};
 use crate::outcomes::Outcomes;
 use crate::plan::{Guard, Plan};
 use crate::world::World;
@@ -133,8 +133,8 @@ pub(crate) struct Oracle {
     taken: Vec<bool>,
     rests: starvation::Rests,
     quarantine: quarantine::Quarantine,
-    /// By client: a node has told it that it is another cluster's.
-    shut_out: Vec<bool>,
+    /// By client: since when a node has told it that it is another cluster's.
+    shut_out: Vec<Time>,
     pub(crate) counts: Counts,
 }
 
@@ -266,7 +266,7 @@ impl Oracle {
             taken: vec![false; plan.resources],
             rests: starvation::Rests::default(),
             quarantine: quarantine::Quarantine::new(plan),
-            shut_out: vec![false; plan.peers()],
+            shut_out: vec![NEVER; plan.peers()],
             counts: Counts::default(),
         }
     }
@@ -286,7 +286,7 @@ impl Oracle {
         self.newest[peer].fill(None);
         self.calls[peer].fill(late::Calls::default());
         self.quarantine.born(peer);
-        self.shut_out[peer] = false;
+        self.shut_out[peer] = NEVER;
         self.lives.push(Life { peer, alive: true });
         (self.lives.len() - 1) as Process
     }
@@ -450,7 +450,8 @@ impl World {
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, shown, sent, (verb, said));
             if verb == Verb::Join && said == Said::Zero {
-                self.oracle.shut_out[client] = true;
+                let since = &mut self.oracle.shut_out[client];
+                *since = (*since).min(self.now);
             }
             // What is owed goes behind the first question of a greeting, and before the last.
             if !said.is_error() && verb != Verb::Other {

@@ -24,7 +24,7 @@ use shearline::{
 use super::ledger::Entry;
 use super::report::{Question, TOO_SOON, Votes};
 use super::{Said, TokenId, Verb};
-use crate::clock::Time;
+use crate::clock::{NEVER, Time};
 use crate::plan::Members;
 use crate::user::{Call, Hold};
 use crate::world::World;
@@ -69,9 +69,11 @@ impl World {
         {
             self.rests(client, call, limits, report);
         }
+        // In this very turn it may have failed for another reason before that was read.
+        let before = self.oracle.shut_out[client] < self.clients[client].turn_began;
         let what = match error {
             LockError::OtherCluster(report) => self.shut_out(client, report),
-            _ if self.oracle.shut_out[client] => Err("it is of another cluster".into()),
+            _ if before => Err("it is of another cluster".into()),
             _ => self.refusal(client, user, call, limits, error),
         };
         if let Err(what) = what {
@@ -87,7 +89,7 @@ impl World {
             name: self.plan.members == Members::OtherName,
         };
         let says = |node: &&NodeReport| node.outcome == NodeOutcome::Unusable(other);
-        if !self.plan.is_outsider(client) || !self.oracle.shut_out[client] {
+        if !self.plan.is_outsider(client) || self.oracle.shut_out[client] == NEVER {
             Err("no node has said so".into())
         } else if report.nodes().iter().find(says).is_none() {
             Err("no node is said to say so".into())
