@@ -64,6 +64,8 @@ pub(crate) struct Client {
     pub(crate) acted: bool,
     /// It is not the first in its place.
     met: bool,
+    /// Somebody has vouched for all nodes before it was connected to any.
+    trusts: bool,
     /// Nodes for which somebody has just vouched.
     pub(crate) vouched: Vec<usize>,
 }
@@ -221,7 +223,8 @@ impl Client {
         seed[4..8].copy_from_slice(&world.entropy.below(u32::MAX).to_le_bytes());
         let shown = world.hosts[host].clock.show(world.now);
         let mut engine = Engine::new(&config, seed, shown);
-        if world.plan.trusted && world.now == 0 && !world.plan.is_late(number) {
+        let trusts = world.plan.trusted && world.now == 0 && !world.plan.is_late(number);
+        if trusts {
             engine.trust_all(shown); // No node was ever used.
         }
         let joins = world.plan.guard == Guard::Strict;
@@ -257,6 +260,7 @@ impl Client {
             called: None,
             acted: false,
             met: false,
+            trusts,
             vouched: Vec::new(),
         }
     }
@@ -633,6 +637,7 @@ impl World {
         let conn = self.open(client, process, node.index());
         self.conns[conn].id = Some(node);
         let there = &mut self.clients[client];
+        self.conns[conn].vouched = there.trusts && there.paths[node.index()].opened == 0;
         there.links[node.index()] = Some(conn);
         let path = &mut there.paths[node.index()];
         (path.back_by, path.opened_shown) = (None, there.shown);

@@ -146,6 +146,8 @@ pub(crate) struct Conn {
     pub(crate) errors: u32,
     /// How often there was a reason to join once more.
     pub(crate) asked_to_join: u32,
+    /// An operator has vouched for the node over it.
+    pub(crate) vouched: bool,
 }
 
 /// The client's end.
@@ -252,6 +254,7 @@ impl Conn {
             talk: 0,
             errors: 0,
             asked_to_join: 0,
+            vouched: false,
         }
     }
 

@@ -393,11 +393,17 @@ impl Plan {
     /// The longest that this client may use, and does when nothing goes wrong any more.
     pub(crate) fn max_ttl_of(&self, client: usize) -> u64 {
         let odd = client % 2 == 1;
-        match self.members {
-            Members::ShortLater if odd => SHORTER,
-            Members::LongLater if !odd => SHORTER,
-            _ => self.max_ttl(),
-        }
+        let shorter = match self.members {
+            Members::ShortLater => odd,
+            Members::LongLater => !odd,
+            Members::Alike | Members::OtherName | Members::OtherNodes => false,
+        };
+        if shorter { SHORTER } else { self.max_ttl() }
+    }
+
+    /// Whether clients learn of longer ttls than they know, from whichever node.
+    pub(crate) fn are_raised(&self) -> bool {
+        matches!(self.members, Members::ShortLater | Members::LongLater)
     }
 
     /// Whether clients learn of longer ttls than they know, from whichever node.

@@ -408,7 +408,8 @@ impl World {
             _ => there.mood.answer(words, command.verb, before.is_some()),
         };
         let trusts = command.verb == Verb::Join && words.last() == Some(&&b"trust"[..]);
-        if trusts && !self.oracle.knows_all(server, self.now) {
+        let vouched = self.conns[conn].vouched;
+        if trusts && vouched && !self.oracle.knows_all(server, self.now) {
             // What the operator knew has been overtaken.
             self.suspend_exclusion(None, 0);
         }

@@ -201,7 +201,7 @@ fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
         Fault::Trust,
     ]);
     let others = Plan::only(&[Fault::Partition, Fault::Kill, Fault::ForgetScripts]);
-    Plan {
+    let plan = Plan {
         shortest_ttl: 300,
         longest_ttl: 1_000,
         habits: [1, 0, 4, 1, 2],
@@ -214,8 +214,28 @@ fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
         shortest_gap: 100 * MILLI,
         gap: 700 * MILLI,
         ..plan
+    };
+    if members == Members::Alike {
+        plan
+    } else {
+        apart(plan)
     }
     .with_members()
+}
+
+/// Some know of longer locks than others, and who does is often away for longer than those last.
+fn apart(plan: Plan) -> Plan {
+    let mut faults = plan.faults;
+    faults[Fault::Kill as usize] = 12;
+    Plan {
+        faults,
+        shortest_fault: 500 * MILLI,
+        longest_fault: 2 * SECOND,
+        gap: 200 * MILLI,
+        clients: 2,
+        length: 10 * SECOND,
+        ..plan
+    }
 }
 
 fn crowded(plan: Plan) -> Plan {

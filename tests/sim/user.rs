@@ -367,6 +367,7 @@ impl World {
         self.oracle.trusts(client, self.plan.server_of(node));
         if let Some(conn) = link {
             self.conns[conn].asked_to_join += 1;
+            self.conns[conn].vouched = true;
         }
     }
 

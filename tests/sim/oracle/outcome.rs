@@ -71,10 +71,12 @@ impl World {
         }
         // In this very turn it may have failed for another reason before that was read.
         let before = self.oracle.shut_out[client] < self.clients[client].turn_began;
-        let what = match error {
-            LockError::OtherCluster(report) => self.shut_out(client, report),
-            _ if before => Err("it is of another cluster".into()),
-            _ => self.refusal(client, user, call, limits, error),
+        let what = if let LockError::OtherCluster(report) = error {
+            self.shut_out(client, report)
+        } else if before {
+            Err("it is of another cluster".into())
+        } else {
+            self.refusal(client, user, call, limits, error)
         };
         if let Err(what) = what {
             self.object("outcome", format!("client {client} got {error:?}: {what}"));
