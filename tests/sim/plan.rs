@@ -406,11 +406,6 @@ impl Plan {
         matches!(self.members, Members::ShortLater | Members::LongLater)
     }
 
-    /// Whether clients learn of longer ttls than they know, from whichever node.
-    pub(crate) fn are_raised(&self) -> bool {
-        matches!(self.members, Members::ShortLater | Members::LongLater)
-    }
-
     /// Whether a client begins only when every server carries a marker.
     pub(crate) fn is_late(&self, client: usize) -> bool {
         let odd = client % 2 == 1;
