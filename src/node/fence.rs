@@ -64,85 +64,53 @@ pub(crate) const JOIN: Script = Script {
     sha1: "709c0e6b14d4a3ae228d977da1d5c20411c7b202",
 };
 
+/// The end of a fenced script, which has put into `s` what was said: whether that counts. The marker
+/// that it was given is this argument.
+macro_rules! said_and_whether_it_counts {
+    ($marker:literal) => {
+        concat!(
+            "local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) if m~=",
+            $marker,
+            " then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end return {s,b}"
+        )
+    };
+}
+
 /// `SET NX PX`, and whether it counts: said is 1 or 0.
 pub(crate) const FENCED_ACQUIRE: Script = Script {
-    text: "local s=0 if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end \
-           local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) \
-           if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
-           return {s,b}",
+    text: concat!(
+        "local s=0 if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end ",
+        said_and_whether_it_counts!("ARGV[3]")
+    ),
     sha1: "d14ec08ad747cde15a94a196393a582eeb3bcb14",
 };
 
 /// The [extension](super::command::EXTEND), and whether it counts.
 pub(crate) const FENCED_EXTEND: Script = Script {
-    text: "local v,s=redis.call('get',KEYS[1]),0 \
+    text: concat!(
+        "local v,s=redis.call('get',KEYS[1]),0 \
            if v==ARGV[1] then s=1 local p=redis.call('pttl',KEYS[1]) \
            if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end \
-           elseif v then s=-1 end \
-           local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) \
-           if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
-           return {s,b}",
+           elseif v then s=-1 end ",
+        said_and_whether_it_counts!("ARGV[3]")
+    ),
     sha1: "25ef8e777557e66a1643d3737113a4d761dc5ced",
 };
 
 /// The [confirmation](super::command::CONFIRM), and whether it counts.
 pub(crate) const FENCED_CONFIRM: Script = Script {
-    text: "local v,s=redis.call('get',KEYS[1]),0 \
+    text: concat!(
+        "local v,s=redis.call('get',KEYS[1]),0 \
            if v==ARGV[1] then s=redis.call('pttl',KEYS[1]) if s<0 then s=9e15 end s=s+1 \
-           elseif v then s=-1 end \
-           local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) \
-           if m~=ARGV[2] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
-           return {s,b}",
+           elseif v then s=-1 end ",
+        said_and_whether_it_counts!("ARGV[2]")
+    ),
     sha1: "2b1d0e9b48ac40a8976b18239dedc4e1eb6b78ef",
 };
 
-static ACQUIRE_BY_SHA1: Template<4, 192> = Template::new(&[
-    Text(b"EVALSHA"),
-    Text(FENCED_ACQUIRE.sha1.as_bytes()),
-    Text(b"3"),
-    Encoded(1),
-    Text(MARKER_KEY),
-    Text(BARRIER_KEY),
-    Encoded(1),
-    Hole,
-    Encoded(1),
-]);
+static ACQUIRE: Fenced = Fenced::new(&FENCED_ACQUIRE);
 
-static ACQUIRE_BY_TEXT: Template<4, 384> = Template::new(&[
-    Text(b"EVAL"),
-    Text(FENCED_ACQUIRE.text.as_bytes()),
-    Text(b"3"),
-    Encoded(1),
-    Text(MARKER_KEY),
-    Text(BARRIER_KEY),
-    Encoded(1),
-    Hole,
-    Encoded(1),
-]);
-
-static EXTEND_BY_SHA1: Template<4, 192> = Template::new(&[
-    Text(b"EVALSHA"),
-    Text(FENCED_EXTEND.sha1.as_bytes()),
-    Text(b"3"),
-    Encoded(1),
-    Text(MARKER_KEY),
-    Text(BARRIER_KEY),
-    Encoded(1),
-    Hole,
-    Encoded(1),
-]);
-
-static EXTEND_BY_TEXT: Template<4, 512> = Template::new(&[
-    Text(b"EVAL"),
-    Text(FENCED_EXTEND.text.as_bytes()),
-    Text(b"3"),
-    Encoded(1),
-    Text(MARKER_KEY),
-    Text(BARRIER_KEY),
-    Encoded(1),
-    Hole,
-    Encoded(1),
-]);
+static EXTEND: Fenced = Fenced::new(&FENCED_EXTEND);
 
 static CONFIRM_BY_TEXT: Template<3, 448> = Template::new(&[
     Text(b"EVAL"),
@@ -155,6 +123,53 @@ static CONFIRM_BY_TEXT: Template<3, 448> = Template::new(&[
     Encoded(1),
 ]);
 
+/// The commands that run a fenced script with a ttl.
+#[derive(Debug)]
+struct Fenced {
+    by_sha1: Template<4, 192>,
+    by_text: Template<4, 512>,
+}
+
+impl Fenced {
+    const fn new(script: &Script) -> Self {
+        Self {
+            by_sha1: Self::template(b"EVALSHA", script.sha1),
+            by_text: Self::template(b"EVAL", script.text),
+        }
+    }
+
+    const fn template<const BYTES: usize>(verb: &[u8], script: &str) -> Template<4, BYTES> {
+        Template::new(&[
+            Text(verb),
+            Text(script.as_bytes()),
+            Text(b"3"),
+            Encoded(1),
+            Text(MARKER_KEY),
+            Text(BARRIER_KEY),
+            Encoded(1),
+            Hole,
+            Encoded(1),
+        ])
+    }
+
+    fn write(
+        &self,
+        out: &mut Vec<u8>,
+        entry: &Entry,
+        ttl: Duration,
+        marker: &[u8],
+        dialect: Dialect,
+    ) {
+        let (key, token) = (entry.key_argument(), entry.token_argument());
+        let ttl = millis(ttl);
+        let fillings = [key, token, ttl.as_bytes(), marker];
+        match dialect {
+            Dialect::Text => self.by_text.write(out, fillings),
+            Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => self.by_sha1.write(out, fillings),
+        }
+    }
+}
+
 /// The `SET` of `entry`, fenced by `marker`, an argument in wire form.
 pub(crate) fn fenced_set(
     out: &mut Vec<u8>,
@@ -163,13 +178,7 @@ pub(crate) fn fenced_set(
     marker: &[u8],
     dialect: Dialect,
 ) {
-    let (key, token) = (entry.key_argument(), entry.token_argument());
-    let ttl = millis(ttl);
-    let fillings = [key, token, ttl.as_bytes(), marker];
-    match dialect {
-        Dialect::Text => ACQUIRE_BY_TEXT.write(out, fillings),
-        Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => ACQUIRE_BY_SHA1.write(out, fillings),
-    }
+    ACQUIRE.write(out, entry, ttl, marker, dialect);
 }
 
 /// The extension of `entry`, fenced by `marker`.
@@ -180,13 +189,7 @@ pub(crate) fn fenced_extend(
     marker: &[u8],
     dialect: Dialect,
 ) {
-    let (key, token) = (entry.key_argument(), entry.token_argument());
-    let ttl = millis(ttl);
-    let fillings = [key, token, ttl.as_bytes(), marker];
-    match dialect {
-        Dialect::Text => EXTEND_BY_TEXT.write(out, fillings),
-        Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => EXTEND_BY_SHA1.write(out, fillings),
-    }
+    EXTEND.write(out, entry, ttl, marker, dialect);
 }
 
 /// The question for how long the node keeps `entry`, fenced by `marker`.
