@@ -8,7 +8,7 @@
 //! # Guarantees
 //!
 //! * What is read here is what was written by [`JOIN`](super::fence::JOIN), or it is not read.
-//! * A [barrier](span) is never shorter than it takes for every lock of that ttl to be over.
+//! * A [barrier](Cluster::barrier) is never shorter than it takes for every lock of that ttl to be over.
 
 use alloc::string::String;
 use alloc::sync::Arc;
