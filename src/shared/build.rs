@@ -208,7 +208,7 @@ impl Cradle {
         *state = State::Built(built);
         drop(state);
         if let Some(waker) = waker {
-            super::hub::wake_all(&mut alloc::vec![waker]);
+            super::relay::wake_all(&mut alloc::vec![waker]);
         }
         true
     }

@@ -131,6 +131,7 @@ impl Future for Reply {
             self.is_done = true;
             return Poll::Ready(Outcome::Forked);
         }
+        self.redlock.hub().relay.run();
         let polled = self.slot.poll(context.waker());
         self.is_done = polled.is_ready();
         polled

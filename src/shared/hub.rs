@@ -20,11 +20,9 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
-use core::task::Waker;
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle, Thread};
 
@@ -32,6 +30,7 @@ use rustix::process::{Pid, getpid};
 
 use super::mailbox::{Letter, Mailbox, Wake};
 use super::reactor::Reactor;
+use super::relay::{Relay, wake_all};
 use super::slot::{Outcome, Settled, Slot};
 use crate::config::Config;
 use crate::driver::face::Reporter;
@@ -50,6 +49,7 @@ pub(super) struct Hub {
     process: Pid,
     reactor: Mutex<Reactor>,
     pub(super) mailbox: Mailbox,
+    pub(super) relay: Relay,
     /// Wakes a turn that sleeps, and an I/O thread that watches.
     waker: DriverWaker,
     /// The I/O thread. Before it has said who it is, it is awake.
@@ -96,6 +96,7 @@ impl Hub {
             descriptor: driver.as_fd().try_clone_to_owned()?,
             reactor: Mutex::new(Reactor::new(driver)),
             mailbox: Mailbox::new(),
+            relay: Relay::new(),
             thread: OnceLock::new(),
             ended: Mutex::new(false),
             end: Condvar::new(),
@@ -225,7 +226,7 @@ impl Hub {
     /// The engine is broken: whoever left a letter is told so.
     fn close_mail(&self) {
         let mut letters = alloc::collections::VecDeque::new();
-        self.mailbox.take(&mut letters);
+        self.mailbox.take(&mut letters, false);
         let mut wakers = Vec::new();
         for letter in letters {
             if let Letter::Adopt { slot, .. } = &letter {
@@ -354,7 +355,8 @@ impl<'a> Engaged<'a> {
 
     fn take_mail(&mut self) {
         let hub = self.hub;
-        hub.mailbox.take(&mut self.letters);
+        let patience = self.is_keeper;
+        hub.mailbox.take(&mut self.letters, patience);
         self.read_mail();
     }
 
@@ -372,6 +374,7 @@ impl<'a> Engaged<'a> {
         self.hub.mailbox.serves_no_more();
         self.hub.close_mail();
         wake_all(&mut wakers);
+        self.hub.relay.run_surely();
     }
 }
 
@@ -406,12 +409,5 @@ impl Deref for Engaged<'_> {
 impl DerefMut for Engaged<'_> {
     fn deref_mut(&mut self) -> &mut Reactor {
         self.reactor.as_mut().expect("held until it is dropped")
-    }
-}
-
-/// Wakes tasks. A waker that panics harms nobody else.
-pub(super) fn wake_all(wakers: &mut Vec<Waker>) {
-    for waker in wakers.drain(..) {
-        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }

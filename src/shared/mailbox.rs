@@ -24,6 +24,11 @@
 //! `orders` itself, and everyone who leaves wakes it: whoever took an event away leaves later, and
 //! behind the last to leave there is nobody to take it.
 //!
+//! *Letters that are collected are read in time.* While more are expected neither `doze` nor a sender
+//! cares for those that are there. Only the I/O thread expects any, while it has the engine. It sleeps
+//! no longer than it is patient, and expects none then. A caller that takes the engine from it takes
+//! all letters, which ends the expectation before that caller sleeps.
+//!
 //! *A letter that the I/O thread is sure to read needs nobody else.* While it serves it comes to
 //! [`Mailbox::take`] before each sleep, and after [`Mailbox::serves_no_more`] to `orders`, which sees
 //! the letter. If the engine panics nobody serves any more before the letters are closed.
@@ -169,6 +174,8 @@ pub(super) struct Mailbox(Mutex<Inner>);
 #[derive(Debug)]
 struct Inner {
     letters: VecDeque<Letter>,
+    /// They stay here until there are so many.
+    expected: usize,
     /// Whoever has the engine sleeps in a turn, and nobody has woken it yet.
     asleep: bool,
     whereabouts: Whereabouts,
@@ -183,10 +190,18 @@ struct Inner {
     naps: u32,
 }
 
+impl Inner {
+    /// Whether there are letters, and all that are expected.
+    fn is_due(&self) -> bool {
+        self.expected.max(1) <= self.letters.len()
+    }
+}
+
 impl Mailbox {
     pub(super) fn new() -> Self {
         Self(Mutex::new(Inner {
             letters: VecDeque::new(),
+            expected: 0,
             asleep: false,
             whereabouts: Whereabouts::Busy,
             called: false,
@@ -209,8 +224,10 @@ impl Mailbox {
             return Err(letter);
         }
         inner.letters.push_back(letter);
+        let rouses = inner.asleep && inner.is_due();
+        inner.asleep &= !rouses;
         Ok(Posted {
-            wake: match core::mem::take(&mut inner.asleep) {
+            wake: match rouses {
                 true => Wake::Driver,
                 false => Wake::Nobody,
             },
@@ -256,6 +273,7 @@ impl Mailbox {
     pub(super) fn close(&self) -> Wake {
         let mut inner = self.lock();
         inner.closing = true;
+        inner.expected = 0;
         inner.asleep = false;
         Wake::Both
     }
@@ -265,18 +283,38 @@ impl Mailbox {
     /// Whether a turn may sleep. From here on a letter wakes it.
     pub(super) fn doze(&self) -> bool {
         let mut inner = self.lock();
-        inner.asleep = inner.letters.is_empty() && !inner.closing;
+        inner.asleep = !inner.is_due() && !inner.closing;
         inner.asleep
     }
 
-    /// The turn is over, or the engine was just taken: the letters, for `empty`.
-    pub(super) fn take(&self, empty: &mut VecDeque<Letter>) {
+    /// The turn is over, or the engine was just taken: the letters, for `empty`. With `patience` none
+    /// while more are expected.
+    pub(super) fn take(&self, empty: &mut VecDeque<Letter>, patience: bool) {
         let mut inner = self.lock();
         inner.asleep = false;
-        core::mem::swap(&mut inner.letters, empty);
+        if inner.is_due() || !patience {
+            inner.expected = 0;
+            core::mem::swap(&mut inner.letters, empty);
+        }
     }
 
     // ----- the I/O thread -------------------------------------------------------------------
+
+    /// Tasks are about to be woken that are likely to leave so many letters: they lie here until all
+    /// are there, or [`Mailbox::expect_no_more`]. Whoever calls this has the engine.
+    pub(super) fn expect(&self, more: usize) {
+        self.lock().expected += more;
+    }
+
+    /// What is there is taken.
+    pub(super) fn expect_no_more(&self) {
+        self.lock().expected = 0;
+    }
+
+    /// Whether letters are still to come.
+    pub(super) fn is_expecting(&self) -> bool {
+        self.lock().expected != 0
+    }
 
     /// From here on it serves: it comes to [`Mailbox::take`] again and again, and to
     /// [`Mailbox::orders`] after [`Mailbox::serves_no_more`].
@@ -286,7 +324,9 @@ impl Mailbox {
 
     /// It does not any more; or nobody does, because the engine has panicked.
     pub(super) fn serves_no_more(&self) {
-        self.lock().serving = false;
+        let mut inner = self.lock();
+        inner.serving = false;
+        inner.expected = 0;
     }
 
     /// What to do next. `seen` is what it knows of the departures.
@@ -333,10 +373,10 @@ impl Mailbox {
     /// All that later decisions depend on, for a thread that has `seen` so many departures.
     #[cfg(test)]
     #[cfg(feature = "embedded")]
-    pub(super) fn facts(&self, seen: u64) -> (usize, bool, Whereabouts, [bool; 2], u64) {
+    pub(super) fn facts(&self, seen: u64) -> ([usize; 2], bool, Whereabouts, [bool; 2], u64) {
         let inner = self.lock();
         (
-            inner.letters.len(),
+            [inner.letters.len(), inner.expected],
             inner.asleep,
             inner.whereabouts,
             [inner.called, inner.serving],
@@ -366,7 +406,7 @@ mod tests {
 
     fn take(mailbox: &Mailbox) -> usize {
         let mut letters = VecDeque::new();
-        mailbox.take(&mut letters);
+        mailbox.take(&mut letters, true);
         letters.len()
     }
 
@@ -385,6 +425,31 @@ mod tests {
         assert!(mailbox.doze());
         assert_eq!(take(&mailbox), 0);
         assert_eq!(put(&mailbox), Wake::Nobody, "it has woken by itself");
+    }
+
+    #[test]
+    fn letters_that_are_collected_lie_until_all_are_there_or_no_more_is_expected() {
+        let mailbox = Mailbox::new();
+        mailbox.expect(3);
+        assert_eq!(put(&mailbox), Wake::Nobody);
+        assert!(mailbox.doze(), "it is not for this one alone");
+        assert_eq!(put(&mailbox), Wake::Nobody);
+        assert_eq!(put(&mailbox), Wake::Driver, "the last one");
+        assert_eq!(take(&mailbox), 3);
+        assert!(!mailbox.is_expecting());
+        mailbox.expect(1);
+        mailbox.expect(1);
+        assert_eq!(put(&mailbox), Wake::Nobody);
+        assert_eq!(take(&mailbox), 0, "one is still to come");
+        mailbox.expect_no_more();
+        assert!(!mailbox.doze());
+        assert_eq!(take(&mailbox), 1);
+        mailbox.expect(2);
+        assert_eq!(put(&mailbox), Wake::Nobody);
+        let mut letters = VecDeque::new();
+        mailbox.take(&mut letters, false);
+        assert_eq!(letters.len(), 1, "a caller has no patience");
+        assert!(!mailbox.is_expecting());
     }
 
     /// Where the I/O thread is, whether somebody waits, and whom the caller who leaves wakes.

@@ -16,6 +16,7 @@
 //! | `slot` | where the outcome of a call is put |
 //! | `reactor` | from the engine's events to slots |
 //! | `keeper` | the I/O thread |
+//! | `relay` | waking many tasks at once |
 //! | `guard`, `future`, `lost` | what callers hold |
 //! | `build` | making a handle, and its end |
 //!
@@ -47,6 +48,7 @@ mod keeper;
 mod lost;
 mod mailbox;
 mod reactor;
+mod relay;
 mod slot;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;

@@ -26,6 +26,8 @@ struct Desk {
     readable: bool,
     /// The I/O thread was unparked.
     token: bool,
+    /// How many letters the I/O thread expects of the tasks that it wakes.
+    expects: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -76,18 +78,18 @@ struct Process {
 }
 
 impl Desk {
-    fn try_take(&mut self) -> bool {
+    fn try_take(&mut self, patience: bool) -> bool {
         let free = !self.taken;
         if free {
             self.taken = true;
-            self.read_mail();
+            self.read_mail(patience);
         }
         free
     }
 
-    fn read_mail(&mut self) {
+    fn read_mail(&mut self, patience: bool) {
         let mut letters = VecDeque::new();
-        self.mailbox.take(&mut letters);
+        self.mailbox.take(&mut letters, patience);
         self.letters -= letters.len();
         self.waiting += letters.len();
     }
@@ -134,7 +136,7 @@ impl Process {
             Step::Reach { drives: false } if desk.mailbox.is_served() => {
                 Step::Put { drives: false }
             }
-            Step::Reach { drives } if desk.try_take() => {
+            Step::Reach { drives } if desk.try_take(false) => {
                 desk.waiting += 1;
                 match drives && desk.waiting == 1 {
                     true => Step::Doze,
@@ -159,17 +161,17 @@ impl Process {
                     After::Done => Step::Done,
                 }
             }
-            Step::ReachAgain if desk.try_take() => Step::Release,
+            Step::ReachAgain if desk.try_take(false) => Step::Release,
             Step::ReachAgain => Step::Done,
             Step::Doze if desk.mailbox.doze() => Step::Asleep,
             Step::Doze => {
-                desk.read_mail();
+                desk.read_mail(false);
                 Step::Decided
             }
             // Its outcome has come, or the descriptor was readable, or both.
             Step::Asleep => {
                 let woken = core::mem::take(&mut desk.readable);
-                desk.read_mail();
+                desk.read_mail(false);
                 match woken && choice {
                     true => Step::Doze,
                     false => Step::Decided,
@@ -189,11 +191,11 @@ impl Process {
                 whom: desk.mailbox.left(waiting, true),
                 then: After::Done,
             },
-            step => return self.take_keepers_step(step, desk),
+            step => return self.take_keepers_step(step, desk, choice),
         };
     }
 
-    fn take_keepers_step(&mut self, step: Step, desk: &mut Desk) {
+    fn take_keepers_step(&mut self, step: Step, desk: &mut Desk, choice: bool) {
         self.step = match step {
             Step::Orders => match desk.mailbox.orders(&mut self.seen) {
                 Orders::Look => Step::Look,
@@ -203,7 +205,7 @@ impl Process {
                 }
                 Orders::Close => unreachable!("there are handles"),
             },
-            Step::Look if desk.try_take() => {
+            Step::Look if desk.try_take(true) => {
                 desk.readable = false;
                 match desk.waiting {
                     0 => Step::LetGo,
@@ -217,19 +219,28 @@ impl Process {
             }
             Step::Serving if desk.mailbox.doze() => Step::ServingAsleep,
             Step::Serving => {
-                desk.read_mail();
+                desk.read_mail(true);
+                Step::Serving
+            }
+            // It was patient for long enough.
+            Step::ServingAsleep if desk.mailbox.is_expecting() && choice => {
+                desk.mailbox.expect_no_more();
+                desk.read_mail(true);
                 Step::Serving
             }
             // The outcomes of all who waited until now have come.
             Step::ServingAsleep => {
-                desk.waiting = 0;
+                let wakes = core::mem::take(&mut desk.waiting) != 0;
                 desk.readable = false;
-                desk.read_mail();
+                desk.read_mail(true);
+                if wakes {
+                    desk.mailbox.expect(desk.expects);
+                }
                 desk.taken = false;
                 Step::WakingTasks
             }
-            Step::WakingTasks if desk.try_take() => match desk.waiting {
-                0 => {
+            Step::WakingTasks if desk.try_take(true) => match desk.waiting {
+                0 if !desk.mailbox.is_expecting() => {
                     desk.taken = false;
                     Step::Served
                 }
@@ -296,7 +307,7 @@ impl Choices {
     }
 }
 
-fn run(callers: &[bool], choices: &mut Choices) {
+fn run(callers: &[bool], expects: usize, choices: &mut Choices) {
     let mut desk = Desk {
         mailbox: Mailbox::new(),
         taken: false,
@@ -304,6 +315,7 @@ fn run(callers: &[bool], choices: &mut Choices) {
         letters: 0,
         readable: false,
         token: false,
+        expects,
     };
     let mut processes: Vec<_> = callers.iter().map(|it| Process::caller(*it)).collect();
     processes.push(Process::keeper());
@@ -319,7 +331,12 @@ fn run(callers: &[bool], choices: &mut Choices) {
         }
         let chosen = choices.of(able.len());
         let process = &mut able[chosen];
-        let choice = process.step == Step::Asleep && desk.readable && choices.of(2) == 1;
+        let either = match process.step {
+            Step::Asleep => desk.readable,
+            Step::ServingAsleep => desk.mailbox.is_expecting(),
+            _ => false,
+        };
+        let choice = either && choices.of(2) == 1;
         process.take_step(&mut desk, choice);
         assert_nobody_sleeps_over_a_letter(&desk, &processes);
         if !choices.is_new(fingerprint(&desk, &processes)) {
@@ -345,7 +362,8 @@ fn fingerprint(desk: &Desk, processes: &[Process]) -> String {
 
 fn assert_nobody_sleeps_over_a_letter(desk: &Desk, processes: &[Process]) {
     let is_any = |is_so: &dyn Fn(Step) -> bool| processes.iter().any(|process| is_so(process.step));
-    if 0 < desk.letters && is_any(&|step| matches!(step, Step::Asleep | Step::ServingAsleep)) {
+    let due = 0 < desk.letters && !desk.mailbox.is_expecting();
+    if due && is_any(&|step| matches!(step, Step::Asleep | Step::ServingAsleep)) {
         let waking = |step| {
             matches!(
                 step,
@@ -369,11 +387,13 @@ fn nobody_is_forgotten_whatever_the_order() {
         &[false, false],
         &[true, true, false],
     ] {
-        let mut choices = Choices::default();
-        loop {
-            run(callers, &mut choices);
-            if !choices.next() {
-                break;
+        for expects in 0..=3 {
+            let mut choices = Choices::default();
+            loop {
+                run(callers, expects, &mut choices);
+                if !choices.next() {
+                    break;
+                }
             }
         }
     }

@@ -20,7 +20,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::{Arc, Weak};
 use alloc::task::Wake;
 use alloc::vec::Vec;
-use core::future::Future;
+use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -125,6 +125,19 @@ impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
+}
+
+/// All of them at once, as one task.
+async fn all<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) {
+    let mut open: Vec<_> = futures.map(Box::pin).collect();
+    poll_fn(|context| {
+        open.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        match open.is_empty() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
 }
 
 #[track_caller]

@@ -68,6 +68,56 @@ fn what_cannot_succeed_is_refused_on_every_way() {
     assert!(guard.is_valid());
 }
 
+struct Called(AtomicBool);
+
+impl Wake for Called {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Many are decided at once, and none of them is polled again: each is woken all the same.
+#[test]
+fn nobody_depends_on_another_task_to_be_woken() {
+    let world = World::new();
+    let redlock = world.redlock();
+    for _ in 0..20 {
+        let mut tasks: Vec<_> = (0..40)
+            .map(|task| {
+                let future = Box::pin(redlock.lock_async(task.to_string(), LONG));
+                (future, Arc::new(Called(AtomicBool::new(false))))
+            })
+            .collect();
+        tasks.retain_mut(|(future, called)| {
+            let waker = Waker::from(Arc::clone(called));
+            let mut context = Context::from_waker(&waker);
+            future.as_mut().poll(&mut context).is_pending()
+        });
+        for (_, called) in &tasks {
+            eventually("it is woken", || called.0.load(Ordering::SeqCst));
+        }
+    }
+    world.assert_empty();
+}
+
+/// Of many that are woken at once most want nothing more, and those that do are served.
+#[test]
+fn nobody_waits_for_tasks_that_do_not_come_back() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let tasks = (0..40).map(|task| {
+        let redlock = &redlock;
+        async move {
+            for _ in 0..=(task % 10) * 5 {
+                let guard = redlock.lock_async(task.to_string(), LONG).await.unwrap();
+                guard.unlock_async().await.unwrap();
+            }
+        }
+    });
+    block_on(all(tasks));
+    world.assert_empty();
+}
+
 /// Polled k times and dropped, for every small k; those that came to an end before are taken.
 #[test]
 fn a_future_dropped_at_any_poll_leaves_no_key() {
