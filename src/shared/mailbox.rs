@@ -122,7 +122,7 @@ impl Letter {
 }
 
 /// Where the I/O thread is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Whereabouts {
     /// Awake: it comes to [`Mailbox::orders`] before it rests.
     Busy,
@@ -135,7 +135,7 @@ pub(super) enum Whereabouts {
 }
 
 /// Whom to wake, once the mailbox is let go of.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[must_use]
 pub(super) enum Wake {
     Nobody,
@@ -166,6 +166,11 @@ pub(super) enum Orders {
     /// The last handle is gone.
     Close,
 }
+
+/// All that later decisions depend on: letters and how many are expected, whether somebody is
+/// asleep, where the I/O thread is, whether it was called and serves, and unseen departures.
+#[cfg(all(test, feature = "embedded"))]
+pub(super) type Facts = ([usize; 2], bool, Whereabouts, [bool; 2], u64);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -370,10 +375,9 @@ impl Mailbox {
         self.lock().closing
     }
 
-    /// All that later decisions depend on, for a thread that has `seen` so many departures.
-    #[cfg(test)]
-    #[cfg(feature = "embedded")]
-    pub(super) fn facts(&self, seen: u64) -> ([usize; 2], bool, Whereabouts, [bool; 2], u64) {
+    /// For a thread that has `seen` so many departures.
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn facts(&self, seen: u64) -> Facts {
         let inner = self.lock();
         (
             [inner.letters.len(), inner.expected],

@@ -10,10 +10,11 @@
     reason = "what is not named is done by the other kind of process, or goes on"
 )]
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
+use std::collections::HashSet;
 
 use super::*;
-use crate::shared::mailbox::{Letter, Mailbox, Orders, Posted, Wake, Whereabouts};
+use crate::shared::mailbox::{Facts, Letter, Mailbox, Orders, Posted, Wake, Whereabouts};
 use crate::shared::slot::Slot;
 
 /// What all share.
@@ -30,7 +31,7 @@ struct Desk {
     expects: usize,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Step {
     /// A caller reaches for the engine; with or without driving itself if it is alone.
     Reach {
@@ -66,7 +67,7 @@ enum Step {
     Done,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum After {
     ReachAgain,
     Done,
@@ -276,7 +277,7 @@ struct Choices {
     /// How many of them the present run repeats.
     repeated: usize,
     /// The states that were met. Nothing new can come of them.
-    met: BTreeSet<String>,
+    met: HashSet<State>,
 }
 
 impl Choices {
@@ -302,7 +303,7 @@ impl Choices {
     }
 
     /// Whether the run goes on from here: the state is new, or on the way that is repeated.
-    fn is_new(&mut self, state: String) -> bool {
+    fn is_new(&mut self, state: State) -> bool {
         self.at < self.repeated || self.met.insert(state)
     }
 }
@@ -339,7 +340,7 @@ fn run(callers: &[bool], expects: usize, choices: &mut Choices) {
         let choice = either && choices.of(2) == 1;
         process.take_step(&mut desk, choice);
         assert_nobody_sleeps_over_a_letter(&desk, &processes);
-        if !choices.is_new(fingerprint(&desk, &processes)) {
+        if !choices.is_new(state(&desk, &processes)) {
             return;
         }
     }
@@ -352,12 +353,14 @@ fn run(callers: &[bool], expects: usize, choices: &mut Choices) {
     );
 }
 
-/// Equal for states from which the same can come.
-fn fingerprint(desk: &Desk, processes: &[Process]) -> String {
-    let steps: Vec<_> = processes.iter().map(|process| process.step).collect();
+/// Equal for worlds from which the same can come.
+type State = (Facts, [bool; 3], usize, Vec<Step>);
+
+fn state(desk: &Desk, processes: &[Process]) -> State {
+    let steps = processes.iter().map(|process| process.step).collect();
     let seen = processes.last().map_or(0, |keeper| keeper.seen);
-    let flags = (desk.taken, desk.waiting, desk.readable, desk.token);
-    format!("{:?} {flags:?} {steps:?}", desk.mailbox.facts(seen))
+    let flags = [desk.taken, desk.readable, desk.token];
+    (desk.mailbox.facts(seen), flags, desk.waiting, steps)
 }
 
 fn assert_nobody_sleeps_over_a_letter(desk: &Desk, processes: &[Process]) {
@@ -387,7 +390,7 @@ fn nobody_is_forgotten_whatever_the_order() {
         &[false, false],
         &[true, true, false],
     ] {
-        for expects in 0..=3 {
+        for expects in [0, 2] {
             let mut choices = Choices::default();
             loop {
                 run(callers, expects, &mut choices);
