@@ -65,6 +65,11 @@ impl Place {
     /// How many places there are.
     pub(super) const COUNT: usize = LEVELS * SLOTS;
 
+    /// Whether it begins at `start`, and `tick` lies within it.
+    pub(super) const fn holds(self, start: u64, tick: u64) -> bool {
+        tick.wrapping_sub(start) >> shift(self.level) == 0
+    }
+
     /// Its number among all.
     pub(super) const fn number(self) -> usize {
         self.level.wrapping_mul(SLOTS).wrapping_add(self.slot)

@@ -37,6 +37,13 @@ impl<const SLOTS: usize> Rings<SLOTS> {
         self.at(Member(slot as u32)).next.waiting::<SLOTS>()
     }
 
+    /// What waits in `slot`, if nothing else does.
+    pub(super) fn only(&self, slot: usize) -> Option<u32> {
+        let Neighbours { previous, next } = *self.at(Member(slot as u32));
+        let only = next.waiting::<SLOTS>();
+        only.filter(|_| previous == next)
+    }
+
     /// What came to a slot behind `index`, which waits in it.
     pub(super) fn after(&self, index: u32) -> Option<u32> {
         self.at(Member::of::<SLOTS>(index)).next.waiting::<SLOTS>()

@@ -4,7 +4,8 @@
 //!
 //! While the wheel stands at a tick, every timer stands in [`Place::of`] its own tick and that
 //! one: it is put there, and whenever the wheel enters a slot of a level above the lowest, all that
-//! wait in it are put where they belong now, *before* anything can be armed. So the timers of
+//! wait in it are put where they belong now, *before* anything can be armed; or it is one timer, which
+//! fires, and the wheel goes on to its tick. So the timers of
 //! one tick are always in one ring. They enter it at its end, and they leave a slot together, from
 //! its front: their order in the ring is that in which they were armed, on whatever level they
 //! began. No sequence number is kept.
@@ -128,8 +129,8 @@ impl<T> Wheel<T> {
     /// is being fired. A `now` before the latest one counts as that one.
     ///
     /// Over its life a timer is moved at most once per level, and once in 2^36 ticks while it is
-    /// beyond the wheel's reach; a stretch of time in which nothing waits costs nothing. One call
-    /// may have to move all that wait in one slot.
+    /// beyond the wheel's reach; not at all if it is alone in its slot when it is due. A stretch of
+    /// time in which nothing waits costs nothing. One call may have to move all that wait in one slot.
     pub fn expire(&mut self, now: Instant) -> Option<T> {
         self.latest = self.latest.max(now);
         let reached = reached(self.latest);
@@ -139,6 +140,12 @@ impl<T> Wheel<T> {
             }
             self.tick = start;
             if place.level == 0 {
+                return Some(self.fire(place));
+            }
+            if let Some(tick) = self.only_tick(place, start)
+                && tick <= reached
+            {
+                self.tick = tick;
                 return Some(self.fire(place));
             }
             self.cascade(place);
@@ -151,20 +158,22 @@ impl<T> Wheel<T> {
     /// it names the reason for the wake-up. `None` when nothing is armed.
     ///
     /// Never later than the first timer. For a timer on the lowest level (at most 63 ms away, in
-    /// the same run of 64 ticks as the wheel) it is the exact tick, and the value is that of the
-    /// timer that fires first. For one on a level above it is the start of its slot: an `expire`
-    /// then fires nothing, but moves the timer down, so that each timer costs at most five
-    /// such wake-ups, and one more in 2^36 ticks.
+    /// the same run of 64 ticks as the wheel), or alone in its slot, it is the exact tick, and the
+    /// value is that of the timer that fires first. For several in a slot of a level above it is the
+    /// start of that slot: an `expire` then fires nothing, but moves the timers down, so that each
+    /// costs at most five such wake-ups. One beyond the wheel's reach costs one in 2^36 ticks.
     ///
     /// After an `expire` that returned `None` the answer is later than its `now`, unless something
     /// was armed since that is due already. Costs a step per level, whatever is armed.
     #[must_use]
     pub fn next(&self) -> Option<(Instant, &T)> {
         let (place, start) = self.occupied.first(self.tick)?;
-        Some((
-            Instant::from_tick(start),
-            &self.timers.at(self.first_in(place)).value,
-        ))
+        let tick = match place.level {
+            0 => start,
+            _ => self.only_tick(place, start).unwrap_or(start),
+        };
+        let value = &self.timers.at(self.first_in(place)).value;
+        Some((Instant::from_tick(tick), value))
     }
 
     /// The latest `now` that was seen: what an earlier one counts as.
@@ -209,6 +218,15 @@ impl<T> Wheel<T> {
         if let Some(empty) = self.rings.remove(index) {
             self.occupied.clear(Place::numbered(empty));
         }
+    }
+
+    /// The tick of the timer in `place`, which begins at `start`, if there is only one. None in the
+    /// wheel is sooner, as no other is on a lower level or in a slot before.
+    fn only_tick(&self, place: Place, start: u64) -> Option<u64> {
+        let only = self.rings.only(place.number())?;
+        let tick = self.timers.at(only).tick.get();
+        // On the top level it may be for a later round.
+        place.holds(start, tick).then_some(tick)
     }
 
     /// Takes the first timer of `place` out of the wheel.
@@ -343,29 +361,34 @@ mod tests {
         }
     }
 
-    /// Whoever sleeps until `next` and then expires, gets each timer at its very tick, after at
-    /// most one empty wake-up per level above the lowest and one per turn of the top level.
+    /// Whoever sleeps until `next` and then expires, gets each timer at its very tick. A timer that is
+    /// alone wakes nobody before, but once per turn of the top level.
     #[test]
-    fn sleeping_until_next_fires_each_timer_on_time() {
+    fn sleeping_until_next_fires_a_lone_timer_on_time_and_at_once() {
         for distance in DISTANCES {
             let (start, at) = (ms(37), ms(37 + distance));
             let mut wheel = Wheel::new(start);
             wheel.insert(at, distance);
-            let mut empty = 0;
-            let (woken, fired) = loop {
-                let (next, named) = wheel.next().expect("a timer is armed");
-                assert_eq!(*named, distance);
-                assert!(next <= at, "woken at {next:?} for {at:?}");
-                if let Some(fired) = wheel.expire(next) {
-                    break (next, fired);
-                }
-                empty += 1;
-                assert!(
-                    wheel.next().is_some_and(|(after, _)| next < after),
-                    "a busy loop"
-                );
-            };
-            assert_eq!((woken, fired), (at, distance));
+            let (empty, fired) = sleep_and_fire(&mut wheel);
+            assert_eq!(fired, [(at, distance)]);
+            assert!(
+                empty <= distance >> 36,
+                "{empty} empty wake-ups for {distance}"
+            );
+        }
+    }
+
+    /// Two that share their slot down to the lowest level: at most one empty wake-up per level above
+    /// that, and those of the turns.
+    #[test]
+    fn sleeping_until_next_fires_two_timers_on_time() {
+        for distance in DISTANCES {
+            let at = [ms(37 + distance), ms(38 + distance)];
+            let mut wheel = Wheel::new(ms(37));
+            wheel.insert(at[1], distance + 1);
+            wheel.insert(at[0], distance);
+            let (empty, fired) = sleep_and_fire(&mut wheel);
+            assert_eq!(fired, [(at[0], distance), (at[1], distance + 1)]);
             assert!(
                 empty <= 5 + (distance >> 36),
                 "{empty} empty wake-ups for {distance}"
@@ -373,8 +396,24 @@ mod tests {
         }
     }
 
+    /// Sleeps until `next` until nothing is armed: how often for nothing, and what fired when.
+    fn sleep_and_fire(wheel: &mut Wheel<u64>) -> (u64, Vec<(Instant, u64)>) {
+        let (mut empty, mut fired) = (0, Vec::new());
+        while let Some((next, _)) = wheel.next() {
+            let value = wheel.expire(next);
+            fired.extend(value.map(|value| (next, value)));
+            if value.is_none() {
+                empty += 1;
+                let after = wheel.next().expect("nothing has fired").0;
+                assert!(next < after, "a busy loop");
+            }
+        }
+        (empty, fired)
+    }
+
+    /// `told` when another waits in the same slot, `at` when none does.
     #[test]
-    fn next_is_exact_on_the_lowest_level_and_the_start_of_the_slot_above() {
+    fn next_is_exact_on_the_lowest_level_and_of_a_lone_timer_or_else_the_start_of_the_slot() {
         for (stands, at, told) in [
             (0, 1, 1),
             (0, 63, 63),
@@ -388,18 +427,37 @@ mod tests {
             (0, 4_096, 4_096),
             (0, 5_000, 4_096),
             (1 << 30, (1 << 30) + 1, (1 << 30) + 1),
-            (0, 68_719_476_736, 68_719_476_736),
-            (0, 2 * 68_719_476_736, 68_719_476_736),
-            (0, 68_719_476_736 + (5 << 30), 5 << 30),
+            (0, 68_719_476_735, 67_645_734_912),
         ] {
             let mut wheel = Wheel::new(ms(stands));
+            let timer = wheel.insert(ms(at), at);
+            assert_eq!(wheel.next(), Some((ms(at), &at)), "{at} seen from {stands}");
             wheel.insert(ms(at), at);
-            assert_eq!(
-                wheel.next(),
-                Some((ms(told), &at)),
-                "{at} seen from {stands}"
-            );
+            let next = wheel.next();
+            assert_eq!(next, Some((ms(told), &at)), "{at} seen from {stands}");
+            wheel.cancel(timer);
+            assert_eq!(wheel.next(), Some((ms(at), &at)), "{at} seen from {stands}");
         }
+        for (at, told) in [
+            (68_719_476_736, 68_719_476_736),
+            (2 * 68_719_476_736, 68_719_476_736),
+            (68_719_476_736 + (5 << 30), 5 << 30),
+        ] {
+            let mut wheel = Wheel::new(Instant::ZERO);
+            wheel.insert(ms(at), at);
+            let next = wheel.next();
+            assert_eq!(next, Some((ms(told), &at)), "{at} is for a later round");
+        }
+    }
+
+    /// The lone timer of a slot is not the first if it is for a later round.
+    #[test]
+    fn a_lone_timer_of_a_later_round_lets_those_of_this_one_go_first() {
+        let (round, width) = (1_u64 << 36, 1_u64 << 30);
+        let mut wheel = Wheel::new(Instant::ZERO);
+        wheel.insert(ms(round + 5 * width + 1), 'b');
+        wheel.insert(ms(7 * width), 'a');
+        assert_eq!(drain(&mut wheel, Instant::MAX), ['a', 'b']);
     }
 
     /// The same tick from every distance: the first came in at the top and has cascaded down, the
