@@ -398,12 +398,12 @@ mod tests {
 
     /// Sleeps until `next` until nothing is armed: how often for nothing, and what fired when.
     fn sleep_and_fire(wheel: &mut Wheel<u64>) -> (u64, Vec<(Instant, u64)>) {
-        let (mut empty, mut fired) = (0, Vec::new());
+        let (mut empty, mut fired) = (0_u64, Vec::new());
         while let Some((next, _)) = wheel.next() {
             let value = wheel.expire(next);
             fired.extend(value.map(|value| (next, value)));
             if value.is_none() {
-                empty += 1;
+                empty = empty.saturating_add(1);
                 let after = wheel.next().expect("nothing has fired").0;
                 assert!(next < after, "a busy loop");
             }
