@@ -7,6 +7,14 @@ use shearline::{Builder, LocalRedlock, Lock, LockGuard, Redlock};
 use crate::cycle::{Caller, Futures, PAUSE, TTL};
 use crate::measure::Failure;
 
+/// A handle as it comes, but patient: on a machine that others use a server may get no processor
+/// for longer than 50 ms. The clients on `redis` wait for 500 ms.
+pub fn patient(urls: &[String]) -> Builder {
+    Redlock::builder()
+        .nodes(urls)
+        .node_timeout(Duration::from_millis(500))
+}
+
 /// A [`LocalRedlock`].
 #[derive(Debug)]
 pub struct Local {
