@@ -115,11 +115,14 @@ pub(crate) fn client(
                 keep: Some(post),
             })
         }
-        Who::Local | Who::LocalFrozen => alone(Local::build(&patient(urls), &name)?, extending),
+        Who::Local | Who::LocalAgain | Who::LocalFrozen => {
+            alone(Local::build(&patient(urls), &name)?, extending)
+        }
         Who::LocalSpinning => {
             let builder = patient(urls).spin(true);
             alone(Local::build(&builder, &name)?, extending)
         }
+        Who::LocalStrict => alone(Local::strict(&patient(urls), &name)?, extending),
         Who::Redlock | Who::RedlockFrozen => {
             alone(Shared::build(&patient(urls), &name)?, extending)
         }
@@ -239,7 +242,9 @@ mod tests {
                 assert!(log.times(Span::Acquire).iter().all(|nanos| 0 < *nanos));
             }
         }
+        let marker = str::from_utf8(shearline::MARKER_KEY).unwrap();
         for server in &servers {
+            assert_eq!(server.ask(&["DEL", marker]).unwrap(), ":1");
             let begin = now();
             while server.ask(&["DBSIZE"]).unwrap() != ":0" {
                 assert!(begin.elapsed() < Duration::from_secs(5), "keys are left");
