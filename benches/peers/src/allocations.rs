@@ -1,7 +1,7 @@
 //! Counts what is allocated through Rust's global allocator.
 //!
-//! Counting is off but for [`counted`], so that timed rounds pay one predicted branch for it. What
-//! C allocates for itself does not come this way.
+//! Counting is off but for [`counted`] and behind [`keep_counting`], so that timed rounds pay one
+//! predicted branch for it. What C allocates for itself does not come this way.
 
 #![expect(
     unsafe_code,
@@ -13,8 +13,46 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static COUNT: AtomicU64 = AtomicU64::new(0);
+static FREES: AtomicU64 = AtomicU64::new(0);
 /// Bytes allocated less bytes freed.
 static BYTES: AtomicI64 = AtomicI64::new(0);
+/// The most that they have been.
+static HIGHEST: AtomicI64 = AtomicI64::new(0);
+
+/// What was counted until now, in all threads.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Totals {
+    /// How often memory was allocated or resized.
+    pub allocations: u64,
+    /// How often it was freed.
+    pub frees: u64,
+    /// Bytes that are allocated.
+    pub live: i64,
+    /// The most that these have been, to the byte.
+    pub highest: i64,
+}
+
+/// Counts from now on, for as long as the program runs. Called first of all, it makes [`totals`] tell
+/// the whole heap.
+pub fn keep_counting() {
+    COUNTING.store(true, Ordering::Relaxed);
+}
+
+/// What was counted until now. Allocates nothing.
+#[must_use]
+pub fn totals() -> Totals {
+    Totals {
+        allocations: COUNT.load(Ordering::Relaxed),
+        frees: FREES.load(Ordering::Relaxed),
+        live: BYTES.load(Ordering::Relaxed),
+        highest: HIGHEST.load(Ordering::Relaxed),
+    }
+}
+
+/// The most bytes from now on: what was before is forgotten.
+pub fn forget_highest() {
+    HIGHEST.store(BYTES.load(Ordering::Relaxed), Ordering::Relaxed);
+}
 
 /// Runs `work` and says how often memory was allocated or resized meanwhile, in all threads.
 pub fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
@@ -48,10 +86,19 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 #[inline]
-fn count(times: u64, bytes: i64) {
+fn count_allocation(bytes: i64) {
     if COUNTING.load(Ordering::Relaxed) {
-        COUNT.fetch_add(times, Ordering::Relaxed);
-        BYTES.fetch_add(bytes, Ordering::Relaxed);
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        let live = BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        HIGHEST.fetch_max(live, Ordering::Relaxed);
+    }
+}
+
+#[inline]
+fn count_free(bytes: i64) {
+    if COUNTING.load(Ordering::Relaxed) {
+        FREES.fetch_add(1, Ordering::Relaxed);
+        BYTES.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -61,32 +108,32 @@ const fn bytes(size: usize) -> i64 {
 }
 
 // SAFETY: every method hands its arguments unchanged to the system's allocator, which keeps the
-// contract; `count` neither allocates nor panics.
+// contract; to count neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(1, bytes(layout.size()));
+        count_allocation(bytes(layout.size()));
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(1, bytes(layout.size()));
+        count_allocation(bytes(layout.size()));
         // SAFETY: the caller keeps the contract of `alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(1, bytes(size) - bytes(layout.size()));
+        count_allocation(bytes(size) - bytes(layout.size()));
         // SAFETY: the caller keeps the contract of `realloc`; the block is the system's.
         unsafe { System.realloc(block, layout, size) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        count(0, -bytes(layout.size()));
+        count_free(bytes(layout.size()));
         // SAFETY: the caller keeps the contract of `dealloc`; the block is the system's.
         unsafe { System.dealloc(block, layout) }
     }

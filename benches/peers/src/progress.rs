@@ -34,6 +34,15 @@ impl Progress {
 
     /// So many rounds are over.
     pub fn round(&self, round: usize) {
+        self.step("round", round);
+    }
+
+    /// So many seconds are over. Allocates nothing.
+    pub fn second(&self, second: usize) {
+        self.step("second", second);
+    }
+
+    fn step(&self, what: &str, number: usize) {
         if self.terminal {
             let Self {
                 contest,
@@ -41,7 +50,7 @@ impl Progress {
                 title,
                 ..
             } = self;
-            eprint!("\r\x1b[K{contest}/{contests} {title}, round {round}");
+            eprint!("\r\x1b[K{contest}/{contests} {title}, {what} {number}");
             // Nobody misses a progress line that could not be written.
             let _ = stderr().flush();
         }

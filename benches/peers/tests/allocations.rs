@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 
-use shearline_peers::allocations::{counted, kept, uncounted};
+use shearline_peers::allocations::{
+    counted, forget_highest, keep_counting, kept, totals, uncounted,
+};
 
 #[test]
 fn exactly_the_allocations_in_between_are_counted() {
@@ -21,4 +23,18 @@ fn exactly_the_allocations_in_between_are_counted() {
         black_box(Vec::<u8>::with_capacity(100))
     };
     assert_eq!(kept(kept_block).1, 100);
+
+    keep_counting();
+    let (before, _) = (totals(), forget_highest());
+    let block = kept_block();
+    let after = totals();
+    assert_eq!(after.allocations - before.allocations, 2);
+    assert_eq!(after.frees - before.frees, 1);
+    assert_eq!(after.live - before.live, 100);
+    assert_eq!(after.highest - before.live, 100);
+    drop(block);
+    assert_eq!(totals().live, before.live);
+    assert_eq!(totals().highest, after.highest);
+    forget_highest();
+    assert_eq!(totals().highest, before.live);
 }

@@ -120,3 +120,10 @@ impl<F: Futures> Client for Joined<F> {
 pub fn names(client: &str, count: usize) -> Vec<String> {
     (0..count).map(|lock| format!("{client}:{lock}")).collect()
 }
+
+/// So many callers like this one, each with a lock of its own.
+#[must_use]
+pub fn crowd<F: Futures>(one: &F, client: &str, count: usize) -> Vec<F> {
+    let names = names(client, count);
+    names.iter().map(|name| one.named(name)).collect()
+}

@@ -2,10 +2,18 @@
 
 use std::time::Duration;
 
-use shearline::{Builder, LocalRedlock, Lock, LockGuard, Redlock};
+use shearline::{Builder, LocalRedlock, Lock, LockGuard, Redlock, RestartGuard};
 
 use crate::cycle::{Caller, Futures, PAUSE, TTL};
 use crate::measure::Failure;
+
+/// A handle as it comes, but patient: on a machine that others use a server may get no processor
+/// for longer than 50 ms. The clients on `redis` wait for 500 ms.
+pub fn patient(urls: &[String]) -> Builder {
+    Redlock::builder()
+        .nodes(urls)
+        .node_timeout(Duration::from_millis(500))
+}
 
 /// A [`LocalRedlock`].
 #[derive(Debug)]
@@ -26,6 +34,18 @@ impl Local {
             handle: builder.build_local()?,
             name: name.into(),
         })
+    }
+
+    /// The same with the strict restart guard, on nodes that nobody else uses: they are trusted.
+    ///
+    /// # Errors
+    ///
+    /// That of the builder.
+    pub fn strict(builder: &Builder, name: &str) -> Result<Self, Failure> {
+        let builder = builder.clone().restart_guard(RestartGuard::Strict);
+        let mut local = Self::build(&builder, name)?;
+        local.handle.trust_nodes();
+        Ok(local)
     }
 }
 

@@ -100,18 +100,13 @@ fn grow(arguments: &Arguments) -> Result<bool, Failure> {
 
 /// Under the counter: all sizes, and how many operations each has done.
 fn play(dimension: &Dimension) {
-    for size in counted_sizes(dimension) {
-        println!("{}", (dimension.prepare)(size).play());
+    for size in dimension.sizes {
+        println!("{}", (dimension.prepare)(*size).play());
     }
 }
 
-fn counted_sizes(dimension: &Dimension) -> impl Iterator<Item = usize> {
-    let sizes = dimension.sizes.iter().copied();
-    sizes.filter(|size| *size <= dimension.counted)
-}
-
-/// The instructions of one operation at each size at which they are counted.
-fn counts(dimension: &Dimension) -> Result<Vec<(usize, f64)>, Failure> {
+/// The instructions of one operation, in the order of the sizes.
+fn counts(dimension: &Dimension) -> Result<Vec<f64>, Failure> {
     let program = env::current_exe()?;
     let place = program.parent().ok_or("a program without a directory")?;
     let place = place.join("growth.counted");
@@ -122,16 +117,18 @@ fn counts(dimension: &Dimension) -> Result<Vec<(usize, f64)>, Failure> {
         false,
     )?;
     let mut counts = Vec::new();
-    let mut sums = run.sums.chunks_exact(2);
-    for (size, units) in counted_sizes(dimension).zip(run.output.lines()) {
-        let sum = sums.next().ok_or("something was not counted")?[1];
+    // The first sum of each size is what it took to become warm.
+    for (sums, units) in run.sums.chunks_exact(2).zip(run.output.lines()) {
         let units: f64 = units.parse()?;
-        counts.push((size, sum.instructions as f64 / units));
+        counts.push(sums[1].instructions as f64 / units);
     }
-    Ok(counts)
+    match counts.len() == dimension.sizes.len() {
+        true => Ok(counts),
+        false => Err("something was not counted".into()),
+    }
 }
 
-fn table(plan: &Plan, dimension: &Dimension, counts: &[(usize, f64)]) -> Result<Table, Failure> {
+fn table(plan: &Plan, dimension: &Dimension, counts: &[f64]) -> Result<Table, Failure> {
     let with_bytes = dimension.name == "held";
     let mut contestants: Vec<_> = dimension
         .sizes
@@ -144,10 +141,9 @@ fn table(plan: &Plan, dimension: &Dimension, counts: &[(usize, f64)]) -> Result<
     head.extend(with_bytes.then_some("bytes for each"));
     let mut table = Table::new(&head);
     for (index, size) in dimension.sizes.iter().enumerate() {
-        let count = counts.iter().find(|(counted, _)| counted == size);
         let mut row = vec![
             size.to_string(),
-            count.map_or_else(String::new, |(_, count)| format!("{count:.0}")),
+            format!("{:.0}", counts[index]),
             rounds.ratio(index, 0).to_string(),
             format!("{:.0}", rounds.nanos(index)),
         ];
@@ -157,10 +153,10 @@ fn table(plan: &Plan, dimension: &Dimension, counts: &[(usize, f64)]) -> Result<
     Ok(table)
 }
 
-fn judge(judgement: &mut Judgement, dimension: &Dimension, counts: &[(usize, f64)]) -> Vec<String> {
+fn judge(judgement: &mut Judgement, dimension: &Dimension, counts: &[f64]) -> Vec<String> {
     let cost = |size: usize| {
-        let found = counts.iter().find(|(counted, _)| *counted == size);
-        found.map_or(f64::NAN, |(_, count)| *count)
+        let place = dimension.sizes.iter().position(|one| *one == size);
+        place.map_or(f64::NAN, |place| counts[place])
     };
     let judged = dimension.claims.iter().map(|claim| {
         let times = cost(claim.large) / cost(claim.small);
@@ -171,11 +167,9 @@ fn judge(judgement: &mut Judgement, dimension: &Dimension, counts: &[(usize, f64
     judged.collect()
 }
 
-fn draw(dimension: &Dimension, counts: &[(usize, f64)], file: &Path) -> Result<(), Failure> {
-    let points: Vec<_> = counts
-        .iter()
-        .map(|(size, count)| (*size as f64, *count))
-        .collect();
+fn draw(dimension: &Dimension, counts: &[f64], file: &Path) -> Result<(), Failure> {
+    let sizes = dimension.sizes.iter().map(|size| *size as f64);
+    let points: Vec<_> = sizes.zip(counts.iter().copied()).collect();
     let picture = Picture {
         title: &format!("{}: instructions (dashed: linear)", dimension.work),
         across: dimension.of,
@@ -194,13 +188,13 @@ mod tests {
 
     /// That everything was granted and released is what the work itself sees to.
     #[test]
-    fn everything_can_be_done_at_its_least_and_claims_name_sizes_that_are_counted() {
+    fn everything_can_be_done_at_its_least_and_claims_name_sizes_that_there_are() {
         for dimension in &DIMENSIONS {
             let mut contestant = (dimension.prepare)(dimension.sizes[0]).contestant();
             contestant.rehearse().unwrap();
             for claim in dimension.claims {
                 for size in [claim.small, claim.large] {
-                    assert!(counted_sizes(dimension).any(|counted| counted == size));
+                    assert!(dimension.sizes.contains(&size));
                 }
             }
         }

@@ -158,6 +158,13 @@ pub(crate) const CASES: &[Case] = &[
         ..SOME
     },
     Case {
+        name: "strict-5",
+        title: "One caller, five nodes, with the strict restart guard",
+        who: &[Who::Local, Who::LocalAgain, Who::LocalStrict],
+        counts_allocations: true,
+        ..SOME
+    },
+    Case {
         name: "embedded-5",
         title: "One caller, five embedded nodes (processor time includes theirs)",
         nodes: Nodes::Embedded(5),

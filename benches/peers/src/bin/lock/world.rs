@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use shearline::Redlock;
 use shearline::embedded::EmbeddedNode;
-use shearline::{Builder, Redlock};
-use shearline_peers::clients::crowd::{Joined, Tasks, Threads, names};
+use shearline_peers::clients::crowd::{Joined, Tasks, Threads, crowd, names};
 use shearline_peers::clients::multiplexed::Multiplexed;
 use shearline_peers::clients::rslock::Rslock;
-use shearline_peers::clients::shearline::{Local, Shared};
+use shearline_peers::clients::shearline::{Local, Shared, patient};
 use shearline_peers::clients::{Alone, Awaiting, runtime};
 use shearline_peers::cycle::{Caller, Client, Futures, Log, Until, now};
 use shearline_peers::floor::batch::{Batch, Outstanding};
@@ -115,23 +115,26 @@ pub(crate) fn client(
                 keep: Some(post),
             })
         }
-        Who::Local | Who::LocalFrozen => alone(Local::build(&builder(urls), &name)?, extending),
+        Who::Local | Who::LocalAgain | Who::LocalFrozen => {
+            alone(Local::build(&patient(urls), &name)?, extending)
+        }
         Who::LocalSpinning => {
-            let builder = builder(urls).spin(true);
+            let builder = patient(urls).spin(true);
             alone(Local::build(&builder, &name)?, extending)
         }
+        Who::LocalStrict => alone(Local::strict(&patient(urls), &name)?, extending),
         Who::Redlock | Who::RedlockFrozen => {
-            alone(Shared::build(&builder(urls), &name)?, extending)
+            alone(Shared::build(&patient(urls), &name)?, extending)
         }
         Who::RedlockTasks => Box::new(Tasks {
             runtime: runtime(false)?,
-            callers: crowd(&Shared::build(&builder(urls), &name)?, &name, callers),
+            callers: crowd(&Shared::build(&patient(urls), &name)?, &name, callers),
         }),
         Who::RedlockJoined => Box::new(Joined {
-            callers: crowd(&Shared::build(&builder(urls), &name)?, &name, callers),
+            callers: crowd(&Shared::build(&patient(urls), &name)?, &name, callers),
         }),
         Who::RedlockThreads => Box::new(Threads {
-            callers: crowd(&Shared::build(&builder(urls), &name)?, &name, callers),
+            callers: crowd(&Shared::build(&patient(urls), &name)?, &name, callers),
             keep: None,
         }),
         Who::RslockCurrent | Who::RslockMulti => {
@@ -170,19 +173,6 @@ fn tasks(
             callers: crowd(caller, name, callers),
         }),
     }
-}
-
-fn crowd<F: Futures>(one: &F, name: &str, count: usize) -> Vec<F> {
-    let names = names(name, count);
-    names.iter().map(|name| one.named(name)).collect()
-}
-
-/// A handle as it comes, but patient: on a machine that others use a server may get no processor
-/// for longer than 50 ms. The clients on `redis` wait for 500 ms.
-fn builder(urls: &[String]) -> Builder {
-    Redlock::builder()
-        .nodes(urls)
-        .node_timeout(Duration::from_millis(500))
 }
 
 fn addresses(urls: &[String]) -> Result<Vec<SocketAddr>, Failure> {
@@ -252,7 +242,9 @@ mod tests {
                 assert!(log.times(Span::Acquire).iter().all(|nanos| 0 < *nanos));
             }
         }
+        let marker = str::from_utf8(shearline::MARKER_KEY).unwrap();
         for server in &servers {
+            assert_eq!(server.ask(&["DEL", marker]).unwrap(), ":1");
             let begin = now();
             while server.ask(&["DBSIZE"]).unwrap() != ":0" {
                 assert!(begin.elapsed() < Duration::from_secs(5), "keys are left");
