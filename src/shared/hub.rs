@@ -391,7 +391,11 @@ impl Drop for Engaged<'_> {
             return; // It wakes tasks itself, and comes to the mailbox by itself.
         }
         let waiting = reactor.waiting() != 0;
-        let mut wakers = core::mem::take(&mut reactor.wakers);
+        // An empty one stays with its room.
+        let mut wakers = match reactor.wakers.is_empty() {
+            true => Vec::new(),
+            false => core::mem::take(&mut reactor.wakers),
+        };
         drop(reactor);
         self.hub.wake(self.hub.mailbox.left(waiting, self.turned));
         wake_all(&mut wakers);
