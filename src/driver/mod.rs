@@ -468,8 +468,7 @@ impl AsRawFd for Driver {
     }
 }
 
-/// The one that ends first; `None` has no end.
-pub(crate) fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),

@@ -226,7 +226,7 @@ impl Hub {
     /// The engine is broken: whoever left a letter is told so.
     fn close_mail(&self) {
         let mut letters = alloc::collections::VecDeque::new();
-        self.mailbox.take(&mut letters, false);
+        self.mailbox.take(&mut letters);
         let mut wakers = Vec::new();
         for letter in letters {
             if let Letter::Adopt { slot, .. } = &letter {
@@ -355,8 +355,7 @@ impl<'a> Engaged<'a> {
 
     fn take_mail(&mut self) {
         let hub = self.hub;
-        let patience = self.is_keeper;
-        hub.mailbox.take(&mut self.letters, patience);
+        hub.mailbox.take(&mut self.letters);
         self.read_mail();
     }
 

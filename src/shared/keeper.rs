@@ -24,16 +24,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::hub::{Engaged, Hub, Reach};
 use super::mailbox::{Orders, Whereabouts};
 use super::relay::wake_all;
-use crate::driver::{clock, shorter};
+use crate::driver::clock;
 use crate::time::Instant;
 
 /// How long after the last caller the I/O thread looks at what is open.
 const NAP: Duration = Duration::from_millis(1);
 
-/// From how many tasks on that are woken at once what they ask for is collected.
+/// From how many tasks on that are woken together what they ask for is waited for.
 const MANY: usize = 8;
 
-/// How long it is collected at most, for each of them: about as long as it takes to serve one.
+/// How long at most, for each of them: about as long as it takes to serve one.
 const PATIENCE: Duration = Duration::from_micros(1);
 
 /// The I/O thread's own things.
@@ -44,8 +44,6 @@ pub(super) struct Keeper {
     seen: u64,
     /// Tasks to be woken, outside of the engine.
     wakers: Vec<Waker>,
-    /// Until when the letters of tasks that were woken are collected.
-    patient_until: Option<Instant>,
 }
 
 impl Keeper {
@@ -54,7 +52,6 @@ impl Keeper {
             hub,
             seen: 0,
             wakers: Vec::new(),
-            patient_until: None,
         }
     }
 
@@ -86,8 +83,6 @@ impl Keeper {
             self.hub.mailbox.serves();
             self.serve(engaged);
             self.hub.mailbox.serves_no_more();
-            self.collect_no_more();
-            self.hub.relay.run_surely();
             // Whoever was served is likely to come again.
             self.seen = self.seen.wrapping_sub(1);
             return;
@@ -103,17 +98,14 @@ impl Keeper {
         let hub = engaged.hub();
         let (mut lingers_until, mut woke) = (Instant::ZERO, false);
         loop {
-            let wakes = !engaged.wakers.is_empty();
-            if wakes || self.patience_is_over() {
+            if !engaged.wakers.is_empty() {
                 // Tasks that are refused at once may come again at once, for ever. Sockets and timers
                 // get their turn all the same.
                 if core::mem::replace(&mut woke, true) {
                     engaged.turn(Some(Duration::ZERO));
                 }
-                self.relay(engaged);
-                if wakes {
-                    lingers_until = clock::now().saturating_add(NAP);
-                }
+                self.let_go(engaged);
+                lingers_until = clock::now().saturating_add(NAP);
                 // In between a caller may have taken it, and calls when it leaves.
                 let Reach::Free(again) = hub.engage_as_keeper() else {
                     return;
@@ -124,68 +116,41 @@ impl Keeper {
             }
             woke = false;
             let lingers = lingers_until.saturating_since(clock::now());
-            let limit = match engaged.waiting() {
+            match engaged.waiting() {
                 _ if hub.mailbox.is_closing() => return,
                 0 if lingers.is_zero() => return,
-                0 => Some(lingers),
-                _ => None,
-            };
-            engaged.turn(shorter(limit, self.patience()));
+                0 => engaged.turn(Some(lingers)),
+                _ => engaged.turn(None),
+            }
         }
     }
 
     /// Lets go of the engine, and wakes the tasks that are to be woken. If they are many, what they
-    /// will ask for is collected, to go out in one write.
-    fn relay(&mut self, mut engaged: Engaged<'_>) {
-        core::mem::swap(&mut engaged.wakers, &mut self.wakers);
-        let over = self.patience_is_over();
-        if over {
-            self.collect_no_more();
-        }
-        let many = MANY <= self.wakers.len();
-        if many {
-            self.collect();
-        }
-        drop(engaged);
-        if over {
-            self.hub.relay.run_surely();
-        }
-        match many {
-            true => self.hub.relay.start(&mut self.wakers),
-            false => wake_all(&mut self.wakers),
-        }
-    }
-
-    /// Leaves letters in the mailbox until the tasks that are to be woken have left theirs.
-    fn collect(&mut self) {
-        let tasks = self.wakers.len();
-        let patience = PATIENCE.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
-        let until = clock::now().saturating_add(patience.min(NAP));
-        self.patient_until.get_or_insert(until);
-        self.hub.mailbox.expect(tasks);
-    }
-
-    fn collect_no_more(&mut self) {
-        self.patient_until = None;
-        self.hub.mailbox.expect_no_more();
-    }
-
-    /// How long letters are still collected.
-    fn patience(&self) -> Option<Duration> {
-        Some(self.patient_until?.saturating_since(clock::now()))
-    }
-
-    /// Whether all that were woken have asked for something, or have had the time to.
-    fn patience_is_over(&self) -> bool {
-        self.patience()
-            .is_some_and(|left| left.is_zero() || !self.hub.mailbox.is_expecting())
-    }
-
-    /// Lets go of the engine, and wakes the tasks that are to be woken.
+    /// ask for then is waited for, to go out in one write.
     fn let_go(&mut self, mut engaged: Engaged<'_>) {
         core::mem::swap(&mut engaged.wakers, &mut self.wakers);
         drop(engaged);
-        wake_all(&mut self.wakers);
+        let tasks = self.wakers.len();
+        if tasks < MANY {
+            return wake_all(&mut self.wakers);
+        }
+        self.hub.mailbox.expect(tasks);
+        self.hub.relay.start(&mut self.wakers);
+        self.await_letters(tasks);
+        self.hub.relay.run_surely();
+    }
+
+    /// Sleeps until each of so many tasks has left a letter, or has had the time to.
+    fn await_letters(&self, tasks: usize) {
+        let patience = PATIENCE.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
+        let until = clock::now().saturating_add(patience.min(NAP));
+        while self.hub.mailbox.is_expecting() {
+            let left = until.saturating_since(clock::now());
+            if left.is_zero() {
+                return;
+            }
+            thread::park_timeout(left);
+        }
     }
 
     /// Waits until a node has something to say or `limit` has passed, or a caller leaves.

@@ -24,14 +24,13 @@
 //! `orders` itself, and everyone who leaves wakes it: whoever took an event away leaves later, and
 //! behind the last to leave there is nobody to take it.
 //!
-//! *Letters that are collected are read in time.* While more are expected neither `doze` nor a sender
-//! cares for those that are there. Only the I/O thread expects any, while it has the engine. It sleeps
-//! no longer than it is patient, and expects none then. A caller that takes the engine from it takes
-//! all letters, which ends the expectation before that caller sleeps.
-//!
 //! *A letter that the I/O thread is sure to read needs nobody else.* While it serves it comes to
 //! [`Mailbox::take`] before each sleep, and after [`Mailbox::serves_no_more`] to `orders`, which sees
 //! the letter. If the engine panics nobody serves any more before the letters are closed.
+//!
+//! *Nobody depends on letters that are expected.* Of tasks that it wakes together the I/O thread expects
+//! a letter each, and sleeps until they are there, without the engine and for a bounded time. Whoever
+//! takes letters out ends the expectation.
 //!
 //! `tests/interleavings` walks through every order of these steps for up to three callers.
 //!
@@ -122,7 +121,7 @@ impl Letter {
 }
 
 /// Where the I/O thread is.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Whereabouts {
     /// Awake: it comes to [`Mailbox::orders`] before it rests.
     Busy,
@@ -135,7 +134,7 @@ pub(super) enum Whereabouts {
 }
 
 /// Whom to wake, once the mailbox is let go of.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub(super) enum Wake {
     Nobody,
@@ -167,11 +166,6 @@ pub(super) enum Orders {
     Close,
 }
 
-/// All that later decisions depend on: letters and how many are expected, whether somebody is
-/// asleep, where the I/O thread is, whether it was called and serves, and unseen departures.
-#[cfg(all(test, feature = "embedded"))]
-pub(super) type Facts = ([usize; 2], bool, Whereabouts, [bool; 2], u64);
-
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Mailbox(Mutex<Inner>);
@@ -179,7 +173,7 @@ pub(super) struct Mailbox(Mutex<Inner>);
 #[derive(Debug)]
 struct Inner {
     letters: VecDeque<Letter>,
-    /// They stay here until there are so many.
+    /// The I/O thread sleeps until there are so many. Zero if it does not.
     expected: usize,
     /// Whoever has the engine sleeps in a turn, and nobody has woken it yet.
     asleep: bool,
@@ -196,9 +190,13 @@ struct Inner {
 }
 
 impl Inner {
-    /// Whether there are letters, and all that are expected.
-    fn is_due(&self) -> bool {
-        self.expected.max(1) <= self.letters.len()
+    /// Whether the letter that was just put in is the last of those expected. True once.
+    fn is_complete(&mut self) -> bool {
+        let complete = self.expected != 0 && self.expected <= self.letters.len();
+        if complete {
+            self.expected = 0;
+        }
+        complete
     }
 }
 
@@ -229,12 +227,13 @@ impl Mailbox {
             return Err(letter);
         }
         inner.letters.push_back(letter);
-        let rouses = inner.asleep && inner.is_due();
-        inner.asleep &= !rouses;
+        let asleep = core::mem::take(&mut inner.asleep);
         Ok(Posted {
-            wake: match rouses {
-                true => Wake::Driver,
-                false => Wake::Nobody,
+            wake: match (asleep, inner.is_complete()) {
+                (true, true) => Wake::Both,
+                (true, false) => Wake::Driver,
+                (false, true) => Wake::Thread,
+                (false, false) => Wake::Nobody,
             },
             served: inner.serving,
         })
@@ -278,7 +277,6 @@ impl Mailbox {
     pub(super) fn close(&self) -> Wake {
         let mut inner = self.lock();
         inner.closing = true;
-        inner.expected = 0;
         inner.asleep = false;
         Wake::Both
     }
@@ -288,32 +286,23 @@ impl Mailbox {
     /// Whether a turn may sleep. From here on a letter wakes it.
     pub(super) fn doze(&self) -> bool {
         let mut inner = self.lock();
-        inner.asleep = !inner.is_due() && !inner.closing;
+        inner.asleep = inner.letters.is_empty() && !inner.closing;
         inner.asleep
     }
 
-    /// The turn is over, or the engine was just taken: the letters, for `empty`. With `patience` none
-    /// while more are expected.
-    pub(super) fn take(&self, empty: &mut VecDeque<Letter>, patience: bool) {
+    /// The turn is over, or the engine was just taken: the letters, for `empty`.
+    pub(super) fn take(&self, empty: &mut VecDeque<Letter>) {
         let mut inner = self.lock();
         inner.asleep = false;
-        if inner.is_due() || !patience {
-            inner.expected = 0;
-            core::mem::swap(&mut inner.letters, empty);
-        }
+        inner.expected = 0;
+        core::mem::swap(&mut inner.letters, empty);
     }
 
     // ----- the I/O thread -------------------------------------------------------------------
 
-    /// Tasks are about to be woken that are likely to leave so many letters: they lie here until all
-    /// are there, or [`Mailbox::expect_no_more`]. Whoever calls this has the engine.
-    pub(super) fn expect(&self, more: usize) {
-        self.lock().expected += more;
-    }
-
-    /// What is there is taken.
-    pub(super) fn expect_no_more(&self) {
-        self.lock().expected = 0;
+    /// Tasks are about to be woken that are likely to leave so many letters. The last of these wakes it.
+    pub(super) fn expect(&self, letters: usize) {
+        self.lock().expected = letters;
     }
 
     /// Whether letters are still to come.
@@ -329,9 +318,7 @@ impl Mailbox {
 
     /// It does not any more; or nobody does, because the engine has panicked.
     pub(super) fn serves_no_more(&self) {
-        let mut inner = self.lock();
-        inner.serving = false;
-        inner.expected = 0;
+        self.lock().serving = false;
     }
 
     /// What to do next. `seen` is what it knows of the departures.
@@ -375,9 +362,10 @@ impl Mailbox {
         self.lock().closing
     }
 
-    /// For a thread that has `seen` so many departures.
-    #[cfg(all(test, feature = "embedded"))]
-    pub(super) fn facts(&self, seen: u64) -> Facts {
+    /// All that later decisions depend on, for a thread that has `seen` so many departures.
+    #[cfg(test)]
+    #[cfg(feature = "embedded")]
+    pub(super) fn facts(&self, seen: u64) -> ([usize; 2], bool, Whereabouts, [bool; 2], u64) {
         let inner = self.lock();
         (
             [inner.letters.len(), inner.expected],
@@ -410,7 +398,7 @@ mod tests {
 
     fn take(mailbox: &Mailbox) -> usize {
         let mut letters = VecDeque::new();
-        mailbox.take(&mut letters, true);
+        mailbox.take(&mut letters);
         letters.len()
     }
 
@@ -432,28 +420,23 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_are_collected_lie_until_all_are_there_or_no_more_is_expected() {
+    fn the_last_letter_that_is_expected_wakes_the_io_thread_once() {
         let mailbox = Mailbox::new();
-        mailbox.expect(3);
+        mailbox.expect(2);
         assert_eq!(put(&mailbox), Wake::Nobody);
-        assert!(mailbox.doze(), "it is not for this one alone");
-        assert_eq!(put(&mailbox), Wake::Nobody);
-        assert_eq!(put(&mailbox), Wake::Driver, "the last one");
-        assert_eq!(take(&mailbox), 3);
+        assert!(mailbox.is_expecting());
+        assert_eq!(put(&mailbox), Wake::Thread);
         assert!(!mailbox.is_expecting());
-        mailbox.expect(1);
-        mailbox.expect(1);
         assert_eq!(put(&mailbox), Wake::Nobody);
-        assert_eq!(take(&mailbox), 0, "one is still to come");
-        mailbox.expect_no_more();
-        assert!(!mailbox.doze());
+        assert_eq!(take(&mailbox), 3);
+        mailbox.expect(1);
+        assert!(mailbox.doze());
+        assert_eq!(put(&mailbox), Wake::Both, "and who drives meanwhile");
         assert_eq!(take(&mailbox), 1);
         mailbox.expect(2);
         assert_eq!(put(&mailbox), Wake::Nobody);
-        let mut letters = VecDeque::new();
-        mailbox.take(&mut letters, false);
-        assert_eq!(letters.len(), 1, "a caller has no patience");
-        assert!(!mailbox.is_expecting());
+        assert_eq!(take(&mailbox), 1);
+        assert!(!mailbox.is_expecting(), "they were taken");
     }
 
     /// Where the I/O thread is, whether somebody waits, and whom the caller who leaves wakes.

@@ -10,11 +10,10 @@
     reason = "what is not named is done by the other kind of process, or goes on"
 )]
 
-use alloc::collections::VecDeque;
-use std::collections::HashSet;
+use alloc::collections::{BTreeSet, VecDeque};
 
 use super::*;
-use crate::shared::mailbox::{Facts, Letter, Mailbox, Orders, Posted, Wake, Whereabouts};
+use crate::shared::mailbox::{Letter, Mailbox, Orders, Posted, Wake, Whereabouts};
 use crate::shared::slot::Slot;
 
 /// What all share.
@@ -27,11 +26,9 @@ struct Desk {
     readable: bool,
     /// The I/O thread was unparked.
     token: bool,
-    /// How many letters the I/O thread expects of the tasks that it wakes.
-    expects: usize,
 }
 
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Step {
     /// A caller reaches for the engine; with or without driving itself if it is alone.
     Reach {
@@ -67,7 +64,7 @@ enum Step {
     Done,
 }
 
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum After {
     ReachAgain,
     Done,
@@ -79,18 +76,18 @@ struct Process {
 }
 
 impl Desk {
-    fn try_take(&mut self, patience: bool) -> bool {
+    fn try_take(&mut self) -> bool {
         let free = !self.taken;
         if free {
             self.taken = true;
-            self.read_mail(patience);
+            self.read_mail();
         }
         free
     }
 
-    fn read_mail(&mut self, patience: bool) {
+    fn read_mail(&mut self) {
         let mut letters = VecDeque::new();
-        self.mailbox.take(&mut letters, patience);
+        self.mailbox.take(&mut letters);
         self.letters -= letters.len();
         self.waiting += letters.len();
     }
@@ -137,7 +134,7 @@ impl Process {
             Step::Reach { drives: false } if desk.mailbox.is_served() => {
                 Step::Put { drives: false }
             }
-            Step::Reach { drives } if desk.try_take(false) => {
+            Step::Reach { drives } if desk.try_take() => {
                 desk.waiting += 1;
                 match drives && desk.waiting == 1 {
                     true => Step::Doze,
@@ -162,17 +159,17 @@ impl Process {
                     After::Done => Step::Done,
                 }
             }
-            Step::ReachAgain if desk.try_take(false) => Step::Release,
+            Step::ReachAgain if desk.try_take() => Step::Release,
             Step::ReachAgain => Step::Done,
             Step::Doze if desk.mailbox.doze() => Step::Asleep,
             Step::Doze => {
-                desk.read_mail(false);
+                desk.read_mail();
                 Step::Decided
             }
             // Its outcome has come, or the descriptor was readable, or both.
             Step::Asleep => {
                 let woken = core::mem::take(&mut desk.readable);
-                desk.read_mail(false);
+                desk.read_mail();
                 match woken && choice {
                     true => Step::Doze,
                     false => Step::Decided,
@@ -192,11 +189,11 @@ impl Process {
                 whom: desk.mailbox.left(waiting, true),
                 then: After::Done,
             },
-            step => return self.take_keepers_step(step, desk, choice),
+            step => return self.take_keepers_step(step, desk),
         };
     }
 
-    fn take_keepers_step(&mut self, step: Step, desk: &mut Desk, choice: bool) {
+    fn take_keepers_step(&mut self, step: Step, desk: &mut Desk) {
         self.step = match step {
             Step::Orders => match desk.mailbox.orders(&mut self.seen) {
                 Orders::Look => Step::Look,
@@ -206,7 +203,7 @@ impl Process {
                 }
                 Orders::Close => unreachable!("there are handles"),
             },
-            Step::Look if desk.try_take(true) => {
+            Step::Look if desk.try_take() => {
                 desk.readable = false;
                 match desk.waiting {
                     0 => Step::LetGo,
@@ -220,28 +217,21 @@ impl Process {
             }
             Step::Serving if desk.mailbox.doze() => Step::ServingAsleep,
             Step::Serving => {
-                desk.read_mail(true);
-                Step::Serving
-            }
-            // It was patient for long enough.
-            Step::ServingAsleep if desk.mailbox.is_expecting() && choice => {
-                desk.mailbox.expect_no_more();
-                desk.read_mail(true);
+                desk.read_mail();
                 Step::Serving
             }
             // The outcomes of all who waited until now have come.
             Step::ServingAsleep => {
-                let wakes = core::mem::take(&mut desk.waiting) != 0;
+                desk.waiting = 0;
                 desk.readable = false;
-                desk.read_mail(true);
-                if wakes {
-                    desk.mailbox.expect(desk.expects);
-                }
+                desk.read_mail();
                 desk.taken = false;
+                // It waits for them as long as it likes, and depends on none.
+                desk.mailbox.expect(2);
                 Step::WakingTasks
             }
-            Step::WakingTasks if desk.try_take(true) => match desk.waiting {
-                0 if !desk.mailbox.is_expecting() => {
+            Step::WakingTasks if desk.try_take() => match desk.waiting {
+                0 => {
                     desk.taken = false;
                     Step::Served
                 }
@@ -277,7 +267,7 @@ struct Choices {
     /// How many of them the present run repeats.
     repeated: usize,
     /// The states that were met. Nothing new can come of them.
-    met: HashSet<State>,
+    met: BTreeSet<String>,
 }
 
 impl Choices {
@@ -303,12 +293,12 @@ impl Choices {
     }
 
     /// Whether the run goes on from here: the state is new, or on the way that is repeated.
-    fn is_new(&mut self, state: State) -> bool {
+    fn is_new(&mut self, state: String) -> bool {
         self.at < self.repeated || self.met.insert(state)
     }
 }
 
-fn run(callers: &[bool], expects: usize, choices: &mut Choices) {
+fn run(callers: &[bool], choices: &mut Choices) {
     let mut desk = Desk {
         mailbox: Mailbox::new(),
         taken: false,
@@ -316,7 +306,6 @@ fn run(callers: &[bool], expects: usize, choices: &mut Choices) {
         letters: 0,
         readable: false,
         token: false,
-        expects,
     };
     let mut processes: Vec<_> = callers.iter().map(|it| Process::caller(*it)).collect();
     processes.push(Process::keeper());
@@ -332,15 +321,10 @@ fn run(callers: &[bool], expects: usize, choices: &mut Choices) {
         }
         let chosen = choices.of(able.len());
         let process = &mut able[chosen];
-        let either = match process.step {
-            Step::Asleep => desk.readable,
-            Step::ServingAsleep => desk.mailbox.is_expecting(),
-            _ => false,
-        };
-        let choice = either && choices.of(2) == 1;
+        let choice = process.step == Step::Asleep && desk.readable && choices.of(2) == 1;
         process.take_step(&mut desk, choice);
         assert_nobody_sleeps_over_a_letter(&desk, &processes);
-        if !choices.is_new(state(&desk, &processes)) {
+        if !choices.is_new(fingerprint(&desk, &processes)) {
             return;
         }
     }
@@ -353,20 +337,17 @@ fn run(callers: &[bool], expects: usize, choices: &mut Choices) {
     );
 }
 
-/// Equal for worlds from which the same can come.
-type State = (Facts, [bool; 3], usize, Vec<Step>);
-
-fn state(desk: &Desk, processes: &[Process]) -> State {
-    let steps = processes.iter().map(|process| process.step).collect();
+/// Equal for states from which the same can come.
+fn fingerprint(desk: &Desk, processes: &[Process]) -> String {
+    let steps: Vec<_> = processes.iter().map(|process| process.step).collect();
     let seen = processes.last().map_or(0, |keeper| keeper.seen);
-    let flags = [desk.taken, desk.readable, desk.token];
-    (desk.mailbox.facts(seen), flags, desk.waiting, steps)
+    let flags = (desk.taken, desk.waiting, desk.readable, desk.token);
+    format!("{:?} {flags:?} {steps:?}", desk.mailbox.facts(seen))
 }
 
 fn assert_nobody_sleeps_over_a_letter(desk: &Desk, processes: &[Process]) {
     let is_any = |is_so: &dyn Fn(Step) -> bool| processes.iter().any(|process| is_so(process.step));
-    let due = 0 < desk.letters && !desk.mailbox.is_expecting();
-    if due && is_any(&|step| matches!(step, Step::Asleep | Step::ServingAsleep)) {
+    if 0 < desk.letters && is_any(&|step| matches!(step, Step::Asleep | Step::ServingAsleep)) {
         let waking = |step| {
             matches!(
                 step,
@@ -390,13 +371,11 @@ fn nobody_is_forgotten_whatever_the_order() {
         &[false, false],
         &[true, true, false],
     ] {
-        for expects in [0, 2] {
-            let mut choices = Choices::default();
-            loop {
-                run(callers, expects, &mut choices);
-                if !choices.next() {
-                    break;
-                }
+        let mut choices = Choices::default();
+        loop {
+            run(callers, &mut choices);
+            if !choices.next() {
+                break;
             }
         }
     }
