@@ -131,7 +131,7 @@ impl Future for Reply {
             self.is_done = true;
             return Poll::Ready(Outcome::Forked);
         }
-        self.redlock.hub().relay.run();
+        self.redlock.hub().relay.run(context.waker());
         let polled = self.slot.poll(context.waker());
         self.is_done = polled.is_ready();
         polled

@@ -15,6 +15,8 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+#[cfg(target_os = "linux")]
+use core::num::NonZeroU64;
 use core::task::Waker;
 use core::time::Duration;
 use std::thread;
@@ -34,7 +36,11 @@ const NAP: Duration = Duration::from_millis(1);
 const MANY: usize = 8;
 
 /// How long at most, for each of them: about as long as it takes to serve one.
-const PATIENCE: Duration = Duration::from_micros(1);
+const PATIENCE: Duration = Duration::from_micros(2);
+
+/// By how much the sleeps of the I/O thread may be late. The usual 50 us are as long as a round.
+#[cfg(target_os = "linux")]
+const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 
 /// The I/O thread's own things.
 #[derive(Debug)]
@@ -44,6 +50,7 @@ pub(super) struct Keeper {
     seen: u64,
     /// Tasks to be woken, outside of the engine.
     wakers: Vec<Waker>,
+    hope: Hope,
 }
 
 impl Keeper {
@@ -52,6 +59,7 @@ impl Keeper {
             hub,
             seen: 0,
             wakers: Vec::new(),
+            hope: Hope::default(),
         }
     }
 
@@ -60,6 +68,7 @@ impl Keeper {
         let hub = Arc::clone(&self.hub);
         // Set by nobody else.
         let _ = hub.thread.set(thread::current());
+        sleep_exactly();
         loop {
             match hub.mailbox.orders(&mut self.seen) {
                 Orders::Nap => thread::park_timeout(NAP),
@@ -134,23 +143,30 @@ impl Keeper {
         if tasks < MANY {
             return wake_all(&mut self.wakers);
         }
-        self.hub.mailbox.expect(tasks);
+        let waits = self.hope.is_left();
+        if waits {
+            self.hub.mailbox.expect(tasks);
+        }
         self.hub.relay.start(&mut self.wakers);
-        self.await_letters(tasks);
+        if waits {
+            let came = self.await_letters(tasks);
+            self.hope.learn(came);
+        }
         self.hub.relay.run_surely();
     }
 
-    /// Sleeps until each of so many tasks has left a letter, or has had the time to.
-    fn await_letters(&self, tasks: usize) {
+    /// Sleeps until as many letters have come as tasks were woken, or could have; whether they have.
+    fn await_letters(&self, tasks: usize) -> bool {
         let patience = PATIENCE.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
         let until = clock::now().saturating_add(patience.min(NAP));
         while self.hub.mailbox.is_expecting() {
             let left = until.saturating_since(clock::now());
             if left.is_zero() {
-                return;
+                return false;
             }
             thread::park_timeout(left);
         }
+        true
     }
 
     /// Waits until a node has something to say or `limit` has passed, or a caller leaves.
@@ -174,9 +190,63 @@ impl Keeper {
     }
 }
 
+/// Whether tasks that are woken together are likely to come back together. Those that wait for a loss
+/// do not, nor those that have work to do: after each wait in vain twice as many batches go by without
+/// one, up to sixty-four.
+#[derive(Debug, Default)]
+struct Hope {
+    vain: u32,
+    skips: u32,
+}
+
+impl Hope {
+    const VAIN_MAX: u32 = 6;
+
+    fn is_left(&mut self) -> bool {
+        let left = self.skips == 0;
+        self.skips = self.skips.saturating_sub(1);
+        left
+    }
+
+    fn learn(&mut self, came: bool) {
+        if came {
+            self.vain = 0;
+        } else {
+            self.vain = Self::VAIN_MAX.min(self.vain + 1);
+            self.skips = 1 << self.vain;
+        }
+    }
+}
+
+/// Timers of this thread are exact from here on. Where that is refused they are a little late.
+fn sleep_exactly() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
+}
+
 /// In a panic of the engine too.
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.hub.thread_ends();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_waits_in_vain_more_and_more_batches_go_by_without_one() {
+        let mut hope = Hope::default();
+        for skips in [2, 4, 8, 16, 32, 64, 64] {
+            assert!(hope.is_left());
+            hope.learn(false);
+            assert_eq!((0..skips).filter(|_| hope.is_left()).count(), 0);
+        }
+        assert!(hope.is_left());
+        hope.learn(true);
+        assert!(hope.is_left());
+        hope.learn(false);
+        assert_eq!((0..3).filter(|_| hope.is_left()).count(), 1, "forgotten");
     }
 }

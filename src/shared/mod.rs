@@ -38,7 +38,8 @@
 //! # Not here
 //!
 //! A queue of waiters: those who wait for the same lock try again after random delays, each by
-//! itself. Blocking calls must not be made inside a waker.
+//! itself. Blocking calls must not be made inside a waker. A waker may be called by any thread that
+//! polls a call of the handle.
 
 mod build;
 mod future;

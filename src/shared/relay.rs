@@ -2,13 +2,14 @@
 //!
 //! To wake a task of another thread costs that thread's executor a system call, and if the thread
 //! comes to run at once, it does that one task and sleeps again before the next is woken. So the I/O
-//! thread wakes one task ([`Relay::start`]) and leaves the others here. Whichever task of this handle
+//! thread wakes one task ([`Relay::start`]) and leaves the others here. Whichever call of this handle
 //! is polled next wakes them ([`Relay::run`]), on a thread that is awake: for the tasks of one
 //! executor that is a push into a queue.
 //!
-//! No task is left behind: the I/O thread runs the relay itself before it does anything else that
-//! could take long, so that nobody depends on a task that is not polled. Wakers are code of a user:
-//! they run with no mutex held.
+//! No task is left behind: the I/O thread runs the relay itself when it has waited for their letters,
+//! a millisecond at most, so that nobody depends on a task that is not polled. Wakers are code of a
+//! user: they run with no mutex held, and that of the task which is being polled does not run there,
+//! because its executor may hold a mutex of its own.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -33,30 +34,40 @@ impl Relay {
     }
 
     /// Wakes one of these tasks, and leaves the others to whoever runs first. `wakers` is empty
-    /// afterwards.
+    /// afterwards. Calls of one task that stand behind each other are one wake.
     pub(super) fn start(&self, wakers: &mut Vec<Waker>) {
+        wakers.dedup_by(|one, other| one.will_wake(other));
         let first = wakers.pop();
         if !wakers.is_empty() {
-            let mut others = self.lock();
-            others.append(wakers);
-            self.laden.store(true, Ordering::Relaxed);
+            self.load(wakers);
         }
         wakers.extend(first);
         wake_all(wakers);
     }
 
-    /// Wakes the others, if nobody has done so yet. Costs a look at a flag if there are none.
-    pub(super) fn run(&self) {
+    /// Wakes the others, if nobody has done so yet, but not the task that is being `polled`. Costs a
+    /// look at a flag if there are none.
+    pub(super) fn run(&self, polled: &Waker) {
         if self.laden.load(Ordering::Relaxed) {
-            self.run_surely();
+            let mut others = self.unload();
+            if let Some(own) = others.iter().position(|waker| waker.will_wake(polled)) {
+                self.load(&mut alloc::vec![others.swap_remove(own)]);
+                others.retain(|waker| !waker.will_wake(polled));
+            }
+            self.wake(others);
         }
     }
 
     /// The same for the I/O thread, which overlooks nobody.
     pub(super) fn run_surely(&self) {
-        let mut others = self.unload();
-        wake_all(&mut others);
-        self.keep_room(others);
+        let others = self.unload();
+        self.wake(others);
+    }
+
+    fn load(&self, wakers: &mut Vec<Waker>) {
+        let mut others = self.lock();
+        others.append(wakers);
+        self.laden.store(true, Ordering::Relaxed);
     }
 
     fn unload(&self) -> Vec<Waker> {
@@ -65,11 +76,12 @@ impl Relay {
         core::mem::take(&mut *others)
     }
 
-    /// The next relay needs no allocation then.
-    fn keep_room(&self, room: Vec<Waker>) {
+    /// Wakes them, and keeps their room for the next relay.
+    fn wake(&self, mut wakers: Vec<Waker>) {
+        wake_all(&mut wakers);
         let mut others = self.lock();
         if others.capacity() == 0 {
-            *others = room;
+            *others = wakers;
         }
     }
 
@@ -89,12 +101,12 @@ pub(super) fn wake_all(wakers: &mut Vec<Waker>) {
 mod tests {
     use alloc::sync::Arc;
     use alloc::task::Wake;
-    use core::sync::atomic::AtomicU32;
+    use core::sync::atomic::AtomicUsize;
 
     use super::*;
 
     #[derive(Default)]
-    struct Calls(AtomicU32);
+    struct Calls(AtomicUsize);
 
     impl Wake for Calls {
         fn wake(self: Arc<Self>) {
@@ -110,26 +122,36 @@ mod tests {
         }
     }
 
+    /// Tasks of their own, all of which count for `calls`.
+    struct Task(Arc<Calls>);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            Arc::clone(&self.0).wake();
+        }
+    }
+
     fn wakers(calls: &Arc<Calls>, count: usize) -> Vec<Waker> {
-        (0..count).map(|_| Arc::clone(calls).into()).collect()
+        let task = || Arc::new(Task(Arc::clone(calls)));
+        (0..count).map(|_| task().into()).collect()
+    }
+
+    fn count(calls: &Calls) -> usize {
+        calls.0.load(Ordering::Relaxed)
     }
 
     #[test]
     fn one_is_woken_at_once_and_the_others_once_by_whoever_runs() {
-        let (relay, calls) = (Relay::new(), Arc::<Calls>::default());
         for (tasks, at_once) in [(0, 0), (1, 1), (2, 1), (64, 1)] {
-            calls.0.store(0, Ordering::Relaxed);
+            let (relay, calls) = (Relay::new(), Arc::<Calls>::default());
             let mut wakers = wakers(&calls, tasks);
             relay.start(&mut wakers);
-            assert_eq!(
-                (wakers.len(), calls.0.load(Ordering::Relaxed)),
-                (0, at_once)
-            );
-            relay.run();
-            assert_eq!(usize::try_from(calls.0.load(Ordering::Relaxed)), Ok(tasks));
-            relay.run();
+            assert_eq!((wakers.len(), count(&calls)), (0, at_once));
+            relay.run(Waker::noop());
+            assert_eq!(count(&calls), tasks);
+            relay.run(Waker::noop());
             relay.run_surely();
-            assert_eq!(usize::try_from(calls.0.load(Ordering::Relaxed)), Ok(tasks));
+            assert_eq!(count(&calls), tasks);
         }
     }
 
@@ -138,9 +160,32 @@ mod tests {
         let (relay, calls) = (Relay::new(), Arc::<Calls>::default());
         relay.start(&mut wakers(&calls, 3));
         relay.start(&mut wakers(&calls, 4));
-        assert_eq!(calls.0.load(Ordering::Relaxed), 2);
+        assert_eq!(count(&calls), 2);
         relay.run_surely();
-        assert_eq!(calls.0.load(Ordering::Relaxed), 7);
+        assert_eq!(count(&calls), 7);
+    }
+
+    #[test]
+    fn the_task_that_is_polled_is_left_to_the_io_thread() {
+        let (relay, calls, polled) = (Relay::new(), Arc::default(), Arc::<Calls>::default());
+        let own = Waker::from(Arc::clone(&polled));
+        let mut all = wakers(&calls, 3);
+        all.insert(0, own.clone());
+        all.insert(2, own.clone());
+        relay.start(&mut all);
+        relay.run(&own);
+        relay.run(&own);
+        assert_eq!((count(&calls), count(&polled)), (3, 0));
+        relay.run_surely();
+        assert_eq!((count(&calls), count(&polled)), (3, 1));
+    }
+
+    #[test]
+    fn calls_of_one_task_wake_it_once() {
+        let (relay, calls) = (Relay::new(), Arc::<Calls>::default());
+        relay.start(&mut alloc::vec![Waker::from(Arc::clone(&calls)); 40]);
+        relay.run_surely();
+        assert_eq!(count(&calls), 1);
     }
 
     #[test]
@@ -150,7 +195,7 @@ mod tests {
         all.insert(1, Arc::new(Panicking).into());
         all.push(Arc::new(Panicking).into());
         relay.start(&mut all);
-        relay.run();
-        assert_eq!(calls.0.load(Ordering::Relaxed), 2);
+        relay.run(Waker::noop());
+        assert_eq!(count(&calls), 2);
     }
 }

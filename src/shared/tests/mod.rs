@@ -8,6 +8,7 @@
     reason = "a test that finds nothing there has failed"
 )]
 
+mod batches;
 mod interleavings;
 mod panics;
 mod stalled;
