@@ -59,7 +59,7 @@ pub(crate) const DIMENSIONS: [Dimension; 4] = [
                 small: 5,
             },
             Claim {
-                growth: "and 5 at most 5 times what one does",
+                growth: "no worse below: 5 nodes cost at most 5 times what one does",
                 large: 5,
                 times: 5.0,
                 small: 1,

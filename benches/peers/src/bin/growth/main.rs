@@ -2,7 +2,7 @@
 //!
 //! Over nodes in memory, so without a server: what is counted and timed is the engine alone, in
 //! instructions (under `valgrind`) and in processor time. Prints tables in Markdown, which go into
-//! `benches/README.md` as they are, and draws a picture of each into `benches/pictures`.
+//! `benches/README.md` as they are, and with `--pictures` draws a picture of each.
 
 mod dimension;
 mod picture;
@@ -38,9 +38,9 @@ struct Arguments {
     #[arg(long = "case", value_parser = PossibleValuesParser::new(DIMENSIONS.map(|one| one.name)))]
     cases: Vec<String>,
 
-    /// Where the pictures are drawn.
-    #[arg(long, default_value_os_t = pictures())]
-    pictures: PathBuf,
+    /// Draws a picture of each table into this directory.
+    #[arg(long)]
+    pictures: Option<PathBuf>,
 
     /// End with status 1 if anything grows faster than it must.
     #[arg(long)]
@@ -80,7 +80,9 @@ fn grow(arguments: &Arguments) -> Result<bool, Failure> {
         time: Duration::ZERO,
         slot: SLOT,
     };
-    fs::create_dir_all(&arguments.pictures)?;
+    if let Some(place) = &arguments.pictures {
+        fs::create_dir_all(place)?;
+    }
     let mut judgement = Judgement::default();
     for dimension in dimensions {
         eprintln!("{}", dimension.of);
@@ -91,7 +93,9 @@ fn grow(arguments: &Arguments) -> Result<bool, Failure> {
             println!("* {line}");
         }
         let file = format!("{}.svg", dimension.name);
-        draw(dimension, &counts, &arguments.pictures.join(&file))?;
+        if let Some(place) = &arguments.pictures {
+            draw(dimension, &counts, &place.join(&file))?;
+        }
         println!("\n![{}](pictures/{file})\n", dimension.of);
     }
     println!("{judgement}");
@@ -162,7 +166,7 @@ fn judge(judgement: &mut Judgement, dimension: &Dimension, counts: &[f64]) -> Ve
         let times = cost(claim.large) / cost(claim.small);
         let times = (times * 100.0).round() / 100.0;
         let verdict = judgement.note_exact(times, Bound::AtMost(claim.times));
-        format!("Growth {}: {verdict}.", claim.growth)
+        format!("By instructions, growth is {}: {verdict}.", claim.growth)
     });
     judged.collect()
 }
@@ -176,10 +180,6 @@ fn draw(dimension: &Dimension, counts: &[f64], file: &Path) -> Result<(), Failur
         points: &points,
     };
     Ok(fs::write(file, picture.to_string())?)
-}
-
-fn pictures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../pictures")
 }
 
 #[cfg(test)]

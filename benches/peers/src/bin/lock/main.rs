@@ -44,8 +44,8 @@ struct Arguments {
     #[arg(long)]
     check: bool,
 
-    /// Count system calls instead, with strace, which must be installed.
-    #[arg(long)]
+    /// Count system calls instead, with strace, which must be installed: of one caller on five nodes.
+    #[arg(long, conflicts_with = "cases")]
     syscalls: bool,
 
     #[command(flatten)]

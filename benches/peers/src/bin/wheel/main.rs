@@ -191,7 +191,7 @@ fn judge(table: &mut Table, judgement: &mut Judgement, case: &Case, rounds: &Rou
                     let verdict = judgement.note(ratio, Bound::AtLeast(times));
                     format!("{verdict}, at least {times}")
                 }
-                None => format!("{ratio}, not judged"),
+                None => format!("{ratio}, no bound"),
             })
             .collect();
         let [few, many] = [&cells[0], &cells[1]].map(String::clone);
