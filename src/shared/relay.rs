@@ -49,11 +49,8 @@ impl Relay {
     /// look at a flag if there are none.
     pub(super) fn run(&self, polled: &Waker) {
         if self.laden.load(Ordering::Relaxed) {
-            let mut others = self.unload();
-            if let Some(own) = others.iter().position(|waker| waker.will_wake(polled)) {
-                self.load(&mut alloc::vec![others.swap_remove(own)]);
-                others.retain(|waker| !waker.will_wake(polled));
-            }
+            let mut others = self.unload_for(polled);
+            others.retain(|waker| !waker.will_wake(polled));
             self.wake(others);
         }
     }
@@ -68,6 +65,16 @@ impl Relay {
         let mut others = self.lock();
         others.append(wakers);
         self.laden.store(true, Ordering::Relaxed);
+    }
+
+    /// All but one of the task that is polled. That one is never out of here: the I/O thread, which may
+    /// come at any moment and for the last time, would overlook it.
+    fn unload_for(&self, polled: &Waker) -> Vec<Waker> {
+        let mut others = self.lock();
+        let own = others.iter().position(|waker| waker.will_wake(polled));
+        let own = own.map(|place| others.swap_remove(place));
+        self.laden.store(own.is_some(), Ordering::Relaxed);
+        core::mem::replace(&mut *others, own.into_iter().collect())
     }
 
     fn unload(&self) -> Vec<Waker> {

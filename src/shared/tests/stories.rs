@@ -324,6 +324,39 @@ impl Wake for AtOnce {
     }
 }
 
+/// A task with many calls is polled where it is woken, under a mutex that its waker wants too; the
+/// calls of another one are decided between them.
+#[test]
+fn a_task_that_is_polled_does_not_wake_itself() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let calls = |task: &'static str| {
+        let redlock = redlock.clone();
+        (0..20).map(move |call| {
+            let redlock = redlock.clone();
+            async move {
+                for _ in 0..20 {
+                    let name = format!("{task} {call}");
+                    let guard = redlock.lock_async(name, LONG).await.unwrap();
+                    guard.unlock_async().await.unwrap();
+                }
+            }
+        })
+    };
+    let done = Arc::new(AtomicBool::new(false));
+    let task = {
+        let (calls, done) = (calls("at once"), Arc::clone(&done));
+        async move {
+            all(calls).await;
+            done.store(true, Ordering::SeqCst);
+        }
+    };
+    Arc::new(AtOnce(Mutex::new(Some(Box::pin(task))))).wake();
+    block_on(all(calls("later")));
+    eventually("it is done", || done.load(Ordering::SeqCst));
+    world.assert_empty();
+}
+
 /// What it asks for is refused without a word to the nodes, so it comes again before anybody has
 /// listened to them.
 #[test]
