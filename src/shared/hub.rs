@@ -373,7 +373,6 @@ impl<'a> Engaged<'a> {
         self.hub.mailbox.serves_no_more();
         self.hub.close_mail();
         wake_all(&mut wakers);
-        self.hub.relay.run_surely();
     }
 }
 

@@ -36,7 +36,7 @@ const NAP: Duration = Duration::from_millis(1);
 const MANY: usize = 8;
 
 /// How long at most, for each of them: about as long as it takes to serve one.
-const PATIENCE: Duration = Duration::from_micros(2);
+const LETTER_TIME: Duration = Duration::from_micros(2);
 
 /// By how much the sleeps of the I/O thread may be late. The usual 50 us are as long as a round.
 #[cfg(target_os = "linux")]
@@ -157,7 +157,7 @@ impl Keeper {
 
     /// Sleeps until as many letters have come as tasks were woken, or could have; whether they have.
     fn await_letters(&self, tasks: usize) -> bool {
-        let patience = PATIENCE.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
+        let patience = LETTER_TIME.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
         let until = clock::now().saturating_add(patience.min(NAP));
         while self.hub.mailbox.is_expecting() {
             let left = until.saturating_since(clock::now());

@@ -28,9 +28,9 @@
 //! [`Mailbox::take`] before each sleep, and after [`Mailbox::serves_no_more`] to `orders`, which sees
 //! the letter. If the engine panics nobody serves any more before the letters are closed.
 //!
-//! *Nobody depends on letters that are expected.* Of tasks that it wakes together the I/O thread expects
-//! a letter each, and sleeps until they are there, without the engine and for a bounded time. Whoever
-//! takes letters out ends the expectation.
+//! *Nobody depends on letters that are expected.* Of many tasks that it wakes together the I/O thread may
+//! expect a letter each. It sleeps until they are there without having the engine, and for a bounded
+//! time. Whoever takes letters out ends the expectation.
 //!
 //! `tests/interleavings` walks through every order of these steps for up to three callers.
 //!
@@ -190,8 +190,8 @@ struct Inner {
 }
 
 impl Inner {
-    /// Whether the letter that was just put in is the last of those expected. True once.
-    fn is_complete(&mut self) -> bool {
+    /// No more is expected if the letter that was just put in is the last; whether it is.
+    fn complete(&mut self) -> bool {
         let complete = self.expected != 0 && self.expected <= self.letters.len();
         if complete {
             self.expected = 0;
@@ -229,7 +229,7 @@ impl Mailbox {
         inner.letters.push_back(letter);
         let asleep = core::mem::take(&mut inner.asleep);
         Ok(Posted {
-            wake: match (asleep, inner.is_complete()) {
+            wake: match (asleep, inner.complete()) {
                 (true, true) => Wake::Both,
                 (true, false) => Wake::Driver,
                 (false, true) => Wake::Thread,

@@ -1,4 +1,4 @@
-//! The relay: tasks that are to be woken, handed on to the first of them.
+//! The relay: many tasks that are to be woken, handed on to one of them.
 //!
 //! To wake a task of another thread costs that thread's executor a system call, and if the thread
 //! comes to run at once, it does that one task and sleeps again before the next is woken. So the I/O
@@ -6,8 +6,8 @@
 //! is polled next wakes them ([`Relay::run`]), on a thread that is awake: for the tasks of one
 //! executor that is a push into a queue.
 //!
-//! No task is left behind: the I/O thread runs the relay itself when it has waited for their letters,
-//! a millisecond at most, so that nobody depends on a task that is not polled. Wakers are code of a
+//! No task is left behind: the I/O thread runs the relay itself before it takes the engine again, a
+//! millisecond later at most, so that nobody depends on a task that is not polled. Wakers are code of a
 //! user: they run with no mutex held, and that of the task which is being polled does not run there,
 //! because its executor may hold a mutex of its own.
 

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::error::LockError;
-use crate::shared::hub::{Engaged, Reach};
 use crate::shared::mailbox::Letter;
 use crate::shared::slot::Slot;
 
@@ -42,6 +41,14 @@ impl Batch {
         })
     }
 
+    /// The I/O thread is held up in the first waker.
+    #[track_caller]
+    fn assert_one_is_woken(&self) {
+        let woken = || self.woken.load(Ordering::SeqCst);
+        eventually("the first is woken", || woken() != 0);
+        assert_eq!(woken(), 1);
+    }
+
     #[track_caller]
     fn assert_all_are_woken(&self) {
         eventually("all are woken", || {
@@ -50,126 +57,112 @@ impl Batch {
     }
 }
 
-fn stall(redlock: &Redlock) -> Engaged<'_> {
-    let mut engaged = None;
-    eventually("the engine is free", || {
-        if let Reach::Free(taken) = redlock.hub().engage() {
-            engaged = Some(taken);
-        }
-        engaged.is_some()
-    });
-    engaged.unwrap()
+/// A world in which the I/O thread serves, because somebody waits for a lock that is held.
+struct Scene {
+    redlock: Redlock,
+    _held: LockGuard,
+    waiting: Pin<Box<Acquiring>>,
+    _world: World,
 }
 
-/// Lets the I/O thread wake the whole `batch` at once, while `waiting` keeps it serving. None of the
-/// tasks is polled again by itself.
-fn wake_at_once(
-    redlock: &Redlock,
-    batch: &Arc<Batch>,
-    waiting: &mut Pin<Box<Acquiring>>,
-) -> Vec<Pin<Box<Acquiring>>> {
-    let engaged = stall(redlock);
-    // What they ask for is refused, but only once it is read.
-    let mut tasks: Vec<_> = (0..TASKS)
-        .map(|_| Box::pin(redlock.lock_async("never", Duration::MAX)))
-        .collect();
-    for task in &mut tasks {
-        let waker = Waker::from(Arc::new(Task(Arc::clone(batch))));
-        let mut context = Context::from_waker(&waker);
-        assert!(task.as_mut().poll(&mut context).is_pending());
+impl Scene {
+    fn new() -> Self {
+        let world = World::new();
+        let redlock = world.redlock();
+        let held = redlock.lock("held", LONG).unwrap();
+        let waiting = Box::pin(redlock.lock_async("held", LONG));
+        Self {
+            redlock,
+            _held: held,
+            waiting,
+            _world: world,
+        }
     }
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(waiting.as_mut().poll(&mut context).is_pending());
-    drop(engaged);
-    tasks
+
+    /// Lets the I/O thread wake the whole `batch` at once. None of its tasks is polled again.
+    fn wake_at_once(&mut self, batch: &Arc<Batch>) -> Vec<Pin<Box<Acquiring>>> {
+        let redlock = self.redlock.clone();
+        let engaged = stall(&redlock);
+        // What they ask for is refused, but only once it is read.
+        let mut tasks: Vec<_> = (0..TASKS)
+            .map(|_| Box::pin(redlock.lock_async("never", Duration::MAX)))
+            .collect();
+        for task in &mut tasks {
+            let waker = Waker::from(Arc::new(Task(Arc::clone(batch))));
+            let mut context = Context::from_waker(&waker);
+            assert!(task.as_mut().poll(&mut context).is_pending());
+        }
+        self.poll_waiting();
+        drop(engaged);
+        tasks
+    }
+
+    fn poll_waiting(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(self.waiting.as_mut().poll(&mut context).is_pending());
+    }
 }
 
 #[test]
 fn nobody_depends_on_another_task_while_somebody_waits() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let held = redlock.lock("held", LONG).unwrap();
-    let mut waiting = Box::pin(redlock.lock_async("held", LONG));
+    let mut scene = Scene::new();
     let batch = Batch::new(|| {});
-    let _tasks = wake_at_once(&redlock, &batch, &mut waiting);
+    let _tasks = scene.wake_at_once(&batch);
     batch.assert_all_are_woken();
-    drop(held);
 }
 
 /// The letters of the others never come.
 #[test]
 fn a_letter_is_read_while_others_are_expected_for_ever() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let held = redlock.lock("held", LONG).unwrap();
-    let mut waiting = Box::pin(redlock.lock_async("held", LONG));
-    let clone = redlock.clone();
+    let mut scene = Scene::new();
+    let redlock = scene.redlock.clone();
     let slot = Arc::new(Slot::new());
     let letter = Letter::Look {
         slot: Arc::clone(&slot),
     };
-    let batch = Batch::new(move || assert!(clone.hub().mailbox.put(letter).is_ok()));
-    let _tasks = wake_at_once(&redlock, &batch, &mut waiting);
+    let batch = Batch::new(move || assert!(redlock.hub().mailbox.put(letter).is_ok()));
+    let _tasks = scene.wake_at_once(&batch);
     eventually("it is read", || !slot.is_pending());
     batch.assert_all_are_woken();
-    drop(held);
 }
 
 #[test]
 fn a_task_that_is_polled_wakes_those_that_the_io_thread_does_not_come_to() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let held = redlock.lock("held", LONG).unwrap();
-    let mut waiting = Box::pin(redlock.lock_async("held", LONG));
+    let mut scene = Scene::new();
     let gate = Arc::new(AtomicBool::new(false));
-    let closed = Arc::clone(&gate);
-    let batch = Batch::new(move || eventually("it goes on", || closed.load(Ordering::SeqCst)));
-    let _tasks = wake_at_once(&redlock, &batch, &mut waiting);
-    eventually("the first is woken", || {
-        batch.woken.load(Ordering::SeqCst) != 0
-    });
-    assert_eq!(batch.woken.load(Ordering::SeqCst), 1);
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    let opened = Arc::clone(&gate);
+    let batch = Batch::new(move || eventually("it goes on", || opened.load(Ordering::SeqCst)));
+    let _tasks = scene.wake_at_once(&batch);
+    batch.assert_one_is_woken();
+    scene.poll_waiting();
     assert_eq!(batch.woken.load(Ordering::SeqCst), TASKS);
     gate.store(true, Ordering::SeqCst);
-    drop(held);
 }
 
-/// The I/O thread has no reason to come back to those that it left to others, except this one.
 #[test]
 fn all_are_woken_if_a_caller_takes_the_engine_meanwhile() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let held = redlock.lock("held", LONG).unwrap();
-    let mut waiting = Box::pin(redlock.lock_async("held", LONG));
+    let mut scene = Scene::new();
     let taken = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&taken);
     let batch = Batch::new(move || eventually("it is taken", || seen.load(Ordering::SeqCst)));
-    let _tasks = wake_at_once(&redlock, &batch, &mut waiting);
-    eventually("the first is woken", || {
-        batch.woken.load(Ordering::SeqCst) != 0
-    });
-    let engaged = stall(&redlock);
+    let _tasks = scene.wake_at_once(&batch);
+    batch.assert_one_is_woken();
+    let engaged = stall(&scene.redlock);
     taken.store(true, Ordering::SeqCst);
     batch.assert_all_are_woken();
     drop(engaged);
-    drop(held);
 }
 
 #[test]
 fn all_are_woken_if_the_engine_breaks_meanwhile() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let _held = redlock.lock("held", LONG).unwrap();
-    let mut waiting = Box::pin(redlock.lock_async("held", LONG));
-    let clone = redlock.clone();
+    let mut scene = Scene::new();
+    let redlock = scene.redlock.clone();
     let slot = Arc::new(Slot::new());
     let batch = Batch::new(move || {
         let letter = Letter::Break { slot };
-        assert!(clone.hub().mailbox.put(letter).is_ok());
+        assert!(redlock.hub().mailbox.put(letter).is_ok());
     });
-    let _tasks = wake_at_once(&redlock, &batch, &mut waiting);
+    let _tasks = scene.wake_at_once(&batch);
     batch.assert_all_are_woken();
-    assert!(matches!(block_on(waiting), Err(LockError::Closed)));
+    assert!(matches!(block_on(scene.waiting), Err(LockError::Closed)));
 }

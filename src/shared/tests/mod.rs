@@ -27,7 +27,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::thread::{self, Thread};
 
-use super::hub::Hub;
+use super::hub::{Engaged, Hub, Reach};
 use super::{Acquiring, Building, LockGuard, Lost, Redlock};
 use crate::config::{Builder, Retry};
 use crate::driver::clock;
@@ -126,6 +126,18 @@ impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
+}
+
+/// Takes the engine, as a driving thread would that is then not scheduled any more.
+fn stall(redlock: &Redlock) -> Engaged<'_> {
+    let mut engaged = None;
+    eventually("the engine is free", || {
+        if let Reach::Free(taken) = redlock.hub().engage() {
+            engaged = Some(taken);
+        }
+        engaged.is_some()
+    });
+    engaged.unwrap()
 }
 
 /// All of them at once, as one task.

@@ -4,21 +4,8 @@ use super::*;
 use crate::config::LockOptions;
 use crate::error::{ExtendError, LockError, NodeOutcome};
 use crate::limits::MAILBOX_MAX;
-use crate::shared::hub::{Engaged, Reach};
 use crate::shared::mailbox::Letter;
 use crate::shared::slot::Slot;
-
-/// Takes the engine, as a driving thread would that is then not scheduled any more.
-fn stall(redlock: &Redlock) -> Engaged<'_> {
-    let mut engaged = None;
-    eventually("the engine is free", || {
-        if let Reach::Free(taken) = redlock.hub().engage() {
-            engaged = Some(taken);
-        }
-        engaged.is_some()
-    });
-    engaged.unwrap()
-}
 
 #[test]
 fn a_caller_gives_up_at_its_own_deadline() {
