@@ -44,7 +44,8 @@ step() {
     echo "$good $bad $name" >>"$logs/results"
 }
 
-# cpu_seconds FILE: sets `cpu` to the processor time of what this shell started and has ended.
+# cpu_seconds FILE: sets `cpu` to the processor time of what this shell started and has ended. (A lane
+# is a shell of its own, so that what the others do is not in it.)
 cpu_seconds() {
     times >"$1"
     cpu=$(awk -F '[ms ]+' 'NR == 2 { printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$1")
@@ -539,7 +540,7 @@ main() {
     step 'build of tests, examples and benches' built
     aside what_waits
     aside what_is_optimised
-    what_is_checked
+    aside what_is_checked
     wait "${lanes[@]}"
     lanes=()
     step 'no credential in any log' no_credential_in_any_log
