@@ -16,7 +16,7 @@
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Longest text of one line (simple string, error, big number), in bytes without its end.
+    /// Longest text of one line (simple string, error, double, big number), in bytes without its end.
     /// 64 KiB by default: the longest line of a server is an error text. At least two, for `OK`.
     pub line_bytes: usize,
     /// Longest payload of one bulk string, bulk error or verbatim string. 1 MiB by default.
