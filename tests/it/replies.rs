@@ -63,3 +63,17 @@ fn doubles_of_all_kinds() {
         assert_eq!(value, OwnedValue::array(doubles.map(OwnedValue::Double)));
     }
 }
+
+/// The deepest that a script can nest its answer on either server.
+#[test]
+fn an_answer_of_as_many_levels_as_a_script_can_make() {
+    const LEVELS: usize = 7_994;
+    let script = format!("local t = 7; for i = 1, {LEVELS} do t = {{t}} end; return t");
+    for (_, value) in replies(&script, Limits::REDIS) {
+        let innermost = (0..LEVELS).fold(&value, |value, level| {
+            let items = value.as_items().unwrap_or_else(|| panic!("level {level}"));
+            &items[0]
+        });
+        assert_eq!(innermost, &OwnedValue::Integer(7));
+    }
+}

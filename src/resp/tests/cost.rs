@@ -73,6 +73,11 @@ fn aggregates_that_arrive_byte_by_byte() {
     // A place on the tape for every seven bytes, and half of the tape may be empty.
     let small = format!("*60000\r\n{}", "*1\r\n_\r\n".repeat(60_000));
     costs(&small, 8.0, small.len() * 5 / 2);
+    // Four bytes for a place on the tape, but for those at the end of each chain.
+    let chains = format!("*1050\r\n{}", ("*1\r\n".repeat(31) + "_\r\n").repeat(1050));
+    costs(&chains, 8.0, chains.len() * 4 + 32 * 32);
+    let deep = "*1\r\n".repeat(70_000) + "_\r\n";
+    costs(&deep, 8.0, deep.len() * 4 + 70_000 * 32);
     let pairs = |count| format!("%{count}\r\n{}", "$1\r\nk\r\n*1\r\n:1\r\n".repeat(count));
     costs(pairs(1_000), 8.0, 17 << 10);
     costs(pairs(16_000), 8.0, 257 << 10);
