@@ -52,7 +52,7 @@ impl Limits {
     /// Only for servers that are trusted. One torn reply may then take all of these 4 GiB, in an
     /// [`Inbox`](super::Inbox) twice that, and the notes on its aggregates up to four times as
     /// much again; a copy by [`Value::to_owned`](super::Value::to_owned) takes up to forty
-    /// bytes for three received.
+    /// bytes for three received, and half as much again while it is made.
     ///
     /// ```
     /// use shearline::resp::{Decoder, Limits};
