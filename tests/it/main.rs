@@ -46,6 +46,7 @@ mod names;
 mod orphans;
 mod processes;
 mod refusal;
+mod replies;
 mod restart;
 mod scripts;
 mod secrets;
