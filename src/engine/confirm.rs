@@ -122,6 +122,7 @@ impl Engine {
                 end = end.max(held.valid_until); // An extension was asked for after this.
             }
             held.valid_until = end;
+            held.told_until = held.told_until.min(end); // An earlier end is not taken back.
             held.ttl = held.ttl.max(kept);
             held.gone_by = held.gone_by.max(gone_by);
         }

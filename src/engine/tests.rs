@@ -10,6 +10,7 @@
 mod claims;
 mod clocks;
 mod confirm;
+mod extensions;
 mod restarts;
 #[cfg(feature = "embedded")]
 mod strict;
