@@ -7,8 +7,10 @@
     reason = "what a story does not expect, it fails on, whatever it is"
 )]
 
+mod claims;
 mod clocks;
 mod confirm;
+mod extensions;
 mod restarts;
 #[cfg(feature = "embedded")]
 mod strict;
