@@ -449,6 +449,10 @@ impl World {
             } = *answer;
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, shown, sent, (verb, said));
+            if verb == Verb::Load {
+                let server = self.plan.server_of(node);
+                self.oracle.quarantine.meets(client, server, self.now);
+            }
             if verb == Verb::Join && said == Said::Zero {
                 let since = &mut self.oracle.shut_out[client];
                 *since = (*since).min(self.now);
