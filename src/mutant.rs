@@ -124,6 +124,9 @@ mutants! {
     DeniedReleased,
     /// Where a `SET` was refused for certain, its token is released all the same.
     RefusedReleased,
+    /// Where a copy was denied or taken back, no token is released, though an earlier `SET` may have
+    /// left one.
+    DeniedCopyForgotten,
 
     // ----- extensions -----------------------------------------------------------------------
     /// A lock that is over can be extended.

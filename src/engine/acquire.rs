@@ -152,8 +152,9 @@ impl Engine {
         self.send_set(now, claim, node);
         if let Some(claim) = self.claims.get_mut(claim) {
             claim.set_sent(node);
-            mutant!(DebtOnClientTime =>
-                claim.expires(node, self.settings.drift.gone_by(now, claim.ttl)));
+            mutant!(DebtOnClientTime => {
+                claim.gone_by = claim.gone_by.max(self.settings.drift.gone_by(now, claim.ttl));
+            });
         }
     }
 
@@ -220,11 +221,8 @@ impl Engine {
         claim.unanswered.remove(node);
         let (vote, outcome) = match reply {
             Reply::Ok => {
-                claim.granted.insert(node);
-                claim.lacking.remove(node);
                 self.nodes[node].grants += 1;
-                let gone_by = self.settings.drift.gone_by(now, claim.ttl);
-                claim.expires(node, gone_by);
+                claim.is_on(node, self.settings.drift.gone_by(now, claim.ttl));
                 (Vote::Yes, NodeOutcome::Granted)
             }
             Reply::Nil => {
@@ -236,8 +234,9 @@ impl Engine {
                 }
             }
             Reply::Error(error) => {
-                if refuses_for_certain(error) || mutant!(ErrorIsDenial) {
-                    claim.denied(node);
+                match refuses_for_certain(error) || mutant!(ErrorIsDenial) {
+                    true => claim.denied(node),
+                    false => claim.set_lost(node),
                 }
                 if wants_the_text(error) && self.ask_set_by_text(now, node, key) {
                     return Ok(());
@@ -245,6 +244,7 @@ impl Engine {
                 (Vote::Mute, NodeOutcome::Refused(error))
             }
             Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
+                claim.set_lost(node);
                 return Err(Trouble::Link(crate::error::LinkError::Protocol));
             }
         };

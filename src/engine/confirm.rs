@@ -70,12 +70,10 @@ impl Engine {
         let (said, kept) =
             Said::of_confirmation(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
         let (vote, outcome) = said.vote();
+        let drift = self.settings.drift;
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
             match vote {
-                Vote::Yes => {
-                    claim.granted.insert(node);
-                    claim.lacking.remove(node);
-                }
+                Vote::Yes => claim.is_on(node, drift.gone_by(now, claim.ttl)),
                 Vote::No => drop(claim.lacking.insert(node)),
                 Vote::Mute => {}
             }

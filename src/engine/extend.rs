@@ -225,13 +225,12 @@ impl Engine {
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
             match vote {
                 Vote::Yes => {
-                    claim.granted.insert(node);
-                    claim.lacking.remove(node);
-                    claim.expires(node, drift.gone_by(now, claim.ttl));
+                    claim.unknown.remove(node);
+                    claim.is_on(node, drift.gone_by(now, claim.ttl));
                 }
-                // What is not there, or another's, needs neither a release nor an end.
+                // What is not there, or another's, was not extended.
                 Vote::No => {
-                    claim.expires(node, Instant::ZERO);
+                    claim.unknown.remove(node);
                     claim.lacking.insert(node);
                 }
                 Vote::Mute => {}

@@ -54,11 +54,11 @@ impl Engine {
         let copy = lock.entry().copy_into(self.buffers.take());
         let quarantined = self.quarantined(now);
         if let Some(claim) = self.claims.get_mut(key) {
-            claim.may_hold = claim.may_hold.without(claim.granted);
+            claim.may_hold = claim.may_hold.without(claim.settled());
             mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
             claim.entry = Some(copy);
             if !claim.adopted {
-                lock.set_voters(claim.granted.without(quarantined));
+                lock.set_voters(claim.settled().without(quarantined));
             }
         }
         self.let_go(now, key, None);
@@ -169,7 +169,11 @@ impl Engine {
         let set = Errand::Set { claim: key };
         if claim.unanswered.contains(node) && self.nodes[node].withdraw(set) {
             claim.set_withdrawn(node);
-        } else if !self.nodes[node].is_ready() || !self.pay(now, key, node, false) {
+            if !claim.may_hold.contains(node) {
+                return;
+            }
+        }
+        if !self.nodes[node].is_ready() || !self.pay(now, key, node, false) {
             self.owe(key, node);
         }
     }
@@ -348,8 +352,8 @@ impl Engine {
             return;
         };
         claim.releasing.remove(node);
-        if claim.unknown.contains(node) {
-            claim.expires(node, drift.gone_by(now, claim.ttl));
+        if claim.unknown.remove(node) {
+            claim.gone_by = claim.gone_by.max(drift.gone_by(now, claim.ttl));
         }
         let there = &mut self.nodes[node];
         if claim.owed.insert(node) {

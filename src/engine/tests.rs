@@ -7,6 +7,7 @@
     reason = "what a story does not expect, it fails on, whatever it is"
 )]
 
+mod claims;
 mod clocks;
 mod confirm;
 mod restarts;

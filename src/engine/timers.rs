@@ -292,11 +292,12 @@ impl Engine {
     }
 
     fn forget(&mut self, now: Instant, key: Key) {
-        let unanswered = self
+        // A `SET` that may be run later is not forgotten before the lock is released.
+        let open = self
             .claims
             .get(key)
-            .is_some_and(|claim| !claim.unanswered.is_empty());
-        if unanswered {
+            .is_some_and(|claim| !claim.unanswered.union(claim.lost).is_empty());
+        if open {
             self.forget_later(now, key);
         } else {
             self.claims.remove(key);
