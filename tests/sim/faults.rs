@@ -261,6 +261,7 @@ impl World {
             }
             Fault::Jump => {
                 there.clock.jump(self.now, span);
+                self.oracle.jumped(server, self.now);
                 self.suspend_exclusion(None, 0);
             }
             Fault::Stall => {

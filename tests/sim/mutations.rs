@@ -184,6 +184,7 @@ mod tests {
         ("SetWithoutPx", "expiry"),
         ("StragglerForgotten", "orphans"),
         ("DeadlineIgnored", "settling"),
+        ("WokenLateForDeadline", "wake"),
         ("LossNotTold", "told"),
         ("NoscriptReleaseDropped", "outcome"),
         ("RetryInStep", "starvation"),

@@ -362,9 +362,13 @@ impl World {
         let Some(id) = link.and_then(|conn| self.conns[conn].id) else {
             return; // It is gone again.
         };
+        let server = self.plan.server_of(node);
+        if !self.oracle.knows_all(server, self.now) {
+            return; // It has forgotten since: nobody says otherwise.
+        }
         self.say(Place::Client(client), || format!("trusts node {node}"));
         self.clients[client].engine.trust(shown, id);
-        self.oracle.trusts(client, self.plan.server_of(node));
+        self.oracle.trusts(client, server);
         if let Some(conn) = link {
             self.conns[conn].asked_to_join += 1;
             self.conns[conn].vouched = true;

@@ -80,6 +80,8 @@ pub(crate) struct Cell {
     pub(crate) gone: bool,
     /// Whose key was in the way of its `SET`.
     pub(crate) blocked_by: Option<TokenId>,
+    /// It was sent there again while its lock was held.
+    pub(crate) copied: bool,
     /// How many commands there were, for the count of them.
     pub(crate) sets: u32,
     /// Over which connection the last `SET` came, and how many commands had come before it there.
@@ -518,6 +520,7 @@ impl Cell {
         was_set: false,
         gone: false,
         blocked_by: None,
+        copied: false,
         sets: 0,
         set_over: (0, 0),
         astray: false,

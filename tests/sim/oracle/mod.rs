@@ -13,6 +13,7 @@
 //! | expiry | every key ends, also if its owner is dead | `keys` |
 //! | orphans | no key of an ended attempt or lock stays on a node that answers | `orphans` |
 //! | settling | every call ends in time and when its outcome is certain, what is lost is opened again, and no engine runs hot or sleeps for ever | `settling`, `certain` |
+//! | wake | whatever is due is asked for in time, and nothing is done before | `wake` |
 //! | told | every holder is told of the end of its lock, once and in time | `told` |
 //! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
 //! | starvation | nobody is passed over for ever | `starvation` |
@@ -45,6 +46,7 @@ mod starvation;
 mod storm;
 mod told;
 mod votes;
+mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -65,9 +67,10 @@ pub(crate) use ledger::{
     token_of,
 };
 pub(crate) use outcome::{Limits, Release};
+pub(crate) use wake::TICK;
 
 /// All of the table above.
-pub(crate) const ORACLES: [&str; 18] = [
+pub(crate) const ORACLES: [&str; 19] = [
     "exclusion",
     "votes",
     "validity",
@@ -76,6 +79,7 @@ pub(crate) const ORACLES: [&str; 18] = [
     "expiry",
     "orphans",
     "settling",
+    "wake",
     "told",
     "outcome",
     "starvation",
@@ -449,6 +453,10 @@ impl World {
             } = *answer;
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, shown, sent, (verb, said));
+            if verb == Verb::Load {
+                let server = self.plan.server_of(node);
+                self.oracle.quarantine.meets(client, server, self.now);
+            }
             if verb == Verb::Join && said == Said::Zero {
                 let since = &mut self.oracle.shut_out[client];
                 *since = (*since).min(self.now);
