@@ -281,6 +281,12 @@ impl Engine {
         load
     }
 
+    /// Returns the largest number of commands that one node has not answered.
+    #[cfg(feature = "std")]
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.nodes.iter().map(Node::in_flight).max().unwrap_or(0)
+    }
+
     /// The nodes that have said that they hold the token of `lock`, while it is held here.
     #[cfg(feature = "std")]
     pub(crate) fn granted(&self, lock: &Lock) -> NodeSet {

@@ -36,6 +36,7 @@ mod deadlines;
 mod drops;
 #[cfg(feature = "embedded")]
 mod embedded;
+mod endings;
 mod extend;
 mod faults;
 mod fork;
