@@ -460,7 +460,7 @@ impl Engine {
         let Some(claim) = self.set_claim(key, None) else {
             return;
         };
-        let rest = match refusal == Refusal::OtherCluster {
+        let rest = match refusal == Refusal::OtherCluster || self.is_for_an_operator(key) {
             true => None,
             false => self.rest(now, key),
         };
@@ -469,6 +469,15 @@ impl Engine {
             Some(until) => self.retry_at(key, until, refusal),
             None => self.decide(key, Decision::Refused(refusal)),
         }
+    }
+
+    /// Returns `true` if no majority is left without the nodes that only an operator can mend: no
+    /// later try would do.
+    fn is_for_an_operator(&self, key: Key) -> bool {
+        self.rounds.get(key).is_some_and(|round| {
+            let outcomes = round.ballots.iter().map(|ballot| ballot.outcome);
+            super::check::is_out_of_reach(outcomes)
+        })
     }
 
     fn retry_at(&mut self, key: Key, until: Instant, after: Refusal) {

@@ -9,6 +9,7 @@
 
 mod clocks;
 mod confirm;
+mod operators;
 mod restarts;
 #[cfg(feature = "embedded")]
 mod strict;

@@ -318,12 +318,11 @@ impl Node {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready(_), _) => Access::Open,
-            (Phase::Connecting | Phase::Greeting(_), Trouble::Link(reason)) => Access::Greeting {
-                first: reason == LinkError::NotYet,
+            // What was wrong with it may have been mended: the connection that is being opened tells.
+            (Phase::Connecting | Phase::Greeting(_), trouble) => Access::Greeting {
+                first: trouble == Trouble::Link(LinkError::NotYet),
             },
-            (Phase::Down | Phase::Connecting | Phase::Greeting(_), trouble) => {
-                Access::Shut(trouble.outcome())
-            }
+            (Phase::Down, trouble) => Access::Shut(trouble.outcome()),
         }
     }
 

@@ -1,0 +1,114 @@
+//! Stories of what only an operator can mend: it is told at once, and by its name.
+
+use super::*;
+
+const REFUSED: &str = "-WRONGPASS invalid username-password pair or user is disabled.|";
+
+impl World {
+    /// The server behind `node` does not let us in.
+    fn turn_away(&mut self, node: usize) {
+        self.welcome_as(node, REFUSED);
+        assert_eq!(self.links[node], "reset");
+    }
+
+    fn refused_outright(&mut self) -> Vec<NodeOutcome> {
+        let LockError::NoQuorum(report) = self.refusal() else {
+            panic!("too few can vote")
+        };
+        assert_eq!(report.tries(), 1, "{report}");
+        outcomes(&report)
+    }
+}
+
+fn wrong_credentials() -> NodeOutcome {
+    NodeOutcome::Unusable(Unusable::WrongCredentials)
+}
+
+#[test]
+fn a_majority_that_an_operator_has_to_mend_ends_a_call_in_its_first_try() {
+    let mut world = World::new(3);
+    world.acquire(&LockOptions::new(TTL));
+    world.turn_away(2);
+    assert!(world.events.is_empty(), "two are left");
+    world.turn_away(0);
+    assert_eq!(world.refused_outright()[0], wrong_credentials());
+    // And the next call, which asks none of them again so soon.
+    world.acquire(&LockOptions::new(TTL).wait(TTL));
+    assert_eq!(world.links, ["reset", "connecting", "reset"]);
+    assert_eq!(world.refused_outright()[2], wrong_credentials());
+    world.is_clean();
+}
+
+#[test]
+fn half_of_four_that_an_operator_has_to_mend_leave_no_majority_either() {
+    let mut world = World::new(4);
+    (0..2).for_each(|node| world.greet(node));
+    (2..4).for_each(|node| world.turn_away(node));
+    world.acquire(&LockOptions::new(TTL));
+    let said = world.refused_outright();
+    assert_eq!(said[2..], [wrong_credentials(), wrong_credentials()]);
+}
+
+#[test]
+fn a_minority_that_an_operator_has_to_mend_is_no_reason_to_give_up() {
+    let mut world = World::new(3);
+    (0..2).for_each(|node| world.greet(node));
+    world.turn_away(2);
+    world.acquire(&LockOptions::new(TTL));
+    world.say(0, "-OOM command not allowed|");
+    world.say(1, "$-1|:0|"); // The `SET`, and the release behind it.
+    assert!(world.events.is_empty(), "it is tried again");
+    world.pass(Duration::from_millis(250));
+    (0..2).for_each(|node| world.say(node, "+OK|"));
+    world.lock();
+}
+
+#[test]
+fn what_an_operator_has_mended_is_seen_by_the_next_call() {
+    let mut world = World::new(1);
+    world.turn_away(0);
+    world.pass(Duration::from_millis(1));
+    while world.links[0] != "connecting" {
+        world.pass(Duration::from_millis(10));
+    }
+    // It was refused once. Whether it still is shows on the connection that is being opened.
+    world.try_once();
+    assert!(world.events.is_empty(), "it may have been mended");
+    world.greet(0);
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    world.say(0, "+OK|");
+    world.lock();
+}
+
+#[test]
+fn a_check_names_what_an_operator_has_to_mend() {
+    use crate::error::CheckError;
+    let mut world = World::new(3);
+    let Err(CheckError::NoQuorum(report)) = world.engine.check(world.now) else {
+        panic!("nobody has answered yet")
+    };
+    let new = NodeOutcome::Unreachable(LinkError::NotYet);
+    assert_eq!(outcomes(&report), [new; 3]);
+    world.greet(0);
+    world.turn_away(1);
+    assert!(matches!(
+        world.engine.check(world.now),
+        Err(CheckError::NoQuorum(_))
+    ));
+    world.turn_away(2);
+    let Err(CheckError::Unusable(report)) = world.engine.check(world.now) else {
+        panic!("two of three are not let in")
+    };
+    let mended = [
+        NodeOutcome::Granted,
+        wrong_credentials(),
+        wrong_credentials(),
+    ];
+    assert_eq!(outcomes(&report), mended);
+    assert_eq!((report.quorum(), report.granted()), (2, 1));
+    while world.links[2] != "connecting" {
+        world.pass(Duration::from_millis(10));
+    }
+    world.greet(2);
+    assert!(world.engine.check(world.now).is_ok());
+}
