@@ -502,9 +502,25 @@ pub enum Unusable {
     /// It refuses the credentials.
     #[error("it refuses the credentials; correct the user or password in the URL")]
     WrongCredentials,
-    /// The user lacks a permission that the handshake or the lock needs.
+    /// The user lacks a permission that the handshake needs, and the server does not say which.
     #[error("the user lacks a permission; the README has an ACL line that suffices")]
     NoPermission,
+    /// The user may not run `command`, without which a lock cannot be taken, released or extended.
+    /// A user who may take a lock and not release it gets none.
+    #[error(
+        "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`), the README has \
+         a line that suffices"
+    )]
+    Permission {
+        /// The command, in lower case and as ACL rules name it, such as `"evalsha"`.
+        command: &'static str,
+    },
+    /// The user may not use the key that has the name of the lock. Other names may be permitted.
+    #[error(
+        "its user may not use a key of this name; permit it (`ACL SETUSER .. ~lock:*` for names \
+         that begin with `lock:`)"
+    )]
+    KeyPermission,
     /// It has no database of the number in the URL.
     #[error("it has no such database; correct the number in the URL")]
     NoDatabase,
@@ -552,6 +568,8 @@ impl Unusable {
             | Self::NoCredentials
             | Self::WrongCredentials
             | Self::NoPermission
+            | Self::Permission { .. }
+            | Self::KeyPermission
             | Self::NoDatabase
             | Self::Protected
             | Self::SameServer(_)

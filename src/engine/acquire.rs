@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::entry::Entry;
-use crate::error::{LockError, NodeOutcome};
+use crate::error::{LockError, NodeOutcome, Unusable};
 use crate::limits::{
     CLAIMS_MAX, COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
@@ -149,6 +149,10 @@ impl Engine {
             return;
         }
         round.ballots[node].asked = true;
+        if !self.nodes[node].may_release() {
+            self.ask_permission(now, claim, node);
+            return;
+        }
         self.send_set(now, claim, node);
         if let Some(claim) = self.claims.get_mut(claim) {
             claim.set_sent(node);
@@ -244,12 +248,27 @@ impl Engine {
                 }
                 (Vote::Mute, NodeOutcome::Refused(error))
             }
+            Reply::Forbidden { .. } => {
+                claim.denied(node);
+                let verb = self.verb_of_set(node);
+                let missing = reply.missing(verb).unwrap_or(Unusable::NoPermission);
+                self.nodes[node].forbidden(missing);
+                (Vote::Mute, NodeOutcome::Unusable(missing))
+            }
             Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
                 return Err(Trouble::Link(crate::error::LinkError::Protocol));
             }
         };
         self.count_set(now, node, key, vote, outcome);
         Ok(())
+    }
+
+    /// The command that takes a lock on `node`.
+    fn verb_of_set(&self, node: usize) -> &'static str {
+        match self.settings.strict {
+            false => "set",
+            true => self.nodes[node].acquire_dialect().verb(),
+        }
     }
 
     fn count_set(&mut self, now: Instant, node: usize, key: Key, vote: Vote, said: NodeOutcome) {

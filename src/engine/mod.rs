@@ -22,6 +22,7 @@
 //! | `links` | connections, greetings, answers |
 //! | `strict` | nodes that carry a marker: who counts, and whose they are |
 //! | `check` | whether a majority would vote, and what an operator has to mend |
+//! | `permission` | whether the user may do what a lock needs |
 //! | `timers` | what is due when |
 //! | `outputs` | what is to be done next |
 //! | `claim`, `round` | the two records, without behaviour of their own towards nodes |
@@ -52,6 +53,7 @@ mod fuzz;
 mod links;
 mod outputs;
 mod patience;
+mod permission;
 mod pool;
 mod release;
 mod round;
