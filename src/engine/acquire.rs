@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::entry::Entry;
-use crate::error::{LockError, NodeOutcome};
+use crate::error::{LockError, NodeOutcome, Unusable};
 use crate::limits::{
     CLAIMS_MAX, COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
@@ -149,6 +149,10 @@ impl Engine {
             return;
         }
         round.ballots[node].asked = true;
+        if !self.nodes[node].may_release() {
+            self.ask_permission(now, claim, node);
+            return;
+        }
         self.send_set(now, claim, node);
         if let Some(claim) = self.claims.get_mut(claim) {
             claim.set_sent(node);
@@ -243,6 +247,13 @@ impl Engine {
                 }
                 (Vote::Mute, NodeOutcome::Refused(error))
             }
+            Reply::Forbidden { .. } => {
+                claim.denied(node);
+                let verb = self.verb_of_set(node);
+                let missing = reply.missing(verb).unwrap_or(Unusable::NoPermission);
+                self.nodes[node].forbidden(missing);
+                (Vote::Mute, NodeOutcome::Unusable(missing))
+            }
             Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
                 claim.set_lost(node);
                 return Err(Trouble::Link(crate::error::LinkError::Protocol));
@@ -250,6 +261,14 @@ impl Engine {
         };
         self.count_set(now, node, key, vote, outcome);
         Ok(())
+    }
+
+    /// The command that takes a lock on `node`.
+    fn verb_of_set(&self, node: usize) -> &'static str {
+        match self.settings.strict {
+            false => "set",
+            true => self.nodes[node].acquire_dialect().verb(),
+        }
     }
 
     fn count_set(&mut self, now: Instant, node: usize, key: Key, vote: Vote, said: NodeOutcome) {
@@ -460,7 +479,7 @@ impl Engine {
         let Some(claim) = self.set_claim(key, None) else {
             return;
         };
-        let rest = match refusal == Refusal::OtherCluster {
+        let rest = match refusal == Refusal::OtherCluster || self.is_for_an_operator(key) {
             true => None,
             false => self.rest(now, key),
         };
@@ -469,6 +488,15 @@ impl Engine {
             Some(until) => self.retry_at(key, until, refusal),
             None => self.decide(key, Decision::Refused(refusal)),
         }
+    }
+
+    /// Returns `true` if no majority is left without the nodes that only an operator can mend: no
+    /// later try would do.
+    fn is_for_an_operator(&self, key: Key) -> bool {
+        self.rounds.get(key).is_some_and(|round| {
+            let outcomes = round.ballots.iter().map(|ballot| ballot.outcome);
+            super::check::is_out_of_reach(outcomes)
+        })
     }
 
     fn retry_at(&mut self, key: Key, until: Instant, after: Refusal) {

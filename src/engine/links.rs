@@ -122,6 +122,13 @@ impl Engine {
             Errand::Confirm { round, claim } => {
                 self.confirmation_answered(now, node, round, claim, reply)
             }
+            Errand::Probe { claim, way, last } => {
+                self.permission_answered(now, node, claim, way, last, reply)
+            }
+            Errand::Why { round, verb } => {
+                self.why_answered(now, node, round, verb, reply);
+                Ok(())
+            }
             Errand::Greet(_) | Errand::Time => Ok(()),
         }
     }
@@ -332,7 +339,12 @@ impl Engine {
                     mutant!(LostExtensionIsNone => claim.unknown.remove(node));
                 }
             }
-            Errand::Extend { .. } | Errand::Confirm { .. } | Errand::Greet(_) | Errand::Time => {}
+            Errand::Extend { .. }
+            | Errand::Confirm { .. }
+            | Errand::Probe { .. }
+            | Errand::Why { .. }
+            | Errand::Greet(_)
+            | Errand::Time => {}
         }
     }
 
