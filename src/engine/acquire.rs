@@ -15,7 +15,7 @@ use crate::limits::{
     CLAIMS_MAX, COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
 use crate::node::wants_the_text;
-use crate::node::{self, Access, Dialect, Errand, Node, Reply, Trouble, refuses_for_certain};
+use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, refuses_for_certain};
 use crate::quorum::{Acquisition, Majority, Vote};
 use crate::resource::{check_not_reserved, check_resource};
 use crate::slab::Key;
@@ -447,9 +447,7 @@ impl Engine {
         let half = self.half_of(round.ttl);
         let too_far = |&node: &usize| {
             round.ballots[node].outcome == NodeOutcome::TimedOut
-                && self.nodes[node]
-                    .round_trip()
-                    .is_some_and(|trip| half < trip)
+                && half < self.nodes[node].distance()
         };
         let far = (0..self.nodes.len()).filter(too_far).count();
         if round.tally.quorum() <= round.tally.can_vote() + far {
@@ -539,8 +537,8 @@ impl Engine {
     fn round_trip(&self) -> Duration {
         let mut known = [Duration::MAX; NODES_MAX];
         let mut len = 0;
-        for round_trip in self.nodes.iter().filter_map(Node::round_trip) {
-            known[len] = round_trip;
+        for node in self.nodes.iter().filter(|node| node.round_trip().is_some()) {
+            known[len] = node.distance();
             len += 1;
         }
         let known = &mut known[..len];

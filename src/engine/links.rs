@@ -33,6 +33,15 @@ impl Engine {
         }
     }
 
+    /// Nobody has read what the nodes sent for a while until `now`: that tells nothing of how far away
+    /// they are.
+    #[cfg(any(test, feature = "std"))]
+    pub(crate) fn was_away(&mut self, now: Instant) {
+        for node in &mut self.nodes {
+            node.was_away(now);
+        }
+    }
+
     /// Asks for a connection to `node`, which has none.
     pub(super) fn connect(&mut self, now: Instant, node: usize) {
         self.nodes[node].connecting(now);

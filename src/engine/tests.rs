@@ -12,6 +12,7 @@ mod clocks;
 mod confirm;
 mod extensions;
 mod operators;
+mod patience;
 mod restarts;
 #[cfg(feature = "embedded")]
 mod strict;
@@ -507,6 +508,7 @@ fn nodes_too_far_away_for_the_ttl_are_too_slow_and_not_missing() {
         world.input(Input::Connected { node: id(node) });
         world.now = world.now.saturating_add(Duration::from_millis(300));
         world.say(node, "%2|+role|+master|+mode|+standalone|");
+        world.now = world.now.saturating_add(Duration::from_millis(300));
         world.finish(node, &format!("run{node}"));
     }
     world.take_all();
@@ -1756,8 +1758,9 @@ fn a_set_is_not_sent_behind_its_node_timeout() {
     world.links[2] = "up";
     world.input(Input::Connected { node: id(2) });
     world.take(2);
-    world.pass(Duration::from_millis(90)); // As long as its greeting takes.
+    world.pass(Duration::from_millis(90)); // As long as each part of its handshake takes.
     world.say(2, "%2|+role|+master|+mode|+standalone|");
+    world.pass(Duration::from_millis(90));
     world.finish(2, "run2");
     world.window[4] = 0;
     world.try_once();
@@ -1873,10 +1876,9 @@ fn the_last_attempt_is_not_begun_too_late_to_tell_who_holds_it() {
             world.input(Input::Connected { node: id(node) });
         }
         world.pass(Duration::from_millis(20));
-        for node in 0..3 {
-            world.say(node, "%2|+role|+master|+mode|+standalone|");
-            world.finish(node, &format!("run{node}"));
-        }
+        (0..3).for_each(|node| world.say(node, "%2|+role|+master|+mode|+standalone|"));
+        world.pass(Duration::from_millis(20));
+        (0..3).for_each(|node| world.finish(node, &format!("run{node}")));
         world.take_all();
         world.acquire(&LockOptions::new(TTL).wait(Duration::from_millis(wait)));
         while world.events.is_empty() {

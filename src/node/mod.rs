@@ -203,6 +203,7 @@ impl Node {
             return false;
         }
         self.phase = Phase::Greeting(Greeting::default());
+        self.pulse.connected(now);
         self.ask(now, Step::Hello);
         true
     }
@@ -718,9 +719,19 @@ impl Node {
         self.pulse.is_suspect()
     }
 
-    /// Smoothed round trip, if it has ever answered.
+    /// Its shortest round trip of late, if it has ever answered.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.pulse.round_trip()
+    }
+
+    /// The round trip that the node timeout allows for.
+    pub(crate) fn distance(&self) -> Duration {
+        self.pulse.distance()
+    }
+
+    /// Nobody has read what it sent for a while until `now`.
+    pub(crate) fn was_away(&mut self, now: Instant) {
+        self.pulse.was_away(now);
     }
 
     // ----- writing --------------------------------------------------------------------------

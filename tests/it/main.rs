@@ -54,6 +54,7 @@ mod secrets;
 mod slow;
 #[cfg(target_os = "linux")]
 mod soak;
+mod stalls;
 mod strict;
 #[cfg(target_os = "linux")]
 mod suspend;
