@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::direct::{direct, flat};
+use super::direct::{Longest, direct, flat};
 use super::error::{DecodeError, Reason};
 use super::least::Place;
 use super::limits::Limits;
@@ -40,8 +40,8 @@ use super::view::{Entry, View};
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
     limits: Limits,
-    /// Longest string that is decoded directly.
-    direct_bytes: usize,
+    /// What is decoded directly.
+    longest: Longest,
     phase: Phase,
     /// Offset of the element that is being read; everything before it was found valid. The length
     /// of the reply when it is complete, and nothing when there was none.
@@ -142,7 +142,7 @@ impl Decoder {
         let limits = limits.clamped();
         Self {
             limits,
-            direct_bytes: limits.direct_bytes(),
+            longest: Longest::within(limits),
             phase: Phase::Fresh,
             at: 0,
             progress: Progress::NEW,
@@ -168,7 +168,7 @@ impl Decoder {
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
         if self.phase == Phase::Fresh {
-            if let Some((value, len)) = direct(bytes, self.direct_bytes) {
+            if let Some((value, len)) = direct(bytes, self.longest) {
                 return Ok(Some(Frame {
                     value,
                     len,
@@ -259,8 +259,8 @@ impl Decoder {
                 if bytes.is_empty() {
                     return Ok(None);
                 }
-                if let Some((elements, end)) = flat(bytes, &self.limits, self.direct_bytes) {
-                    self.top.token = Token::header(Kind::Array, elements);
+                if let Some((header, end)) = flat(bytes, &self.limits, self.longest) {
+                    self.top.token = header;
                     self.at = end;
                     return Ok(Some(end));
                 }
@@ -425,7 +425,7 @@ impl Decoder {
         };
         while level.left > 1 {
             let rest = bytes.get(self.at..).unwrap_or_default();
-            let Some((_, len)) = direct(rest, self.direct_bytes) else {
+            let Some((_, len)) = direct(rest, self.longest) else {
                 return;
             };
             // What is owed after it must still find room: `room`, for an element.
