@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::direct::{Longest, direct, flat};
+use super::direct::{Longest, compared, direct_len, flat, measured};
 use super::error::{DecodeError, Reason};
 use super::least::Place;
 use super::limits::Limits;
@@ -112,6 +112,15 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
+    #[inline(always)]
+    const fn bare(value: Value<'a>, len: usize) -> Self {
+        Self {
+            value,
+            len,
+            attributed: None,
+        }
+    }
+
     /// The attributes that were sent before the value, of several the pairs of all.
     #[must_use]
     pub fn attributes(&self) -> Option<Pairs<'a>> {
@@ -168,12 +177,11 @@ impl Decoder {
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
         if self.phase == Phase::Fresh {
-            if let Some((value, len)) = direct(bytes, self.longest) {
-                return Ok(Some(Frame {
-                    value,
-                    len,
-                    attributed: None,
-                }));
+            if let Some((value, len)) = compared(bytes, self.longest) {
+                return Ok(Some(Frame::bare(value, len)));
+            }
+            if let Some((value, len)) = measured(bytes, self.longest) {
+                return Ok(Some(Frame::bare(value, len)));
             }
             // Whoever reads until there is no more asks once more for nothing.
             if bytes.is_empty() {
@@ -259,7 +267,7 @@ impl Decoder {
                 if bytes.is_empty() {
                     return Ok(None);
                 }
-                if let Some((header, end)) = flat(bytes, &self.limits, self.longest) {
+                if let Some((header, end)) = flat(bytes, &self.limits, &self.longest) {
                     self.top.token = header;
                     self.at = end;
                     return Ok(Some(end));
@@ -425,7 +433,7 @@ impl Decoder {
         };
         while level.left > 1 {
             let rest = bytes.get(self.at..).unwrap_or_default();
-            let Some((_, len)) = direct(rest, self.longest) else {
+            let Some(len) = direct_len(rest, &self.longest) else {
                 return;
             };
             // What is owed after it must still find room: `room`, for an element.

@@ -4,6 +4,8 @@
 //! refused here, and nothing torn is understood. So a value costs one scan for the end of its
 //! line, or for the digits of its length, and nothing goes through memory.
 
+use memchr::memchr2;
+
 use super::limits::Limits;
 use super::token::{Kind, Token};
 use super::value::Value;
@@ -41,11 +43,26 @@ impl Longest {
     }
 }
 
-/// A string, an error, an integer or null at the front of `bytes`, and its length.
+/// The length of a string, an error, an integer or null at the front of `bytes`.
 #[inline(always)]
-pub(super) fn direct(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
-    // The replies of a lock are compared instead of measured: where the next one begins then does
-    // not have to be computed from these bytes, only foretold by the processor.
+pub(super) fn direct_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
+    match compared(bytes, *longest) {
+        None => measured_len(bytes, longest),
+        Some((_, len)) => Some(len),
+    }
+}
+
+/// Apart, so that loops over short elements stay short.
+#[inline(never)]
+fn measured_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
+    measured(bytes, *longest).map(|(_, len)| len)
+}
+
+/// The replies of a lock, and short bulk strings. They are compared instead of measured: where the
+/// next one begins then does not have to be computed from these bytes, only foretold by the
+/// processor.
+#[inline(always)]
+pub(super) fn compared(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
     match *bytes {
         [b'+', b'O', b'K', b'\r', b'\n', ..] => Some((Value::Simple(&bytes[1..3]), 5)),
         [b':', digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
@@ -60,13 +77,13 @@ pub(super) fn direct(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize
             bulk(bytes, 5, length, longest)
         }
         [b'_', b'\r', b'\n', ..] => Some((Value::Null, 3)),
-        _ => measured(bytes, longest),
+        _ => None,
     }
 }
 
-/// The same, whatever its length.
+/// The others, whatever their length.
 #[inline(always)]
-fn measured(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
+pub(super) fn measured(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
     let (kind, rest) = bytes.split_first()?;
     let (value, len) = match kind {
         b'+' => line(rest, longest).map(|(text, len)| (Value::Simple(text), 1 + len)),
@@ -84,29 +101,9 @@ fn measured(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
 /// A text of at most `longest` bytes, and the length of its line.
 #[inline(always)]
 fn line(bytes: &[u8], longest: Longest) -> Option<(&[u8], usize)> {
-    let stop = line_stop(bytes)?;
+    let stop = memchr2(b'\r', b'\n', bytes)?;
     let (text, end) = bytes.split_at(stop);
     (end.starts_with(b"\r\n") && stop <= longest.line).then_some((text, stop + 2))
-}
-
-/// Offset of the first CR or LF.
-#[inline(always)]
-pub(super) fn line_stop(bytes: &[u8]) -> Option<usize> {
-    match bytes.split_first_chunk() {
-        None => bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n')),
-        Some((word, rest)) => match line_ends(u64::from_le_bytes(*word)) {
-            0 => memchr::memchr2(b'\r', b'\n', rest).map(|stop| size_of_val(word) + stop),
-            ends => Some(ends.trailing_zeros() as usize / 8),
-        },
-    }
-}
-
-/// The highest bit of each byte that is CR or LF. Above the first of them the others may be wrong.
-const fn line_ends(word: u64) -> u64 {
-    const ONES: u64 = u64::MAX / 0xff;
-    let cr = word ^ (ONES * b'\r' as u64);
-    let lf = word ^ (ONES * b'\n' as u64);
-    (cr.wrapping_sub(ONES) & !cr | lf.wrapping_sub(ONES) & !lf) & (ONES << 7)
 }
 
 /// Digits without a zero before them, and the length of their line.
@@ -173,29 +170,28 @@ const FLAT_MAX: usize = 16;
 /// A short aggregate at the front of `bytes` whose elements are all taken directly, if it is within the
 /// limits: its header, and its length.
 #[inline]
-pub(super) fn flat(bytes: &[u8], limits: &Limits, longest: Longest) -> Option<(Token, usize)> {
+pub(super) fn flat(bytes: &[u8], limits: &Limits, longest: &Longest) -> Option<(Token, usize)> {
     let header = header(bytes)?;
     if header.elements() as usize > limits.elements.min(FLAT_MAX) || limits.depth == 0 {
         return None;
     }
     let mut end = header.end;
-    for element in 0..header.elements() {
-        let (value, len) = direct(&bytes[end..], longest)?;
-        if header.kind == Kind::Push && element == 0 && value.as_bytes().is_none() {
-            return None;
-        }
-        end += len;
+    let says_kind = matches!(bytes[end..], [b'+', ..] | [b'$', b'0'..=b'9', ..]);
+    if header.kind == Kind::Push && !says_kind {
+        return None;
+    }
+    for _ in 0..header.elements() {
+        end += direct_len(&bytes[end..], longest)?;
     }
     (end <= limits.reply_bytes).then_some((header, end))
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
     use alloc::vec::Vec;
 
     use super::super::{DecodeError, Decoder, Inbox, Limits, OwnedValue};
-    use super::{Longest, flat, line_stop};
+    use super::{Longest, flat};
 
     /// Replies that are taken directly, and some that only look like it.
     const REPLIES: &[&[u8]] = &[
@@ -299,30 +295,11 @@ mod tests {
         }
     }
 
-    /// Whatever else stands in the line, and wherever it lies in a word.
-    #[test]
-    fn the_first_line_end_is_found_among_all_bytes() {
-        for len in 0..40 {
-            for other in 0..=u8::MAX {
-                let mut bytes = vec![other; len];
-                let first = matches!(other, b'\r' | b'\n') && len > 0;
-                assert_eq!(line_stop(&bytes), first.then_some(0));
-                for place in 0..len {
-                    for end in [b'\r', b'\n'] {
-                        bytes[place] = end;
-                        assert_eq!(line_stop(&bytes), Some(if first { 0 } else { place }));
-                        bytes[place] = other;
-                    }
-                }
-            }
-        }
-    }
-
     #[test]
     fn flat_aggregates_are_taken_directly() {
         let direct: Vec<_> = REPLIES
             .iter()
-            .filter_map(|bytes| flat(bytes, &Limits::DEFAULT, Longest::within(Limits::DEFAULT)))
+            .filter_map(|bytes| flat(bytes, &Limits::DEFAULT, &Longest::within(Limits::DEFAULT)))
             .map(|(header, len)| (header.elements(), len))
             .collect();
         let wanted = [

@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 
-use super::direct::line_stop;
+use memchr::memchr2;
+
 use super::error::{DecodeError, Reason};
 use super::number::natural;
 use super::token::{Bounds, Lexed, Progress};
@@ -41,7 +42,7 @@ pub(super) fn line(
     let window = &bytes[..bytes.len().min(last.saturating_add(1))];
     let start = body.max(progress.seen);
     let text = window.get(start..).unwrap_or_default();
-    let stop = line_stop(text);
+    let stop = memchr2(b'\r', b'\n', text);
     progress.look(stop.map_or(text.len(), |stop| stop + 1));
     let Some(end) = stop.map(|stop| start + stop) else {
         if window.len() > last {
