@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use shearline::{
-    Builder, ExtendError, LocalRedlock, Lock, LockError, LockGuard, LockOptions, NodeState,
-    NodeStatus, Redlock, ReinitError, Released, Report, UnlockError,
+    Builder, CheckError, ExtendError, LocalRedlock, Lock, LockError, LockGuard, LockOptions,
+    NodeState, NodeStatus, Redlock, ReinitError, Released, Report, UnlockError,
 };
 
 use crate::servers::{Cluster, eventually, within_patience};
@@ -157,6 +157,13 @@ impl Face {
         match self {
             Self::Shared(redlock) => redlock.nodes(),
             Self::Local(local) => local.nodes(),
+        }
+    }
+
+    pub(crate) fn check(&mut self) -> Result<(), CheckError> {
+        match self {
+            Self::Shared(redlock) => redlock.check(),
+            Self::Local(local) => local.check(),
         }
     }
 
