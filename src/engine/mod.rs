@@ -387,7 +387,12 @@ impl Engine {
 
     /// Whether another operation would be one too many.
     fn is_saturated(&self) -> bool {
-        self.rounds.len() >= ROUNDS_MAX || self.claims.len() >= CLAIMS_MAX
+        self.rounds.len() >= ROUNDS_MAX || !self.has_room_for_claim()
+    }
+
+    /// Whether another token may leave copies on nodes.
+    fn has_room_for_claim(&self) -> bool {
+        self.claims.len() < CLAIMS_MAX || mutant!(ClaimsUnbounded)
     }
 
     /// The claim that `lock` names, if it is one of this engine and still held.
