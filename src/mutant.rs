@@ -173,8 +173,8 @@ mutants! {
     ConfirmationByLongest,
     /// What was told to be over lives on when a majority still has it.
     ConfirmationRevives,
-    /// An extension that is asked for counts from the end that the lock had before a confirmation found
-    /// an earlier one.
+    /// The answers to an extension count until the end that the lock had before a confirmation found an
+    /// earlier one.
     EarlierEndForgotten,
     /// An extension that was asked for before a confirmation found an earlier end keeps the later one.
     EarlierEndOverruled,

@@ -255,12 +255,17 @@ impl Engine {
         let Some(round) = self.rounds.get(key) else {
             return;
         };
-        let Kind::Extend { voters, .. } = &round.kind else {
+        let Kind::Extend { voters, claim, .. } = &round.kind else {
             return;
         };
-        // One without a deadline is about a lock whose end is not known.
-        let in_time =
-            round.deadline.is_none_or(|deadline| now < deadline) || mutant!(ExtensionAfterValidity);
+        // One without a deadline is about a lock whose end is not known. A later question may have
+        // found an earlier end.
+        let found = claim.and_then(|claim| self.claims.get(claim));
+        let found = found.map(|claim| claim.valid_until);
+        let revives = mutant!(EarlierEndForgotten | ExtensionRevives | ConfirmationRevives);
+        let found = found.filter(|end| *end != Instant::ZERO && !revives);
+        let ends = round.deadline.into_iter().chain(found);
+        let in_time = ends.min().is_none_or(|end| now < end) || mutant!(ExtensionAfterValidity);
         let counts = voters.contains(node);
         let (vote, outcome) = match vote {
             Vote::Yes if !in_time => (Vote::Mute, NodeOutcome::TimedOut),
