@@ -69,6 +69,9 @@ impl Engine {
     ) -> Result<(), Trouble> {
         let (said, kept) =
             Said::of_confirmation(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
+        if self.explains(now, node, key, reply) {
+            return Ok(());
+        }
         let (vote, outcome) = said.vote();
         let drift = self.settings.drift;
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {

@@ -222,6 +222,9 @@ impl Engine {
             self.repair_extension(now, node, key);
             return Ok(());
         }
+        if self.explains(now, node, key, reply) {
+            return Ok(());
+        }
         let (vote, outcome) = said.vote();
         let drift = self.settings.drift;
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {

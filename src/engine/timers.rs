@@ -41,7 +41,10 @@ impl Engine {
         }
         mutant!(SleepsForEver => return None);
         let (at, alarm) = self.wheel.next()?;
-        Some((at, self.reason(*alarm)))
+        let wake = self.reason(*alarm);
+        #[cfg(shearline_mutants)]
+        let at = crate::mutant::woken_at(at, wake);
+        Some((at, wake))
     }
 
     fn reason(&self, alarm: Alarm) -> Wake {

@@ -137,22 +137,18 @@ mod tests {
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
 
-    /// What these worlds never ask for, or no oracle looks at. The stories of `engine::tests` notice
+    /// What these worlds do not ask for, or no oracle looks at. The stories of `engine::tests` notice
     /// each of these.
-    const STORIES: [Mutant; 13] = [
-        // Nobody confirms a lock here: `confirm` and `extensions`.
-        Mutant::ConfirmationFromAnswer,
-        Mutant::ConfirmationByLongest,
-        Mutant::ConfirmationRevives,
+    const STORIES: [Mutant; 10] = [
+        // Of questions about one lock that are open at once: `extensions`.
         Mutant::EarlierEndForgotten,
         Mutant::EarlierEndOverruled,
-        // Nobody has two extensions open: `extensions`.
         Mutant::CancelledExtensionUndoesOthers,
         Mutant::HandOverLeavesExtension,
-        // Nothing is ever full: `claims`.
+        // Of what is full: `claims`.
         Mutant::ClaimsUnbounded,
         Mutant::DebtWithoutRoomForgotten,
-        // Only `claims` and `restarts`.
+        // Of answers that are lost, and nodes that do not vote: `claims` and `restarts`.
         Mutant::DeniedCopyForgotten,
         Mutant::ExtensionLeavesExpiryKnown,
         Mutant::LeftOutNotWatched,
@@ -198,6 +194,7 @@ mod tests {
         ("SetWithoutPx", "expiry"),
         ("StragglerForgotten", "orphans"),
         ("DeadlineIgnored", "settling"),
+        ("WokenLateForDeadline", "wake"),
         ("LossNotTold", "told"),
         ("NoscriptReleaseDropped", "outcome"),
         ("RetryInStep", "starvation"),
