@@ -137,6 +137,24 @@ mod tests {
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
 
+    /// What these worlds do not ask for, or no oracle looks at. The stories of `engine::tests` notice
+    /// each of these.
+    const STORIES: [Mutant; 10] = [
+        // Of questions about one lock that are open at once: `extensions`.
+        Mutant::EarlierEndForgotten,
+        Mutant::EarlierEndOverruled,
+        Mutant::CancelledExtensionUndoesOthers,
+        Mutant::HandOverLeavesExtension,
+        // Of what is full: `claims`.
+        Mutant::ClaimsUnbounded,
+        Mutant::DebtWithoutRoomForgotten,
+        // Of answers that are lost, and nodes that do not vote: `claims` and `restarts`.
+        Mutant::DeniedCopyForgotten,
+        Mutant::ExtensionLeavesExpiryKnown,
+        Mutant::LeftOutNotWatched,
+        Mutant::QuarantinedHandedOver,
+    ];
+
     /// One row of the table. Whether an oracle objected.
     fn row(mutant: Option<&str>, kind: Kind) -> bool {
         let _chosen = Chosen::new(mutant);
@@ -210,8 +228,10 @@ mod tests {
     #[test]
     fn mutants_are_noticed() {
         say("guard taken out               spent  histories, oracle");
-        let all = Mutant::ALL.iter();
-        let library = all.map(|mutant| (Some(mutant.name()), kind_for(*mutant)));
+        let asked = Mutant::ALL
+            .iter()
+            .filter(|mutant| !STORIES.contains(mutant));
+        let library = asked.map(|mutant| (Some(mutant.name()), kind_for(*mutant)));
         let drivers = DRIVERS.iter().map(|kind| (None, *kind));
         let unnoticed: Vec<_> = library
             .chain(drivers)

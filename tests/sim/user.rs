@@ -133,7 +133,9 @@ impl Task {
     /// All calls that are open.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
         let asked = self.hold().and_then(|hold| hold.confirming.as_ref());
-        self.call().into_iter().chain(asked.map(|asked| &asked.call))
+        self.call()
+            .into_iter()
+            .chain(asked.map(|asked| &asked.call))
     }
 
     /// The call that is open, but for a question about a lock that is held.
@@ -690,13 +692,17 @@ impl World {
         user.asked_until = place;
         self.oracle.counts.outcomes.cancelled();
         self.clients[client].engine.cancel(shown, asked.call.round);
-        self.say(Place::Client(client), || "does not want to know for how long".into());
+        self.say(Place::Client(client), || {
+            "does not want to know for how long".into()
+        });
     }
 
     /// Nobody asks any more for how long a lock is kept that is let go: the engine ends that.
     fn let_go(&mut self, client: usize, user: usize, hold: &Hold) {
         if let Some(asked) = hold.confirming {
-            self.clients[client].users[user].let_go.push(asked.call.round);
+            self.clients[client].users[user]
+                .let_go
+                .push(asked.call.round);
         }
     }
 
@@ -788,7 +794,11 @@ impl World {
         self.let_go(client, user, &hold);
         let shown = self.shown(client);
         let lock = self.clients[client].engine.detach(shown, hold.lock);
-        let lock = if near { lock } else { from_another_clock(&lock) };
+        let lock = if near {
+            lock
+        } else {
+            from_another_clock(&lock)
+        };
         self.oracle.counts.hand_overs += 1;
         self.oracle
             .inherited(&lock.token(), self.clients[to].process, self.inputs);
