@@ -543,15 +543,21 @@ impl World {
         }
     }
 
-    /// Somebody who extends its lock thinks better of it: it releases the lock, or leaves it.
+    /// Somebody who extends its lock thinks better of it: it releases the lock, leaves it, or hands it
+    /// over.
     fn interrupt(&mut self, client: usize, user: usize, hold: Hold, call: &Call) {
         self.extend_ended(client, user);
-        if self.entropy.below(2) == 0 {
-            self.clients[client].users[user].let_go = Some(call.round);
-            self.release(client, user, hold);
+        let next = self.entropy.below(3);
+        if next == 1 {
+            self.cancel_extension(client, user, hold, call);
             return;
         }
-        self.cancel_extension(client, user, hold, call);
+        self.clients[client].users[user].let_go = Some(call.round);
+        if next == 0 {
+            self.release(client, user, hold);
+        } else {
+            self.hand_over(client, user, hold);
+        }
     }
 
     fn cancel_extension(&mut self, client: usize, user: usize, mut hold: Hold, call: &Call) {
@@ -596,6 +602,7 @@ impl World {
         let to = if near { drawn } else { client };
         self.end_belief(client, user);
         let shown = self.shown(client);
+        self.hands_over(client, &hold.lock.token());
         let lock = self.clients[client].engine.detach(shown, hold.lock);
         self.oracle.counts.hand_overs += 1;
         self.oracle

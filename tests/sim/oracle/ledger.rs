@@ -55,6 +55,8 @@ pub(crate) struct Record {
     pub(crate) copies: u32,
     /// The longest ttl that was asked for.
     pub(crate) ttl: u64,
+    /// The nodes that did not vote for who handed it over first, when it did: a bit for each.
+    pub(crate) doubted: u32,
     /// Those it was handed to.
     pub(crate) heirs: Vec<Process>,
     /// A holder was told that a majority misses it: what copies remain are released.
@@ -440,6 +442,7 @@ impl Ledger {
             granted: Place::MAX,
             copies: 0,
             ttl: 0,
+            doubted: 0,
             heirs: Vec::new(),
             lost: false,
             extends: 0,

@@ -136,6 +136,8 @@ pub(crate) struct Oracle {
     /// By resource: whether somebody got it since all faults have ended.
     taken: Vec<bool>,
     rests: starvation::Rests,
+    /// How many connections in a row were opened again as late as they may be.
+    in_step: u32,
     quarantine: quarantine::Quarantine,
     /// By client: since when a node has told it that it is another cluster's.
     shut_out: Vec<Time>,
@@ -269,6 +271,7 @@ impl Oracle {
             revenants: BTreeSet::new(),
             taken: vec![false; plan.resources],
             rests: starvation::Rests::default(),
+            in_step: 0,
             quarantine: quarantine::Quarantine::new(plan),
             shut_out: vec![NEVER; plan.peers()],
             counts: Counts::default(),

@@ -13,6 +13,8 @@
 //!   rests leave time for.
 //! * A connection is greeted once, but for a question to join for every answer that did not count,
 //!   every longer ttl and every word of an operator, and opened again no faster than the back-off allows.
+//! * Those that fail are not all opened again after the longest delay that there may be: many clients
+//!   would come back in step.
 //!
 //! # What it does not see
 //!
@@ -46,6 +48,10 @@ const LAST_RESTS: u64 = 7;
 /// longest, and a connection that has lasted a second is opened again at once.
 const OPENED_AT_ONCE: u64 = 8;
 const OPENED_A_SECOND: u64 = 6;
+
+/// So many delays in a row that are longer than 19 of 20 parts of what they may be are no chance: one
+/// in ten is, and one in five with the tick of the timers and a late turn.
+const IN_STEP: u32 = 16;
 
 impl World {
     /// A command of a client is one too many.
@@ -202,6 +208,26 @@ impl World {
                 "client {client} opened {} connections to {node}",
                 path.opened
             );
+            self.object("storm", text);
+        }
+    }
+
+    /// A connection is opened that follows one that has failed. The delay before is a random one, and
+    /// how late a turn may be counts little.
+    pub(crate) fn in_step(&mut self, client: usize, node: usize) {
+        let there = &self.clients[client];
+        let backoff = there.paths[node].backoff;
+        let since = there.shown.saturating_since(backoff.lost_shown);
+        // Who was stopped meanwhile is late for another reason.
+        let stopped = there.stopped_until + 2 * backoff.longest().as_nanos() as Time;
+        if !backoff.is_exact() || self.now <= stopped {
+            return;
+        }
+        let late = since.saturating_mul(20) >= backoff.longest().saturating_mul(19);
+        let row = &mut self.oracle.in_step;
+        *row = if late { *row + 1 } else { 0 };
+        if *row == IN_STEP {
+            let text = format!("{IN_STEP} connections in a row are opened as late as they may be");
             self.object("storm", text);
         }
     }
