@@ -32,6 +32,9 @@ pub(crate) struct Claim {
     /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`]: nobody knows, before a
     /// majority was asked.
     pub(crate) valid_until: Instant,
+    /// Until when its holder may trust it by what he was told. What is confirmed and not yet told
+    /// can still be cancelled.
+    pub(crate) told_until: Instant,
     /// By when every copy whose expiry is known has expired.
     pub(crate) gone_by: Instant,
     /// The nodes that may have the token: a `SET` for it was put into the connection. Only an
@@ -94,6 +97,7 @@ impl Claim {
         Self {
             adopted: true,
             valid_until: until,
+            told_until: until,
             gone_by,
             may_hold: nodes,
             granted: nodes,
@@ -108,6 +112,7 @@ impl Claim {
             adopted: false,
             ttl,
             valid_until: Instant::ZERO,
+            told_until: Instant::ZERO,
             gone_by: Instant::ZERO,
             may_hold: NodeSet::EMPTY,
             twice: NodeSet::EMPTY,

@@ -69,6 +69,9 @@ impl Engine {
     ) -> Result<(), Trouble> {
         let (said, kept) =
             Said::of_confirmation(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
+        if self.explains(now, node, key, reply) {
+            return Ok(());
+        }
         let (vote, outcome) = said.vote();
         let drift = self.settings.drift;
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
@@ -122,6 +125,7 @@ impl Engine {
                 end = end.max(held.valid_until); // An extension was asked for after this.
             }
             held.valid_until = end;
+            held.told_until = held.told_until.min(end); // An earlier end is not taken back.
             held.ttl = held.ttl.max(kept);
             held.gone_by = held.gone_by.max(gone_by);
         }

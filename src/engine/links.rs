@@ -33,6 +33,15 @@ impl Engine {
         }
     }
 
+    /// Nobody has read what the nodes sent for a while until `now`: that tells nothing of how far away
+    /// they are.
+    #[cfg(any(test, feature = "std"))]
+    pub(crate) fn was_away(&mut self, now: Instant) {
+        for node in &mut self.nodes {
+            node.was_away(now);
+        }
+    }
+
     /// Asks for a connection to `node`, which has none.
     pub(super) fn connect(&mut self, now: Instant, node: usize) {
         self.nodes[node].connecting(now);
@@ -121,6 +130,13 @@ impl Engine {
             }
             Errand::Confirm { round, claim } => {
                 self.confirmation_answered(now, node, round, claim, reply)
+            }
+            Errand::Probe { claim, way, last } => {
+                self.permission_answered(now, node, claim, way, last, reply)
+            }
+            Errand::Why { round, verb } => {
+                self.why_answered(now, node, round, verb, reply);
+                Ok(())
             }
             Errand::Greet(_) | Errand::Time => Ok(()),
         }
@@ -332,7 +348,12 @@ impl Engine {
                     mutant!(LostExtensionIsNone => claim.unknown.remove(node));
                 }
             }
-            Errand::Extend { .. } | Errand::Confirm { .. } | Errand::Greet(_) | Errand::Time => {}
+            Errand::Extend { .. }
+            | Errand::Confirm { .. }
+            | Errand::Probe { .. }
+            | Errand::Why { .. }
+            | Errand::Greet(_)
+            | Errand::Time => {}
         }
     }
 

@@ -293,7 +293,9 @@ impl Engine {
         if let Said::Refused(error) = said
             && !(mutant!(NoscriptReleaseDropped) && wants_the_text(error))
         {
-            self.release_refused(now, node, key, dialect, error);
+            let missing = reply.missing(dialect.verb());
+            let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
+            self.release_refused(now, node, key, dialect, error, outcome);
             return Ok(());
         }
         let (vote, outcome) = said.vote();
@@ -317,6 +319,7 @@ impl Engine {
         key: Key,
         dialect: Dialect,
         error: ServerError,
+        outcome: NodeOutcome,
     ) {
         let forgotten = wants_the_text(error);
         if forgotten {
@@ -342,7 +345,7 @@ impl Engine {
         if let Some(Stage::Releasing { round: Some(round) }) =
             self.claims.get(key).map(|claim| claim.stage)
         {
-            self.vote(now, round, node, Vote::Mute, NodeOutcome::Refused(error));
+            self.vote(now, round, node, Vote::Mute, outcome);
         }
     }
 

@@ -186,7 +186,9 @@ impl Engine {
                 *tries_allowed = Some(round.tries); // There is no time for another.
             }
         }
-        let given_up = open.without(round.tally.open()).union(round.left_out(now));
+        let given_up = open
+            .without(round.tally.open())
+            .union(round.end_left_out(now));
         self.take_questions_back(key, given_up);
     }
 

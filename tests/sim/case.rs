@@ -188,6 +188,9 @@ impl Tally {
         let done = [
             ("Acquired", counts.locks),
             ("Extended", counts.extensions),
+            ("Confirmed", counts.confirmations),
+            ("Shortened", counts.shortened),
+            ("Revived", counts.revived),
             ("Released", counts.releases),
             ("HandedOver", counts.hand_overs),
             ("ToldOfLoss", counts.losses),

@@ -176,6 +176,32 @@ fn who_does_not_vote_is_not_asked_when_its_time_is_over() {
     );
 }
 
+/// A round may go on for longer, because of nodes that greet for the first time.
+#[test]
+fn what_does_not_count_and_waits_for_room_is_not_sent_when_its_time_is_over() {
+    let names = (0..3).map(|node| format!("node{node}:6379"));
+    let builder = Config::builder().nodes(names).max_ttl(LONGEST);
+    let mut world = World::with(builder.connect_timeout(Duration::from_secs(60)));
+    world.welcome(2);
+    world.take(2);
+    world.finish_as(2, "run2", 1_000);
+    world.restart(2);
+    world.window[2] = 0;
+    world.try_once();
+    // It is woken for that, and once only.
+    let timeout = Duration::from_millis(50);
+    let (at, wake) = world.engine.poll_timeout().expect("a timer");
+    assert!(at <= world.now.saturating_add(timeout + Duration::from_millis(1)));
+    assert_eq!(wake, Wake::NodeTimeout);
+    world.pass(timeout);
+    let (at, _) = world.engine.poll_timeout().expect("a timer");
+    assert!(world.now.saturating_add(timeout) < at, "not at once again");
+    world.window[2] = usize::MAX;
+    world.input(Input::Writable { node: id(2) });
+    assert_eq!(world.take(2), Vec::<String>::new());
+    assert!(world.events.is_empty(), "it waits for the others");
+}
+
 #[test]
 fn an_extension_does_not_count_who_may_have_forgotten() {
     let mut world = guarded(3);

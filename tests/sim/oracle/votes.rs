@@ -204,7 +204,7 @@ impl World {
     }
 
     /// Whether `node` has said yes, and nothing has taken it back.
-    fn is_vote(&self, client: usize, node: usize, entry: &Entry, call: &Call) -> bool {
+    pub(super) fn is_vote(&self, client: usize, node: usize, entry: &Entry, call: &Call) -> bool {
         let client = &self.clients[client];
         // What is lost in the very turn of the verdict may be lost behind it.
         let lost = client.paths[node].lost_at;
