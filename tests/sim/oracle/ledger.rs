@@ -393,6 +393,13 @@ impl<'a> Command<'a> {
             [b"DELIFEQ", key, token] => (Verb::Release, key, token, &[][..]),
             [b"DEL", key] => (Verb::Release, key, &[][..], &[][..]),
             [b"PEXPIRE", key, ttl] => (Verb::Extend, key, &[][..], ttl),
+            // What the user may do, asked before the first `SET` on a connection.
+            [b"EVAL" | b"EVALSHA", _, b"1", key] | [b"EVAL", _, b"1", key, b"get", _, _] => {
+                return Self {
+                    key: Some(key),
+                    ..Self::without_key(Verb::Other)
+                };
+            }
             [b"SCRIPT", b"LOAD", ..] => return Self::without_key(Verb::Load),
             _ => return Self::without_key(Verb::Other),
         };

@@ -486,8 +486,9 @@ impl World {
                 let since = &mut self.oracle.shut_out[client];
                 *since = (*since).min(self.now);
             }
-            // What is owed goes behind the first question of a greeting, and before the last.
-            if !said.is_error() && verb != Verb::Other {
+            // What is owed goes behind the first question of a greeting, and before the last; but what
+            // was owed for longer goes before it.
+            if !said.is_error() && !matches!(verb, Verb::Other | Verb::Release) {
                 let newest = &mut self.oracle.answered[client][node];
                 *newest = sent.max(*newest);
             }
