@@ -193,7 +193,7 @@ impl Path {
 
     /// An answer was read to what was sent at `sent`.
     pub(crate) fn heard(&mut self, now: Time, shown: Instant, sent: Time, answer: (Verb, Said)) {
-        self.worst_trip = self.worst_trip.max(now - sent);
+        self.took(now - sent);
         let done = match answer {
             (Verb::Load, _) if self.joins => false,
             (Verb::Load, _) => {
@@ -207,6 +207,11 @@ impl Path {
             self.ready_at = now;
             self.ready_shown = shown;
         }
+    }
+
+    /// Something was read as an answer that took so long.
+    pub(crate) fn took(&mut self, trip: Time) {
+        self.worst_trip = self.worst_trip.max(trip);
     }
 
     /// The connection has taken what it was offered, or a part of it.
@@ -235,7 +240,14 @@ impl Path {
         self.lost_at = now;
         self.ready_at = NEVER;
         self.loads = 0;
-        if let Some(reason) = reason.filter(|reason| !self.was_told(*reason)) {
+        if let Some(reason) = reason {
+            self.told(reason);
+        }
+    }
+
+    /// A connection has ended for this reason, or is about to.
+    fn told(&mut self, reason: LinkError) {
+        if !self.was_told(reason) {
             self.reasons.push(reason);
         }
     }
@@ -255,7 +267,7 @@ impl Client {
     pub(crate) fn new(world: &mut World, number: usize) -> Self {
         let plan = &world.plan;
         let outsider = plan.is_outsider(number);
-        let names = (0..plan.nodes_of(number)).map(|node| format!("node{node}"));
+        let names = (0..plan.nodes_of(number)).map(|node| plan.url(node));
         let rest = Duration::from_millis(SHORTEST_REST)..=Duration::from_millis(LONGEST_REST);
         let mut builder = Config::builder()
             .nodes(names)
@@ -450,6 +462,7 @@ impl World {
         self.told(client, ticked);
         self.memory(client);
         self.silence(client, ticked);
+        self.hears_no_garbage(client);
         self.certain(client);
         self.reopens(client, ticked);
         self.sleep_until_needed(client);
@@ -602,6 +615,7 @@ impl World {
             });
             self.input(client, Input::Received { node: id, bytes });
             self.answers_read(client, conn);
+            self.garbage_read(client, conn);
             self.turned_away(client, conn);
             arrived.clear();
             self.conns[conn].near.arrived = arrived;
@@ -619,6 +633,15 @@ impl World {
             self.input(client, Input::Writable { node: id });
         }
         false
+    }
+
+    /// What is no answer has been read: the connection is of no use any more.
+    fn garbage_read(&mut self, client: usize, conn: usize) {
+        let link = &self.conns[conn];
+        if link.has_read_garbage() {
+            self.oracle.counts.sights.note("GarbageRead");
+            self.clients[client].paths[link.node].told(LinkError::Protocol);
+        }
     }
 
     /// Whoever is turned away takes that for the answer to what it said first.

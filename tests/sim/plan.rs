@@ -9,6 +9,9 @@ use crate::faults::{FAULTS, Fault};
 use crate::network::KEEP_ALIVE;
 use crate::theme;
 
+/// What clients give where servers want one.
+const PASSWORD: &str = "secret";
+
 /// How clients try again unless a call says otherwise: so often, and after so many milliseconds.
 pub(crate) const TRIES: u32 = 6;
 pub(crate) const SHORTEST_REST: u64 = 5;
@@ -69,6 +72,12 @@ pub(crate) struct Plan {
 
     // Of servers.
     pub(crate) kinds: Kinds,
+    /// They do not allow the short way to release that they know.
+    pub(crate) native_refused: bool,
+    /// Clients have to give a password.
+    pub(crate) credentials: bool,
+    /// The database that clients select.
+    pub(crate) database: u32,
     /// Connections that wait to be accepted, before more are turned away.
     pub(crate) backlog: usize,
     /// How many servers never come back when all other faults end, and whether they are silent
@@ -195,6 +204,8 @@ pub(crate) enum Kinds {
     Redis,
     /// They can compare and delete without a script.
     Valkey,
+    /// They can do so in another way.
+    Newest,
     /// They know neither `HELLO` nor RESP3.
     Old,
     /// One of each in turn.
@@ -214,12 +225,13 @@ impl Plan {
         let shortest_ttl = entropy.pick(&[200, 20, 50, 1_000]);
         let drift = entropy.below(4_950) * 1_000;
         let delay = entropy.pick(&[50, 20, 200, 2_000]) * MICRO;
+        let strangers = entropy.pick(&[0, 0, 1, 2]);
         let plan = Self {
             nodes,
             servers,
             hosts: 1 + entropy.below(clients as u32) as usize,
             clients,
-            strangers: entropy.pick(&[0, 0, 1, 2]),
+            strangers,
             resources: 1 + entropy.below(3) as usize,
             length: entropy.pick(&[5, 2, 10, 20]) * SECOND,
             covered,
@@ -234,8 +246,13 @@ impl Plan {
                 Kinds::Redis,
                 Kinds::Mixed,
                 Kinds::Valkey,
+                Kinds::Newest,
                 Kinds::Old,
             ]),
+            native_refused: entropy.pick(&[false, false, true]),
+            // Strangers know neither.
+            credentials: entropy.pick(&[false, false, true]) && strangers == 0,
+            database: entropy.pick(&[0, 0, 5]),
             backlog: entropy.pick(&[511, 511, 2, 0]),
             losses: losses as usize,
             silent: entropy.pick(&[false, true]),
@@ -459,6 +476,9 @@ impl Plan {
             tear: 0,
             window: 1 << 20,
             kinds: Kinds::Redis,
+            native_refused: false,
+            credentials: false,
+            database: 0,
             backlog: 511,
             losses: 0,
             silent: false,
@@ -540,6 +560,23 @@ impl Plan {
 
     pub(crate) fn quorum(&self) -> usize {
         self.nodes / 2 + 1
+    }
+
+    /// A node as clients are configured with it.
+    pub(crate) fn url(&self, node: usize) -> String {
+        match (self.credentials, self.database) {
+            (false, 0) => format!("node{node}"),
+            (false, database) => format!("redis://node{node}/{database}"),
+            (true, database) if node % 2 == 0 => {
+                format!("redis://default:{PASSWORD}@node{node}/{database}")
+            }
+            (true, database) => format!("redis://:{PASSWORD}@node{node}/{database}"),
+        }
+    }
+
+    /// The password that servers want while all is well.
+    pub(crate) fn password(&self) -> Option<&'static [u8]> {
+        self.credentials.then_some(PASSWORD.as_bytes())
     }
 
     /// The server behind a node of the configuration.

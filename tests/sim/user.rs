@@ -412,10 +412,13 @@ impl World {
             return;
         }
         self.check_confirmation(client, &hold.lock, asked, before);
-        let counts = &mut self.oracle.counts;
-        counts.confirmations += 1;
-        counts.revived += u64::from(before == Instant::ZERO);
-        counts.shortened += u64::from(hold.lock.valid_until() < before);
+        let sights = &mut self.oracle.counts.sights;
+        sights.note("Confirmed");
+        if before == Instant::ZERO {
+            sights.note("Revived");
+        } else if hold.lock.valid_until() < before {
+            sights.note("Shortened");
+        }
         if hold.lock.is_valid_at(self.shown(client)) && !hold.told {
             self.hold_belief(client, user, hold);
         }

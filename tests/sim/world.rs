@@ -125,7 +125,9 @@ impl World {
         let servers = (0..plan.servers)
             .map(|server| {
                 let clock = Clock::new(LONG_UP, plan.server_skew(&mut entropy));
-                Server::new(server, plan.kinds, clock)
+                let mut server = Server::new(server, plan.kinds, clock);
+                server.store.set_password(plan.password());
+                server
             })
             .collect();
         let mut world = Self {

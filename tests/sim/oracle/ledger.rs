@@ -165,7 +165,7 @@ pub(crate) enum Said {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Code(u8);
 
-const CODES: [&str; 10] = [
+const CODES: [&str; 12] = [
     "?",
     "NOSCRIPT",
     "LOADING",
@@ -176,6 +176,8 @@ const CODES: [&str; 10] = [
     "NOAUTH",
     "ERR",
     "WRONGTYPE",
+    "MOVED",
+    "NOPERM",
 ];
 
 impl Code {
@@ -191,7 +193,7 @@ impl Code {
 
     /// Whether it may mean that the server does not know the command.
     pub(crate) fn is_any_error(self) -> bool {
-        self.0 == 8
+        matches!(self.0, 8 | 11)
     }
 
     /// Whether its server may be about to replace what it remembers.
@@ -201,7 +203,7 @@ impl Code {
 
     /// Whether a server that says so has done nothing.
     pub(crate) fn is_certain(self) -> bool {
-        (2..8).contains(&self.0)
+        matches!(self.0, 2..8 | 10 | 11)
     }
 
     pub(crate) fn is_no_script(self) -> bool {
@@ -365,6 +367,16 @@ pub(crate) enum Verb {
     Other,
 }
 
+impl Verb {
+    /// Whether it is about a lock.
+    pub(crate) fn is_of_locks(self) -> bool {
+        matches!(
+            self,
+            Self::Set | Self::Release | Self::Extend | Self::Confirm
+        )
+    }
+}
+
 /// A command, as far as locks are concerned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Command<'a> {
@@ -391,6 +403,7 @@ impl<'a> Command<'a> {
             [b"EVAL" | b"EVALSHA", _, _, key, token] => (Verb::Release, key, token, &[][..]),
             [b"EVAL" | b"EVALSHA", _, _, key, token, ttl] => (Verb::Extend, key, token, ttl),
             [b"DELIFEQ", key, token] => (Verb::Release, key, token, &[][..]),
+            [b"DELEX", key, b"IFEQ", token] => (Verb::Release, key, token, &[][..]),
             [b"DEL", key] => (Verb::Release, key, &[][..], &[][..]),
             [b"PEXPIRE", key, ttl] => (Verb::Extend, key, &[][..], ttl),
             // What the user may do, asked before the first `SET` on a connection.

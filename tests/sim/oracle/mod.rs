@@ -57,6 +57,7 @@ use shearline::Instant;
 use crate::clock::{MILLI, NEVER, Time};
 use crate::outcomes::Outcomes;
 use crate::plan::{Guard, Plan};
+use crate::sights::Sights;
 use crate::world::World;
 use crate::written::{Place, Writing};
 
@@ -156,10 +157,6 @@ struct Life {
 pub(crate) struct Counts {
     pub(crate) locks: u64,
     pub(crate) extensions: u64,
-    pub(crate) confirmations: u64,
-    /// Those that found an earlier end, and those of locks from another clock.
-    pub(crate) shortened: u64,
-    pub(crate) revived: u64,
     pub(crate) releases: u64,
     pub(crate) refusals: u64,
     pub(crate) hand_overs: u64,
@@ -170,6 +167,7 @@ pub(crate) struct Counts {
     pub(crate) commands: u64,
     /// What users were told otherwise, by its kind.
     pub(crate) outcomes: Outcomes,
+    pub(crate) sights: Sights,
     /// The most hand-overs that anybody has waited for.
     pub(crate) passed_over: u32,
 }
@@ -219,9 +217,7 @@ impl Counts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.locks += other.locks;
         self.extensions += other.extensions;
-        self.confirmations += other.confirmations;
-        self.shortened += other.shortened;
-        self.revived += other.revived;
+        self.sights.add(&other.sights);
         self.releases += other.releases;
         self.refusals += other.refusals;
         self.hand_overs += other.hand_overs;
@@ -238,15 +234,12 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} locks, {} extensions, {} confirmations ({} of an earlier end, {} of an unknown \
-             one), {} releases, {} refusals, {} hand-overs, {} losses, \
+            "{} locks, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
              {} kills, {} locks of strangers, {} commands, passed over {} times at most\n\
-             outcomes: {}",
+             outcomes: {}\n\
+             seen: {}",
             self.locks,
             self.extensions,
-            self.confirmations,
-            self.shortened,
-            self.revived,
             self.releases,
             self.refusals,
             self.hand_overs,
@@ -256,6 +249,7 @@ impl fmt::Display for Counts {
             self.commands,
             self.passed_over,
             self.outcomes,
+            self.sights,
         )
     }
 }
@@ -393,6 +387,7 @@ impl World {
             let ledger = &mut self.oracle.ledger;
             ledger.enter(token, deed.process, resource, deed.sent)
         });
+        self.where_it_is_asked(deed);
         self.foreign_key(deed);
         self.fence(deed);
         if let Some(id) = id {
@@ -472,6 +467,12 @@ impl World {
             if link.near.read < answer.end {
                 return;
             }
+            if link.is_garbage(answer.end) {
+                let path = &mut self.clients[client].paths[node];
+                path.took(self.now - answer.sent);
+                link.answers.pop_front();
+                continue;
+            }
             link.written.answered = answer.asked;
             let Answer {
                 verb, sent, said, ..
@@ -504,6 +505,10 @@ impl World {
                 self.oracle.ledger.read(id, node, verb, &reading);
                 let server = self.plan.server_of(node);
                 self.oracle.quarantine.heard(client, server, &reading);
+                let twin = server + self.plan.servers < self.plan.nodes;
+                if twin && matches!(said, Said::Refused(code) if code.may_forget()) {
+                    self.oracle.counts.sights.note("TwinAlarmed");
+                }
             }
             link.answers.pop_front();
         }

@@ -338,12 +338,13 @@ impl World {
                 twin != node && self.plan.server_of(twin) == self.plan.server_of(node)
             }
             Unusable::TooManyClients => server.crowds > 0,
-            Unusable::NoCredentials | Unusable::Refused(_) => server.mood_number > 0,
-            Unusable::NotRedis
+            Unusable::NoCredentials
+            | Unusable::WrongCredentials
             | Unusable::Replica
             | Unusable::Mode
-            | Unusable::WrongCredentials
-            | Unusable::NoPermission
+            | Unusable::Refused(_) => server.mood_number > 0,
+            Unusable::NotRedis => server.uttered,
+            Unusable::NoPermission
             | Unusable::NoDatabase
             | Unusable::Protected
             | _ => false,

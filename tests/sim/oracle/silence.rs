@@ -6,6 +6,8 @@
 //! * After `dead_after` the connection is given up, at the first turn at or after that.
 //! * Before that no connection is given up whose greeting is done, unless its server is another
 //!   node's too.
+//! * It is given up in the turn in which anything was read that is no answer; what stands behind that
+//!   is none either, for whatever counts votes.
 //! * After four node timeouts and 100 ms the node gets neither a `SET` nor an extension.
 //! * It gets both for 100 ms at least, if nothing is owed to it and there is room.
 //!
@@ -109,8 +111,20 @@ impl World {
         let heard = self.conns[conn].near.heard.unwrap_or(Instant::ZERO);
         // Under a guard who loads or follows another has to greet anew.
         let doubted = self.plan.guard != Guard::Off && self.servers[server].is_doubted();
-        if !twin && !doubted && there.shown < heard.saturating_add(dead_after) {
+        let garbage = self.conns[conn].has_read_garbage();
+        if !twin && !doubted && !garbage && there.shown < heard.saturating_add(dead_after) {
             let text = format!("client {client} gives up its connection to {node}, which is well");
+            self.object("silence", text);
+        }
+    }
+
+    /// No connection is kept over which something was read that is no answer.
+    pub(crate) fn hears_no_garbage(&mut self, client: usize) {
+        let mut conns = self.clients[client].links.iter().flatten();
+        let heard = conns.find(|conn| self.conns[**conn].has_read_all_garbage());
+        if let Some(conn) = heard {
+            let node = self.conns[*conn].node;
+            let text = format!("client {client} listens to node {node}, which talks nonsense");
             self.object("silence", text);
         }
     }
