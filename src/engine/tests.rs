@@ -1487,6 +1487,24 @@ fn a_delay_of_nothing_does_not_try_for_ever_within_one_turn() {
 }
 
 #[test]
+fn a_seed_that_is_added_changes_every_token_to_come_and_nothing_else_does() {
+    let token = |seeds: &[u8]| {
+        let mut world = World::ready(1);
+        for seed in seeds {
+            world.engine.reseed([*seed; 32]);
+        }
+        world.try_once();
+        world.say(0, "+OK|");
+        world.lock().token().as_bytes().to_vec()
+    };
+    let tokens = [&[][..], &[1], &[2], &[1, 2], &[2, 1], &[1, 1]].map(token);
+    for (index, one) in tokens.iter().enumerate() {
+        assert!(!tokens[..index].contains(one), "{index}");
+    }
+    assert_eq!(token(&[1, 2]), tokens[3]);
+}
+
+#[test]
 fn a_clock_that_steps_back_stops_nothing() {
     let mut world = World::ready(3);
     world.try_once();

@@ -116,3 +116,55 @@ fn cancelling_a_question_does_not_take_an_earlier_end_back() {
         assert!(world.now < end && lock.is_valid_at(world.now));
     }
 }
+
+/// What was found is known before its holder has applied it.
+#[test]
+fn an_extension_counts_from_an_earlier_end_that_was_just_told() {
+    let (mut world, mut lock) = World::held(1);
+    world.engine.confirm(world.now, &lock).expect("asked");
+    world.drain();
+    let end = lock.valid_until().saturating_sub(Duration::from_secs(8));
+    world.say(0, ":2001|"); // Two seconds, of ten.
+    let short = Duration::from_millis(100);
+    world.engine.extend(world.now, &lock, short).expect("asked");
+    world.drain();
+    world.say(0, ":1|");
+    world.apply_next(&mut lock);
+    assert!(lock.valid_until() <= end.saturating_add(Duration::from_millis(100)));
+    let told = lock.valid_until();
+    world.apply_next(&mut lock);
+    assert_eq!(lock.valid_until(), told);
+}
+
+/// The node had forgotten the script, and was asked again behind the confirmation.
+#[test]
+fn an_earlier_end_stands_also_where_an_earlier_extension_is_confirmed_after_it() {
+    let (mut world, mut lock) = World::held(1);
+    let short = Duration::from_millis(100);
+    world.engine.extend(world.now, &lock, short).expect("asked");
+    world.engine.confirm(world.now, &lock).expect("asked");
+    world.drain();
+    world.say(0, "-NOSCRIPT x|:2001|");
+    world.apply_next(&mut lock);
+    let told = lock.valid_until();
+    assert!(told < world.now.saturating_add(Duration::from_secs(2)));
+    let [release, extend] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
+    world.say(0, &format!("$40|{release}|$40|{extend}|:1|"));
+    world.apply_next(&mut lock);
+    assert_eq!(lock.valid_until(), told);
+}
+
+#[test]
+fn a_hand_over_ends_an_extension_that_is_open() {
+    let (mut world, lock) = World::held(3);
+    let asked = world.extend(&lock);
+    world.say(0, ":1|");
+    let _handed_over = world.engine.detach(world.now, lock);
+    world.drain();
+    assert!(matches!(
+        world.event(),
+        Event::Extended { round, result: Err(ExtendError::Closed) } if round == asked
+    ));
+    (1..3).for_each(|node| world.say(node, ":1|"));
+    world.is_clean();
+}

@@ -344,10 +344,7 @@ impl World {
             | Unusable::Mode
             | Unusable::Refused(_) => server.mood_number > 0,
             Unusable::NotRedis => server.uttered,
-            Unusable::NoPermission
-            | Unusable::NoDatabase
-            | Unusable::Protected
-            | _ => false,
+            Unusable::NoPermission | Unusable::NoDatabase | Unusable::Protected | _ => false,
         }
     }
 }
