@@ -220,6 +220,11 @@ impl Codes {
         self.0 |= 1 << code.0;
     }
 
+    pub(crate) fn contain_no_permission(self) -> bool {
+        let bit = CODES.iter().position(|code| *code == "NOPERM");
+        bit.is_some_and(|bit| self.0 & 1 << bit != 0)
+    }
+
     pub(crate) fn contain(self, error: ServerError) -> bool {
         let mut codes = CODES.iter().enumerate();
         codes.any(|(bit, code)| self.0 & 1 << bit != 0 && *code == error.code())

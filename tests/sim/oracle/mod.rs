@@ -61,7 +61,7 @@ use crate::sights::Sights;
 use crate::world::World;
 use crate::written::{Place, Writing};
 
-use ledger::Entry;
+use ledger::{Codes, Entry};
 
 pub(crate) use exclusion::Belief;
 pub(crate) use ledger::{
@@ -138,6 +138,8 @@ pub(crate) struct Oracle {
     /// By resource: whether somebody got it since all faults have ended.
     taken: Vec<bool>,
     rests: starvation::Rests,
+    /// By client and node: with which words a release was refused, or the question whether it may be.
+    refused: Vec<Vec<Codes>>,
     /// How many connections in a row were opened again as late as they may be.
     in_step: u32,
     quarantine: quarantine::Quarantine,
@@ -279,6 +281,7 @@ impl Oracle {
             revenants: BTreeSet::new(),
             taken: vec![false; plan.resources],
             rests: starvation::Rests::default(),
+            refused: vec![vec![Codes::default(); plan.nodes]; plan.peers()],
             in_step: 0,
             quarantine: quarantine::Quarantine::new(plan),
             shut_out: vec![NEVER; plan.peers()],
@@ -300,6 +303,7 @@ impl Oracle {
         self.answered[peer].fill(0);
         self.newest[peer].fill(None);
         self.calls[peer].fill(late::Calls::default());
+        self.refused[peer].fill(Codes::default());
         self.quarantine.born(peer);
         self.shut_out[peer] = NEVER;
         self.lives.push(Life { peer, alive: true });
@@ -479,6 +483,9 @@ impl World {
             } = *answer;
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, shown, sent, (verb, said));
+            if let (Verb::Other | Verb::Release, Said::Refused(code)) = (verb, said) {
+                self.oracle.refused[client][node].add(code);
+            }
             if verb == Verb::Load {
                 let server = self.plan.server_of(node);
                 self.oracle.quarantine.meets(client, server, self.now);

@@ -27,6 +27,7 @@ use crate::clock::{MILLI, SECOND, Time};
 use crate::plan::{Guard, SHORTEST_REST};
 use crate::user::Task;
 use crate::world::World;
+use crate::written::Place;
 
 /// Commands of a greeting: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and two
 /// scripts. For every error two more: the scripts again.
@@ -181,10 +182,14 @@ impl World {
     /// Whether a release is the question whether it may be, which goes before the first `SET` on a
     /// connection where there is a native way to release. So may be the release of a `SET` that never
     /// arrived.
-    fn is_probe(&self, deed: &Deed<'_>, id: TokenId) -> bool {
-        let cell = self.oracle.ledger.cell(id, deed.node);
+    pub(super) fn is_probe(&self, deed: &Deed<'_>, id: TokenId) -> bool {
+        let (record, cell) = (
+            self.oracle.ledger.record(id),
+            self.oracle.ledger.cell(id, deed.node),
+        );
+        let attempt = record.owner == deed.process && record.granted == Place::MAX;
         let new = cell.sets == 0 && !cell.copied && cell.releases.count == 0;
-        new && deed.done == Said::Zero
+        attempt && new && !matches!(deed.done, Said::One | Said::Foreign)
     }
 
     /// Whether the client had read that the server has not got the token.
