@@ -360,6 +360,8 @@ pub(crate) enum Verb {
     Load,
     /// Asks to join, where servers carry markers: the last question of all.
     Join,
+    /// Asks what the clock shows.
+    Time,
     Other,
 }
 
@@ -402,6 +404,7 @@ impl<'a> Command<'a> {
             [b"DELEX", key, b"IFEQ", token] => (Verb::Release, key, token, &[][..]),
             [b"DEL", key] => (Verb::Release, key, &[][..], &[][..]),
             [b"PEXPIRE", key, ttl] => (Verb::Extend, key, &[][..], ttl),
+            [b"TIME"] => return Self::without_key(Verb::Time),
             [b"SCRIPT", b"LOAD", ..] => return Self::without_key(Verb::Load),
             _ => return Self::without_key(Verb::Other),
         };
@@ -591,7 +594,7 @@ impl Cell {
             Verb::Extend => Some(&mut self.extend),
             Verb::Confirm => Some(&mut self.confirm),
             Verb::Release => Some(&mut self.release),
-            Verb::Load | Verb::Join | Verb::Other => None,
+            Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         }
     }
 }

@@ -27,6 +27,8 @@
 //! What each promises of confirmations stands in `confirm`. All of them judge by the `ledger` of what the nodes executed.
 
 mod certain;
+mod claimed;
+mod clocks;
 mod confirm;
 mod copy;
 mod exclusion;
@@ -135,6 +137,8 @@ pub(crate) struct Oracle {
     taken: Vec<bool>,
     rests: starvation::Rests,
     quarantine: quarantine::Quarantine,
+    /// By client and node: when it was made one of this cluster last, whatever it was.
+    pub(crate) anew: Vec<Vec<Time>>,
     /// By client: since when a node has told it that it is another cluster's.
     shut_out: Vec<Time>,
     pub(crate) counts: Counts,
@@ -205,6 +209,8 @@ pub(crate) struct Answer {
     pub(crate) token: Option<TokenId>,
     pub(crate) sent: Time,
     pub(crate) said: Said,
+    /// By how much the clock of the server had been set forward.
+    pub(crate) jumped: Time,
 }
 
 impl Counts {
@@ -274,6 +280,7 @@ impl Oracle {
             taken: vec![false; plan.resources],
             rests: starvation::Rests::default(),
             quarantine: quarantine::Quarantine::new(plan),
+            anew: vec![vec![0; plan.nodes]; plan.peers()],
             shut_out: vec![NEVER; plan.peers()],
             counts: Counts::default(),
         }
@@ -454,9 +461,9 @@ impl World {
     /// A client has read the next bytes of a connection.
     pub(crate) fn answers_read(&mut self, client: usize, conn: usize) {
         let shown = self.clients[client].shown;
-        let link = &mut self.conns[conn];
-        let (node, by) = (link.node, link.process);
-        while let Some(answer) = link.answers.front() {
+        let (node, by) = (self.conns[conn].node, self.conns[conn].process);
+        while let Some(answer) = self.conns[conn].answers.front().copied() {
+            let link = &mut self.conns[conn];
             if link.near.read < answer.end {
                 return;
             }
@@ -469,7 +476,7 @@ impl World {
             link.written.answered = answer.asked;
             let Answer {
                 verb, sent, said, ..
-            } = *answer;
+            } = answer;
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, shown, sent, (verb, said));
             if verb == Verb::Join && said == Said::Zero {
@@ -477,9 +484,12 @@ impl World {
                 *since = (*since).min(self.now);
             }
             // What is owed goes behind the first question of a greeting, and before the last.
-            if !said.is_error() && verb != Verb::Other {
+            if !said.is_error() && !matches!(verb, Verb::Other | Verb::Time) {
                 let newest = &mut self.oracle.answered[client][node];
                 *newest = sent.max(*newest);
+            }
+            if verb == Verb::Time {
+                self.time_read(client, node, &answer);
             }
             if let Some(id) = answer.token {
                 let reading = Reading {
@@ -498,7 +508,7 @@ impl World {
                     self.oracle.counts.sights.note("TwinAlarmed");
                 }
             }
-            link.answers.pop_front();
+            self.conns[conn].answers.pop_front();
         }
     }
 }
