@@ -1758,7 +1758,7 @@ fn a_debt_on_a_second_name_is_paid_by_script_where_the_native_release_is_refused
         // All in one read: there is no time for a second try over this connection.
         let [one, two] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
         let rest = format!("$11|run_id:run0|$-1|$-1|$40|{one}|$40|{two}|");
-        world.say(1, &(answer.to_owned() + &rest));
+        world.say(1, &format!("{answer}{rest}"));
         assert_eq!(world.links[1], "reset");
     }
     assert_eq!(world.engine.load().owed, 0);

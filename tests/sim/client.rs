@@ -18,7 +18,7 @@ use crate::plan::{
 };
 use crate::server::Server;
 use crate::trace::{self, Place};
-use crate::user::{Task, User};
+use crate::user::{Call, Task, User};
 use crate::watchdog;
 use crate::world::{Event, World};
 use crate::written::Writing;
@@ -72,6 +72,9 @@ pub(crate) struct Client {
     trusts: bool,
     /// Nodes for which somebody has just vouched.
     pub(crate) vouched: Vec<usize>,
+    /// Somebody wants all nodes to be of its cluster, and has asked for it.
+    pub(crate) to_reinit: bool,
+    pub(crate) reinit: Option<Call>,
 }
 
 /// A client's way to one node.
@@ -98,6 +101,8 @@ pub(crate) struct Path {
     /// has.
     full_since: Option<Time>,
     longest_wait: Time,
+    /// When the server has last told its time, and by how much its clock had been set then.
+    pub(crate) time: Option<(Time, Time)>,
     /// How many connections there were.
     pub(crate) opened: u64,
 }
@@ -188,6 +193,7 @@ impl Path {
         worst_trip: 0,
         full_since: None,
         longest_wait: 0,
+        time: None,
         opened: 0,
     };
 
@@ -273,7 +279,7 @@ impl Client {
             .nodes(names)
             .retry(Retry::new(TRIES, rest))
             .dead_after(Duration::from_millis(plan.dead_after))
-            .watch_clocks(false); // They run apart by what the drift allows.
+            .watch_clocks(plan.watch);
         builder = match plan.guard {
             Guard::Off => builder.restart_guard(RestartGuard::Off),
             Guard::Observed => builder.max_ttl(Duration::from_millis(plan.max_ttl())),
@@ -335,6 +341,8 @@ impl Client {
             met: false,
             trusts,
             vouched: Vec::new(),
+            to_reinit: false,
+            reinit: None,
         }
     }
 
@@ -361,6 +369,8 @@ impl Client {
         self.told.clear();
         self.handed.clear();
         self.vouched.clear();
+        self.to_reinit = false;
+        self.reinit = None;
         for user in &mut self.users {
             user.task = Task::Idle;
         }
@@ -462,6 +472,7 @@ impl World {
         self.told(client, ticked);
         self.memory(client);
         self.silence(client, ticked);
+        self.claims_in_time(client, ticked);
         self.hears_no_garbage(client);
         self.certain(client);
         self.reopens(client, ticked);

@@ -71,9 +71,11 @@ pub(crate) enum Fault {
     Unbar,
     /// An operator vouches for a node, and rightly: no fault at all.
     Trust,
+    /// An operator makes all nodes those of a cluster that they are of already.
+    Reinit,
 }
 
-pub(crate) const FAULTS: [Fault; 26] = [
+pub(crate) const FAULTS: [Fault; 27] = [
     Fault::Reset,
     Fault::Dark,
     Fault::Partition,
@@ -100,6 +102,7 @@ pub(crate) const FAULTS: [Fault; 26] = [
     Fault::Unmark,
     Fault::Unbar,
     Fault::Trust,
+    Fault::Reinit,
 ];
 
 /// What no server should ever say.
@@ -142,7 +145,8 @@ impl Fault {
             | Self::Follow
             | Self::Unmark
             | Self::Unbar
-            | Self::Trust => false,
+            | Self::Trust
+            | Self::Reinit => false,
         }
     }
 
@@ -194,6 +198,7 @@ impl World {
             Fault::Drift => self.drift(peer, node),
             Fault::Delete | Fault::Expire => self.operate(self.plan.server_of(node), fault),
             Fault::Trust => self.vouch(peer % self.plan.clients, node),
+            Fault::Reinit => self.ask_to_reinit(peer % self.plan.clients),
             Fault::Amnesia | Fault::Flush | Fault::Promote | Fault::Follow | Fault::Unmark => {
                 self.strike_server(fault, self.forgetful(node), span);
             }
@@ -239,6 +244,7 @@ impl World {
             self.kill_client(client, span);
         } else if fault == Fault::Freeze {
             self.suspend_exclusion(None, span);
+            self.frozen += 1;
             self.sleep(host, span, true);
         } else {
             self.sleep(host, span, self.plan.switches.monotonic);
@@ -287,6 +293,8 @@ impl World {
             }
             Fault::Jump => {
                 there.clock.jump(self.now, span);
+                there.jumps += 1;
+                there.jumped += span;
                 self.oracle.jumped(server, self.now);
                 self.suspend_exclusion(None, 0);
             }
@@ -319,7 +327,8 @@ impl World {
             | Fault::Freeze
             | Fault::Delete
             | Fault::Expire
-            | Fault::Trust => {}
+            | Fault::Trust
+            | Fault::Reinit => {}
         }
     }
 
@@ -353,6 +362,7 @@ impl World {
             if let Some(marker) = marker {
                 self.command(server, &[b"SET", MARKER_KEY, &marker]);
             }
+            self.servers[server].followed = true;
             self.vex(server, Mood::ReadOnly, span);
         }
     }
@@ -380,6 +390,15 @@ impl World {
         } else {
             let flood = PUSH.repeat(PUSHES_MAX as usize + 2);
             self.utter(conn, &flood, true);
+        }
+    }
+
+    /// An operator wants all nodes to be those of the cluster of a client, which they are.
+    fn ask_to_reinit(&mut self, client: usize) {
+        let there = &mut self.clients[client];
+        if there.alive && self.plan.guard == Guard::Strict && there.reinit.is_none() {
+            there.to_reinit = true;
+            self.wake_client(client, self.plan.lag);
         }
     }
 

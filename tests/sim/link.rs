@@ -150,6 +150,8 @@ pub(crate) struct Conn {
     pub(crate) vouched: bool,
     /// From which byte on what the server says is no answer to anything, and up to which that lasts.
     pub(crate) garbage: Option<(u64, u64)>,
+    /// How often the client has asked for the time.
+    pub(crate) times: u64,
     /// The database that the client has selected.
     pub(crate) database: u32,
     /// The server has said that it is not one that serves.
@@ -262,6 +264,7 @@ impl Conn {
             asked_to_join: 0,
             vouched: false,
             garbage: None,
+            times: 0,
             database: 0,
             turned_down: false,
         }

@@ -12,6 +12,10 @@ use crate::theme;
 /// What clients give where servers want one.
 const PASSWORD: &str = "secret";
 
+/// Below this many parts in a thousand million two clocks are not taken to be stepped, however the two
+/// drift: a half of 500 parts in a million, less a little.
+const WATCHED_DRIFT: u32 = 240_000;
+
 /// How clients try again unless a call says otherwise: so often, and after so many milliseconds.
 pub(crate) const TRIES: u32 = 6;
 pub(crate) const SHORTEST_REST: u64 = 5;
@@ -119,6 +123,10 @@ pub(crate) struct Plan {
     /// Weights, in the order of [`FAULTS`].
     pub(crate) faults: [u32; FAULTS.len()],
 
+    /// Clients look whether the clocks of servers are stepped.
+    pub(crate) watch: bool,
+    /// Servers that carry markers lose nothing in a restart, and say so.
+    pub(crate) durable: bool,
     /// How clients keep servers from voting that were started again.
     pub(crate) guard: Guard,
     /// Whether operators vouch for nodes that were never used.
@@ -224,6 +232,9 @@ impl Plan {
         let clients = 1 + entropy.below(8) as usize;
         let shortest_ttl = entropy.pick(&[200, 20, 50, 1_000]);
         let drift = entropy.below(4_950) * 1_000;
+        let watch = entropy.pick(&[false, false, true]);
+        // Two clocks that run apart any faster seem to be stepped.
+        let drift = if watch { drift % WATCHED_DRIFT } else { drift };
         let delay = entropy.pick(&[50, 20, 200, 2_000]) * MICRO;
         let strangers = entropy.pick(&[0, 0, 1, 2]);
         let plan = Self {
@@ -291,6 +302,8 @@ impl Plan {
                     0
                 }
             }),
+            watch,
+            durable: false,
             guard: Guard::Off,
             trusted: false,
             members: Members::Alike,
@@ -323,6 +336,7 @@ impl Plan {
         self.shortest_ttl = self.shortest_ttl.min(LONGEST_GUARDED);
         self.longest_ttl = self.longest_ttl.min(LONGEST_GUARDED);
         self.trusted = entropy.pick(&[true, false]);
+        self.durable = entropy.pick(&[false, false, true]);
         self.members = entropy.pick(&[
             Members::Alike,
             Members::Alike,
@@ -370,6 +384,13 @@ impl Plan {
         }
         for fault in never {
             self.faults[*fault as usize] = 0;
+        }
+        if self.durable {
+            self.faults[Fault::Amnesia as usize] = 0;
+            self.faults[Fault::Promote as usize] = 0;
+        }
+        if self.members != Members::Alike {
+            self.faults[Fault::Reinit as usize] = 0;
         }
         if self.covered {
             self.faults[Fault::Unbar as usize] = 0;
@@ -502,6 +523,8 @@ impl Plan {
             shortest_fault: 0,
             longest_fault: 100 * MILLI,
             faults: [0; FAULTS.len()],
+            watch: false,
+            durable: false,
             guard: Guard::Off,
             trusted: false,
             members: Members::Alike,

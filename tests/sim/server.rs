@@ -69,6 +69,11 @@ pub(crate) struct Server {
     pub(crate) promoted: bool,
     /// A question was not counted here, or may not have been: the server said so itself.
     pub(crate) fenced: bool,
+    /// How often its clock was set forward, and by how much.
+    pub(crate) jumps: u32,
+    pub(crate) jumped: Time,
+    /// It has followed another.
+    pub(crate) followed: bool,
     /// It has said what is no answer.
     pub(crate) uttered: bool,
     /// When it was killed last.
@@ -143,6 +148,9 @@ impl Server {
             starts: 0,
             promoted: false,
             fenced: false,
+            jumps: 0,
+            jumped: 0,
+            followed: false,
             uttered: false,
             killed_at: 0,
         }
@@ -160,6 +168,13 @@ impl Server {
         let longest = marker.split(|byte| *byte == b' ').nth(2)?;
         let open = self.store.get(shown, BARRIER_KEY).is_none();
         millis(longest).filter(|_| open)
+    }
+
+    /// Whether its marker is there, and of another incarnation than asks to join.
+    fn is_of_another_life(&self, shown: Instant, words: &[&[u8]]) -> bool {
+        let marker = self.store.get(shown, MARKER_KEY);
+        let run_id = words.get(5).copied().unwrap_or_default();
+        marker.is_some_and(|marker| !marker.windows(run_id.len().max(1)).any(|id| id == run_id))
     }
 
     /// What a key holds.
@@ -254,6 +269,28 @@ const NEWEST: (&[u8], &[u8]) = (b"7.0.15", b"8.4.15");
 /// What no command about a lock is answered.
 const NO_ANSWER: &[u8] = b"+QUEUED\r\n";
 
+/// What a server says of itself that loses nothing in a restart.
+const WRITES_THROUGH: &[u8] = b"*6\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n$11\r\nappendfsync\r\n\
+    $6\r\nalways\r\n$25\r\nno-appendfsync-on-rewrite\r\n$2\r\nno\r\n";
+
+/// Whether it has been the replica of another.
+const WAS_NEVER: &[u8] = b"master_replid2:0000000000000000000000000000000000000000\r\n";
+const WAS_REPLICA: &[u8] = b"master_replid2:00000000000000000000000000000000000000ff\r\n";
+
+/// Appends a line to the text of a reply.
+fn lengthen(out: &mut Vec<u8>, start: usize, line: &[u8]) {
+    let head = out[start..].iter().position(|byte| *byte == b'\n');
+    let Some(head) = head.filter(|_| matches!(out[start], b'$' | b'=')) else {
+        return;
+    };
+    let len = millis(out[start + 1..start + head].trim_ascii()).unwrap_or(0);
+    let longer = format!("{}{}\r\n", char::from(out[start]), len + line.len() as u64);
+    out.truncate(out.len() - 2);
+    out.extend_from_slice(line);
+    out.extend_from_slice(b"\r\n");
+    out.splice(start..=start + head, longer.into_bytes());
+}
+
 /// Puts another text in the place of the first that is so; whether there was one.
 fn replace(out: &mut Vec<u8>, start: usize, (from, to): (&[u8], &[u8])) -> bool {
     let at = out[start..]
@@ -311,6 +348,14 @@ fn introduce(
     }
     if there.newest {
         replace(out, start, NEWEST);
+    }
+    if words == [b"INFO", &b"replication"[..]] {
+        let line = if there.followed {
+            WAS_REPLICA
+        } else {
+            WAS_NEVER
+        };
+        lengthen(out, start, line);
     }
     let mut changes = there.mood.disguise().iter();
     let turned_down = changes.any(|change| replace(out, start, *change));
@@ -493,6 +538,7 @@ impl World {
         let start = out.len();
         let command = Command::of(words, &self.fenced_set);
         let before = command.key.and_then(|key| there.token_at(shown, key));
+        let restarted = command.verb == Verb::Join && there.is_of_another_life(shown, words);
         let refusal = match words {
             [b"HELLO", ..] if there.old => {
                 Some(&b"-ERR unknown command 'HELLO', with args beginning with: '3' \r\n"[..])
@@ -546,6 +592,10 @@ impl World {
                     there.store.execute(session, shown, words, out);
                     self.oracle.counts.sights.note("DelEx");
                 }
+                [b"CONFIG", b"GET", _] if self.plan.durable => {
+                    there.store.execute(session, shown, &[b"PING"], out);
+                    replace(out, start, (b"+PONG\r\n", WRITES_THROUGH));
+                }
                 // Everybody shares one database here, and has to have asked for another.
                 [b"SELECT", number] => {
                     there.store.execute(session, shown, &[b"SELECT", b"0"], out);
@@ -577,6 +627,13 @@ impl World {
         };
         let kept = number_in(&out[start..]).filter(|_| command.verb == Verb::Confirm);
         let kept = kept.map_or(0, |above| u64::try_from(above - 1).unwrap_or(0));
+        if restarted && self.plan.durable && there.fence(shown).is_some() {
+            self.oracle.counts.sights.note("RestartTrusted");
+        }
+        let anew = command.verb == Verb::Join && words.last() == Some(&&b"anew"[..]);
+        if anew && done == Said::One && link.peer < self.plan.clients {
+            self.oracle.anew[link.peer][link.node] = self.now;
+        }
         let barred = command.verb == Verb::Join && there.fence(shown).is_none();
         there.fenced |= fence == Fence::Shut || barred;
         if let [b"SCRIPT", b"LOAD", script] = words
@@ -634,13 +691,16 @@ impl World {
             token: None,
             sent,
             said,
+            jumped: there.jumped,
         };
         let token = self.executed(&deed);
         if deed.peer < self.plan.clients {
             self.conns[conn]
                 .answers
                 .push_back(Answer { token, ..answer });
-            self.talk(conn, command.key.is_some(), said, fence == Fence::Shut);
+            let lock = command.key.is_some() || command.verb == Verb::Time;
+            self.talk(conn, lock, said, fence == Fence::Shut);
+            self.asked_for_time(conn, command.verb);
         }
         let place = self.place_of(deed.peer);
         self.say(Place::Server(server), || {

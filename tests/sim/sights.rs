@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 14] = [
     // Somebody asked for how long it had a lock, and was told; of an earlier end; of an unknown one.
     "Confirmed",
     "Shortened",
@@ -24,6 +24,13 @@ const NAMES: [&str; 10] = [
     "LoggedIn",
     // A server refused as one does that forgets, and stands in the configuration twice.
     "TwinAlarmed",
+    // A client has read that a clock was set.
+    "Stepped",
+    // A server that loses nothing has started again, and no barrier was put up.
+    "RestartTrusted",
+    // All nodes were made those of a cluster, or could not all be asked for that.
+    "Claimed",
+    "Unclaimed",
 ];
 
 impl Sights {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shearline::engine::{Event as Told, Extension, Request, RoundId};
-use shearline::{ExtendError, Instant, Lock, LockError, LockOptions};
+use shearline::{ExtendError, Instant, Lock, LockError, LockOptions, ReinitError};
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::oracle::{Belief, Limits, Release, token_of};
@@ -287,9 +287,8 @@ impl World {
                     user.at = user.at.min(soon);
                 }
             }
-            Told::Reinitialised { .. } | _ => {
-                self.object("outcome", format!("client {client} was told something new"))
-            }
+            Told::Reinitialised { round, result } => self.reinitialised(client, round, &result),
+            _ => self.object("outcome", format!("client {client} was told something new")),
         }
     }
 
@@ -452,6 +451,10 @@ impl World {
             self.trust(client, node);
             return true;
         }
+        if std::mem::take(&mut self.clients[client].to_reinit) {
+            self.reinit(client);
+            return true;
+        }
         let now = self.now;
         let there = &mut self.clients[client];
         let finishing = there.finishing || self.entropy.is_spent();
@@ -475,6 +478,35 @@ impl World {
             task @ Task::Releasing { .. } => self.set_task(client, user, task, NEVER),
         }
         true
+    }
+
+    /// Somebody wants all nodes to be of this cluster, whatever their markers say.
+    fn reinit(&mut self, client: usize) {
+        let shown = self.shown(client);
+        self.say(Place::Client(client), || "claims all nodes".into());
+        match self.clients[client].engine.reinit(shown) {
+            Ok(round) => {
+                let call = self.call(client, round, Duration::ZERO);
+                self.clients[client].reinit = Some(call);
+                for node in 0..self.plan.nodes {
+                    if let Some(conn) = self.clients[client].links[node] {
+                        self.conns[conn].asked_to_join += 2;
+                    }
+                }
+            }
+            Err(error) => self.check_unclaimed(client, &error),
+        }
+    }
+
+    fn reinitialised(&mut self, client: usize, round: RoundId, result: &Result<(), ReinitError>) {
+        let call = self.clients[client].reinit.take();
+        match call.filter(|call| call.round == round) {
+            Some(call) => self.check_claimed(client, &call, result),
+            None => {
+                let text = format!("client {client} was told of no call of its own");
+                self.object("outcome", text);
+            }
+        }
     }
 
     /// Somebody has vouched for a node.

@@ -369,6 +369,8 @@ pub(crate) enum Verb {
     Load,
     /// Asks to join, where servers carry markers: the last question of all.
     Join,
+    /// Asks what the clock shows.
+    Time,
     Other,
 }
 
@@ -418,6 +420,7 @@ impl<'a> Command<'a> {
                     ..Self::without_key(Verb::Other)
                 };
             }
+            [b"TIME"] => return Self::without_key(Verb::Time),
             [b"SCRIPT", b"LOAD", ..] => return Self::without_key(Verb::Load),
             _ => return Self::without_key(Verb::Other),
         };
@@ -609,7 +612,7 @@ impl Cell {
             Verb::Extend => Some(&mut self.extend),
             Verb::Confirm => Some(&mut self.confirm),
             Verb::Release => Some(&mut self.release),
-            Verb::Load | Verb::Join | Verb::Other => None,
+            Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         }
     }
 }

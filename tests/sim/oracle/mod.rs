@@ -28,6 +28,8 @@
 //! What each promises of confirmations stands in `confirm`. All of them judge by the `ledger` of what the nodes executed.
 
 mod certain;
+mod claimed;
+mod clocks;
 mod confirm;
 mod copy;
 mod exclusion;
@@ -143,6 +145,8 @@ pub(crate) struct Oracle {
     /// How many connections in a row were opened again as late as they may be.
     in_step: u32,
     quarantine: quarantine::Quarantine,
+    /// By client and node: when it was made one of this cluster last, whatever it was.
+    pub(crate) anew: Vec<Vec<Time>>,
     /// By client: since when a node has told it that it is another cluster's.
     shut_out: Vec<Time>,
     pub(crate) counts: Counts,
@@ -213,6 +217,8 @@ pub(crate) struct Answer {
     pub(crate) token: Option<TokenId>,
     pub(crate) sent: Time,
     pub(crate) said: Said,
+    /// By how much the clock of the server had been set forward.
+    pub(crate) jumped: Time,
 }
 
 impl Counts {
@@ -284,6 +290,7 @@ impl Oracle {
             refused: vec![vec![Codes::default(); plan.nodes]; plan.peers()],
             in_step: 0,
             quarantine: quarantine::Quarantine::new(plan),
+            anew: vec![vec![0; plan.nodes]; plan.peers()],
             shut_out: vec![NEVER; plan.peers()],
             counts: Counts::default(),
         }
@@ -465,9 +472,9 @@ impl World {
     /// A client has read the next bytes of a connection.
     pub(crate) fn answers_read(&mut self, client: usize, conn: usize) {
         let shown = self.clients[client].shown;
-        let link = &mut self.conns[conn];
-        let (node, by) = (link.node, link.process);
-        while let Some(answer) = link.answers.front() {
+        let (node, by) = (self.conns[conn].node, self.conns[conn].process);
+        while let Some(answer) = self.conns[conn].answers.front().copied() {
+            let link = &mut self.conns[conn];
             if link.near.read < answer.end {
                 return;
             }
@@ -480,7 +487,7 @@ impl World {
             link.written.answered = answer.asked;
             let Answer {
                 verb, sent, said, ..
-            } = *answer;
+            } = answer;
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, shown, sent, (verb, said));
             if let (Verb::Other | Verb::Release, Said::Refused(code)) = (verb, said) {
@@ -496,9 +503,12 @@ impl World {
             }
             // What is owed goes behind the first question of a greeting, and before the last; but what
             // was owed for longer goes before it.
-            if !said.is_error() && !matches!(verb, Verb::Other | Verb::Release) {
+            if !said.is_error() && !matches!(verb, Verb::Other | Verb::Release | Verb::Time) {
                 let newest = &mut self.oracle.answered[client][node];
                 *newest = sent.max(*newest);
+            }
+            if verb == Verb::Time {
+                self.time_read(client, node, &answer);
             }
             if let Some(id) = answer.token {
                 let reading = Reading {
@@ -517,7 +527,7 @@ impl World {
                     self.oracle.counts.sights.note("TwinAlarmed");
                 }
             }
-            link.answers.pop_front();
+            self.conns[conn].answers.pop_front();
         }
     }
 }

@@ -5,7 +5,8 @@
 //! * of a server in a life that began without its memory, before the longest ttl of all has passed
 //!   since it was *killed*;
 //! * by a client that has read from the server that it loads or follows another, before the longest
-//!   ttl of all has passed since that.
+//!   ttl of all has passed since that; the same where it has read that the clock of the server
+//!   was set forward, if it watches clocks.
 //!
 //! Nor does the yes to an extension of a lock count at a node that did not vote for who has handed the
 //! lock over, when that was done.
@@ -65,6 +66,11 @@ impl Quarantine {
             alarms: vec![vec![None; plan.servers]; plan.peers()],
             met: vec![vec![NEVER; plan.servers]; plan.peers()],
         }
+    }
+
+    /// A client has read that the clock of a server was set.
+    pub(super) fn stepped(&mut self, client: usize, server: usize, now: Time) {
+        self.alarms[client][server] = Some(now);
     }
 
     /// Another process begins, which has heard of nothing.

@@ -314,7 +314,8 @@ impl World {
             }
             NodeOutcome::Quarantined { until } => {
                 // A yes that was taken back took some time.
-                let silent = latency.is_none() || self.plan.guard == Guard::Strict;
+                let silent =
+                    latency.is_none() || self.plan.guard == Guard::Strict || self.plan.watch;
                 let kept = silent && self.could_be_kept(question, node, until);
                 kept.then_some(()).ok_or("nothing keeps it from voting")
             }
@@ -365,7 +366,7 @@ impl World {
 impl Question<'_> {
     fn entry<'c>(&self, cell: &'c Cell) -> &'c Entry {
         match self.verb {
-            Verb::Set | Verb::Load | Verb::Join | Verb::Other => &cell.set,
+            Verb::Set | Verb::Load | Verb::Join | Verb::Time | Verb::Other => &cell.set,
             Verb::Extend => &cell.extend,
             Verb::Confirm => &cell.confirm,
             Verb::Release => &cell.release,

@@ -65,7 +65,7 @@ impl World {
             Verb::Set => self.sets(deed, id),
             Verb::Extend => self.extends(deed, id),
             Verb::Release => self.releases(deed, id),
-            Verb::Confirm | Verb::Load | Verb::Join | Verb::Other => None,
+            Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         };
         if let Some(what) = what {
             let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
