@@ -196,6 +196,8 @@ mutants! {
     YoungTrusted,
     /// A node that says over its connection that it loads or follows another goes on voting.
     AlarmIgnored,
+    /// A node whose clock was stepped goes on voting.
+    StepIgnored,
     /// A barrier on a node keeps nobody from counting it.
     BarrierIgnored,
     /// A node whose marker is not the one given counts all the same.

@@ -335,6 +335,9 @@ impl Engine {
             Dialect::Sha1 => forgotten,
             Dialect::DelIfEq | Dialect::DelEx => refuses_the_verb(error),
         };
+        if dialect == Dialect::Text && refuses_the_verb(error) {
+            self.nodes[node].refused_scripted_release();
+        }
         if another_way {
             if dialect != Dialect::Sha1 {
                 self.nodes[node].refused_native_release();
