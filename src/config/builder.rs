@@ -59,7 +59,8 @@ impl Builder {
     }
 
     /// Waits this long for a node's vote, at least 1 ms. By default it is derived from the ttl and
-    /// from how fast the node answers: 5 to 50 ms, more on slow networks.
+    /// from how far away the node is: 5 to 50 ms, on slow networks four round trips, and 1 s at
+    /// most. A node that stalls does not raise it.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.check(NODE_TIMEOUT_MIN <= timeout, || {
             ConfigError::NodeTimeout(timeout)

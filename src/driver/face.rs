@@ -93,6 +93,7 @@ impl Driver {
     /// Reads what the nodes have sent, as [`Driver::harvest`].
     pub(crate) fn read(&mut self) -> io::Result<()> {
         self.work(|driver| {
+            driver.engine.was_away(clock::now());
             driver.net.wait(Some(Duration::ZERO))?;
             driver.net.service(&mut driver.engine);
             Ok(())

@@ -349,11 +349,7 @@ impl Driver {
     /// As [`Self::turn`].
     pub fn harvest(&mut self) -> io::Result<()> {
         self.usable()?;
-        self.work(|driver| {
-            driver.net.wait(Some(Duration::ZERO))?;
-            driver.net.service(&mut driver.engine);
-            Ok(())
-        })
+        self.read()
     }
 
     /// Ends the driver: acquisitions that are open are cancelled, locks in events that nobody has

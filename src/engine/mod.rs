@@ -21,6 +21,8 @@
 //! | `release` | releases, debts, and the repair of forgotten scripts |
 //! | `links` | connections, greetings, answers |
 //! | `strict` | nodes that carry a marker: who counts, and whose they are |
+//! | `check` | whether a majority would vote, and what an operator has to mend |
+//! | `permission` | whether the user may do what a lock needs |
 //! | `timers` | what is due when |
 //! | `outputs` | what is to be done next |
 //! | `claim`, `round` | the two records, without behaviour of their own towards nodes |
@@ -41,6 +43,7 @@
 mod acquire;
 #[cfg(test)]
 mod chaos;
+mod check;
 mod claim;
 mod confirm;
 mod contract;
@@ -50,6 +53,7 @@ mod fuzz;
 mod links;
 mod outputs;
 mod patience;
+mod permission;
 mod pool;
 mod release;
 mod round;
@@ -84,6 +88,8 @@ use round::{Ballot, Round};
 use timers::Alarm;
 
 pub use crate::node::NodeState;
+#[cfg(feature = "std")]
+pub(crate) use check::check;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
 };

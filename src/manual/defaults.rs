@@ -2,7 +2,7 @@
 //!
 //! | what | default | why | to change it |
 //! | --- | --- | --- | --- |
-//! | node timeout | a two-hundredth of the ttl, within 5 to 50 ms; at least four times the node's usual round trip; at most half of what the ttl leaves | A silent node should cost little, and a slow one should still vote. It ends the vote of a node, not its connection. | [`node_timeout`](crate::Builder::node_timeout) |
+//! | node timeout | a two-hundredth of the ttl, within 5 to 50 ms; at least four times the shortest of the node's last 32 round trips; at most half of what the ttl leaves, and 1 s | A silent node should cost little, and a slow one should still vote. It ends the vote of a node, not its connection. | [`node_timeout`](crate::Builder::node_timeout) |
 //! | tries | 32, 50 to 250 ms apart | Some five seconds of patience; random, so that two who met do not meet again. | [`retry`](crate::Builder::retry), [`LockOptions::wait`](crate::LockOptions::wait), [`tries`](crate::LockOptions::tries) |
 //! | drift | 1 % of the ttl + 2 ms | Clocks under NTP differ by less than 0.05 %; servers expire by the millisecond. | [`drift`](crate::Builder::drift) |
 //! | connect timeout | 1 s | For the connection and the greeting on it. | [`connect_timeout`](crate::Builder::connect_timeout) |

@@ -49,12 +49,14 @@ mod names;
 mod orphans;
 mod processes;
 mod refusal;
+mod replies;
 mod restart;
 mod scripts;
 mod secrets;
 mod slow;
 #[cfg(target_os = "linux")]
 mod soak;
+mod stalls;
 mod strict;
 #[cfg(target_os = "linux")]
 mod suspend;
