@@ -302,6 +302,21 @@ impl Engine {
         load
     }
 
+    /// Returns when the last key of the present claims is over: by its known expiry, or where a
+    /// `SET` is unanswered a whole ttl from now.
+    #[cfg(feature = "std")]
+    pub(crate) fn keys_end_by(&self, now: Instant) -> Instant {
+        let drift = self.settings.drift;
+        let ends = self
+            .claims
+            .iter()
+            .map(|(_, claim)| match claim.unknown.is_empty() {
+                true => claim.gone_by,
+                false => claim.gone_by.max(drift.gone_by(now, claim.ttl)),
+            });
+        ends.max().unwrap_or(now)
+    }
+
     /// Returns the largest number of commands that one node has not answered.
     #[cfg(feature = "std")]
     pub(crate) fn most_in_flight(&self) -> usize {
