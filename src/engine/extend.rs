@@ -458,12 +458,13 @@ impl Engine {
 
 /// The claim that a confirmed extension is about, and the end that is told next.
 fn about_to_be_told(round: &Round) -> Option<(Key, Instant)> {
-    match (&round.kind, &round.state) {
-        (Kind::Extend { claim, .. }, State::Decided(Decision::Extended(_, end))) => {
-            Some(((*claim)?, *end))
-        }
-        _ => None,
-    }
+    let Kind::Extend { claim, .. } = &round.kind else {
+        return None;
+    };
+    let State::Decided(Decision::Extended(_, end)) = &round.state else {
+        return None;
+    };
+    Some(((*claim)?, *end))
 }
 
 /// Whether an extension may still do anything: its lock is held, and its holder was not told that
