@@ -232,6 +232,13 @@ mutants() {
     CARGO_TARGET_DIR=$CARGO_TARGET_DIR/mutants "$@"
 }
 
+# fuzzing COMMAND...: with the bodies of the fuzz targets, which `cargo fuzz` asks for by itself. In a
+# target directory of its own, as above.
+fuzzing() {
+    export RUSTFLAGS="${RUSTFLAGS-} --cfg fuzzing"
+    CARGO_TARGET_DIR=$CARGO_TARGET_DIR/fuzzing "$@"
+}
+
 # simulator TESTS...: those of `tests/sim` whose names contain one of these words. Optimised, because
 # what it finds depends on how much it sees.
 simulator() {
@@ -259,7 +266,8 @@ told_instructions() {
 }
 
 docs() {
-    RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --all-features
+    export RUSTDOCFLAGS='-D warnings'
+    cargo doc --no-deps --all-features && cargo doc --no-deps --no-default-features
 }
 
 # linked ARGUMENTS...: how many crates besides ours `cargo tree` lists.
@@ -394,7 +402,7 @@ no_credential_in_any_log() {
 # In a function, so that all of it is read before the first step begins: an edit of this file does
 # not change a run that is under way.
 main() {
-    local file name names manifest
+    local file name names manifest with
     step 'rustfmt and clippy are here' components
     step 'redis-server is here' redis_server
     step 'valkey-server is here' valkey_server
@@ -451,8 +459,10 @@ main() {
     fi
     for manifest in $(other_packages); do
         [[ $manifest == tests/no_std/* || $manifest == benches/instructions/* ]] && continue
+        with=()
+        [[ $manifest == fuzz/* ]] && with=(fuzzing)
         step "clippy of ${manifest%/Cargo.toml}" \
-            cargo clippy --all-targets --manifest-path "$manifest" -- -D warnings
+            "${with[@]}" cargo clippy --all-targets --manifest-path "$manifest" -- -D warnings
     done
     if [[ -e benches/peers/Cargo.toml ]]; then
         step 'tests of benches/peers' cargo test --manifest-path benches/peers/Cargo.toml

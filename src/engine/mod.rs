@@ -46,6 +46,7 @@ mod confirm;
 mod contract;
 mod count;
 mod extend;
+#[cfg(any(test, fuzzing))]
 mod fuzz;
 mod links;
 mod outputs;
@@ -87,6 +88,7 @@ pub use crate::node::NodeState;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
 };
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use fuzz::fuzz_engine;
 
