@@ -49,6 +49,7 @@ mod confirm;
 mod contract;
 mod count;
 mod extend;
+#[cfg(any(test, fuzzing))]
 mod fuzz;
 mod links;
 mod outputs;
@@ -93,6 +94,7 @@ pub(crate) use check::check;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
 };
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use fuzz::fuzz_engine;
 

@@ -65,7 +65,7 @@ impl Engine {
     /// Makes every node one of this cluster, whatever its marker says, with a barrier as long as
     /// the longest lock of either. The outcome comes as
     /// [`Event::Reinitialised`](super::Event::Reinitialised). See
-    /// [`Redlock::reinit`](crate::Redlock#method.reinit).
+    /// `Redlock::reinit`.
     ///
     /// # Errors
     ///
