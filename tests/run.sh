@@ -15,6 +15,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 root=$PWD
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=${RUST_BACKTRACE:-1}
+# What a first build would write down for the next one takes a sixth of its time.
+[[ -d $CARGO_TARGET_DIR/debug ]] || export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 tools=$root/target/tools
 logs=$root/target/run
 rm -rf "$logs"
