@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use crate::error::{ExtendError, LinkError, NodeOutcome};
-use crate::limits::{CLAIMS_MAX, ROUNDS_MAX};
+use crate::limits::{claims_max, rounds_max};
 use crate::node::{self, Access, Dialect, Errand, Reply, Said, Trouble, wants_the_text};
 use crate::quorum::{Extending, Lock, Majority, NodeSet, Vote};
 use crate::slab::{Key, Slab};
@@ -39,7 +39,7 @@ impl Engine {
         if lock.extensions_left() == 0 {
             return Err(ExtendError::Limit);
         }
-        if self.rounds.len() >= ROUNDS_MAX {
+        if self.rounds.len() >= rounds_max() {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let claim = self.claim_to_extend(lock)?;
@@ -440,7 +440,7 @@ impl Engine {
                 claim
             }
             // A lock in nobody's care: nobody is told, but its copies go all the same.
-            None if self.claims.len() < CLAIMS_MAX => self.adopted(now, valid_until, ttl),
+            None if self.claims.len() < claims_max() => self.adopted(now, valid_until, ttl),
             None => {
                 self.decide(key, Decision::ExtensionLost);
                 return;

@@ -71,7 +71,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::{Config, NodeConfig, RestartGuard};
 use crate::error::InvalidRequest;
-use crate::limits::{CLAIMS_MAX, ROUNDS_MAX, TTL_ASSUMED_MAX};
+use crate::limits::{TTL_ASSUMED_MAX, claims_max, rounds_max};
 use crate::node::{Dialect, Node, Terms};
 use crate::quorum::{Drift, Lock, LockId, NodeSet, quorum_of};
 use crate::slab::{Key, Slab};
@@ -387,7 +387,7 @@ impl Engine {
 
     /// Whether another operation would be one too many.
     fn is_saturated(&self) -> bool {
-        self.rounds.len() >= ROUNDS_MAX || self.claims.len() >= CLAIMS_MAX
+        self.rounds.len() >= rounds_max() || self.claims.len() >= claims_max()
     }
 
     /// The claim that `lock` names, if it is one of this engine and still held.

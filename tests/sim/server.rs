@@ -119,9 +119,7 @@ impl Server {
     pub(crate) fn new(number: usize, kinds: Kinds, clock: Clock) -> Self {
         let mut store = Store::new(number as u64, Instant::ZERO);
         let kind = match kinds {
-            Kinds::Mixed => {
-                [Kinds::Redis, Kinds::Valkey, Kinds::Old, Kinds::Newest][number % 4]
-            }
+            Kinds::Mixed => [Kinds::Redis, Kinds::Valkey, Kinds::Old, Kinds::Newest][number % 4],
             Kinds::Redis | Kinds::Valkey | Kinds::Newest | Kinds::Old => kinds,
         };
         if kind == Kinds::Valkey {
@@ -295,7 +293,9 @@ fn lengthen(out: &mut Vec<u8>, start: usize, line: &[u8]) {
 
 /// Puts another text in the place of the first that is so; whether there was one.
 fn replace(out: &mut Vec<u8>, start: usize, (from, to): (&[u8], &[u8])) -> bool {
-    let at = out[start..].windows(from.len()).position(|text| text == from);
+    let at = out[start..]
+        .windows(from.len())
+        .position(|text| text == from);
     if let Some(at) = at {
         let at = start + at;
         out.splice(at..at + from.len(), to.iter().copied());
@@ -350,7 +350,11 @@ fn introduce(
         replace(out, start, NEWEST);
     }
     if words == [b"INFO", &b"replication"[..]] {
-        let line = if there.followed { WAS_REPLICA } else { WAS_NEVER };
+        let line = if there.followed {
+            WAS_REPLICA
+        } else {
+            WAS_NEVER
+        };
         lengthen(out, start, line);
     }
     let mut changes = there.mood.disguise().iter();

@@ -239,7 +239,11 @@ pub(crate) fn command(words: &[&[u8]]) -> String {
             )
         }
         [b"EVAL", _, b"3", key, _, _, token, _] => {
-            format!("EVAL[how long] {} {} under a marker", short(key), short(token))
+            format!(
+                "EVAL[how long] {} {} under a marker",
+                short(key),
+                short(token)
+            )
         }
         [b"EVAL", _, b"2", _, _, ref rest @ ..] => format!("EVAL[join] {}", joined(rest)),
         [verb, script, b"1", key, token, ref rest @ ..] if verb.starts_with(b"EVAL") => {

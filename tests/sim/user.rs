@@ -133,7 +133,9 @@ impl Task {
     /// All calls that are open.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
         let asked = self.hold().and_then(|hold| hold.confirming.as_ref());
-        self.call().into_iter().chain(asked.map(|asked| &asked.call))
+        self.call()
+            .into_iter()
+            .chain(asked.map(|asked| &asked.call))
     }
 
     /// The call that is open, but for a question about a lock that is held.
@@ -286,9 +288,7 @@ impl World {
                 }
             }
             Told::Reinitialised { round, result } => self.reinitialised(client, round, &result),
-            _ => {
-                self.object("outcome", format!("client {client} was told something new"))
-            }
+            _ => self.object("outcome", format!("client {client} was told something new")),
         }
     }
 
@@ -593,6 +593,7 @@ impl World {
             )
         });
         let request = Request::new(&self.names[user], &options);
+        let before = self.clients[client].engine.load();
         match self.clients[client].engine.acquire(shown, &request) {
             Ok(round) => {
                 let next = if self.entropy.chance(self.plan.cancels) && !self.calm {
@@ -612,6 +613,10 @@ impl World {
                 self.acquire_begun(client, user);
                 self.clients[client].called = Some(shown);
                 self.set_task(client, user, task, next);
+            }
+            Err(error) if Self::is_saturated(&error) => {
+                self.check_saturated(client, before);
+                self.rest(client, user);
             }
             Err(error) => {
                 self.object("outcome", format!("client {client} got {error:?} at once"));
@@ -688,6 +693,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("asks for how long it has resource {user}")
         });
+        let before = self.clients[client].engine.load();
         match self.clients[client].engine.confirm(shown, &hold.lock) {
             Ok(round) => {
                 self.check_confirmation_begun(client, &hold);
@@ -701,6 +707,7 @@ impl World {
                 });
                 self.clients[client].users[user].asked_until = WrittenAt::MAX;
             }
+            Err(error) if Self::is_unasked(&error) => self.check_saturated(client, before),
             Err(error) => {
                 self.oracle.counts.outcomes.unextended(&error);
                 self.check_unbegun_confirmation(client, &hold, &error);
@@ -723,13 +730,17 @@ impl World {
         user.asked_until = place;
         self.oracle.counts.outcomes.cancelled();
         self.clients[client].engine.cancel(shown, asked.call.round);
-        self.say(Place::Client(client), || "does not want to know for how long".into());
+        self.say(Place::Client(client), || {
+            "does not want to know for how long".into()
+        });
     }
 
     /// Nobody asks any more for how long a lock is kept that is let go: the engine ends that.
     fn let_go(&mut self, client: usize, user: usize, hold: &Hold) {
         if let Some(asked) = hold.confirming {
-            self.clients[client].users[user].let_go.push(asked.call.round);
+            self.clients[client].users[user]
+                .let_go
+                .push(asked.call.round);
         }
     }
 
@@ -739,6 +750,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("extends resource {user} by {ttl:?}")
         });
+        let before = self.clients[client].engine.load();
         match self.clients[client].engine.extend(shown, &hold.lock, ttl) {
             Ok(round) => {
                 self.check_begun(client, &hold);
@@ -758,7 +770,11 @@ impl World {
             }
             Err(error) => {
                 self.oracle.counts.outcomes.unextended(&error);
-                self.check_unbegun(client, &hold, &error);
+                if Self::is_unasked(&error) {
+                    self.check_saturated(client, before);
+                } else {
+                    self.check_unbegun(client, &hold, &error);
+                }
                 let next = self.work();
                 self.set_task(client, user, Task::Holding(hold), next);
             }
@@ -821,7 +837,11 @@ impl World {
         self.let_go(client, user, &hold);
         let shown = self.shown(client);
         let lock = self.clients[client].engine.detach(shown, hold.lock);
-        let lock = if near { lock } else { from_another_clock(&lock) };
+        let lock = if near {
+            lock
+        } else {
+            from_another_clock(&lock)
+        };
         self.oracle.counts.hand_overs += 1;
         self.oracle
             .inherited(&lock.token(), self.clients[to].process, self.inputs);

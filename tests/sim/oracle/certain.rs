@@ -126,7 +126,8 @@ impl World {
             let greeted = there.paths[node].ready_at < call.since;
             let waited_for = verb != Verb::Release || greeted && cell.releases.refused == 0;
             // One that waited for room may be the rest of an earlier one.
-            let waited_for = waited_for && (!matches!(verb, Verb::Extend | Verb::Confirm) || entry.sent == call.since);
+            let waited_for = waited_for
+                && (!matches!(verb, Verb::Extend | Verb::Confirm) || entry.sent == call.since);
             let place = if !answers && call.since < lost {
                 &mut count.mute
             } else if !answers

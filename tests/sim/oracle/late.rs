@@ -141,7 +141,9 @@ impl World {
             Verb::Set if copy => None,
             Verb::Set => self.late_set(deed, id),
             Verb::Extend => self.late_extension(deed, id),
-            Verb::Release | Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
+            Verb::Release | Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => {
+                None
+            }
         };
         if let Some(what) = what {
             let text = format!("client {} sends node {} {what}", deed.peer, deed.node);

@@ -304,7 +304,8 @@ impl World {
             }
             NodeOutcome::Quarantined { until } => {
                 // A yes that was taken back took some time.
-                let silent = latency.is_none() || self.plan.guard == Guard::Strict || self.plan.watch;
+                let silent =
+                    latency.is_none() || self.plan.guard == Guard::Strict || self.plan.watch;
                 let kept = silent && self.could_be_kept(question, node, until);
                 kept.then_some(()).ok_or("nothing keeps it from voting")
             }
@@ -344,10 +345,7 @@ impl World {
             | Unusable::Mode
             | Unusable::Refused(_) => server.mood_number > 0,
             Unusable::NotRedis => server.uttered,
-            Unusable::NoPermission
-            | Unusable::NoDatabase
-            | Unusable::Protected
-            | _ => false,
+            Unusable::NoPermission | Unusable::NoDatabase | Unusable::Protected | _ => false,
         }
     }
 }
