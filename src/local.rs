@@ -24,7 +24,7 @@ use crate::config::{Builder, LockOptions};
 use crate::driver::face::Reporter;
 use crate::driver::{BuildError, Driver, clock};
 use crate::engine::{Event, NodeStatus};
-use crate::error::{ExtendError, LockError, ReinitError, Released, UnlockError};
+use crate::error::{CheckError, ExtendError, LockError, ReinitError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -60,7 +60,7 @@ const LOSSES_MAX: usize = 1024;
 /// next call, or for [`poll`](Self::poll). Taking a lock that this handle already holds waits for
 /// itself.
 ///
-/// Dropping it writes what is owed to the nodes, waits at most [`Builder::farewell`] for the
+/// Dropping it writes what is owed to the nodes, waits at most [`Builder::shutdown_timeout`] for the
 /// answers, and closes the connections. In a forked child it closes descriptors and nothing else.
 #[derive(Debug)]
 pub struct LocalRedlock {
@@ -242,6 +242,21 @@ impl LocalRedlock {
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
+    }
+
+    /// Whether a majority of the nodes would vote now, and if not, what an operator has to mend. See
+    /// [`Redlock::check`](crate::Redlock::check). Takes a turn without waiting, so that what was
+    /// mended shows.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckError::Unusable`], [`CheckError::NoQuorum`], [`CheckError::Forked`],
+    /// [`CheckError::Closed`].
+    pub fn check(&mut self) -> Result<(), CheckError> {
+        self.driver.check()?;
+        // That waiting failed shows in what is known of the nodes.
+        let _ = self.turn(Some(Duration::ZERO));
+        self.driver.engine().check(clock::now())
     }
 
     /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from

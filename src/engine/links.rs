@@ -33,6 +33,15 @@ impl Engine {
         }
     }
 
+    /// Nobody has read what the nodes sent for a while until `now`: that tells nothing of how far away
+    /// they are.
+    #[cfg(any(test, feature = "std"))]
+    pub(crate) fn was_away(&mut self, now: Instant) {
+        for node in &mut self.nodes {
+            node.was_away(now);
+        }
+    }
+
     /// Asks for a connection to `node`, which has none.
     pub(super) fn connect(&mut self, now: Instant, node: usize) {
         self.nodes[node].connecting(now);
@@ -121,6 +130,13 @@ impl Engine {
             }
             Errand::Confirm { round, claim } => {
                 self.confirmation_answered(now, node, round, claim, reply)
+            }
+            Errand::Probe { claim, way, last } => {
+                self.permission_answered(now, node, claim, way, last, reply)
+            }
+            Errand::Why { round, verb } => {
+                self.why_answered(now, node, round, verb, reply);
+                Ok(())
             }
             Errand::Greet(_) | Errand::Time => Ok(()),
         }
@@ -317,21 +333,28 @@ impl Engine {
         match errand {
             Errand::Set { claim } => {
                 if let Some(claim) = self.claims.get_mut(claim) {
-                    claim.unanswered.remove(node);
-                    if !left || mutant!(SentSetForgotten) {
-                        claim.set_withdrawn(node);
+                    match left && !mutant!(SentSetForgotten) {
+                        true => claim.set_lost(node),
+                        false => claim.set_withdrawn(node),
                     }
                 }
             }
             Errand::Release { claim, .. } => self.owe(claim, node),
             Errand::Extend {
                 claim: Some(claim), ..
-            } if mutant!(LostExtensionIsNone) => {
+            } if left => {
                 if let Some(claim) = self.claims.get_mut(claim) {
-                    claim.expires(node, Instant::ZERO);
+                    // It may have been run, whatever was answered to an earlier one.
+                    claim.unknown.insert(node);
+                    mutant!(LostExtensionIsNone => claim.unknown.remove(node));
                 }
             }
-            Errand::Extend { .. } | Errand::Confirm { .. } | Errand::Greet(_) | Errand::Time => {}
+            Errand::Extend { .. }
+            | Errand::Confirm { .. }
+            | Errand::Probe { .. }
+            | Errand::Why { .. }
+            | Errand::Greet(_)
+            | Errand::Time => {}
         }
     }
 

@@ -21,6 +21,8 @@
 //! | `release` | releases, debts, and the repair of forgotten scripts |
 //! | `links` | connections, greetings, answers |
 //! | `strict` | nodes that carry a marker: who counts, and whose they are |
+//! | `check` | whether a majority would vote, and what an operator has to mend |
+//! | `permission` | whether the user may do what a lock needs |
 //! | `timers` | what is due when |
 //! | `outputs` | what is to be done next |
 //! | `claim`, `round` | the two records, without behaviour of their own towards nodes |
@@ -41,6 +43,7 @@
 mod acquire;
 #[cfg(test)]
 mod chaos;
+mod check;
 mod claim;
 mod confirm;
 mod contract;
@@ -50,6 +53,7 @@ mod fuzz;
 mod links;
 mod outputs;
 mod patience;
+mod permission;
 mod pool;
 mod release;
 mod round;
@@ -84,6 +88,8 @@ use round::{Ballot, Round};
 use timers::Alarm;
 
 pub use crate::node::NodeState;
+#[cfg(feature = "std")]
+pub(crate) use check::check;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
 };
@@ -214,6 +220,21 @@ impl Engine {
         engine
     }
 
+    /// Adds `seed` to the source of every random choice to come, which otherwise follows from the
+    /// seed of [`new`](Self::new) alone.
+    ///
+    /// Two copies of a process that were given different seeds draw different tokens from then on: a
+    /// virtual machine that was cloned, or restored from a snapshot. The driver of this crate gives
+    /// random bytes of the operating system before it opens a connection: connections do not outlive
+    /// a restoration, and no lock is taken without one.
+    pub fn reseed(&mut self, seed: [u8; 32]) {
+        let mut mixed = seed;
+        for byte in &mut mixed {
+            *byte ^= self.random.next_u32() as u8;
+        }
+        self.random = StdRng::from_seed(mixed);
+    }
+
     // ----- what it is -----------------------------------------------------------------------
 
     /// How many nodes are configured.
@@ -279,6 +300,27 @@ impl Engine {
             load.owed += node.debts.len();
         }
         load
+    }
+
+    /// Returns when the last key of the present claims is over: by its known expiry, or where a
+    /// `SET` is unanswered a whole ttl from now.
+    #[cfg(feature = "std")]
+    pub(crate) fn keys_end_by(&self, now: Instant) -> Instant {
+        let drift = self.settings.drift;
+        let ends = self
+            .claims
+            .iter()
+            .map(|(_, claim)| match claim.unknown.is_empty() {
+                true => claim.gone_by,
+                false => claim.gone_by.max(drift.gone_by(now, claim.ttl)),
+            });
+        ends.max().unwrap_or(now)
+    }
+
+    /// Returns the largest number of commands that one node has not answered.
+    #[cfg(feature = "std")]
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.nodes.iter().map(Node::in_flight).max().unwrap_or(0)
     }
 
     /// The nodes that have said that they hold the token of `lock`, while it is held here.
@@ -387,7 +429,12 @@ impl Engine {
 
     /// Whether another operation would be one too many.
     fn is_saturated(&self) -> bool {
-        self.rounds.len() >= rounds_max() || self.claims.len() >= claims_max()
+        self.rounds.len() >= rounds_max() || !self.has_room_for_claim()
+    }
+
+    /// Whether another token may leave copies on nodes.
+    fn has_room_for_claim(&self) -> bool {
+        self.claims.len() < claims_max() || mutant!(ClaimsUnbounded)
     }
 
     /// The claim that `lock` names, if it is one of this engine and still held.

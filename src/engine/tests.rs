@@ -7,8 +7,12 @@
     reason = "what a story does not expect, it fails on, whatever it is"
 )]
 
+mod claims;
 mod clocks;
 mod confirm;
+mod extensions;
+mod operators;
+mod patience;
 mod restarts;
 #[cfg(feature = "embedded")]
 mod strict;
@@ -36,6 +40,8 @@ struct World {
     /// How many bytes each node's socket still takes.
     window: Vec<usize>,
     links: Vec<&'static str>,
+    /// Nobody has shown yet that locks may be released: the first `SET` waits for that.
+    unpermitted: bool,
     events: Vec<Event>,
 }
 
@@ -62,6 +68,7 @@ impl World {
             wires: (0..nodes).map(|_| Inbox::new(Limits::default())).collect(),
             window: vec![usize::MAX; nodes],
             links: vec![""; nodes],
+            unpermitted: false,
             events: Vec::new(),
         };
         world.drain();
@@ -142,6 +149,18 @@ impl World {
         self.input(Input::Connected { node: id(node) });
         assert_eq!(self.take(node), ["HELLO 3 SETNAME shearline"]);
         self.say(node, hello);
+        if !self.unpermitted {
+            self.permit(node);
+        }
+    }
+
+    /// `node` has shown that its user may release locks, so that nobody asks before the first `SET`.
+    fn permit(&mut self, node: usize) {
+        let there = &mut self.engine.nodes[node];
+        match there.release_dialect(false) {
+            Dialect::Text | Dialect::Sha1 => there.permitted(Dialect::Sha1),
+            native => there.permitted(native),
+        }
     }
 
     fn finish(&mut self, node: usize, run_id: &str) {
@@ -256,6 +275,11 @@ fn shown(value: Value<'_>) -> String {
     match words[0].as_str() {
         "SET" => format!("SET {} {}", words[1], words[6 - 1]),
         "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
+        verb @ ("EVAL" | "EVALSHA")
+            if [crate::node::PROBE.text, crate::node::PROBE.sha1].contains(&&*words[1]) =>
+        {
+            [&[format!("{verb} probe")], &words[4..]].concat().join(" ")
+        }
         verb @ ("EVAL" | "EVALSHA") => {
             let script = match words.len() {
                 6 => "extend",
@@ -484,6 +508,7 @@ fn nodes_too_far_away_for_the_ttl_are_too_slow_and_not_missing() {
         world.input(Input::Connected { node: id(node) });
         world.now = world.now.saturating_add(Duration::from_millis(300));
         world.say(node, "%2|+role|+master|+mode|+standalone|");
+        world.now = world.now.saturating_add(Duration::from_millis(300));
         world.finish(node, &format!("run{node}"));
     }
     world.take_all();
@@ -1462,6 +1487,24 @@ fn a_delay_of_nothing_does_not_try_for_ever_within_one_turn() {
 }
 
 #[test]
+fn a_seed_that_is_added_changes_every_token_to_come_and_nothing_else_does() {
+    let token = |seeds: &[u8]| {
+        let mut world = World::ready(1);
+        for seed in seeds {
+            world.engine.reseed([*seed; 32]);
+        }
+        world.try_once();
+        world.say(0, "+OK|");
+        world.lock().token().as_bytes().to_vec()
+    };
+    let tokens = [&[][..], &[1], &[2], &[1, 2], &[2, 1], &[1, 1]].map(token);
+    for (index, one) in tokens.iter().enumerate() {
+        assert!(!tokens[..index].contains(one), "{index}");
+    }
+    assert_eq!(token(&[1, 2]), tokens[3]);
+}
+
+#[test]
 fn a_clock_that_steps_back_stops_nothing() {
     let mut world = World::ready(3);
     world.try_once();
@@ -1764,8 +1807,9 @@ fn a_set_is_not_sent_behind_its_node_timeout() {
     world.links[2] = "up";
     world.input(Input::Connected { node: id(2) });
     world.take(2);
-    world.pass(Duration::from_millis(90)); // As long as its greeting takes.
+    world.pass(Duration::from_millis(90)); // As long as each part of its handshake takes.
     world.say(2, "%2|+role|+master|+mode|+standalone|");
+    world.pass(Duration::from_millis(90));
     world.finish(2, "run2");
     world.window[4] = 0;
     world.try_once();
@@ -1881,10 +1925,9 @@ fn the_last_attempt_is_not_begun_too_late_to_tell_who_holds_it() {
             world.input(Input::Connected { node: id(node) });
         }
         world.pass(Duration::from_millis(20));
-        for node in 0..3 {
-            world.say(node, "%2|+role|+master|+mode|+standalone|");
-            world.finish(node, &format!("run{node}"));
-        }
+        (0..3).for_each(|node| world.say(node, "%2|+role|+master|+mode|+standalone|"));
+        world.pass(Duration::from_millis(20));
+        (0..3).for_each(|node| world.finish(node, &format!("run{node}")));
         world.take_all();
         world.acquire(&LockOptions::new(TTL).wait(Duration::from_millis(wait)));
         while world.events.is_empty() {

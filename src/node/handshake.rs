@@ -438,6 +438,7 @@ fn selected(value: Value<'_>) -> Result<(), Unusable> {
     let error = ServerError::from_line(line);
     Err(match error.code() {
         "ERR" => Unusable::NoDatabase,
+        "NOPERM" => Unusable::Permission { command: "select" },
         _ => refused(error),
     })
 }

@@ -27,6 +27,7 @@ mod in_flight;
 mod marker;
 mod membership;
 mod outbox;
+mod permission;
 mod phase;
 mod pulse;
 mod reply;
@@ -55,13 +56,14 @@ use in_flight::{InFlight, Sent};
 use marker::Cluster;
 use membership::Membership;
 use outbox::Outbox;
+use permission::Permissions;
 use phase::{Phase, Ready};
 use pulse::Pulse;
 
 #[cfg(feature = "embedded")]
 pub(crate) use command::Script;
 #[cfg(any(test, feature = "embedded"))]
-pub(crate) use command::{CONFIRM, EXTEND, RELEASE};
+pub(crate) use command::{CONFIRM, EXTEND, PROBE, RELEASE};
 pub(crate) use command::{Dialect, confirm, extend, release, set};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use fence::JOIN;
@@ -73,6 +75,7 @@ pub(crate) use handshake::{Identity, Step};
 pub(crate) use in_flight::Errand;
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
+pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use reply::{
@@ -108,6 +111,7 @@ pub(crate) struct Node {
     pub(crate) debts: Debts,
     pub(crate) guard: Guard,
     clock: Clock,
+    permissions: Permissions,
     /// How it stands towards the cluster: only with a strict guard.
     membership: Option<Membership>,
     /// Rounds whose question waits for the greeting to be done.
@@ -173,6 +177,7 @@ impl Node {
             debts: Debts::default(),
             guard: Guard::default(),
             clock: Clock::new(config.watch_clocks()),
+            permissions: Permissions::default(),
             membership: (config.restart_guard() == RestartGuard::Strict)
                 .then(|| Membership::new(Cluster::of(config))),
             waiting: VecDeque::new(),
@@ -201,6 +206,7 @@ impl Node {
             return false;
         }
         self.phase = Phase::Greeting(Greeting::default());
+        self.pulse.connected(now);
         self.ask(now, Step::Hello);
         true
     }
@@ -220,6 +226,7 @@ impl Node {
         self.pulse.heard();
         self.pushes = 0;
         self.clock.disconnected();
+        self.permissions.disconnected();
         if let Some(membership) = &mut self.membership {
             membership.disconnected();
         }
@@ -259,6 +266,9 @@ impl Node {
 
     /// How it stands, for whoever looks at it from outside.
     pub(crate) fn state(&self, now: Instant) -> NodeState {
+        if let (Phase::Ready(_), Some(missing)) = (&self.phase, self.permissions.missing()) {
+            return NodeState::Unusable(missing);
+        }
         match (&self.phase, self.trouble) {
             (Phase::Ready(_), _) if self.is_suspect() => NodeState::Suspect,
             (Phase::Ready(_), _) => {
@@ -321,12 +331,11 @@ impl Node {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready(_), _) => Access::Open,
-            (Phase::Connecting | Phase::Greeting(_), Trouble::Link(reason)) => Access::Greeting {
-                first: reason == LinkError::NotYet,
+            // What was wrong with it may have been mended: the connection that is being opened tells.
+            (Phase::Connecting | Phase::Greeting(_), trouble) => Access::Greeting {
+                first: trouble == Trouble::Link(LinkError::NotYet),
             },
-            (Phase::Down | Phase::Connecting | Phase::Greeting(_), trouble) => {
-                Access::Shut(trouble.outcome())
-            }
+            (Phase::Down, trouble) => Access::Shut(trouble.outcome()),
         }
     }
 
@@ -720,9 +729,19 @@ impl Node {
         self.pulse.is_suspect()
     }
 
-    /// Smoothed round trip, if it has ever answered.
+    /// Its shortest round trip of late, if it has ever answered.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.pulse.round_trip()
+    }
+
+    /// The round trip that the node timeout allows for.
+    pub(crate) fn distance(&self) -> Duration {
+        self.pulse.distance()
+    }
+
+    /// Nobody has read what it sent for a while until `now`.
+    pub(crate) fn was_away(&mut self, now: Instant) {
+        self.pulse.was_away(now);
     }
 
     // ----- writing --------------------------------------------------------------------------

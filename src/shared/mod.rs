@@ -28,8 +28,9 @@
 //!   wake-up, one allocation for a lock and its release.
 //! * **What is dropped is given back**, a guard or a future, on any thread, in a panic too, without
 //!   waiting. A release is never refused for want of room.
-//! * **The last handle takes leave**: what is owed is written, and answered for
-//!   [`Builder::farewell`](crate::Builder::farewell) at most, before its drop returns.
+//! * **The last handle waits for the releases**: they are written, and answered within
+//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), before its drop returns. What
+//!   silent nodes are owed then is paid in the background, for as long as the keys live.
 //! * **A panic is told**: if the engine breaks on a driving thread, every call ends with `Closed`,
 //!   and every lock that is held is told as lost. A panic of a waker is caught.
 //! * **A forked child does no harm**: calls end with `Forked`, and dropping closes descriptors and
@@ -65,9 +66,9 @@ use self::hub::{Hub, Reach};
 use self::mailbox::Letter;
 use self::slot::{Outcome, Slot};
 use crate::config::{Builder, Config, LockOptions};
-use crate::driver::{BuildError, clock};
-use crate::engine::NodeStatus;
-use crate::error::{LockError, ReinitError};
+use crate::driver::{BuildError, Refusal, clock};
+use crate::engine::{self, NodeStatus};
+use crate::error::{CheckError, LockError, ReinitError};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -120,7 +121,8 @@ pub use self::lost::Lost;
 /// Taking a lock that the same thread already holds waits for itself.
 ///
 /// The last handle to be dropped, guards and futures included, writes what is owed to the nodes
-/// and waits at most [`Builder::farewell`] for the answers.
+/// and waits at most [`Builder::shutdown_timeout`] for the answers. What silent nodes are owed then
+/// the I/O thread pays in the background, and ends when it is paid or the last key has expired.
 #[derive(Clone)]
 pub struct Redlock {
     handle: Arc<Handle>,
@@ -246,15 +248,47 @@ impl Redlock {
     /// asked by a letter, and answers within its turn.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
+        self.look().unwrap_or_default()
+    }
+
+    /// Whether a majority of the nodes would vote now, and if not, what an operator has to mend: a
+    /// wrong password, a server of the wrong kind, a node that is down. For the start of a program:
+    /// right after [`build`](crate::Builder::build) it tells what the nodes have answered.
+    ///
+    /// Which permissions a user has depends on the name of the lock, so a missing one is found by
+    /// the first call that asks for a lock ([`Unusable::Permission`](crate::Unusable)); after that
+    /// it is named here too, until a later call finds it granted.
+    ///
+    /// Nothing is sent. What an operator has mended shows as soon as the node was tried again, which
+    /// takes two seconds at most. Costs as much as [`nodes`](Self::nodes).
+    ///
+    /// # Errors
+    ///
+    /// [`CheckError::Unusable`]: nobody gets a lock before an operator has mended what the report
+    /// names. [`CheckError::NoQuorum`]: too few nodes vote now, for reasons that may pass (they are
+    /// down, silent, or in quarantine). [`CheckError::Forked`], [`CheckError::Closed`].
+    ///
+    /// ```no_run
+    /// # use shearline::Redlock;
+    /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// redlock.check()?; // "10.0.0.2:6379 unusable: it refuses the credentials; .."
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check(&self) -> Result<(), CheckError> {
+        let statuses = self.look()?;
+        engine::check(clock::now(), &statuses)
+    }
+
+    fn look(&self) -> Result<Vec<NodeStatus>, Refusal> {
         let hub = self.hub();
         if hub.is_foreign() {
-            return Vec::new();
+            return Err(Refusal::Forked);
         }
         match hub.engage() {
             Reach::Free(mut engaged) => {
                 let statuses = engaged.statuses();
                 engaged.leave();
-                statuses
+                Ok(statuses)
             }
             Reach::Taken => {
                 let slot = Arc::new(Slot::new());
@@ -262,11 +296,12 @@ impl Redlock {
                     slot: Arc::clone(&slot),
                 });
                 match slot.wait(None) {
-                    Some(Outcome::Looked(statuses)) => statuses,
-                    _ => Vec::new(), // Closed, or forked while it was asked.
+                    Some(Outcome::Looked(statuses)) => Ok(statuses),
+                    Some(Outcome::Forked) => Err(Refusal::Forked),
+                    _ => Err(Refusal::Closed),
                 }
             }
-            Reach::Broken => Vec::new(),
+            Reach::Broken => Err(Refusal::Closed),
         }
     }
 

@@ -11,11 +11,15 @@ use shearline::engine::{Engine, Event as Told, Input, NodeId, Output};
 use shearline::{Config, Instant, LinkError, Lock, MARKER_KEY, RestartGuard, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
-use crate::oracle::{Process, Said, Verb};
-use crate::plan::{Guard, LONGEST_BACKOFF, LONGEST_REST, Members, SHORTEST_REST, TRIES};
+use crate::oracle::{Process, Said, TICK, Verb};
+use crate::plan::{
+    CONNECT_TIMEOUT, FIRST_BACKOFF, Guard, LONGEST_BACKOFF, LONGEST_REST, Members, SHORTEST_REST,
+    TRIES,
+};
 use crate::server::Server;
 use crate::trace::{self, Place};
 use crate::user::{Call, Task, User};
+use crate::watchdog;
 use crate::world::{Event, World};
 use crate::written::Writing;
 
@@ -83,6 +87,7 @@ pub(crate) struct Path {
     ready_shown: Instant,
     /// By when there is another connection, by the client's clock; nothing while there is one.
     pub(crate) back_by: Option<Instant>,
+    pub(crate) backoff: Backoff,
     /// When the newest was opened, by the client's clock.
     pub(crate) opened_shown: Instant,
     /// Answers to the last questions of the greeting, and whether it goes on behind them.
@@ -100,6 +105,52 @@ pub(crate) struct Path {
     pub(crate) time: Option<(Time, Time)>,
     /// How many connections there were.
     pub(crate) opened: u64,
+}
+
+/// How often the connections to one node have failed in a row, and what follows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backoff {
+    /// How often at most, and whether it is known exactly.
+    failures: u32,
+    exact: bool,
+    /// When the last one was lost, by the client's clock, and how long it may be until the next.
+    pub(crate) lost_shown: Instant,
+    longest: Duration,
+}
+
+impl Backoff {
+    const NEW: Self = Self {
+        failures: 0,
+        exact: true,
+        lost_shown: Instant::ZERO,
+        longest: Duration::ZERO,
+    };
+
+    fn lasted(&mut self, shown: Instant) {
+        *self = Self {
+            lost_shown: shown,
+            ..Self::NEW
+        };
+    }
+
+    fn failed(&mut self, shown: Instant) {
+        let longest = (FIRST_BACKOFF << self.failures.min(6)).min(LONGEST_BACKOFF);
+        self.longest = Duration::from_nanos(longest);
+        self.lost_shown = shown;
+        self.failures += 1;
+    }
+
+    pub(crate) fn longest(&self) -> Duration {
+        match self.exact || self.longest.is_zero() {
+            true => self.longest,
+            false => Duration::from_nanos(LONGEST_BACKOFF),
+        }
+    }
+
+    /// Whether the next connection follows after a delay that is known but for what is random in it.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.exact && !self.longest.is_zero()
+    }
 }
 
 /// Where a turn stands.
@@ -134,6 +185,7 @@ impl Path {
         ready_at: NEVER,
         ready_shown: Instant::MAX,
         back_by: None,
+        backoff: Backoff::NEW,
         opened_shown: Instant::ZERO,
         loads: 0,
         joins: false,
@@ -175,11 +227,20 @@ impl Path {
         self.full_since = (!all).then(|| since.unwrap_or(now));
     }
 
-    fn lost(&mut self, now: Time, shown: Instant, reason: Option<LinkError>) {
+    fn lost(&mut self, now: Time, shown: Instant, reason: Option<LinkError>, known: bool) {
         // Who gives a connection up did so a little earlier, when it may have lasted less.
-        let lasted = reason.is_some() && self.ready_shown.saturating_add(LASTED) <= shown;
-        let pause = if lasted { 0 } else { LONGEST_BACKOFF };
-        self.back_by = Some(shown.saturating_add(Duration::from_nanos(pause)));
+        let lasted = self.ready_shown.saturating_add(LASTED) <= shown;
+        let was_ready = self.ready_shown < Instant::MAX;
+        match reason {
+            Some(_) if lasted => self.backoff.lasted(shown),
+            Some(_) => self.backoff.failed(shown),
+            None => {
+                self.backoff.failed(shown);
+                self.backoff.exact &= !was_ready;
+            }
+        }
+        self.backoff.exact &= known;
+        self.back_by = Some(shown.saturating_add(self.backoff.longest()));
         self.ready_shown = Instant::MAX;
         self.full_since = None;
         self.lost_at = now;
@@ -407,6 +468,7 @@ impl World {
         self.clients[client].in_turn = false;
         let ticked = self.clients[client].ticked;
         self.settling(client, ticked);
+        self.wake(client, ticked);
         self.told(client, ticked);
         self.memory(client);
         self.silence(client, ticked);
@@ -439,10 +501,16 @@ impl World {
             engine,
             users,
             host,
+            shown,
             ..
         } = &self.clients[client];
         let clock = &self.hosts[*host].clock;
-        let engine_wants = engine.poll_timeout().map(|(at, _)| clock.when(at));
+        let engine_wants = engine.poll_timeout().map(|(at, _)| {
+            // Every other client looks a tick early too, when nothing is due.
+            let early = at.saturating_sub(TICK);
+            let looks = client % 2 == 0 && *shown < early;
+            clock.when(if looks { early } else { at })
+        });
         let load = engine.load();
         let nap = (load.claims != 0 || load.rounds != 0).then_some(self.now + NAP_MAX);
         let users_want = users.iter().map(|user| user.at);
@@ -476,7 +544,9 @@ impl World {
                 Stage::Tick
             }
             Stage::Tick => {
+                let asked = self.clients[client].engine.poll_timeout();
                 self.input(client, Input::Tick);
+                self.ticked(client, asked);
                 let there = &mut self.clients[client];
                 there.ticked_before = std::mem::replace(&mut there.ticked, there.shown);
                 self.listen(client);
@@ -525,6 +595,7 @@ impl World {
     fn input(&mut self, client: usize, input: Input<'_>) {
         let shown = self.shown(client);
         self.inputs += 1;
+        watchdog::beat();
         self.clients[client].engine.handle(shown, input);
     }
 
@@ -605,7 +676,9 @@ impl World {
         let (now, shown) = (self.now, self.shown(client));
         let there = &mut self.clients[client];
         there.links[node] = None;
-        there.paths[node].lost(now, shown, reason);
+        // Who was stopped for long may have given up what it had not begun.
+        let known = there.longest_stop < CONNECT_TIMEOUT / 2;
+        there.paths[node].lost(now, shown, reason, known);
     }
 
     /// Does one thing that the engine wants done. Whether there may be more.
@@ -676,6 +749,7 @@ impl World {
         let path = &mut there.paths[node.index()];
         (path.back_by, path.opened_shown) = (None, there.shown);
         self.opened(client, node.index());
+        self.in_step(client, node.index());
     }
 
     /// Bytes have come for a client, or room.

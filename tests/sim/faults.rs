@@ -295,6 +295,7 @@ impl World {
                 there.clock.jump(self.now, span);
                 there.jumps += 1;
                 there.jumped += span;
+                self.oracle.jumped(server, self.now);
                 self.suspend_exclusion(None, 0);
             }
             Fault::Stall => {

@@ -29,6 +29,9 @@ pub(crate) const USER_TIMEOUT: Time = 5 * SECOND;
 pub(crate) const CONNECT_TIMEOUT: Time = SECOND;
 pub(crate) const LONGEST_BACKOFF: Time = 2 * SECOND;
 
+/// The same when it has failed once; twice as long after each other time.
+pub(crate) const FIRST_BACKOFF: Time = 50 * MILLI;
+
 /// When all is well a ttl has time enough for every node. A quarantine is to be short, and lasts
 /// longer than any lock.
 const COMFORTABLE: u64 = 2_000;

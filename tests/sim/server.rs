@@ -546,9 +546,13 @@ impl World {
             [b"DELEX", ..] if !there.newest => {
                 Some(&b"-ERR unknown command 'DELEX', with args beginning with: \r\n"[..])
             }
-            [b"DELEX" | b"DELIFEQ", ..] if self.plan.native_refused => {
+            [verb @ (b"DELEX" | b"DELIFEQ"), ..] if self.plan.native_refused => {
                 self.oracle.counts.sights.note("NativeRefused");
-                Some(&b"-NOPERM this user has no permissions to run the command\r\n"[..])
+                Some(if *verb == b"DELEX" {
+                    &b"-NOPERM this user has no permissions to run the 'delex' command\r\n"[..]
+                } else {
+                    &b"-NOPERM this user has no permissions to run the 'delifeq' command\r\n"[..]
+                })
             }
             [b"INFO", ..] if secretive => {
                 Some(&b"-NOPERM this user has no permissions to run the 'info' command\r\n"[..])

@@ -516,9 +516,13 @@ impl World {
         let Some(id) = link.and_then(|conn| self.conns[conn].id) else {
             return; // It is gone again.
         };
+        let server = self.plan.server_of(node);
+        if !self.oracle.knows_all(server, self.now) {
+            return; // It has forgotten since: nobody says otherwise.
+        }
         self.say(Place::Client(client), || format!("trusts node {node}"));
         self.clients[client].engine.trust(shown, id);
-        self.oracle.trusts(client, self.plan.server_of(node));
+        self.oracle.trusts(client, server);
         if let Some(conn) = link {
             self.conns[conn].asked_to_join += 1;
             self.conns[conn].vouched = true;
@@ -781,15 +785,21 @@ impl World {
         }
     }
 
-    /// Somebody who extends its lock thinks better of it: it releases the lock, or leaves it.
+    /// Somebody who extends its lock thinks better of it: it releases the lock, leaves it, or hands it
+    /// over.
     fn interrupt(&mut self, client: usize, user: usize, hold: Hold, call: &Call) {
         self.extend_ended(client, user);
-        if self.entropy.below(2) == 0 {
-            self.clients[client].users[user].let_go.push(call.round);
-            self.release(client, user, hold);
+        let next = self.entropy.below(3);
+        if next == 1 {
+            self.cancel_extension(client, user, hold, call);
             return;
         }
-        self.cancel_extension(client, user, hold, call);
+        self.clients[client].users[user].let_go.push(call.round);
+        if next == 0 {
+            self.release(client, user, hold);
+        } else {
+            self.hand_over(client, user, hold);
+        }
     }
 
     fn cancel_extension(&mut self, client: usize, user: usize, mut hold: Hold, call: &Call) {
@@ -836,6 +846,7 @@ impl World {
         self.end_belief(client, user);
         self.let_go(client, user, &hold);
         let shown = self.shown(client);
+        self.hands_over(client, &hold.lock.token());
         let lock = self.clients[client].engine.detach(shown, hold.lock);
         let lock = if near {
             lock

@@ -55,6 +55,8 @@ pub(crate) struct Record {
     pub(crate) copies: u32,
     /// The longest ttl that was asked for.
     pub(crate) ttl: u64,
+    /// The nodes that did not vote for who handed it over first, when it did: a bit for each.
+    pub(crate) doubted: u32,
     /// Those it was handed to.
     pub(crate) heirs: Vec<Process>,
     /// A holder was told that a majority misses it: what copies remain are released.
@@ -83,6 +85,8 @@ pub(crate) struct Cell {
     pub(crate) gone: bool,
     /// Whose key was in the way of its `SET`.
     pub(crate) blocked_by: Option<TokenId>,
+    /// It was sent there again while its lock was held.
+    pub(crate) copied: bool,
     /// How many commands there were, for the count of them.
     pub(crate) sets: u32,
     /// Over which connection the last `SET` came, and how many commands had come before it there.
@@ -214,6 +218,11 @@ pub(crate) struct Codes(u16);
 impl Codes {
     pub(crate) fn add(&mut self, code: Code) {
         self.0 |= 1 << code.0;
+    }
+
+    pub(crate) fn contain_no_permission(self) -> bool {
+        let bit = CODES.iter().position(|code| *code == "NOPERM");
+        bit.is_some_and(|bit| self.0 & 1 << bit != 0)
     }
 
     pub(crate) fn contain(self, error: ServerError) -> bool {
@@ -404,6 +413,13 @@ impl<'a> Command<'a> {
             [b"DELEX", key, b"IFEQ", token] => (Verb::Release, key, token, &[][..]),
             [b"DEL", key] => (Verb::Release, key, &[][..], &[][..]),
             [b"PEXPIRE", key, ttl] => (Verb::Extend, key, &[][..], ttl),
+            // What the user may do, asked before the first `SET` on a connection.
+            [b"EVAL" | b"EVALSHA", _, b"1", key] | [b"EVAL", _, b"1", key, b"get", _, _] => {
+                return Self {
+                    key: Some(key),
+                    ..Self::without_key(Verb::Other)
+                };
+            }
             [b"TIME"] => return Self::without_key(Verb::Time),
             [b"SCRIPT", b"LOAD", ..] => return Self::without_key(Verb::Load),
             _ => return Self::without_key(Verb::Other),
@@ -488,6 +504,7 @@ impl Ledger {
             granted: Place::MAX,
             copies: 0,
             ttl: 0,
+            doubted: 0,
             heirs: Vec::new(),
             lost: false,
             extends: 0,
@@ -572,6 +589,7 @@ impl Cell {
         was_set: false,
         gone: false,
         blocked_by: None,
+        copied: false,
         sets: 0,
         set_over: (0, 0),
         astray: false,

@@ -13,6 +13,7 @@
 //! | expiry | every key ends, also if its owner is dead | `keys` |
 //! | orphans | no key of an ended attempt or lock stays on a node that answers | `orphans` |
 //! | settling | every call ends in time and when its outcome is certain, what is lost is opened again, and no engine runs hot or sleeps for ever | `settling`, `certain` |
+//! | wake | whatever is due is asked for in time, and nothing is done before | `wake` |
 //! | told | every holder is told of the end of its lock, once and in time | `told` |
 //! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
 //! | starvation | nobody is passed over for ever | `starvation` |
@@ -48,6 +49,7 @@ mod starvation;
 mod storm;
 mod told;
 mod votes;
+mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -61,7 +63,7 @@ use crate::sights::Sights;
 use crate::world::World;
 use crate::written::{Place, Writing};
 
-use ledger::Entry;
+use ledger::{Codes, Entry};
 
 pub(crate) use exclusion::Belief;
 pub(crate) use ledger::{
@@ -69,9 +71,10 @@ pub(crate) use ledger::{
     is_fenced_set, millis, number_in, token_of,
 };
 pub(crate) use outcome::{Limits, Release};
+pub(crate) use wake::TICK;
 
 /// All of the table above.
-pub(crate) const ORACLES: [&str; 18] = [
+pub(crate) const ORACLES: [&str; 19] = [
     "exclusion",
     "votes",
     "validity",
@@ -80,6 +83,7 @@ pub(crate) const ORACLES: [&str; 18] = [
     "expiry",
     "orphans",
     "settling",
+    "wake",
     "told",
     "outcome",
     "starvation",
@@ -136,6 +140,10 @@ pub(crate) struct Oracle {
     /// By resource: whether somebody got it since all faults have ended.
     taken: Vec<bool>,
     rests: starvation::Rests,
+    /// By client and node: with which words a release was refused, or the question whether it may be.
+    refused: Vec<Vec<Codes>>,
+    /// How many connections in a row were opened again as late as they may be.
+    in_step: u32,
     quarantine: quarantine::Quarantine,
     /// By client and node: when it was made one of this cluster last, whatever it was.
     pub(crate) anew: Vec<Vec<Time>>,
@@ -279,6 +287,8 @@ impl Oracle {
             revenants: BTreeSet::new(),
             taken: vec![false; plan.resources],
             rests: starvation::Rests::default(),
+            refused: vec![vec![Codes::default(); plan.nodes]; plan.peers()],
+            in_step: 0,
             quarantine: quarantine::Quarantine::new(plan),
             anew: vec![vec![0; plan.nodes]; plan.peers()],
             shut_out: vec![NEVER; plan.peers()],
@@ -300,6 +310,7 @@ impl Oracle {
         self.answered[peer].fill(0);
         self.newest[peer].fill(None);
         self.calls[peer].fill(late::Calls::default());
+        self.refused[peer].fill(Codes::default());
         self.quarantine.born(peer);
         self.shut_out[peer] = NEVER;
         self.lives.push(Life { peer, alive: true });
@@ -479,12 +490,20 @@ impl World {
             } = answer;
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, shown, sent, (verb, said));
+            if let (Verb::Other | Verb::Release, Said::Refused(code)) = (verb, said) {
+                self.oracle.refused[client][node].add(code);
+            }
+            if verb == Verb::Load {
+                let server = self.plan.server_of(node);
+                self.oracle.quarantine.meets(client, server, self.now);
+            }
             if verb == Verb::Join && said == Said::Zero {
                 let since = &mut self.oracle.shut_out[client];
                 *since = (*since).min(self.now);
             }
-            // What is owed goes behind the first question of a greeting, and before the last.
-            if !said.is_error() && !matches!(verb, Verb::Other | Verb::Time) {
+            // What is owed goes behind the first question of a greeting, and before the last; but what
+            // was owed for longer goes before it.
+            if !said.is_error() && !matches!(verb, Verb::Other | Verb::Release | Verb::Time) {
                 let newest = &mut self.oracle.answered[client][node];
                 *newest = sent.max(*newest);
             }
