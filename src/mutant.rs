@@ -8,7 +8,7 @@
 //! In the tests of the library itself the environment chooses:
 //! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`. Those that the simulator does
 //! not look for (`STORIES` in `tests/sim/mutations.rs`) are noticed by the stories of the engine:
-//! `SHEARLINE_MUTANT=ConfirmationRevives cargo test --lib engine::tests`.
+//! `SHEARLINE_MUTANT=ClaimsUnbounded cargo test --lib engine::tests`.
 //! Those of nodes that carry markers are noticed in both:
 //! `cargo test --lib --features embedded strict`.
 //!
@@ -177,8 +177,8 @@ mutants! {
     ConfirmationByLongest,
     /// What was told to be over lives on when a majority still has it.
     ConfirmationRevives,
-    /// An extension that is asked for counts from the end that the lock had before a confirmation found
-    /// an earlier one.
+    /// The answers to an extension count until the end that the lock had before a confirmation found an
+    /// earlier one.
     EarlierEndForgotten,
     /// An extension that was asked for before a confirmation found an earlier end keeps the later one.
     EarlierEndOverruled,

@@ -120,7 +120,7 @@ fn patient(urls: impl IntoIterator<Item = String>) -> Builder {
     // These servers tell no time.
     let builder = Builder::default()
         .nodes(urls)
-        .farewell(PATIENCE)
+        .shutdown_timeout(PATIENCE)
         .watch_clocks(false);
     builder.connect_timeout(PATIENCE).node_timeout(PATIENCE)
 }
@@ -310,7 +310,7 @@ fn no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open() {
     assert!(!only_naps(&mut driver), "it is over");
 
     let grants = Node::answering(|word| (word == "SET").then_some("+OK\r\n"));
-    let builder = patient([grants.url.clone()]).farewell(Duration::ZERO);
+    let builder = patient([grants.url.clone()]).shutdown_timeout(Duration::ZERO);
     let mut driver = builder.build_driver().unwrap();
     let lock = take_lock(&mut driver);
     let lock = driver.detach(lock);

@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use crate::error::{ExtendError, LinkError, NodeOutcome};
-use crate::limits::ROUNDS_MAX;
+use crate::limits::rounds_max;
 use crate::node::{self, Access, Dialect, Errand, Reply, Said, Trouble, wants_the_text};
 use crate::quorum::{Extending, Lock, Majority, NodeSet, Vote};
 use crate::slab::{Key, Slab};
@@ -39,7 +39,7 @@ impl Engine {
         if lock.extensions_left() == 0 {
             return Err(ExtendError::Limit);
         }
-        if self.rounds.len() >= ROUNDS_MAX {
+        if self.rounds.len() >= rounds_max() {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let claim = self.claim_to_extend(lock)?;
@@ -258,12 +258,17 @@ impl Engine {
         let Some(round) = self.rounds.get(key) else {
             return;
         };
-        let Kind::Extend { voters, .. } = &round.kind else {
+        let Kind::Extend { voters, claim, .. } = &round.kind else {
             return;
         };
-        // One without a deadline is about a lock whose end is not known.
-        let in_time =
-            round.deadline.is_none_or(|deadline| now < deadline) || mutant!(ExtensionAfterValidity);
+        // One without a deadline is about a lock whose end is not known. A later question may have
+        // found an earlier end.
+        let found = claim.and_then(|claim| self.claims.get(claim));
+        let found = found.map(|claim| claim.valid_until);
+        let revives = mutant!(EarlierEndForgotten | ExtensionRevives | ConfirmationRevives);
+        let found = found.filter(|end| *end != Instant::ZERO && !revives);
+        let ends = round.deadline.into_iter().chain(found);
+        let in_time = ends.min().is_none_or(|end| now < end) || mutant!(ExtensionAfterValidity);
         let counts = voters.contains(node);
         let (vote, outcome) = match vote {
             Vote::Yes if !in_time => (Vote::Mute, NodeOutcome::TimedOut),

@@ -75,7 +75,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::{Config, NodeConfig, RestartGuard};
 use crate::error::InvalidRequest;
-use crate::limits::{CLAIMS_MAX, ROUNDS_MAX, TTL_ASSUMED_MAX};
+use crate::limits::{TTL_ASSUMED_MAX, claims_max, rounds_max};
 use crate::node::{Dialect, Node, Terms};
 use crate::quorum::{Drift, Lock, LockId, NodeSet, quorum_of};
 use crate::slab::{Key, Slab};
@@ -302,6 +302,21 @@ impl Engine {
         load
     }
 
+    /// Returns when the last key of the present claims is over: by its known expiry, or where a
+    /// `SET` is unanswered a whole ttl from now.
+    #[cfg(feature = "std")]
+    pub(crate) fn keys_end_by(&self, now: Instant) -> Instant {
+        let drift = self.settings.drift;
+        let ends = self
+            .claims
+            .iter()
+            .map(|(_, claim)| match claim.unknown.is_empty() {
+                true => claim.gone_by,
+                false => claim.gone_by.max(drift.gone_by(now, claim.ttl)),
+            });
+        ends.max().unwrap_or(now)
+    }
+
     /// Returns the largest number of commands that one node has not answered.
     #[cfg(feature = "std")]
     pub(crate) fn most_in_flight(&self) -> usize {
@@ -414,12 +429,12 @@ impl Engine {
 
     /// Whether another operation would be one too many.
     fn is_saturated(&self) -> bool {
-        self.rounds.len() >= ROUNDS_MAX || !self.has_room_for_claim()
+        self.rounds.len() >= rounds_max() || !self.has_room_for_claim()
     }
 
     /// Whether another token may leave copies on nodes.
     fn has_room_for_claim(&self) -> bool {
-        self.claims.len() < CLAIMS_MAX || mutant!(ClaimsUnbounded)
+        self.claims.len() < claims_max() || mutant!(ClaimsUnbounded)
     }
 
     /// The claim that `lock` names, if it is one of this engine and still held.
