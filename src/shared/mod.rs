@@ -62,6 +62,7 @@ mod tests;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
 use self::build::Handle;
@@ -102,9 +103,15 @@ pub use self::lost::Lost;
 /// let ttl = Duration::from_secs(10);
 ///
 /// let lock: LockGuard = redlock.lock("invoice:42", ttl)?; // Waits and tries again.
-/// drop(lock); // Released, without waiting.
-/// redlock.try_lock("invoice:42", ttl)?; // One attempt.
-/// redlock.lock_with("invoice:42", &LockOptions::new(ttl).wait(Duration::from_secs(3)))?;
+/// // The work that nobody else may do at the same time.
+/// drop(lock); // Released, without waiting for the nodes.
+///
+/// let lock = redlock.try_lock("invoice:42", ttl)?; // One attempt.
+/// lock.unlock()?; // Released, and a majority has said so.
+///
+/// let patient = LockOptions::new(ttl).wait(Duration::from_secs(3));
+/// let lock = redlock.lock_with("invoice:42", &patient)?;
+/// lock.unlock()?;
 ///
 /// let mut lock = redlock.lock_async("invoice:42", ttl).await?;
 /// println!("{:?} {:?} {:?}", lock.resource(), lock.token(), lock.validity());
@@ -511,6 +518,11 @@ impl Redlock {
         }
     }
 }
+
+/// A panic leaves no handle in between: what a call has begun goes on or is given back, and if the
+/// engine itself has panicked every later call says [`LockError::Closed`].
+impl UnwindSafe for Redlock {}
+impl RefUnwindSafe for Redlock {}
 
 impl fmt::Debug for Redlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

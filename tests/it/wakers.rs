@@ -97,9 +97,11 @@ fn a_waker_that_blocks_holds_up_its_own_task_only() {
     let blocks = Arc::new(Blocks::default());
     let gate = blocks.gate.lock().expect("nobody panics with it");
     let waker = Waker::from(Arc::clone(&blocks));
+    let before = redlock.try_lock("of its own", LONG).expect("free");
     let mut locking = pin!(redlock.lock_async("of its own", LONG));
     let polled = locking.as_mut().poll(&mut Context::from_waker(&waker));
-    assert!(polled.is_pending(), "the nodes have not answered yet");
+    assert!(polled.is_pending(), "it is held");
+    drop(before);
     blocks.await_called();
     others_go_on(&redlock, held);
     drop(gate);
@@ -162,7 +164,9 @@ fn many_wakers_that_block_hold_up_no_call() {
         let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
         pending += usize::from(polled.is_pending());
     }
-    blocks.await_called();
+    if pending != 0 {
+        blocks.await_called();
+    }
     for _ in 0..20 {
         let guard = redlock.lock("a call", LONG).expect("free");
         let _ = guard.unlock().expect("held");
