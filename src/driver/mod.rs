@@ -43,8 +43,6 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use rand::TryRng;
-use rand::rngs::SysRng;
 use rustix::process::{Pid, getpid};
 
 use self::turn::Net;
@@ -130,8 +128,10 @@ impl Driver {
     /// The operating system gives no descriptor, or no random bytes. Nodes that cannot be reached
     /// are no error.
     pub fn new(config: &Config) -> io::Result<Self> {
-        let mut seed = [0; 32];
-        SysRng.try_fill_bytes(&mut seed).map_err(io::Error::other)?;
+        Self::seeded(config, turn::fresh_seed()?)
+    }
+
+    fn seeded(config: &Config, seed: [u8; 32]) -> io::Result<Self> {
         let mut driver = Self {
             engine: Engine::new(config, seed, clock::now()),
             net: Net::new(config)?,

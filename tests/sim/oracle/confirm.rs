@@ -38,7 +38,12 @@ impl World {
     }
 
     /// It is not asked.
-    pub(crate) fn check_unbegun_confirmation(&mut self, client: usize, hold: &Hold, error: &ExtendError) {
+    pub(crate) fn check_unbegun_confirmation(
+        &mut self,
+        client: usize,
+        hold: &Hold,
+        error: &ExtendError,
+    ) {
         let known = hold.lock.valid_until() != Instant::ZERO;
         let over = known && !hold.lock.is_valid_at(self.clients[client].shown);
         // What a cancelled question has found the engine knows, and its user does not.
@@ -74,7 +79,8 @@ impl World {
             self.object("votes", text);
         }
         if !kept_before && self.longest_confirmed(client, id, asked) < until {
-            let text = format!("client {client}: valid until {until:?} by the answers of a majority");
+            let text =
+                format!("client {client}: valid until {until:?} by the answers of a majority");
             self.object("validity", text);
         }
     }
@@ -122,7 +128,8 @@ impl World {
         let kept = kept.get(self.plan.quorum() - 1).copied().unwrap_or(0);
         let clock = self.clock_of(client);
         let sent = sent.map_or(asked.call.begun, |sent| clock.show(sent));
-        sent.max(asked.call.begun).saturating_add(longest_validity(kept))
+        sent.max(asked.call.begun)
+            .saturating_add(longest_validity(kept))
     }
 
     /// It has come to nothing.
@@ -208,7 +215,10 @@ impl World {
         let end = if asked.within == Instant::ZERO {
             let ttl = hold.lock.ttl().as_millis() as u64;
             let longest = self.plan.longest_vote(ttl.max(asked.call.ttl));
-            asked.call.begun.saturating_add(std::time::Duration::from_nanos(longest + 2 * MILLI))
+            asked
+                .call
+                .begun
+                .saturating_add(std::time::Duration::from_nanos(longest + 2 * MILLI))
         } else {
             asked.within
         };
