@@ -97,6 +97,8 @@ pub use contract::{
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use fuzz::fuzz_engine;
+#[cfg(feature = "std")]
+pub(crate) use patience::usual_timeout;
 
 /// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
 ///
