@@ -5,7 +5,8 @@
 //! their own; the other faces drive one too.
 //!
 //! * `clock` is the only place that reads a clock, `socket` the only one that reads or writes.
-//! * `link` is the connection to one node, `resolve` looks up its name.
+//! * `link` is the connection to one node, `resolve` looks up its name; `probe` asks whether its server
+//!   is there.
 //! * `turn` is what happens between two sleeps; `handover` carries a lock to another process.
 //!
 //! # Guarantees
@@ -29,6 +30,7 @@ mod error;
 pub(crate) mod face;
 mod handover;
 mod link;
+mod probe;
 mod ready;
 mod resolve;
 mod socket;
@@ -348,7 +350,12 @@ impl Driver {
     /// As [`Self::turn`].
     pub fn harvest(&mut self) -> io::Result<()> {
         self.usable()?;
-        self.read()
+        self.work(|driver| {
+            driver.engine.was_away(clock::now());
+            driver.net.wait(Some(Duration::ZERO))?;
+            driver.net.service(&mut driver.engine);
+            Ok(())
+        })
     }
 
     /// Ends the driver: acquisitions that are open are cancelled, locks in events that nobody has

@@ -20,6 +20,7 @@
 //! | `top_up` | copies for nodes that lost theirs |
 //! | `release` | releases, debts, and the repair of forgotten scripts |
 //! | `links` | connections, greetings, answers |
+//! | `probe` | whether the server behind a silent connection is there |
 //! | `strict` | nodes that carry a marker: who counts, and whose they are |
 //! | `timers` | what is due when |
 //! | `outputs` | what is to be done next |
@@ -51,6 +52,7 @@ mod links;
 mod outputs;
 mod patience;
 mod pool;
+mod probe;
 mod release;
 mod round;
 mod strict;
@@ -80,6 +82,7 @@ use crate::timer::Wheel;
 
 use claim::Claim;
 use pool::Pool;
+use probe::Probes;
 use round::{Ballot, Round};
 use timers::Alarm;
 
@@ -122,6 +125,7 @@ pub struct Engine {
     to_connect: NodeSet,
     to_disconnect: NodeSet,
     to_write: NodeSet,
+    probes: Probes,
     buffers: Pool<u8>,
     ballots: Pool<Ballot>,
     encoded: Encoded,
@@ -204,6 +208,7 @@ impl Engine {
             to_connect: NodeSet::EMPTY,
             to_disconnect: NodeSet::EMPTY,
             to_write: NodeSet::EMPTY,
+            probes: Probes::default(),
             buffers: Pool::new(),
             ballots: Pool::new(),
             encoded: Encoded::default(),

@@ -10,6 +10,7 @@
 mod clocks;
 mod confirm;
 mod patience;
+mod probes;
 mod restarts;
 #[cfg(feature = "embedded")]
 mod strict;
@@ -37,6 +38,9 @@ struct World {
     /// How many bytes each node's socket still takes.
     window: Vec<usize>,
     links: Vec<&'static str>,
+    /// How many probes were opened to each node, and whether the last is open.
+    probes: Vec<u32>,
+    probing: Vec<bool>,
     events: Vec<Event>,
 }
 
@@ -63,6 +67,8 @@ impl World {
             wires: (0..nodes).map(|_| Inbox::new(Limits::default())).collect(),
             window: vec![usize::MAX; nodes],
             links: vec![""; nodes],
+            probes: vec![0; nodes],
+            probing: vec![false; nodes],
             events: Vec::new(),
         };
         world.drain();
@@ -82,6 +88,12 @@ impl World {
             match output {
                 Output::Connect { node } => self.links[node.index()] = "connecting",
                 Output::Disconnect { node } => self.links[node.index()] = "reset",
+                Output::Probe { node, bytes } => {
+                    assert_eq!(bytes, b"*1\r\n$5\r\nHELLO\r\n");
+                    self.probes[node.index()] += 1;
+                    self.probing[node.index()] = true;
+                }
+                Output::CloseProbe { node } => self.probing[node.index()] = false,
                 Output::Event(event) => self.events.push(event),
                 Output::Transmit { node, bytes } => {
                     let index = node.index();

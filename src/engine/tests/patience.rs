@@ -35,7 +35,7 @@ impl World {
     }
 
     /// Sleeps as a driver does for `span`, whatever happens.
-    fn sleep(&mut self, span: Duration) {
+    pub(super) fn sleep(&mut self, span: Duration) {
         let end = self.now.saturating_add(span);
         while let Some((at, _)) = self.engine.poll_timeout().filter(|(at, _)| *at < end) {
             self.now = self.now.max(at);

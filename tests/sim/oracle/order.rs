@@ -8,6 +8,9 @@
 //!   same resource, but for copies of a lock that is held, and where the server had forgotten the
 //!   script of it.
 //!
+//! * What a client says to a node goes over a connection that was opened when the one before it had
+//!   ended. Two that overlap have no order.
+//!
 //! # What it does not see
 //!
 //! A release that was tried over the same connection before and was refused: the server said when it
@@ -31,6 +34,18 @@ impl World {
         self.conns[deed.conn].written.executed += 1;
         if let Some(what) = what {
             let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
+            self.object("order", text);
+        }
+    }
+
+    /// A client is about to write to a node over this connection.
+    pub(crate) fn is_newer_than_the_last(&mut self, client: usize, conn: usize) {
+        let link = &self.conns[conn];
+        if link.opened < self.clients[client].paths[link.node].lost_at {
+            let node = link.node;
+            let text = format!(
+                "client {client}, node {node}: a connection older than the end of the last"
+            );
             self.object("order", text);
         }
     }
