@@ -105,6 +105,28 @@ pub enum ExtendError {
     Closed,
 }
 
+/// Why no lock can be had now: what `Redlock::check` and `LocalRedlock::check` find.
+///
+/// In the reports `Granted` means that the node would vote.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// So many nodes are unusable for a reason that only an operator can mend (a wrong password, a
+    /// missing permission, a server of the wrong kind) that no majority is left, or a node belongs
+    /// to another cluster. Every lock is refused, at once, until that is mended.
+    #[error("no lock can be had: {0}; mend what is named here")]
+    Unusable(Report),
+    /// Too few nodes vote now, and that may pass: they are down, silent or in quarantine.
+    #[error("too few nodes vote now: {0}; look after the nodes named here")]
+    NoQuorum(Report),
+    /// The handle was made before a `fork`, in the parent process.
+    #[error("the handle belongs to the parent process; build a new one after the fork")]
+    Forked,
+    /// The handle is closed, or its driving thread has panicked.
+    #[error("the handle is closed; build a new one")]
+    Closed,
+}
+
 /// Why the nodes were not, or not all of them, made a new cluster.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -480,9 +502,25 @@ pub enum Unusable {
     /// It refuses the credentials.
     #[error("it refuses the credentials; correct the user or password in the URL")]
     WrongCredentials,
-    /// The user lacks a permission that the handshake or the lock needs.
+    /// The user lacks a permission that the handshake needs, and the server does not say which.
     #[error("the user lacks a permission; the README has an ACL line that suffices")]
     NoPermission,
+    /// The user may not run `command`, without which a lock cannot be taken, released or extended.
+    /// A user who may take a lock and not release it gets none.
+    #[error(
+        "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`), the README has \
+         a line that suffices"
+    )]
+    Permission {
+        /// The command, in lower case and as ACL rules name it, such as `"evalsha"`.
+        command: &'static str,
+    },
+    /// The user may not use the key that has the name of the lock. Other names may be permitted.
+    #[error(
+        "its user may not use a key of this name; permit it (`ACL SETUSER .. ~lock:*` for names \
+         that begin with `lock:`)"
+    )]
+    KeyPermission,
     /// It has no database of the number in the URL.
     #[error("it has no such database; correct the number in the URL")]
     NoDatabase,
@@ -518,6 +556,28 @@ pub enum Unusable {
     /// It refused the handshake otherwise.
     #[error("it refused the handshake with {0}")]
     Refused(ServerError),
+}
+
+impl Unusable {
+    /// Returns `true` if only an operator can mend it: no later try will do.
+    pub(crate) const fn is_lasting(self) -> bool {
+        match self {
+            Self::NotRedis
+            | Self::Replica
+            | Self::Mode
+            | Self::NoCredentials
+            | Self::WrongCredentials
+            | Self::NoPermission
+            | Self::Permission { .. }
+            | Self::KeyPermission
+            | Self::NoDatabase
+            | Self::Protected
+            | Self::SameServer(_)
+            | Self::OtherCluster { .. }
+            | Self::NoRunId => true,
+            Self::TooManyClients | Self::Refused(_) => false,
+        }
+    }
 }
 
 /// Why a configuration cannot be used.

@@ -131,8 +131,8 @@ pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, Restar
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 pub use engine::{NodeState, NodeStatus};
 pub use error::{
-    ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, NodeReport,
-    ReinitError, Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
+    CheckError, ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome,
+    NodeReport, ReinitError, Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
 };
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;

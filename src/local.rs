@@ -24,7 +24,7 @@ use crate::config::{Builder, LockOptions};
 use crate::driver::face::Reporter;
 use crate::driver::{BuildError, Driver, clock};
 use crate::engine::{Event, NodeStatus};
-use crate::error::{ExtendError, LockError, ReinitError, Released, UnlockError};
+use crate::error::{CheckError, ExtendError, LockError, ReinitError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -242,6 +242,21 @@ impl LocalRedlock {
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
+    }
+
+    /// Whether a majority of the nodes would vote now, and if not, what an operator has to mend. See
+    /// [`Redlock::check`](crate::Redlock::check). Takes a turn without waiting, so that what was
+    /// mended shows.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckError::Unusable`], [`CheckError::NoQuorum`], [`CheckError::Forked`],
+    /// [`CheckError::Closed`].
+    pub fn check(&mut self) -> Result<(), CheckError> {
+        self.driver.check()?;
+        // That waiting failed shows in what is known of the nodes.
+        let _ = self.turn(Some(Duration::ZERO));
+        self.driver.engine().check(clock::now())
     }
 
     /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from

@@ -18,6 +18,10 @@
 //!   and which clock gives the time.
 
 use core::sync::atomic::{AtomicU8, Ordering};
+use core::time::Duration;
+
+use crate::engine::Wake;
+use crate::time::Instant;
 
 macro_rules! mutants {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
@@ -120,6 +124,9 @@ mutants! {
     DeniedReleased,
     /// Where a `SET` was refused for certain, its token is released all the same.
     RefusedReleased,
+    /// Where a copy was denied or taken back, no token is released, though an earlier `SET` may have
+    /// left one.
+    DeniedCopyForgotten,
 
     // ----- extensions -----------------------------------------------------------------------
     /// A lock that is over can be extended.
@@ -223,6 +230,20 @@ mutants! {
     NeverReconnects,
     /// The engine wants no wake-up for what is armed.
     SleepsForEver,
+    /// It wants to be woken 5 ms late for a connection that is to be tried, or takes too long.
+    WokenLateForConnection,
+    /// It wants to be woken 5 ms late for a node that has been silent.
+    WokenLateForSilence,
+    /// It wants to be woken 5 ms late for the end of a node timeout.
+    WokenLateForNodeTimeout,
+    /// It wants to be woken 5 ms late for the next attempt.
+    WokenLateForRetry,
+    /// It wants to be woken 5 ms late for a caller's deadline.
+    WokenLateForDeadline,
+    /// It wants to be woken 5 ms late for the end of a lock.
+    WokenLateForExpiry,
+    /// It wants to be woken 5 ms late for a release that is owed.
+    WokenLateForDebt,
     /// A caller's deadline is not kept.
     DeadlineIgnored,
     /// A vote is waited for however long it takes.
@@ -245,6 +266,10 @@ mutants! {
     GreetedGivenUp,
     /// A node that was suspect is never asked again.
     SuspectForEver,
+    /// A node is suspect after four node timeouts, however short these are.
+    SuspectWithoutFloor,
+    /// Clients that lost a node at the same moment try to reach it again at the same moments.
+    BackoffInStep,
 
     // ----- outcomes -------------------------------------------------------------------------
     /// Too few nodes that can vote are told as a lock that is held.
@@ -279,6 +304,24 @@ impl Mutant {
         #[cfg(test)]
         choose_by_environment();
         CHOSEN.load(Ordering::Relaxed) == number(self)
+    }
+}
+
+/// When the engine wants to be woken: at `at`, or later where that guard is taken out.
+pub(crate) fn woken_at(at: Instant, wake: Wake) -> Instant {
+    let late = match wake {
+        Wake::Output => return at,
+        Wake::Connection => Mutant::WokenLateForConnection,
+        Wake::Silence => Mutant::WokenLateForSilence,
+        Wake::NodeTimeout => Mutant::WokenLateForNodeTimeout,
+        Wake::Retry => Mutant::WokenLateForRetry,
+        Wake::Deadline => Mutant::WokenLateForDeadline,
+        Wake::Expiry => Mutant::WokenLateForExpiry,
+        Wake::Debt => Mutant::WokenLateForDebt,
+    };
+    match late.is_chosen() {
+        true => at.saturating_add(Duration::from_millis(5)),
+        false => at,
     }
 }
 

@@ -79,6 +79,11 @@ impl Driver {
         self.work(Self::drain);
     }
 
+    /// Reads what the nodes have sent, without waiting and without letting any timer fire.
+    pub(crate) fn read(&mut self) -> io::Result<()> {
+        self.work(Self::read_all)
+    }
+
     /// A turn that does not wait, of a driver that took none for a while: as [`Driver::harvest`], and
     /// then timers fire.
     pub(crate) fn catch_up(&mut self) -> io::Result<()> {

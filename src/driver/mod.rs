@@ -352,9 +352,7 @@ impl Driver {
         self.usable()?;
         self.work(|driver| {
             driver.engine.was_away(clock::now());
-            driver.net.wait(Some(Duration::ZERO))?;
-            driver.net.service(&mut driver.engine);
-            Ok(())
+            driver.read_all()
         })
     }
 
@@ -368,6 +366,12 @@ impl Driver {
         }
         self.work(|driver| driver.take_leave(limit));
         self.standing = Standing::Closed;
+    }
+
+    fn read_all(&mut self) -> io::Result<()> {
+        self.net.wait(Some(Duration::ZERO))?;
+        self.net.service(&mut self.engine);
+        Ok(())
     }
 
     fn take_turn(&mut self, limit: Option<Duration>) -> io::Result<()> {

@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::node::{
-    CONFIRM, EXTEND, FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND, JOIN, RELEASE, Script,
+    CONFIRM, EXTEND, FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND, JOIN, PROBE, RELEASE, Script,
 };
 use crate::resp::OwnedValue;
 
@@ -34,6 +34,7 @@ pub(super) struct Scripts {
     fenced_extend: bool,
     fenced_confirm: bool,
     join: bool,
+    probe: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -45,10 +46,11 @@ enum Known {
     FencedExtend,
     FencedConfirm,
     Join,
+    Probe,
 }
 
 impl Known {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Release,
         Self::Extend,
         Self::Confirm,
@@ -56,6 +58,7 @@ impl Known {
         Self::FencedExtend,
         Self::FencedConfirm,
         Self::Join,
+        Self::Probe,
     ];
 
     const fn script(self) -> &'static Script {
@@ -67,6 +70,7 @@ impl Known {
             Self::FencedExtend => &FENCED_EXTEND,
             Self::FencedConfirm => &FENCED_CONFIRM,
             Self::Join => &JOIN,
+            Self::Probe => &PROBE,
         }
     }
 
@@ -100,6 +104,7 @@ impl Scripts {
             Known::FencedExtend => &mut self.fenced_extend,
             Known::FencedConfirm => &mut self.fenced_confirm,
             Known::Join => &mut self.join,
+            Known::Probe => &mut self.probe,
         }
     }
 
@@ -194,6 +199,8 @@ fn run(known: Known, database: &mut Database, now: Millis, arguments: &Arguments
         Known::FencedExtend => fenced(database, now, arguments, 2, extend),
         Known::FencedConfirm => fenced(database, now, arguments, 1, confirm),
         Known::Join => join(database, now, arguments),
+        // Its one user may do everything.
+        Known::Probe => Ok(OwnedValue::Integer(0)),
     };
     result.map_err(|refusal| refusal.in_script(known.digest()))
 }

@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::entry::Entry;
-use crate::error::{LockError, NodeOutcome};
+use crate::error::{LockError, NodeOutcome, Unusable};
 use crate::limits::{
     CLAIMS_MAX, COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
@@ -149,11 +149,16 @@ impl Engine {
             return;
         }
         round.ballots[node].asked = true;
+        if !self.nodes[node].may_release() {
+            self.ask_permission(now, claim, node);
+            return;
+        }
         self.send_set(now, claim, node);
         if let Some(claim) = self.claims.get_mut(claim) {
             claim.set_sent(node);
-            mutant!(DebtOnClientTime =>
-                claim.expires(node, self.settings.drift.gone_by(now, claim.ttl)));
+            mutant!(DebtOnClientTime => {
+                claim.gone_by = claim.gone_by.max(self.settings.drift.gone_by(now, claim.ttl));
+            });
         }
     }
 
@@ -221,11 +226,8 @@ impl Engine {
         claim.unanswered.remove(node);
         let (vote, outcome) = match reply {
             Reply::Ok => {
-                claim.granted.insert(node);
-                claim.lacking.remove(node);
                 self.nodes[node].grants += 1;
-                let gone_by = self.settings.drift.gone_by(now, claim.ttl);
-                claim.expires(node, gone_by);
+                claim.is_on(node, self.settings.drift.gone_by(now, claim.ttl));
                 (Vote::Yes, NodeOutcome::Granted)
             }
             Reply::Nil => {
@@ -237,20 +239,37 @@ impl Engine {
                 }
             }
             Reply::Error(error) => {
-                if refuses_for_certain(error) || mutant!(ErrorIsDenial) {
-                    claim.denied(node);
+                match refuses_for_certain(error) || mutant!(ErrorIsDenial) {
+                    true => claim.denied(node),
+                    false => claim.set_lost(node),
                 }
                 if wants_the_text(error) && self.ask_set_by_text(now, node, key) {
                     return Ok(());
                 }
                 (Vote::Mute, NodeOutcome::Refused(error))
             }
+            Reply::Forbidden { .. } => {
+                claim.denied(node);
+                let verb = self.verb_of_set(node);
+                let missing = reply.missing(verb).unwrap_or(Unusable::NoPermission);
+                self.nodes[node].forbidden(missing);
+                (Vote::Mute, NodeOutcome::Unusable(missing))
+            }
             Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
+                claim.set_lost(node);
                 return Err(Trouble::Link(crate::error::LinkError::Protocol));
             }
         };
         self.count_set(now, node, key, vote, outcome);
         Ok(())
+    }
+
+    /// The command that takes a lock on `node`.
+    fn verb_of_set(&self, node: usize) -> &'static str {
+        match self.settings.strict {
+            false => "set",
+            true => self.nodes[node].acquire_dialect().verb(),
+        }
     }
 
     fn count_set(&mut self, now: Instant, node: usize, key: Key, vote: Vote, said: NodeOutcome) {
@@ -459,7 +478,7 @@ impl Engine {
         let Some(claim) = self.set_claim(key, None) else {
             return;
         };
-        let rest = match refusal == Refusal::OtherCluster {
+        let rest = match refusal == Refusal::OtherCluster || self.is_for_an_operator(key) {
             true => None,
             false => self.rest(now, key),
         };
@@ -468,6 +487,15 @@ impl Engine {
             Some(until) => self.retry_at(key, until, refusal),
             None => self.decide(key, Decision::Refused(refusal)),
         }
+    }
+
+    /// Returns `true` if no majority is left without the nodes that only an operator can mend: no
+    /// later try would do.
+    fn is_for_an_operator(&self, key: Key) -> bool {
+        self.rounds.get(key).is_some_and(|round| {
+            let outcomes = round.ballots.iter().map(|ballot| ballot.outcome);
+            super::check::is_out_of_reach(outcomes)
+        })
     }
 
     pub(super) fn retry_at(&mut self, key: Key, until: Instant, after: Refusal) {

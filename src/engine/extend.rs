@@ -220,18 +220,20 @@ impl Engine {
             self.repair_extension(now, node, key);
             return Ok(());
         }
+        if self.explains(now, node, key, reply) {
+            return Ok(());
+        }
         let (vote, outcome) = said.vote();
         let drift = self.settings.drift;
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
             match vote {
                 Vote::Yes => {
-                    claim.granted.insert(node);
-                    claim.lacking.remove(node);
-                    claim.expires(node, drift.gone_by(now, claim.ttl));
+                    claim.unknown.remove(node);
+                    claim.is_on(node, drift.gone_by(now, claim.ttl));
                 }
-                // What is not there, or another's, needs neither a release nor an end.
+                // What is not there, or another's, was not extended.
                 Vote::No => {
-                    claim.expires(node, Instant::ZERO);
+                    claim.unknown.remove(node);
                     claim.lacking.insert(node);
                 }
                 Vote::Mute => {}
@@ -365,28 +367,22 @@ impl Engine {
         }
     }
 
-    /// The extension `key` was confirmed, and its caller does not want to know: the lock ends
-    /// when it would have, if not earlier.
+    /// The extension `key` was confirmed, and its caller does not want to know: the lock ends when
+    /// its holder was told that it does, or is about to be told by another extension.
     pub(super) fn take_extension_back(&mut self, key: Key) {
-        let Some(Round {
-            kind:
-                Kind::Extend {
-                    claim: Some(claim),
-                    valid_until,
-                    ..
-                },
-            state: State::Decided(Decision::Extended(_, end)),
-            ..
-        }) = self.rounds.get(key)
-        else {
+        let Some((claim, _)) = self.rounds.get(key).and_then(about_to_be_told) else {
             return;
         };
-        let (claim, valid_until, end) = (*claim, *valid_until, *end);
+        let others = self.rounds.iter().filter(|(other, _)| *other != key);
+        let told = others.filter_map(|(_, other)| about_to_be_told(other));
+        let told = told
+            .filter(|(other, _)| *other == claim)
+            .map(|(_, end)| end);
+        let latest = told.max().unwrap_or(Instant::ZERO);
         if let Some(held) = self.claims.get_mut(claim)
             && is_held(held)
-            && held.valid_until == end
         {
-            held.valid_until = valid_until.min(end);
+            held.valid_until = held.valid_until.min(held.told_until.max(latest));
             self.watch(claim);
         }
     }
@@ -452,6 +448,16 @@ impl Engine {
         }
         self.let_go(now, claim, None);
         self.decide(key, Decision::ExtensionLost);
+    }
+}
+
+/// The claim that a confirmed extension is about, and the end that is told next.
+fn about_to_be_told(round: &Round) -> Option<(Key, Instant)> {
+    match (&round.kind, &round.state) {
+        (Kind::Extend { claim, .. }, State::Decided(Decision::Extended(_, end))) => {
+            Some(((*claim)?, *end))
+        }
+        _ => None,
     }
 }
 

@@ -139,6 +139,13 @@ impl Engine {
             Errand::Confirm { round, claim } => {
                 self.confirmation_answered(now, node, round, claim, reply)
             }
+            Errand::Probe { claim, way, last } => {
+                self.permission_answered(now, node, claim, way, last, reply)
+            }
+            Errand::Why { round, verb } => {
+                self.why_answered(now, node, round, verb, reply);
+                Ok(())
+            }
             Errand::Greet(_) | Errand::Time => Ok(()),
         }
     }
@@ -336,21 +343,28 @@ impl Engine {
         match errand {
             Errand::Set { claim } => {
                 if let Some(claim) = self.claims.get_mut(claim) {
-                    claim.unanswered.remove(node);
-                    if !left || mutant!(SentSetForgotten) {
-                        claim.set_withdrawn(node);
+                    match left && !mutant!(SentSetForgotten) {
+                        true => claim.set_lost(node),
+                        false => claim.set_withdrawn(node),
                     }
                 }
             }
             Errand::Release { claim, .. } => self.owe(claim, node),
             Errand::Extend {
                 claim: Some(claim), ..
-            } if mutant!(LostExtensionIsNone) => {
+            } if left => {
                 if let Some(claim) = self.claims.get_mut(claim) {
-                    claim.expires(node, Instant::ZERO);
+                    // It may have been run, whatever was answered to an earlier one.
+                    claim.unknown.insert(node);
+                    mutant!(LostExtensionIsNone => claim.unknown.remove(node));
                 }
             }
-            Errand::Extend { .. } | Errand::Confirm { .. } | Errand::Greet(_) | Errand::Time => {}
+            Errand::Extend { .. }
+            | Errand::Confirm { .. }
+            | Errand::Probe { .. }
+            | Errand::Why { .. }
+            | Errand::Greet(_)
+            | Errand::Time => {}
         }
     }
 

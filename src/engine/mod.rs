@@ -22,6 +22,8 @@
 //! | `links` | connections, greetings, answers |
 //! | `probe` | whether the server behind a silent connection is there |
 //! | `strict` | nodes that carry a marker: who counts, and whose they are |
+//! | `check` | whether a majority would vote, and what an operator has to mend |
+//! | `permission` | whether the user may do what a lock needs |
 //! | `timers` | what is due when |
 //! | `outputs` | what is to be done next |
 //! | `claim`, `round` | the two records, without behaviour of their own towards nodes |
@@ -42,6 +44,7 @@
 mod acquire;
 #[cfg(test)]
 mod chaos;
+mod check;
 mod claim;
 mod confirm;
 mod contract;
@@ -51,6 +54,7 @@ mod fuzz;
 mod links;
 mod outputs;
 mod patience;
+mod permission;
 mod pool;
 mod probe;
 mod release;
@@ -87,6 +91,8 @@ use round::{Ballot, Round};
 use timers::Alarm;
 
 pub use crate::node::NodeState;
+#[cfg(feature = "std")]
+pub(crate) use check::check;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
 };
@@ -284,6 +290,12 @@ impl Engine {
             load.owed += node.debts.len();
         }
         load
+    }
+
+    /// Returns the largest number of commands that one node has not answered.
+    #[cfg(feature = "std")]
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.nodes.iter().map(Node::in_flight).max().unwrap_or(0)
     }
 
     /// The nodes that have said that they hold the token of `lock`, while it is held here.

@@ -1,7 +1,7 @@
 //! What is to be done next.
 
 use crate::error::{ExtendError, LockError, ReinitError, Released, UnlockError};
-use crate::node::PROBE;
+use crate::node::HELLO;
 use crate::quorum::{Lock, Majority};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -32,7 +32,7 @@ impl Engine {
             self.probes.to_open.remove(node);
             return Some(Output::Probe {
                 node: id(node),
-                bytes: PROBE,
+                bytes: HELLO,
             });
         }
         let mut node = self.next_to_write();
@@ -174,6 +174,7 @@ impl Engine {
         mutant!(StragglerForgotten => claim.may_hold = majority.nodes());
         claim.stage = Stage::Held { told: false };
         claim.valid_until = valid_until;
+        claim.told_until = valid_until;
         let ttl = claim.ttl;
         self.watch(claim_key);
         Some(Lock::granted(
@@ -186,10 +187,16 @@ impl Engine {
         ))
     }
 
-    fn extension(&self, key: Key, majority: Majority, valid_until: Instant) -> Option<Extension> {
+    fn extension(
+        &mut self,
+        key: Key,
+        majority: Majority,
+        valid_until: Instant,
+    ) -> Option<Extension> {
         let round = self.rounds.get(key)?;
         let Kind::Extend {
             lock,
+            claim,
             entry,
             question,
             ..
@@ -197,8 +204,15 @@ impl Engine {
         else {
             return None;
         };
+        let exact = matches!(question, Question::HowLong(_));
+        if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
+            claim.told_until = match exact {
+                true => valid_until,
+                false => valid_until.max(claim.told_until),
+            };
+        }
         Some(Extension {
-            exact: matches!(question, Question::HowLong(_)),
+            exact,
             lock: *lock,
             token: random_part(entry.token()),
             majority,

@@ -54,11 +54,11 @@ impl Engine {
         let copy = lock.entry().copy_into(self.buffers.take());
         let quarantined = self.quarantined(now);
         if let Some(claim) = self.claims.get_mut(key) {
-            claim.may_hold = claim.may_hold.without(claim.granted);
+            claim.may_hold = claim.may_hold.without(claim.settled());
             mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
             claim.entry = Some(copy);
             if !claim.adopted {
-                lock.set_voters(claim.granted.without(quarantined));
+                lock.set_voters(claim.settled().without(quarantined));
             }
         }
         self.let_go(now, key, None);
@@ -169,7 +169,11 @@ impl Engine {
         let set = Errand::Set { claim: key };
         if claim.unanswered.contains(node) && self.nodes[node].withdraw(set) {
             claim.set_withdrawn(node);
-        } else if !self.nodes[node].is_ready() || !self.pay(now, key, node, false) {
+            if !claim.may_hold.contains(node) {
+                return;
+            }
+        }
+        if !self.nodes[node].is_ready() || !self.pay(now, key, node, false) {
             self.owe(key, node);
         }
     }
@@ -289,7 +293,9 @@ impl Engine {
         if let Said::Refused(error) = said
             && !(mutant!(NoscriptReleaseDropped) && wants_the_text(error))
         {
-            self.release_refused(now, node, key, dialect, error);
+            let missing = reply.missing(dialect.verb());
+            let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
+            self.release_refused(now, node, key, dialect, error, outcome);
             return Ok(());
         }
         let (vote, outcome) = said.vote();
@@ -313,6 +319,7 @@ impl Engine {
         key: Key,
         dialect: Dialect,
         error: ServerError,
+        outcome: NodeOutcome,
     ) {
         let forgotten = wants_the_text(error);
         if forgotten {
@@ -338,7 +345,7 @@ impl Engine {
         if let Some(Stage::Releasing { round: Some(round) }) =
             self.claims.get(key).map(|claim| claim.stage)
         {
-            self.vote(now, round, node, Vote::Mute, NodeOutcome::Refused(error));
+            self.vote(now, round, node, Vote::Mute, outcome);
         }
     }
 
@@ -348,8 +355,8 @@ impl Engine {
             return;
         };
         claim.releasing.remove(node);
-        if claim.unknown.contains(node) {
-            claim.expires(node, drift.gone_by(now, claim.ttl));
+        if claim.unknown.remove(node) {
+            claim.gone_by = claim.gone_by.max(drift.gone_by(now, claim.ttl));
         }
         let there = &mut self.nodes[node];
         if claim.owed.insert(node) {

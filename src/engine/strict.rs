@@ -196,7 +196,11 @@ impl Engine {
         let counts = match errand {
             Errand::Set { .. } => mutant!(QuarantinedVotes),
             Errand::Extend { .. } | Errand::Confirm { .. } => mutant!(QuarantinedExtends),
-            Errand::Greet(_) | Errand::Release { .. } | Errand::Time => false,
+            Errand::Greet(_)
+            | Errand::Release { .. }
+            | Errand::Probe { .. }
+            | Errand::Why { .. }
+            | Errand::Time => false,
         };
         if counts {
             return self.answered(now, node, errand, reply);
@@ -224,7 +228,11 @@ impl Engine {
                 Stage::Held { .. } | Stage::Releasing { .. } => None,
             },
             Errand::Extend { round, .. } | Errand::Confirm { round, .. } => Some(round),
-            Errand::Greet(_) | Errand::Release { .. } | Errand::Time => None,
+            Errand::Greet(_)
+            | Errand::Release { .. }
+            | Errand::Probe { .. }
+            | Errand::Why { .. }
+            | Errand::Time => None,
         }
     }
 

@@ -7,8 +7,11 @@
     reason = "what a story does not expect, it fails on, whatever it is"
 )]
 
+mod claims;
 mod clocks;
 mod confirm;
+mod extensions;
+mod operators;
 mod patience;
 mod probes;
 mod restarts;
@@ -41,6 +44,8 @@ struct World {
     /// How many probes were opened to each node, and whether the last is open.
     probes: Vec<u32>,
     probing: Vec<bool>,
+    /// Nobody has shown yet that locks may be released: the first `SET` waits for that.
+    unpermitted: bool,
     events: Vec<Event>,
 }
 
@@ -69,6 +74,7 @@ impl World {
             links: vec![""; nodes],
             probes: vec![0; nodes],
             probing: vec![false; nodes],
+            unpermitted: false,
             events: Vec::new(),
         };
         world.drain();
@@ -155,6 +161,18 @@ impl World {
         self.input(Input::Connected { node: id(node) });
         assert_eq!(self.take(node), ["HELLO 3 SETNAME shearline"]);
         self.say(node, hello);
+        if !self.unpermitted {
+            self.permit(node);
+        }
+    }
+
+    /// `node` has shown that its user may release locks, so that nobody asks before the first `SET`.
+    fn permit(&mut self, node: usize) {
+        let there = &mut self.engine.nodes[node];
+        match there.release_dialect(false) {
+            Dialect::Text | Dialect::Sha1 => there.permitted(Dialect::Sha1),
+            native => there.permitted(native),
+        }
     }
 
     fn finish(&mut self, node: usize, run_id: &str) {
@@ -269,6 +287,11 @@ fn shown(value: Value<'_>) -> String {
     match words[0].as_str() {
         "SET" => format!("SET {} {}", words[1], words[6 - 1]),
         "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
+        verb @ ("EVAL" | "EVALSHA")
+            if [crate::node::PROBE.text, crate::node::PROBE.sha1].contains(&&*words[1]) =>
+        {
+            [&[format!("{verb} probe")], &words[4..]].concat().join(" ")
+        }
         verb @ ("EVAL" | "EVALSHA") => {
             let script = match words.len() {
                 6 => "extend",

@@ -80,7 +80,9 @@ impl Engine {
                 })
             }
         };
-        if self.nodes[node].access(command.len()) != Access::Open {
+        if self.nodes[node].access(command.len()) != Access::Open
+            || self.nodes[node].lacks_permission()
+        {
             return; // It is tried again with the next extension.
         }
         self.nodes[node].send(now, Errand::Set { claim }, command);

@@ -95,7 +95,10 @@ impl Clock {
     /// tell is not asked again over this connection.
     pub(crate) fn told(&mut self, sent: Instant, now: Instant, value: Value<'_>) -> bool {
         let Some(time) = time_of(value) else {
-            if matches!(Reply::of(value), Reply::Error(error) if !refuses_the_verb(error)) {
+            if Reply::of(value)
+                .error()
+                .is_some_and(|error| !refuses_the_verb(error))
+            {
                 self.next = now.saturating_add(EVERY); // It cannot tell just now.
             }
             return false;

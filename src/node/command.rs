@@ -55,6 +55,18 @@ pub(crate) const CONFIRM: Script = Script {
     sha1: "eff39a10bfd4f5ef8734aa1fc598a9ee03919210",
 };
 
+/// Tells which of the commands in its arguments is the first that the user may not run on the key,
+/// counted from 1; `0`: all are permitted, or the server is too old to tell (Redis 6.2). It asks
+/// with the very name of the lock, because permissions depend on it, and touches nothing.
+///
+/// The name stands there twice because some of the commands want a second argument; where that is
+/// another key it is the same.
+pub(crate) const PROBE: Script = Script {
+    text: "local c=redis.acl_check_cmd if c then for i,n in ipairs(ARGV) do \
+           if not c(n,KEYS[1],KEYS[1]) then return i end end end return 0",
+    sha1: "e81664c4d45f8ee6d3d4df3df521abbc6754468b",
+};
+
 /// How a node is asked to run a script.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Dialect {
@@ -66,6 +78,18 @@ pub(crate) enum Dialect {
     DelIfEq,
     /// By a native compare-and-delete: `DELEX .. IFEQ` (Redis 8.4). For releases only.
     DelEx,
+}
+
+impl Dialect {
+    /// The command that the user needs a permission for, as ACL rules name it.
+    pub(crate) const fn verb(self) -> &'static str {
+        match self {
+            Self::Sha1 => "evalsha",
+            Self::Text => "eval",
+            Self::DelIfEq => "delifeq",
+            Self::DelEx => "delex",
+        }
+    }
 }
 
 static ACQUIRE: Template<2, 32> =
@@ -146,6 +170,17 @@ pub(crate) fn extend(out: &mut Vec<u8>, entry: &Entry, ttl: Duration, dialect: D
 /// The question for how long the node keeps `entry`.
 pub(crate) fn confirm(out: &mut Vec<u8>, entry: &Entry) {
     CONFIRM_BY_TEXT.write(out, [entry.arguments()]);
+}
+
+/// The question which of `commands` the user may not run on the key of `entry`.
+pub(crate) fn probe(out: &mut Vec<u8>, entry: &Entry, by: Dialect, commands: &[&str]) {
+    let (verb, script) = match by {
+        Dialect::Sha1 => (&b"EVALSHA"[..], PROBE.sha1),
+        Dialect::Text | Dialect::DelIfEq | Dialect::DelEx => (&b"EVAL"[..], PROBE.text),
+    };
+    let mut words: Vec<&[u8]> = alloc::vec![verb, script.as_bytes(), b"1", entry.resource()];
+    words.extend(commands.iter().map(|command| command.as_bytes()));
+    crate::resp::command(out, &words);
 }
 
 // Written only where a guard is taken out.

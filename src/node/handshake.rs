@@ -22,7 +22,7 @@ use super::command::{Dialect, EXTEND, RELEASE};
 use super::fence::{FENCED_ACQUIRE, FENCED_EXTEND};
 
 /// What a probe asks. Every server answers something, also one that does not let us in.
-pub(crate) const PROBE: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
+pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
 /// One question of the greeting.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -441,6 +441,7 @@ fn selected(value: Value<'_>) -> Result<(), Unusable> {
     let error = ServerError::from_line(line);
     Err(match error.code() {
         "ERR" => Unusable::NoDatabase,
+        "NOPERM" => Unusable::Permission { command: "select" },
         _ => refused(error),
     })
 }

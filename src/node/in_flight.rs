@@ -37,6 +37,22 @@ pub(crate) enum Errand {
         /// Of whose token, if that is in the engine's care.
         claim: Option<Key>,
     },
+    /// Whether the user may do what a claim needs, asked before its `SET`.
+    Probe {
+        /// For the resource of which claim.
+        claim: Key,
+        /// How it was written: a way of releasing.
+        way: Dialect,
+        /// Nothing more is asked before the `SET`.
+        last: bool,
+    },
+    /// Which permission was missing when the extension or confirmation of a round was refused.
+    Why {
+        /// Of which round.
+        round: Key,
+        /// The server refused the command itself, and not one inside the script.
+        verb: bool,
+    },
     /// The question for the time of the server.
     Time,
     /// The question of a round for how long the token is kept.
@@ -53,7 +69,11 @@ impl Errand {
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Set { .. } | Self::Extend { .. } | Self::Confirm { .. } => true,
-            Self::Greet(_) | Self::Release { .. } | Self::Time => false,
+            Self::Greet(_)
+            | Self::Release { .. }
+            | Self::Probe { .. }
+            | Self::Why { .. }
+            | Self::Time => false,
         }
     }
 }

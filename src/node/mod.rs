@@ -27,6 +27,7 @@ mod in_flight;
 mod marker;
 mod membership;
 mod outbox;
+mod permission;
 mod phase;
 mod pulse;
 mod reply;
@@ -55,13 +56,14 @@ use in_flight::{InFlight, Sent};
 use marker::Cluster;
 use membership::Membership;
 use outbox::Outbox;
+use permission::Permissions;
 use phase::{Phase, Ready};
 use pulse::Pulse;
 
 #[cfg(feature = "embedded")]
 pub(crate) use command::Script;
 #[cfg(any(test, feature = "embedded"))]
-pub(crate) use command::{CONFIRM, EXTEND, RELEASE};
+pub(crate) use command::{CONFIRM, EXTEND, PROBE, RELEASE};
 pub(crate) use command::{Dialect, confirm, extend, release, set};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use fence::JOIN;
@@ -69,15 +71,19 @@ pub(crate) use fence::JOIN;
 pub(crate) use fence::{FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND};
 pub(crate) use fence::{fenced_confirm, fenced_extend, fenced_set};
 pub(crate) use guard::{Guard, Terms};
-pub(crate) use handshake::{Identity, PROBE, Step};
+pub(crate) use handshake::{HELLO, Identity, Step};
 pub(crate) use in_flight::Errand;
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
+pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use reply::{
     Reply, Said, may_forget, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
+
+/// The shortest silence after which a node is suspect. A busy machine takes as long now and then.
+const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
 /// A connection that was of use for this long is tried again at once when it ends: it was closed
 /// for idleness, or its server was restarted.
@@ -106,6 +112,7 @@ pub(crate) struct Node {
     pub(crate) debts: Debts,
     pub(crate) guard: Guard,
     clock: Clock,
+    permissions: Permissions,
     /// How it stands towards the cluster: only with a strict guard.
     membership: Option<Membership>,
     /// Rounds whose question waits for the greeting to be done.
@@ -174,6 +181,7 @@ impl Node {
             debts: Debts::default(),
             guard: Guard::default(),
             clock: Clock::new(config.watch_clocks()),
+            permissions: Permissions::default(),
             membership: (config.restart_guard() == RestartGuard::Strict)
                 .then(|| Membership::new(Cluster::of(config))),
             waiting: VecDeque::new(),
@@ -224,6 +232,7 @@ impl Node {
         self.pulse.heard();
         self.pushes = 0;
         self.clock.disconnected();
+        self.permissions.disconnected();
         if let Some(membership) = &mut self.membership {
             membership.disconnected();
         }
@@ -263,6 +272,9 @@ impl Node {
 
     /// How it stands, for whoever looks at it from outside.
     pub(crate) fn state(&self, now: Instant) -> NodeState {
+        if let (Phase::Ready(_), Some(missing)) = (&self.phase, self.permissions.missing()) {
+            return NodeState::Unusable(missing);
+        }
         match (&self.phase, self.trouble) {
             (Phase::Ready(_), _) if self.is_suspect() => NodeState::Suspect,
             (Phase::Ready(_), _) => {
@@ -325,12 +337,11 @@ impl Node {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready(_), _) => Access::Open,
-            (Phase::Connecting | Phase::Greeting(_), Trouble::Link(reason)) => Access::Greeting {
-                first: reason == LinkError::NotYet,
+            // What was wrong with it may have been mended: the connection that is being opened tells.
+            (Phase::Connecting | Phase::Greeting(_), trouble) => Access::Greeting {
+                first: trouble == Trouble::Link(LinkError::NotYet),
             },
-            (Phase::Down | Phase::Connecting | Phase::Greeting(_), trouble) => {
-                Access::Shut(trouble.outcome())
-            }
+            (Phase::Down, trouble) => Access::Shut(trouble.outcome()),
         }
     }
 
@@ -704,9 +715,8 @@ impl Node {
 
     /// How long a node may be silent before it is suspect.
     pub(crate) fn patience(&self) -> Duration {
-        self.timeout
-            .saturating_mul(4)
-            .max(Duration::from_millis(100))
+        let timeouts = self.timeout.saturating_mul(4);
+        mutant!(SuspectWithoutFloor => timeouts, else timeouts.max(SUSPECT_MIN))
     }
 
     pub(crate) fn suspect(&mut self) {

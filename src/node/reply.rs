@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use crate::error::{NodeOutcome, ServerError};
+use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::quorum::Vote;
 use crate::resp::{Items, Value};
 
@@ -23,6 +23,8 @@ pub(crate) enum Reply {
     Pair(i64, i64),
     /// `-CODE ..`.
     Error(ServerError),
+    /// `-NOPERM ..`: the user lacks the permission for the command, or for its key.
+    Forbidden { key: bool },
     /// Something that no lock command is answered with.
     Other,
 }
@@ -34,9 +36,7 @@ impl Reply {
             Value::Simple(b"OK") => Self::Ok,
             Value::Null => Self::Nil,
             Value::Integer(integer) => Self::Integer(integer),
-            Value::Error(line) | Value::BulkError(line) => {
-                Self::Error(ServerError::from_line(line))
-            }
+            Value::Error(line) | Value::BulkError(line) => Self::of_error(line),
             Value::Array(items) => Self::of_items(items),
             Value::Simple(_)
             | Value::Bulk(_)
@@ -52,6 +52,43 @@ impl Reply {
 }
 
 impl Reply {
+    /// All servers say "to run the '..' command" of a command; what they say of a key differs.
+    fn of_error(line: &[u8]) -> Self {
+        const OF_COMMAND: &[u8] = b"' command";
+        let error = ServerError::from_line(line);
+        match error.code() {
+            "NOPERM" => Self::Forbidden {
+                key: !line
+                    .windows(OF_COMMAND.len())
+                    .any(|part| part == OF_COMMAND),
+            },
+            _ => Self::Error(error),
+        }
+    }
+
+    /// What is missing, where the server has refused to let the user run `command`.
+    pub(crate) fn missing(self, command: &'static str) -> Option<Unusable> {
+        match self {
+            Self::Forbidden { key: true } => Some(Unusable::KeyPermission),
+            Self::Forbidden { key: false } => Some(Unusable::Permission { command }),
+            Self::Ok
+            | Self::Nil
+            | Self::Integer(_)
+            | Self::Pair(..)
+            | Self::Error(_)
+            | Self::Other => None,
+        }
+    }
+
+    /// The error, if it is one.
+    pub(crate) fn error(self) -> Option<ServerError> {
+        match self {
+            Self::Error(error) => Some(error),
+            Self::Forbidden { .. } => Some(ServerError::from_line(b"NOPERM")),
+            Self::Ok | Self::Nil | Self::Integer(_) | Self::Pair(..) | Self::Other => None,
+        }
+    }
+
     // Out of line: where no node carries a marker there are none.
     #[inline(never)]
     fn of_items(items: Items<'_>) -> Self {
@@ -84,7 +121,7 @@ impl Said {
             Reply::Integer(0) => Some(Self::Missing),
             Reply::Integer(-1) => Some(Self::Foreign),
             Reply::Error(error) if error.code() == "WRONGTYPE" => Some(Self::Foreign),
-            Reply::Error(error) => Some(Self::Refused(error)),
+            Reply::Error(_) | Reply::Forbidden { .. } => reply.error().map(Self::Refused),
             Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Pair(..) | Reply::Other => None,
         }
     }
@@ -154,6 +191,37 @@ pub(crate) fn refuses_the_verb(error: ServerError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_permission_is_about_the_command_or_about_its_key() {
+        // As Redis 6.2, 7.0 and Valkey 9.1 say it.
+        for (line, key) in [
+            (
+                "NOPERM this user has no permissions to run the 'eval' command",
+                false,
+            ),
+            (
+                "NOPERM this user has no permissions to run the 'eval' command or its subcommand",
+                false,
+            ),
+            (
+                "NOPERM User monkey has no permissions to run the 'delifeq' command",
+                false,
+            ),
+            (
+                "NOPERM this user has no permissions to access one of the keys used as arguments",
+                true,
+            ),
+            ("NOPERM No permissions to access a key", true),
+        ] {
+            let reply = Reply::of(Value::Error(line.as_bytes()));
+            assert_eq!(reply, Reply::Forbidden { key }, "{line}");
+            assert_eq!(
+                reply.error().map(|error| error.code() == "NOPERM"),
+                Some(true)
+            );
+        }
+    }
 
     #[test]
     fn the_first_word_decides() {

@@ -270,7 +270,7 @@ impl Decoder {
         }
         let result = self.scan(bytes);
         self.phase = match result {
-            Ok(Some(_)) if self.tape.capacity() > KEPT => Phase::Spent,
+            Ok(Some(_)) if self.tape.capacity().max(self.stack.capacity()) > KEPT => Phase::Spent,
             Ok(Some(_)) => Phase::Fresh,
             Ok(None) => Phase::Torn,
             Err(error) => Phase::Failed(error),
@@ -349,9 +349,8 @@ impl Decoder {
         self.top = Top::NONE;
         self.stack.clear();
         self.tape.clear();
-        if self.tape.capacity() > KEPT {
-            self.tape.shrink_to(KEPT);
-        }
+        self.stack.shrink_to(KEPT);
+        self.tape.shrink_to(KEPT);
     }
 
     /// Reads elements until the reply is complete or the bytes end. The length of the reply.

@@ -34,7 +34,7 @@ use super::relay::{Relay, wake_all};
 use super::slot::{Outcome, Settled, Slot};
 use crate::config::Config;
 use crate::driver::face::Reporter;
-use crate::driver::{Driver, DriverWaker};
+use crate::driver::{Driver, DriverWaker, clock};
 use crate::quorum::Lock;
 
 /// Pause after the system refused to wait, which it does only for want of memory.
@@ -42,6 +42,10 @@ const RECOVERY: Duration = Duration::from_millis(1);
 
 /// How much longer than the farewell the last handle waits for the end of the I/O thread.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long a drop waits at most until the thread that has the engine has written its release. That
+/// thread is woken if it sleeps, so that it takes longer only if it is not scheduled.
+const WRITING_MAX: Duration = Duration::from_millis(200);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -176,15 +180,38 @@ impl Hub {
         debug_assert!(refused.is_ok(), "its place is certain");
     }
 
-    /// Releases `lock`, whose slot is `slot`, and waits for nothing.
+    /// Leaves `letter`, and waits the moment until what it asks for is written: the program may end
+    /// next. If the thread that has the engine lets go of it first, this one writes it.
+    pub(super) fn send_and_see_written(&self, letter: Letter) {
+        let Ok(posted) = self.mailbox.put(letter) else {
+            return debug_assert!(false, "its place is certain");
+        };
+        self.wake(posted.wake);
+        let until = clock::now().saturating_add(WRITING_MAX);
+        while let Some(freed) = self.mailbox.begin_to_await(posted.number) {
+            match self.engage() {
+                Reach::Taken => self.mailbox.await_written(posted.number, freed, until),
+                Reach::Free(engaged) => {
+                    self.mailbox.await_no_more();
+                    return engaged.leave_written();
+                }
+                Reach::Broken => {
+                    self.mailbox.await_no_more();
+                    return self.close_mail();
+                }
+            }
+        }
+    }
+
+    /// Releases `lock`, whose slot is `slot`. Its release is written then, but not answered.
     pub(super) fn give_back(&self, slot: Arc<Slot>, lock: Lock) {
         slot.watch.release();
         match self.engage() {
             Reach::Free(mut engaged) => {
                 engaged.give_back(&slot, lock);
-                engaged.leave();
+                engaged.leave_written();
             }
-            Reach::Taken => self.send_surely(Letter::GiveBack { slot, lock }),
+            Reach::Taken => self.send_and_see_written(Letter::GiveBack { slot, lock }),
             Reach::Broken => {}
         }
     }
@@ -203,9 +230,9 @@ impl Hub {
         match self.engage() {
             Reach::Free(mut engaged) => {
                 engaged.cancel(slot);
-                engaged.leave();
+                engaged.leave_written();
             }
-            Reach::Taken => self.send_surely(Letter::Cancel {
+            Reach::Taken => self.send_and_see_written(Letter::Cancel {
                 slot: Arc::clone(slot),
             }),
             Reach::Broken => {}
@@ -355,8 +382,28 @@ impl<'a> Engaged<'a> {
 
     fn take_mail(&mut self) {
         let hub = self.hub;
-        hub.mailbox.take(&mut self.letters);
+        self.taken = hub.mailbox.take(&mut self.letters);
         self.read_mail();
+    }
+
+    /// Delivers what is decided, and writes what is due. Those who wait for that are told.
+    pub(super) fn settle_all(&mut self) {
+        let hub = self.hub;
+        let reactor: &mut Reactor = self;
+        reactor.settle_all();
+        if reactor.written != reactor.taken {
+            if hub.mailbox.is_awaited() {
+                reactor.catch_up();
+            }
+            reactor.written = reactor.taken;
+            hub.mailbox.written(reactor.written);
+        }
+    }
+
+    /// As [`Engaged::leave`], if the program may end next.
+    fn leave_written(mut self) {
+        self.settle_all();
+        self.catch_up();
     }
 
     /// The engine has panicked on this thread.
@@ -371,6 +418,7 @@ impl<'a> Engaged<'a> {
         };
         // After it: whoever leaves a letter from now on finds the engine broken.
         self.hub.mailbox.serves_no_more();
+        self.hub.mailbox.freed();
         self.hub.close_mail();
         wake_all(&mut wakers);
     }
@@ -386,6 +434,8 @@ impl Drop for Engaged<'_> {
             return;
         };
         if self.is_keeper {
+            drop(reactor);
+            self.hub.mailbox.freed();
             return; // It wakes tasks itself, and comes to the mailbox by itself.
         }
         let waiting = reactor.waiting() != 0;

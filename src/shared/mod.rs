@@ -65,9 +65,9 @@ use self::hub::{Hub, Reach};
 use self::mailbox::Letter;
 use self::slot::{Outcome, Slot};
 use crate::config::{Builder, Config, LockOptions};
-use crate::driver::{BuildError, clock};
-use crate::engine::NodeStatus;
-use crate::error::{LockError, ReinitError};
+use crate::driver::{BuildError, Refusal, clock};
+use crate::engine::{self, NodeStatus};
+use crate::error::{CheckError, LockError, ReinitError};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -246,15 +246,47 @@ impl Redlock {
     /// asked by a letter, and answers within its turn.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
+        self.look().unwrap_or_default()
+    }
+
+    /// Whether a majority of the nodes would vote now, and if not, what an operator has to mend: a
+    /// wrong password, a server of the wrong kind, a node that is down. For the start of a program:
+    /// right after [`build`](crate::Builder::build) it tells what the nodes have answered.
+    ///
+    /// Which permissions a user has depends on the name of the lock, so a missing one is found by
+    /// the first call that asks for a lock ([`Unusable::Permission`](crate::Unusable)); after that
+    /// it is named here too, until a later call finds it granted.
+    ///
+    /// Nothing is sent. What an operator has mended shows as soon as the node was tried again, which
+    /// takes two seconds at most. Costs as much as [`nodes`](Self::nodes).
+    ///
+    /// # Errors
+    ///
+    /// [`CheckError::Unusable`]: nobody gets a lock before an operator has mended what the report
+    /// names. [`CheckError::NoQuorum`]: too few nodes vote now, for reasons that may pass (they are
+    /// down, silent, or in quarantine). [`CheckError::Forked`], [`CheckError::Closed`].
+    ///
+    /// ```no_run
+    /// # use shearline::Redlock;
+    /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// redlock.check()?; // "10.0.0.2:6379 unusable: it refuses the credentials; .."
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check(&self) -> Result<(), CheckError> {
+        let statuses = self.look()?;
+        engine::check(clock::now(), &statuses)
+    }
+
+    fn look(&self) -> Result<Vec<NodeStatus>, Refusal> {
         let hub = self.hub();
         if hub.is_foreign() {
-            return Vec::new();
+            return Err(Refusal::Forked);
         }
         match hub.engage() {
             Reach::Free(mut engaged) => {
                 let statuses = engaged.statuses();
                 engaged.leave();
-                statuses
+                Ok(statuses)
             }
             Reach::Taken => {
                 let slot = Arc::new(Slot::new());
@@ -262,11 +294,12 @@ impl Redlock {
                     slot: Arc::clone(&slot),
                 });
                 match slot.wait(None) {
-                    Some(Outcome::Looked(statuses)) => statuses,
-                    _ => Vec::new(), // Closed, or forked while it was asked.
+                    Some(Outcome::Looked(statuses)) => Ok(statuses),
+                    Some(Outcome::Forked) => Err(Refusal::Forked),
+                    _ => Err(Refusal::Closed),
                 }
             }
-            Reach::Broken => Vec::new(),
+            Reach::Broken => Err(Refusal::Closed),
         }
     }
 

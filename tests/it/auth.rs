@@ -1,10 +1,10 @@
 //! Credentials: right, wrong, missing; never shown.
 
-use shearline::{LockError, NodeOutcome, Redlock, Unusable};
+use shearline::{CheckError, LockError, NodeOutcome, Redlock, Unusable};
 
 use crate::canary::{ESCAPED, PASSWORD, Secrets, USER, WRONG};
 use crate::face::{Which, no_quorum};
-use crate::servers::{Cluster, LONG, Options, Raw, Reply, Server};
+use crate::servers::{Cluster, LONG, Options, Raw, Reply, Server, eventually};
 
 #[test]
 fn a_password_with_every_odd_character_opens_when_escaped() {
@@ -61,6 +61,40 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
         }
     }
     cluster.assert_empty();
+}
+
+/// Nobody waits for what only an operator can mend, on a fresh handle either: the first try is the
+/// last. (With the default number of tries and their delays it would take five seconds.)
+#[test]
+fn what_an_operator_has_to_mend_is_told_in_the_first_try() {
+    let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
+    let mut urls = urls(&cluster, &format!(":{WRONG}"));
+    urls[0] = cluster[0].url_with(&format!(":{ESCAPED}"));
+    let mut admins = cluster.raws();
+    let mut want = |password: &str| {
+        for admin in &mut admins[1..] {
+            admin.command(&[b"CONFIG", b"SET", b"requirepass", password.as_bytes()]);
+        }
+    };
+    for which in Which::BOTH {
+        let mut face = which.build(Redlock::builder().nodes(&urls));
+        let Err(CheckError::Unusable(report)) = face.check() else {
+            panic!("two of three are not let in")
+        };
+        let wrong = NodeOutcome::Unusable(Unusable::WrongCredentials);
+        assert_eq!(report.nodes()[1].outcome, wrong, "{report}");
+        let report = no_quorum(face.lock("k", LONG));
+        assert_eq!(report.tries(), 1, "{report}");
+        // The operator mends it on the servers: the URLs are right now.
+        want(WRONG);
+        eventually("it is seen to be mended", || {
+            face.settle();
+            face.check().ok()
+        });
+        let lock = face.lock("k", LONG).expect("three of three");
+        face.unlock(lock).expect("held");
+        want(PASSWORD);
+    }
 }
 
 /// One node with another password is out; the two others are a majority.

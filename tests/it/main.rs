@@ -36,6 +36,7 @@ mod deadlines;
 mod drops;
 #[cfg(feature = "embedded")]
 mod embedded;
+mod endings;
 mod extend;
 mod faults;
 mod fork;
@@ -46,6 +47,7 @@ mod names;
 mod orphans;
 mod processes;
 mod refusal;
+mod replies;
 mod restart;
 mod scripts;
 mod secrets;

@@ -261,6 +261,7 @@ impl World {
             }
             Fault::Jump => {
                 there.clock.jump(self.now, span);
+                self.oracle.jumped(server, self.now);
                 self.suspend_exclusion(None, 0);
             }
             Fault::Stall => {
@@ -386,17 +387,29 @@ impl World {
         }
     }
 
-    /// An operator's hand on a key.
+    /// An operator's hand on a key, on one server or on all.
     fn operate(&mut self, server: usize, fault: Fault) {
+        if self.entropy.below(4) != 3 {
+            self.operate_on(server..server + 1, fault);
+        } else {
+            self.operate_on(0..self.plan.servers, fault);
+        }
+    }
+
+    fn operate_on(&mut self, servers: std::ops::Range<usize>, fault: Fault) {
         let resource = self.entropy.below(self.plan.resources as u32) as usize;
         self.suspend_exclusion(Some(resource), 0);
         let key = self.names[resource];
+        let left = 5 + self.entropy.span(self.plan.longest_ttl);
+        let left = shearline::resp::Decimal::from(left);
         let words: &[&[u8]] = if fault == Fault::Delete {
             &[b"DEL", &key]
         } else {
-            &[b"PEXPIRE", &key, b"5", b"LT"]
+            &[b"PEXPIRE", &key, left.as_bytes(), b"LT"]
         };
-        self.command(server, words);
+        for server in servers {
+            self.command(server, words);
+        }
     }
 
     /// The process of a server ends. `memory`: how much of the newest past is missing when it

@@ -40,6 +40,7 @@ pub(crate) mod sweep;
 pub(crate) mod theme;
 pub(crate) mod trace;
 pub(crate) mod user;
+pub(crate) mod watchdog;
 pub(crate) mod world;
 pub(crate) mod written;
 

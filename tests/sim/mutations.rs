@@ -140,14 +140,6 @@ mod tests {
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
 
-    /// What these worlds never ask for: nobody confirms a lock here. The stories of
-    /// `engine::tests::confirm` notice each of these.
-    const CONFIRMATIONS: [Mutant; 3] = [
-        Mutant::ConfirmationFromAnswer,
-        Mutant::ConfirmationByLongest,
-        Mutant::ConfirmationRevives,
-    ];
-
     /// One row of the table. Whether an oracle objected.
     fn row(mutant: Option<&str>, kind: Kind) -> bool {
         let _chosen = Chosen::new(mutant);
@@ -187,6 +179,7 @@ mod tests {
         ("SetWithoutPx", "expiry"),
         ("StragglerForgotten", "orphans"),
         ("DeadlineIgnored", "settling"),
+        ("WokenLateForDeadline", "wake"),
         ("LossNotTold", "told"),
         ("NoscriptReleaseDropped", "outcome"),
         ("RetryInStep", "starvation"),
@@ -220,10 +213,8 @@ mod tests {
     #[test]
     fn mutants_are_noticed() {
         say("guard taken out               spent  histories, oracle");
-        let asked = Mutant::ALL
-            .iter()
-            .filter(|mutant| !CONFIRMATIONS.contains(mutant));
-        let library = asked.map(|mutant| (Some(mutant.name()), kind_for(*mutant)));
+        let all = Mutant::ALL.iter();
+        let library = all.map(|mutant| (Some(mutant.name()), kind_for(*mutant)));
         let drivers = DRIVERS.iter().map(|kind| (None, *kind));
         let unnoticed: Vec<_> = library
             .chain(drivers)

@@ -81,8 +81,9 @@ pub(crate) struct Plan {
     pub(crate) work: Time,
     pub(crate) rest: Time,
     pub(crate) wait: Time,
-    /// Weights of what a holder does next: release, drop, extend, hand over, overstay.
-    pub(crate) habits: [u32; 5],
+    /// Weights of what a holder does next: release, drop, extend, hand over, overstay, ask for how
+    /// long it has the lock.
+    pub(crate) habits: [u32; 6],
     pub(crate) cancels: u32,
     /// How often a call is cancelled in the turn in which an answer to it may have been read.
     pub(crate) second_thoughts: u32,
@@ -244,7 +245,7 @@ impl Plan {
             work: entropy.pick(&[5, 1, 50, 1_000]) * MILLI,
             rest: entropy.pick(&[20, 1, 200, 1_000]) * MILLI,
             wait: entropy.pick(&[200, 20, 1_000, 3_000]) * MILLI,
-            habits: [4, 2, 2, 1, 1].map(|most| entropy.below(most * 4)),
+            habits: [4, 2, 2, 1, 1, 1].map(|most| entropy.below(most * 4)),
             cancels: entropy.pick(&[0, 0, 50_000, 300_000]),
             second_thoughts: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
@@ -467,7 +468,7 @@ impl Plan {
             work: 20 * MILLI,
             rest: 20 * MILLI,
             wait: SECOND,
-            habits: [4, 1, 1, 1, 1],
+            habits: [4, 1, 1, 1, 1, 1],
             cancels: 0,
             second_thoughts: 0,
             extensions: None,

@@ -17,7 +17,7 @@ use crate::clock::{Clock, MILLI, SECOND, Time};
 use crate::faults::Fault;
 use crate::link::{FarState, Way};
 use crate::oracle::{
-    Answer, Command, Deed, Fence, Said, Token, Verb, is_fenced_set, millis, token_of,
+    Answer, Command, Deed, Fence, Said, Token, Verb, is_fenced_set, millis, number_in, token_of,
 };
 use crate::plan::Kinds;
 use crate::stranger;
@@ -175,6 +175,7 @@ impl Mood {
         let joins = verb == Verb::Join;
         let set = verb == Verb::Set || joins;
         let present = present || set;
+        let reads = verb == Verb::Confirm;
         let greeting = is(&[b"HELLO", b"AUTH", b"INFO"]);
         match self {
             Self::Fine | Self::Doubtful => None,
@@ -186,6 +187,7 @@ impl Mood {
                 b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
                   NOSAVE.\r\n",
             ),
+            Self::ReadOnly | Self::DiskFull if reads => None,
             Self::ReadOnly if script && word == b"EVALSHA" => {
                 Some(b"-NOSCRIPT No matching script. Please use EVAL.\r\n")
             }
@@ -441,6 +443,8 @@ impl World {
             (Some(0), None) => Fence::Broken,
             (Some(_), _) => Fence::Shut,
         };
+        let kept = number_in(&out[start..]).filter(|_| command.verb == Verb::Confirm);
+        let kept = kept.map_or(0, |above| u64::try_from(above - 1).unwrap_or(0));
         let barred = command.verb == Verb::Join && there.fence(shown).is_none();
         there.fenced |= fence == Fence::Shut || barred;
         if let [b"SCRIPT", b"LOAD", script] = words
@@ -474,6 +478,7 @@ impl World {
             done,
             said,
             fence,
+            kept,
             before,
             after,
         };

@@ -98,7 +98,7 @@ fn visible(plan: Plan) -> Plan {
 fn severed(plan: Plan, entropy: &mut Entropy) -> Plan {
     Plan {
         hosts: 1,
-        habits: [1, 0, 0, 4, 0],
+        habits: [1, 0, 0, 4, 0, 1],
         dead_after: entropy.pick(&[2_000, 200]),
         faults: Plan::only(&[Fault::Partition]),
         shortest_fault: 300 * MILLI,
@@ -114,7 +114,7 @@ fn away(plan: Plan, entropy: &mut Entropy) -> Plan {
     Plan {
         shortest_ttl: 200,
         extremes: true,
-        habits: [2, 1, 4, 0, 0],
+        habits: [2, 1, 4, 0, 0, 1],
         extensions: None,
         dead_after: 200,
         faults: Plan::only(&[Fault::Restart, Fault::Partition]),
@@ -154,7 +154,7 @@ fn fickle(plan: Plan) -> Plan {
         shortest_ttl: 100,
         longest_ttl: 200,
         work: 200 * MILLI,
-        habits: [1, 0, 2, 0, 2],
+        habits: [1, 0, 2, 0, 2, 1],
         extensions: None,
         second_thoughts: 300_000,
         length: 3 * SECOND,
@@ -167,7 +167,7 @@ fn forgetful(plan: Plan) -> Plan {
         guard: Guard::Observed,
         shortest_ttl: 300,
         longest_ttl: 1_000,
-        habits: [1, 0, 6, 1, 1],
+        habits: [1, 0, 6, 1, 1, 1],
         extensions: None,
         work: 100 * MILLI,
         dead_after: 200,
@@ -204,7 +204,7 @@ fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
     let plan = Plan {
         shortest_ttl: 300,
         longest_ttl: 1_000,
-        habits: [1, 0, 4, 1, 2],
+        habits: [1, 0, 4, 1, 2, 1],
         extensions: None,
         work: 100 * MILLI,
         dead_after: 200,
@@ -254,7 +254,7 @@ fn crowded(plan: Plan) -> Plan {
         delay_tail: 0,
         tear: 0,
         window: 16 << 20,
-        habits: [1, 1, 0, 0, 0],
+        habits: [1, 1, 0, 0, 0, 1],
         cancels: 0,
         shortest_ttl: 1_000,
         longest_ttl: 1_000,

@@ -17,6 +17,7 @@ use crate::queue::Queue;
 use crate::server::Server;
 use crate::stranger::Stranger;
 use crate::trace::{Place, Trace};
+use crate::watchdog;
 
 /// How long the world is looked at after all is over.
 const AFTERMATH: Time = 2 * SECOND;
@@ -235,6 +236,7 @@ impl World {
 
     /// Takes a word into the fingerprint.
     pub(crate) fn note(&mut self, word: u64) {
+        watchdog::beat();
         self.fingerprint = (self.fingerprint.rotate_left(5) ^ word).wrapping_mul(MIXER);
     }
 

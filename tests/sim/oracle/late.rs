@@ -46,7 +46,7 @@ pub(super) struct Calls {
     /// The extension: when it was made, and by the client's clock; until when the lock was valid.
     pub(super) since: Time,
     begun: Instant,
-    within: Instant,
+    pub(super) within: Instant,
     pub(super) ttl: u64,
 }
 
@@ -141,7 +141,7 @@ impl World {
             Verb::Set if copy => None,
             Verb::Set => self.late_set(deed, id),
             Verb::Extend => self.late_extension(deed, id),
-            Verb::Release | Verb::Load | Verb::Join | Verb::Other => None,
+            Verb::Release | Verb::Confirm | Verb::Load | Verb::Join | Verb::Other => None,
         };
         if let Some(what) = what {
             let text = format!("client {} sends node {} {what}", deed.peer, deed.node);

@@ -59,8 +59,10 @@ pub(crate) struct Record {
     pub(crate) heirs: Vec<Process>,
     /// A holder was told that a majority misses it: what copies remain are released.
     pub(crate) lost: bool,
-    /// How often its holders have asked for an extension, and for its release.
+    /// How often its holders have asked for an extension, for how long it is kept, and for its
+    /// release.
     pub(crate) extends: u32,
+    pub(crate) confirms: u32,
     pub(crate) releases: u32,
 }
 
@@ -69,6 +71,7 @@ pub(crate) struct Record {
 pub(crate) struct Cell {
     pub(crate) set: Entry,
     pub(crate) extend: Entry,
+    pub(crate) confirm: Entry,
     pub(crate) release: Entry,
     /// What the node's clock shows when the key expires.
     pub(crate) until: Instant,
@@ -80,6 +83,8 @@ pub(crate) struct Cell {
     pub(crate) gone: bool,
     /// Whose key was in the way of its `SET`.
     pub(crate) blocked_by: Option<TokenId>,
+    /// It was sent there again while its lock was held.
+    pub(crate) copied: bool,
     /// How many commands there were, for the count of them.
     pub(crate) sets: u32,
     /// Over which connection the last `SET` came, and how many commands had come before it there.
@@ -87,6 +92,7 @@ pub(crate) struct Cell {
     /// That connection had died without a word before it was executed.
     pub(crate) astray: bool,
     pub(crate) extends: u32,
+    pub(crate) confirms: u32,
     pub(crate) releases: Releases,
 }
 
@@ -114,6 +120,10 @@ pub(crate) struct Entry {
     pub(crate) sent: Time,
     pub(crate) said: Said,
     pub(crate) fence: Fence,
+    /// For how many milliseconds the node keeps the key, if it was asked for that.
+    pub(crate) kept: u64,
+    /// What the node's clock showed then.
+    pub(crate) kept_at: Instant,
     /// When it was executed.
     pub(crate) executed: Time,
     /// When the answer was read, and what the client's clock showed then; [`NEVER`] until then.
@@ -228,6 +238,21 @@ fn first_of(reply: &[u8]) -> &[u8] {
     &rest[..end.unwrap_or(rest.len())]
 }
 
+/// The number that a server answers, alone or in front of others.
+pub(crate) fn number_in(reply: &[u8]) -> Option<i64> {
+    let number = match first_of(reply) {
+        [] => reply.strip_suffix(b"\r\n")?,
+        first => first,
+    };
+    let digits = number.strip_prefix(b":")?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Whether a script asks for how long a key is kept.
+pub(crate) fn is_confirmation(script: &[u8]) -> bool {
+    script.windows(4).any(|text| text == b"9e15")
+}
+
 /// Whether a script is a `SET` where servers carry markers.
 pub(crate) fn is_fenced_set(script: &[u8]) -> bool {
     script.windows(4).any(|text| text == b"'nx'")
@@ -240,6 +265,7 @@ impl Said {
         match (verb, first_of(reply)) {
             (Verb::Set, b":1") => Self::Ok,
             (Verb::Set, b":0") => Self::Nil,
+            (Verb::Confirm, _) if number_in(reply).is_some_and(|kept| 0 < kept) => Self::One,
             (_, b":1") => Self::One,
             (_, b":0") => Self::Zero,
             (_, b":-1") => Self::Foreign,
@@ -271,6 +297,8 @@ impl Entry {
         sent: 0,
         said: Said::Nothing,
         fence: Fence::None,
+        kept: 0,
+        kept_at: Instant::ZERO,
         executed: 0,
         read: NEVER,
         read_shown: Instant::ZERO,
@@ -293,6 +321,8 @@ impl Entry {
             sent: deed.sent,
             said: deed.said,
             fence: deed.fence,
+            kept: deed.kept,
+            kept_at: deed.shown,
             executed,
             ..Self::NONE
         }
@@ -324,6 +354,8 @@ pub(crate) enum Verb {
     Set,
     Release,
     Extend,
+    /// Asks for how long a key is kept.
+    Confirm,
     /// Teaches a script: the last questions of a greeting.
     Load,
     /// Asks to join, where servers carry markers: the last question of all.
@@ -349,6 +381,10 @@ impl<'a> Command<'a> {
                 (if set { Verb::Set } else { Verb::Extend }, key, token, ttl)
             }
             [b"EVAL", _, b"2", MARKER_KEY, ..] => return Self::without_key(Verb::Join),
+            [b"EVAL", _, b"3", key, _, _, token, _] => (Verb::Confirm, key, token, &[][..]),
+            [b"EVAL", script, b"1", key, token] if is_confirmation(script) => {
+                (Verb::Confirm, key, token, &[][..])
+            }
             [b"SET", key, token, .., ttl] => (Verb::Set, key, token, ttl),
             [b"EVAL" | b"EVALSHA", _, _, key, token] => (Verb::Release, key, token, &[][..]),
             [b"EVAL" | b"EVALSHA", _, _, key, token, ttl] => (Verb::Extend, key, token, ttl),
@@ -441,6 +477,7 @@ impl Ledger {
             heirs: Vec::new(),
             lost: false,
             extends: 0,
+            confirms: 0,
             releases: 0,
         });
         let cells = self.cells.len() + self.nodes;
@@ -496,10 +533,12 @@ impl Ledger {
         let own = self.record(id).owner == reading.by;
         let cell = self.cell_mut(id, node);
         match (verb, reading.said) {
-            (Verb::Extend, Said::Zero | Said::Foreign) if own => {
+            (Verb::Extend | Verb::Confirm, Said::Zero | Said::Foreign) if own => {
                 cell.lacking = cell.lacking.or(Some(reading.place));
             }
-            (Verb::Extend, Said::One) | (Verb::Set, Said::Ok) => cell.lacking = None,
+            (Verb::Extend | Verb::Confirm, Said::One) | (Verb::Set, Said::Ok) => {
+                cell.lacking = None;
+            }
             _ => {}
         }
         if let Some(entry) = cell.entry(verb) {
@@ -512,16 +551,19 @@ impl Cell {
     const EMPTY: Self = Self {
         set: Entry::NONE,
         extend: Entry::NONE,
+        confirm: Entry::NONE,
         release: Entry::NONE,
         until: Instant::ZERO,
         lacking: None,
         was_set: false,
         gone: false,
         blocked_by: None,
+        copied: false,
         sets: 0,
         set_over: (0, 0),
         astray: false,
         extends: 0,
+        confirms: 0,
         releases: Releases {
             count: 0,
             refused: 0,
@@ -537,6 +579,7 @@ impl Cell {
         match verb {
             Verb::Set => Some(&mut self.set),
             Verb::Extend => Some(&mut self.extend),
+            Verb::Confirm => Some(&mut self.confirm),
             Verb::Release => Some(&mut self.release),
             Verb::Load | Verb::Join | Verb::Other => None,
         }

@@ -38,6 +38,7 @@ impl World {
         let mut open = Open::default();
         for user in &self.clients[client].users {
             open.add(&user.task);
+            open.calls += user.let_go.len();
         }
         let nodes = self.plan.nodes;
         let what = too_much(&load, &open, nodes).or(beyond_limits(&load, nodes));
@@ -75,7 +76,8 @@ impl Open {
             Task::Holding(_) => (0, 1),
             Task::Releasing { .. } => (1, 0),
         };
-        self.calls += calls;
+        let asks = task.hold().is_some_and(|hold| hold.confirming.is_some());
+        self.calls += calls + usize::from(asks);
         self.tokens += tokens;
     }
 }

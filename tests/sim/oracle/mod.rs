@@ -13,6 +13,7 @@
 //! | expiry | every key ends, also if its owner is dead | `keys` |
 //! | orphans | no key of an ended attempt or lock stays on a node that answers | `orphans` |
 //! | settling | every call ends in time and when its outcome is certain, what is lost is opened again, and no engine runs hot or sleeps for ever | `settling`, `certain` |
+//! | wake | whatever is due is asked for in time, and nothing is done before | `wake` |
 //! | told | every holder is told of the end of its lock, once and in time | `told` |
 //! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
 //! | starvation | nobody is passed over for ever | `starvation` |
@@ -24,9 +25,10 @@
 //! | memory | what is open is within its limits and in proportion | `memory` |
 //! | liveness | when nothing goes wrong any more, all ends well | `liveness` |
 //!
-//! All of them judge by the `ledger` of what the nodes executed.
+//! What each promises of confirmations stands in `confirm`. All of them judge by the `ledger` of what the nodes executed.
 
 mod certain;
+mod confirm;
 mod copy;
 mod exclusion;
 mod keys;
@@ -45,6 +47,7 @@ mod starvation;
 mod storm;
 mod told;
 mod votes;
+mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -61,13 +64,14 @@ use ledger::Entry;
 
 pub(crate) use exclusion::Belief;
 pub(crate) use ledger::{
-    Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_fenced_set, millis,
-    token_of,
+    Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_confirmation,
+    is_fenced_set, millis, number_in, token_of,
 };
 pub(crate) use outcome::{Limits, Release};
+pub(crate) use wake::TICK;
 
 /// All of the table above.
-pub(crate) const ORACLES: [&str; 18] = [
+pub(crate) const ORACLES: [&str; 19] = [
     "exclusion",
     "votes",
     "validity",
@@ -76,6 +80,7 @@ pub(crate) const ORACLES: [&str; 18] = [
     "expiry",
     "orphans",
     "settling",
+    "wake",
     "told",
     "outcome",
     "starvation",
@@ -149,6 +154,10 @@ struct Life {
 pub(crate) struct Counts {
     pub(crate) locks: u64,
     pub(crate) extensions: u64,
+    pub(crate) confirmations: u64,
+    /// Those that found an earlier end, and those of locks from another clock.
+    pub(crate) shortened: u64,
+    pub(crate) revived: u64,
     pub(crate) releases: u64,
     pub(crate) refusals: u64,
     pub(crate) hand_overs: u64,
@@ -184,6 +193,8 @@ pub(crate) struct Deed<'a> {
     pub(crate) said: Said,
     /// Whether that counts, where servers carry markers.
     pub(crate) fence: Fence,
+    /// For how many milliseconds it said to keep the key, if it was asked for that.
+    pub(crate) kept: u64,
     /// What the key held before and after.
     pub(crate) before: Option<Token>,
     pub(crate) after: Option<Token>,
@@ -206,6 +217,9 @@ impl Counts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.locks += other.locks;
         self.extensions += other.extensions;
+        self.confirmations += other.confirmations;
+        self.shortened += other.shortened;
+        self.revived += other.revived;
         self.releases += other.releases;
         self.refusals += other.refusals;
         self.hand_overs += other.hand_overs;
@@ -222,11 +236,15 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} locks, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
+            "{} locks, {} extensions, {} confirmations ({} of an earlier end, {} of an unknown \
+             one), {} releases, {} refusals, {} hand-overs, {} losses, \
              {} kills, {} locks of strangers, {} commands, passed over {} times at most\n\
              outcomes: {}",
             self.locks,
             self.extensions,
+            self.confirmations,
+            self.shortened,
+            self.revived,
             self.releases,
             self.refusals,
             self.hand_overs,
@@ -335,6 +353,13 @@ impl Oracle {
         }
     }
 
+    /// A call for how long a lock is kept is made.
+    pub(crate) fn asks_confirmation(&mut self, token: &[u8]) {
+        if let Some(id) = self.ledger.find(&token_of(token)) {
+            self.ledger.record_mut(id).confirms += 1;
+        }
+    }
+
     /// A call for an extension is made.
     pub(crate) fn asks_extension(&mut self, token: &[u8]) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
@@ -375,6 +400,7 @@ impl World {
             self.order(deed, id, copy);
             self.asked_of_silent(deed);
             self.storm(deed, id, copy);
+            self.asked_for_how_long(deed, id);
         }
         id
     }
@@ -449,6 +475,10 @@ impl World {
             } = *answer;
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, shown, sent, (verb, said));
+            if verb == Verb::Load {
+                let server = self.plan.server_of(node);
+                self.oracle.quarantine.meets(client, server, self.now);
+            }
             if verb == Verb::Join && said == Said::Zero {
                 let since = &mut self.oracle.shut_out[client];
                 *since = (*since).min(self.now);

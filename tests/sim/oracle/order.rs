@@ -29,7 +29,7 @@ impl World {
         let what = match deed.command.verb {
             Verb::Set => self.set_again(deed, id).filter(|_| !copy),
             Verb::Release => self.release_behind(deed, id),
-            Verb::Extend | Verb::Load | Verb::Join | Verb::Other => None,
+            Verb::Extend | Verb::Confirm | Verb::Load | Verb::Join | Verb::Other => None,
         };
         self.conns[deed.conn].written.executed += 1;
         if let Some(what) = what {

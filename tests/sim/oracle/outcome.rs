@@ -251,17 +251,20 @@ impl World {
         call: &Call,
         error: &ExtendError,
     ) -> Result<(), String> {
+        // Of two questions about a lock that is over, the engine ends the newer one as such.
+        if hold.asked && hold.told && matches!(error, ExtendError::Closed) {
+            return Ok(());
+        }
         let (ExtendError::Lost(report) | ExtendError::Unconfirmed(report)) = error else {
             return Err("nothing here leads to it".into());
         };
+        let token = &super::token_of(&hold.lock.token());
+        let token = self.oracle.ledger.find(token);
         let question = Question {
             client,
             call,
             verb: Verb::Extend,
-            token: self
-                .oracle
-                .ledger
-                .find(&super::token_of(&hold.lock.token())),
+            token,
             first: true,
             at_once: true,
         };
@@ -271,7 +274,8 @@ impl World {
             yes, no, pending, ..
         } = votes;
         let certain = if matches!(error, ExtendError::Lost(_)) {
-            quorum <= no
+            let by_other = |id| hold.asked && self.misses_it(client, id, Verb::Confirm);
+            quorum <= no || token.is_some_and(by_other)
         } else if hold.told || !hold.lock.is_valid_at(self.clients[client].shown) {
             // Told of the end in between, its holder is not told that it goes on.
             no < quorum

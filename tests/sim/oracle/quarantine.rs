@@ -16,16 +16,18 @@
 //! * before the longest ttl that the marker told then has passed since the server has lost anything,
 //!   with its connections or without.
 //!
-//! And all votes for one lock were executed under markers that told the same longest ttl.
+//! And a majority of the votes for one lock was executed under markers that told the longest ttl of
+//! all that any of them told: a yes under a shorter one is taken back when its client learns of that.
 //!
 //! # What it does not see
 //!
 //! Of a server that has forgotten twice, what it did in the life between. Nothing is asked for where
-//! nobody was told the longest ttl.
+//! nobody was told the longest ttl, nor of a client that meets a server for the first time when it has
+//! forgotten and its clock has jumped forward since: it has been up for as long as that clock says.
 
 use super::ledger::{Entry, Fence};
 use super::{Deed, Reading, Said};
-use crate::clock::{MILLI, Time};
+use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::{Guard, Plan};
 use crate::world::World;
 
@@ -39,8 +41,12 @@ pub(super) struct Quarantine {
     /// By server: when it was killed last that forgot then, or forgot as it ran, and which life came
     /// after that.
     forgot: Vec<Option<(Time, u32)>>,
+    /// By server: when its clock has jumped last.
+    jumped: Vec<Time>,
     /// By client and server: when a client has read last that it may forget.
     alarms: Vec<Vec<Option<Time>>>,
+    /// By client and server: when it has met the server first.
+    met: Vec<Vec<Time>>,
 }
 
 impl Quarantine {
@@ -52,13 +58,22 @@ impl Quarantine {
             longest: plan.max_ttl() * MILLI,
             strict: plan.guard == Guard::Strict,
             forgot: vec![None; plan.servers],
+            jumped: vec![0; plan.servers],
             alarms: vec![vec![None; plan.servers]; plan.peers()],
+            met: vec![vec![NEVER; plan.servers]; plan.peers()],
         }
     }
 
     /// Another process begins, which has heard of nothing.
     pub(super) fn born(&mut self, peer: usize) {
         self.alarms[peer].fill(None);
+        self.met[peer].fill(NEVER);
+    }
+
+    /// A client has read who a server is.
+    pub(super) fn meets(&mut self, client: usize, server: usize, now: Time) {
+        let met = &mut self.met[client][server];
+        *met = now.min(*met);
     }
 
     /// A client has read the answer to a command that is about a lock.
@@ -80,7 +95,10 @@ impl Quarantine {
                 self.is_fenced(server, entry)
             } else {
                 let forgot = self.forgot[server].filter(|(_, life)| *life <= entry.life);
-                forgot.is_some_and(|(since, _)| entry.sent < since + span)
+                let is_told = |since: Time| {
+                    self.jumped[server] < since || self.met[client][server] < self.jumped[server]
+                };
+                forgot.is_some_and(|(since, _)| entry.sent < since + span && is_told(since))
             }
     }
 
@@ -98,6 +116,11 @@ impl super::Oracle {
     /// ran.
     pub(crate) fn forgot(&mut self, server: usize, since: Time, life: u32) {
         self.quarantine.forgot[server] = Some((since, life));
+    }
+
+    /// The clock of a server has jumped forward: it seems to have been up for longer.
+    pub(crate) fn jumped(&mut self, server: usize, now: Time) {
+        self.quarantine.jumped[server] = now;
     }
 
     /// A client is told that a server has forgotten nothing, whatever it was heard to say.

@@ -112,7 +112,7 @@ impl World {
             | _ => return,
         };
         let there = &self.clients[client];
-        let calls = there.users.iter().filter_map(|user| user.task.call());
+        let calls = there.users.iter().flat_map(|user| user.task.calls());
         let call = calls.into_iter().find(|call| call.round == *round);
         let elapsed = call.map(|call| there.shown.saturating_since(call.begun));
         if elapsed.is_some_and(|elapsed| elapsed != report.elapsed()) {
@@ -197,7 +197,7 @@ impl World {
         let record = question.token.map(|id| self.oracle.ledger.record(id));
         let inherited = record.is_some_and(|record| !record.heirs.is_empty());
         let yes = read.is_some_and(|entry| entry.said == Said::One);
-        inherited && yes && question.verb == Verb::Extend
+        inherited && yes && matches!(question.verb, Verb::Extend | Verb::Confirm)
     }
 
     /// Whether an answer is said to have been asked for before the attempt began.
@@ -319,7 +319,7 @@ impl World {
 
     /// Whether a node can have been kept from voting until then.
     fn could_be_kept(&self, question: &Question<'_>, node: usize, until: Instant) -> bool {
-        let asked = matches!(question.verb, Verb::Set | Verb::Extend);
+        let asked = question.verb != Verb::Release;
         // Until the present: it has to join again, or joins just now.
         let ahead = if self.plan.guard == Guard::Strict {
             question.call.begun <= until
@@ -356,6 +356,7 @@ impl Question<'_> {
         match self.verb {
             Verb::Set | Verb::Load | Verb::Join | Verb::Other => &cell.set,
             Verb::Extend => &cell.extend,
+            Verb::Confirm => &cell.confirm,
             Verb::Release => &cell.release,
         }
     }

@@ -5,7 +5,8 @@
 //!   [`copy`](super::copy).
 //! * A release is sent once for every call that asks for it, as often over every later connection,
 //!   and once more for every refusal; refusals follow each other no faster than four a second.
-//! * None is sent over the connection over which the server has denied the `SET`, once that is read.
+//! * None is sent over the connection over which the server has denied the `SET`, once that is read;
+//!   unless the lock was copied there, because a copy is also denied by an earlier one that was run.
 //! * An extension is sent once for every call, and once more to a server that has forgotten the
 //!   script.
 //! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
@@ -57,7 +58,7 @@ impl World {
             Verb::Set => self.sets(deed, id),
             Verb::Extend => self.extends(deed, id),
             Verb::Release => self.releases(deed, id),
-            Verb::Load | Verb::Join | Verb::Other => None,
+            Verb::Confirm | Verb::Load | Verb::Join | Verb::Other => None,
         };
         if let Some(what) = what {
             let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
@@ -178,6 +179,8 @@ impl World {
         let young = deed.sent < record.sent + self.plan.shortest_ttl * (MILLI * 49 / 50);
         // What was lost is forgotten, and given back once more to all nodes.
         let own = record.owner == deed.process && record.heirs.is_empty() && !record.lost;
+        // A copy may have met an earlier one, of which nobody has heard.
+        let only = !cell.copied;
         let denied = match cell.set.said {
             Said::Nil => true,
             Said::Refused(code) => code.is_certain(),
@@ -185,7 +188,7 @@ impl World {
         };
         let known = cell.set.read_place <= deed.begun.asked && cell.set_over.0 == deed.conn;
         let first = cell.releases.count == 0;
-        young && own && denied && known && first
+        young && own && only && denied && known && first
     }
 
     /// A connection is opened.

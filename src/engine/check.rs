@@ -1,0 +1,85 @@
+//! Whether a majority of the nodes would vote now, and if not, what an operator has to mend.
+//!
+//! # Guarantees
+//!
+//! * Nothing is sent and nothing is changed: this reads what is known.
+//! * What only an operator can mend is told apart from what may mend itself.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::error::{CheckError, NodeOutcome, NodeReport, Report, Unusable};
+use crate::node::NodeState;
+use crate::quorum::quorum_of;
+use crate::time::Instant;
+
+use super::Engine;
+use super::contract::NodeStatus;
+
+impl Engine {
+    /// Whether a majority of the nodes would vote at `now`. Costs an allocation and no I/O. See
+    /// [`Redlock::check`](crate::Redlock#method.check).
+    ///
+    /// # Errors
+    ///
+    /// [`CheckError::Unusable`] if an operator has to mend something before any lock can be had,
+    /// [`CheckError::NoQuorum`] if too few nodes vote for another reason. Their reports name what is
+    /// wrong with each node.
+    pub fn check(&self, now: Instant) -> Result<(), CheckError> {
+        let statuses: Vec<NodeStatus> = self.node_statuses(now).collect();
+        check(now, &statuses)
+    }
+}
+
+/// The same, by how the nodes stood at `now`.
+pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckError> {
+    let outcomes = || statuses.iter().map(|node| outcome_of(now, node.state));
+    let ready = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
+    let quorum = quorum_of(statuses.len());
+    let another = |outcome| {
+        matches!(
+            outcome,
+            NodeOutcome::Unusable(Unusable::OtherCluster { .. })
+        )
+    };
+    let is_split = outcomes().any(another);
+    if quorum <= ready.count() && !is_split {
+        return Ok(());
+    }
+    let nodes: Box<[NodeReport]> = statuses
+        .iter()
+        .zip(outcomes())
+        .map(|(node, outcome)| NodeReport::new(Arc::clone(&node.address), outcome, None))
+        .collect();
+    let report = Report::new(nodes, quorum as u8, 1, Duration::ZERO);
+    Err(match is_split || is_out_of_reach(outcomes()) {
+        true => CheckError::Unusable(report),
+        false => CheckError::NoQuorum(report),
+    })
+}
+
+/// Returns `true` if the nodes that only an operator can mend leave no majority of the others.
+pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcome>) -> bool {
+    let nodes = outcomes.len();
+    let mended =
+        |outcome: &NodeOutcome| !matches!(outcome, NodeOutcome::Unusable(why) if why.is_lasting());
+    outcomes.filter(mended).count() < quorum_of(nodes)
+}
+
+/// What a node that stands so would answer.
+fn outcome_of(now: Instant, state: NodeState) -> NodeOutcome {
+    match state {
+        NodeState::Ready => NodeOutcome::Granted,
+        NodeState::New | NodeState::Connecting => {
+            NodeOutcome::Unreachable(crate::error::LinkError::NotYet)
+        }
+        NodeState::Quarantined { left } => NodeOutcome::Quarantined {
+            until: now.saturating_add(left),
+        },
+        NodeState::Suspect => NodeOutcome::TimedOut,
+        NodeState::Down(reason) => NodeOutcome::Unreachable(reason),
+        NodeState::Unusable(reason) => NodeOutcome::Unusable(reason),
+    }
+}
