@@ -6,8 +6,9 @@
 //! starts a process for each, or tries one after the other with fresh engines.
 //!
 //! In the tests of the library itself the environment chooses:
-//! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`. Those of confirmations, which the simulator
-//! does not ask for, are noticed there: `SHEARLINE_MUTANT=ConfirmationRevives cargo test --lib confirm`.
+//! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`. Those that the simulator does
+//! not look for (`STORIES` in `tests/sim/mutations.rs`) are noticed by the stories of the engine:
+//! `SHEARLINE_MUTANT=ClaimsUnbounded cargo test --lib engine::tests`.
 //! Those of nodes that carry markers are noticed in both:
 //! `cargo test --lib --features embedded strict`.
 //!
@@ -124,6 +125,13 @@ mutants! {
     DeniedReleased,
     /// Where a `SET` was refused for certain, its token is released all the same.
     RefusedReleased,
+    /// What is owed and finds no room is forgotten.
+    DebtWithoutRoomForgotten,
+    /// An extension that is unanswered, or was answered by an error that does not say whether it was
+    /// run, leaves the expiry known.
+    ExtensionLeavesExpiryKnown,
+    /// There may be any number of tokens.
+    ClaimsUnbounded,
     /// Where a copy was denied or taken back, no token is released, though an earlier `SET` may have
     /// left one.
     DeniedCopyForgotten,
@@ -155,6 +163,12 @@ mutants! {
     LostVoteNotTold,
     /// An extension goes on when its holder was told that the lock is over.
     ExpiredExtensionStands,
+    /// A cancelled extension takes back also what another one has told.
+    CancelledExtensionUndoesOthers,
+    /// A lock is handed over with an extension that goes on.
+    HandOverLeavesExtension,
+    /// A lock that is handed over stands also on nodes that do not vote.
+    QuarantinedHandedOver,
 
     // ----- confirmations --------------------------------------------------------------------
     /// What a confirmation finds left counts from the answer and not from before the send.
@@ -163,6 +177,12 @@ mutants! {
     ConfirmationByLongest,
     /// What was told to be over lives on when a majority still has it.
     ConfirmationRevives,
+    /// The answers to an extension count until the end that the lock had before a confirmation found an
+    /// earlier one.
+    EarlierEndForgotten,
+    /// An extension that was asked for before a confirmation found an earlier end keeps the later one.
+    EarlierEndOverruled,
+
     // ----- restarts -------------------------------------------------------------------------
     /// A node that may have forgotten votes for a new lock.
     QuarantinedVotes,
@@ -176,6 +196,8 @@ mutants! {
     YoungTrusted,
     /// A node that says over its connection that it loads or follows another goes on voting.
     AlarmIgnored,
+    /// A node whose clock was stepped goes on voting.
+    StepIgnored,
     /// A barrier on a node keeps nobody from counting it.
     BarrierIgnored,
     /// A node whose marker is not the one given counts all the same.
@@ -196,6 +218,8 @@ mutants! {
     // ----- order ----------------------------------------------------------------------------
     /// A `SET` that has not left by its node timeout is sent later.
     QueuedSetSentLate,
+    /// Nobody wakes for the node timeout of a node that does not vote.
+    LeftOutNotWatched,
     /// An extension that has not left when its round is over is sent later.
     QueuedExtensionSentLate,
     /// While two `SET`s are in flight, the second command gets the answer to the first.

@@ -79,6 +79,17 @@ impl Driver {
         self.work(Self::drain);
     }
 
+    /// Waits as [`Driver::farewell`] does, and keeps the connections. Returns `true` if no node is
+    /// owed anything then.
+    pub(crate) fn settle_debts(&mut self, until: Instant) -> bool {
+        self.work(|driver| driver.pay_debts(until))
+    }
+
+    /// Returns when the last key that is still owed a release is over.
+    pub(crate) fn debts_end_by(&self) -> Instant {
+        self.engine.keys_end_by(clock::now())
+    }
+
     /// Reads what the nodes have sent, without waiting and without letting any timer fire.
     pub(crate) fn read(&mut self) -> io::Result<()> {
         self.work(Self::read_all)

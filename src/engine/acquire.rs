@@ -12,7 +12,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome, Unusable};
 use crate::limits::{
-    CLAIMS_MAX, COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
+    COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
 use crate::node::wants_the_text;
 use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, refuses_for_certain};
@@ -550,6 +550,7 @@ impl Engine {
 
     /// The delay before the next attempt is over, or the caller's time is.
     pub(super) fn rested(&mut self, now: Instant, key: Key) {
+        let room = self.has_room_for_claim();
         let Some(round) = self.rounds.get_mut(key) else {
             return;
         };
@@ -558,7 +559,7 @@ impl Engine {
         };
         if round.deadline.is_some_and(|deadline| deadline <= now) {
             self.decide(key, Decision::Refused(after));
-        } else if until <= now && self.claims.len() >= CLAIMS_MAX {
+        } else if until <= now && !room {
             self.decide(key, Decision::Refused(Refusal::Saturated));
         } else if until <= now {
             round.tries = round.tries.saturating_add(1);

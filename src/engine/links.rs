@@ -252,6 +252,7 @@ impl Engine {
         if !self.settings.guarded {
             return; // It is reported, and that is all.
         }
+        mutant!(StepIgnored => return);
         let terms = self.quarantine_terms();
         self.nodes[node].guard.stepped(now, terms);
         if let Some(until) = self.nodes[node].guard.until(now) {

@@ -206,10 +206,10 @@ impl Engine {
         };
         let exact = matches!(question, Question::HowLong(_));
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
-            claim.told_until = match exact {
+            mutant!(CancelledExtensionUndoesOthers => (), else claim.told_until = match exact {
                 true => valid_until,
                 false => valid_until.max(claim.told_until),
-            };
+            });
         }
         Some(Extension {
             exact,

@@ -50,9 +50,12 @@ impl Engine {
         let Some(key) = self.claim_of(&lock) else {
             return lock;
         };
-        self.end_extension(key, Decision::ExtensionClosed);
+        mutant!(HandOverLeavesExtension => (), else {
+            self.end_extension(key, Decision::ExtensionClosed);
+        });
         let copy = lock.entry().copy_into(self.buffers.take());
-        let quarantined = self.quarantined(now);
+        let quarantined =
+            mutant!(QuarantinedHandedOver => NodeSet::EMPTY, else self.quarantined(now));
         if let Some(claim) = self.claims.get_mut(key) {
             claim.may_hold = claim.may_hold.without(claim.settled());
             mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
@@ -271,6 +274,7 @@ impl Engine {
             }
             self.encoded.clear();
             if !self.pay(now, key, node, true) {
+                mutant!(DebtWithoutRoomForgotten => return);
                 self.nodes[node].debts.put_back(key);
                 return;
             }
@@ -331,6 +335,9 @@ impl Engine {
             Dialect::Sha1 => forgotten,
             Dialect::DelIfEq | Dialect::DelEx => refuses_the_verb(error),
         };
+        if dialect == Dialect::Text && refuses_the_verb(error) {
+            self.nodes[node].refused_scripted_release();
+        }
         if another_way {
             if dialect != Dialect::Sha1 {
                 self.nodes[node].refused_native_release();

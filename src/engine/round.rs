@@ -265,7 +265,7 @@ impl Round {
             State::Voting => self
                 .tally
                 .open()
-                .union(self.left_out)
+                .union(mutant!(LeftOutNotWatched => NodeSet::EMPTY, else self.left_out))
                 .iter()
                 .map(|node| (self.ballots[node].deadline, Wake::NodeTimeout))
                 .min(),

@@ -9,7 +9,7 @@
 //! | building | a majority is ready, and the rest has answered or 50 ms have passed; the connect timeout at the latest | The first lock should not wait; a dead node should not delay the start. | |
 //! | giving a connection up | 30 s of silence | While it is kept, what was sent on it has an order. | [`dead_after`](crate::Builder::dead_after) |
 //! | reconnecting | at once, then 50 ms to 2 s, doubling | A restarted node comes back soon; a dead one costs one attempt in two seconds. | |
-//! | farewell | 50 ms | For the answers to the last releases, when the last handle is dropped. | [`farewell`](crate::Builder::farewell) |
+//! | shutdown timeout | 50 ms | For the answers to the last releases, when the last handle is dropped. | [`shutdown_timeout`](crate::Builder::shutdown_timeout) |
 //! | longest ttl | 30 days | What is held longer should be extended now and then, so that the death of its holder shows. | [`max_ttl`](crate::Builder::max_ttl) |
 //! | longest ttl with markers | 60 s | It is how long a node that may have forgotten does not count. | [`max_ttl`](crate::Builder::max_ttl) |
 //! | name of the cluster | `default` | It stands in the markers of [`RestartGuard::Strict`](crate::RestartGuard::Strict). | [`cluster`](crate::Builder::cluster) |

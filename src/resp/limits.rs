@@ -69,28 +69,25 @@ impl Limits {
         reply_bytes: Self::REPLY_BYTES_MAX,
     };
 
+    /// Every reply of a lock is shorter, and its text no longer than `LINE_BYTES_MIN`.
+    pub(super) const REPLY_BYTES_MIN: usize = 7;
+    const LINE_BYTES_MIN: usize = 2;
+
     /// Longest reply that can be asked for: the tape keeps offsets in 32 bits.
     const REPLY_BYTES_MAX: usize = u32::MAX as usize;
-
-    /// Longest string that is within the limits as a reply of its own, with a header of at most
-    /// five bytes and two behind it.
-    pub(super) const fn direct_bytes(&self) -> usize {
-        let room = self.reply_bytes.saturating_sub(7);
-        if self.bulk_bytes < room {
-            self.bulk_bytes
-        } else {
-            room
-        }
-    }
 
     /// These limits, cut to what the decoder can keep.
     pub(super) const fn clamped(self) -> Self {
         Self {
-            line_bytes: clamp(self.line_bytes, 2, Self::REPLY_BYTES_MAX),
+            line_bytes: clamp(self.line_bytes, Self::LINE_BYTES_MIN, Self::REPLY_BYTES_MAX),
             bulk_bytes: clamp(self.bulk_bytes, 0, Self::REPLY_BYTES_MAX),
             elements: clamp(self.elements, 0, Self::REPLY_BYTES_MAX),
             depth: self.depth,
-            reply_bytes: clamp(self.reply_bytes, 7, Self::REPLY_BYTES_MAX),
+            reply_bytes: clamp(
+                self.reply_bytes,
+                Self::REPLY_BYTES_MIN,
+                Self::REPLY_BYTES_MAX,
+            ),
         }
     }
 }

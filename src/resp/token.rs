@@ -11,7 +11,6 @@
 
 use core::ops::Range;
 
-use super::direct::HEADER_BYTES;
 use super::error::{DecodeError, Reason};
 use super::number::{big_number, boolean, double, integer};
 use super::text::{bulk, length, line, line_end, verbatim};
@@ -74,12 +73,13 @@ impl Token {
         end: 0,
     };
 
-    /// A header with one digit.
-    pub(super) const fn header(kind: Kind, elements: u32) -> Self {
+    /// The header of an aggregate.
+    #[inline(always)]
+    pub(super) const fn header(kind: Kind, elements: u32, end: usize) -> Self {
         Self {
             kind,
             number: elements as u64,
-            end: HEADER_BYTES,
+            end,
             ..Self::NONE
         }
     }

@@ -17,6 +17,8 @@
     reason = "what a test does not expect, it fails on, whatever it is"
 )]
 
+#[cfg(target_os = "linux")]
+mod background;
 mod canary;
 #[cfg(feature = "cli")]
 mod demo;

@@ -188,16 +188,17 @@ impl Tally {
         let done = [
             ("Acquired", counts.locks),
             ("Extended", counts.extensions),
-            ("Confirmed", counts.confirmations),
-            ("Shortened", counts.shortened),
-            ("Revived", counts.revived),
             ("Released", counts.releases),
             ("HandedOver", counts.hand_overs),
             ("ToldOfLoss", counts.losses),
             ("Killed", counts.kills),
             ("Strange", counts.strange),
         ];
-        for (what, times) in done.into_iter().chain(counts.outcomes.all()) {
+        for (what, times) in done
+            .into_iter()
+            .chain(counts.outcomes.all())
+            .chain(counts.sights.all())
+        {
             assert!(times >= MANY, "{what} only {times} times");
         }
         for (fault, times) in FAULTS.iter().zip(struck) {

@@ -35,6 +35,7 @@ pub(crate) mod plan;
 pub(crate) mod queue;
 pub(crate) mod replay;
 pub(crate) mod server;
+pub(crate) mod sights;
 pub(crate) mod stranger;
 pub(crate) mod sweep;
 pub(crate) mod theme;

@@ -140,6 +140,13 @@ mod tests {
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
 
+    /// What these worlds never ask for, or no oracle looks at. The stories of `engine::tests` notice
+    /// each of these.
+    const STORIES: [Mutant; 1] = [
+        // More claims than any history has: `claims`.
+        Mutant::ClaimsUnbounded,
+    ];
+
     /// One row of the table. Whether an oracle objected.
     fn row(mutant: Option<&str>, kind: Kind) -> bool {
         let _chosen = Chosen::new(mutant);
@@ -213,8 +220,10 @@ mod tests {
     #[test]
     fn mutants_are_noticed() {
         say("guard taken out               spent  histories, oracle");
-        let all = Mutant::ALL.iter();
-        let library = all.map(|mutant| (Some(mutant.name()), kind_for(*mutant)));
+        let asked = Mutant::ALL
+            .iter()
+            .filter(|mutant| !STORIES.contains(mutant));
+        let library = asked.map(|mutant| (Some(mutant.name()), kind_for(*mutant)));
         let drivers = DRIVERS.iter().map(|kind| (None, *kind));
         let unnoticed: Vec<_> = library
             .chain(drivers)

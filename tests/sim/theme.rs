@@ -33,6 +33,8 @@ enum Theme {
     Crowded,
     /// Servers forget their votes while clients cannot reach them, and locks last longer than that.
     Forgetful,
+    /// A server stands in the configuration twice, says that it may forget, and does.
+    Twins,
     /// As the plan was drawn, and the servers carry markers.
     Marked,
     /// Servers that carry markers forget and keep their connections, while locks are held to their end.
@@ -40,14 +42,15 @@ enum Theme {
 }
 
 /// How many worlds of [`WORLDS`] have which theme. The costly ones are rare.
-const THEMES: [(Theme, u32); 9] = [
+const THEMES: [(Theme, u32); 10] = [
     (Theme::Severed, 9),
     (Theme::Away, 5),
     (Theme::Asleep, 8),
     (Theme::Doubted, 2),
     (Theme::Fickle, 6),
     (Theme::Crowded, 1),
-    (Theme::Forgetful, 5),
+    (Theme::Forgetful, 4),
+    (Theme::Twins, 2),
     (Theme::Marked, 6),
     (Theme::Flushed, 4),
 ];
@@ -70,6 +73,7 @@ pub(crate) fn bend(plan: Plan, entropy: &mut Entropy) -> Plan {
         Some(Theme::Fickle) => fickle(plan),
         Some(Theme::Crowded) => crowded(plan),
         Some(Theme::Forgetful) => forgetful(plan),
+        Some(Theme::Twins) => twins(plan),
         Some(Theme::Marked) => plan.marked(entropy),
         Some(Theme::Flushed) => flushed(plan, entropy),
     }
@@ -182,6 +186,18 @@ fn forgetful(plan: Plan) -> Plan {
         shortest_gap: 100 * MILLI,
         gap: 700 * MILLI,
         ..visible(plan)
+    }
+}
+
+fn twins(plan: Plan) -> Plan {
+    let plan = forgetful(plan);
+    Plan {
+        servers: plan.nodes - 1,
+        faults: Plan::only(&[Fault::Amnesia, Fault::Reset, Fault::Mood, Fault::Partition])
+            .map(|weight| 2 * weight),
+        longest_fault: SECOND,
+        gap: 300 * MILLI,
+        ..plan
     }
 }
 

@@ -153,7 +153,10 @@ pub(crate) fn millis(nanos: u64) -> String {
 
 /// A fault, and whom it befalls for how long if it takes any time.
 pub(crate) fn fault(fault: Fault, peer: Place, node: usize, span: Time) -> String {
-    let of_link = matches!(fault, Fault::Reset | Fault::Dark | Fault::Partition);
+    let of_link = matches!(
+        fault,
+        Fault::Reset | Fault::Dark | Fault::Partition | Fault::Garbage | Fault::Push
+    );
     let of_peer = matches!(fault, Fault::Kill | Fault::Suspend | Fault::Freeze);
     let span = millis(span);
     if of_link {

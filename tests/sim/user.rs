@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shearline::engine::{Event as Told, Extension, Request, RoundId};
-use shearline::{ExtendError, Instant, Lock, LockError, LockOptions};
+use shearline::{ExtendError, Instant, Lock, LockError, LockOptions, ReinitError};
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::oracle::{Belief, Limits, Release, token_of};
@@ -287,9 +287,8 @@ impl World {
                     user.at = user.at.min(soon);
                 }
             }
-            Told::Reinitialised { .. } | _ => {
-                self.object("outcome", format!("client {client} was told something new"))
-            }
+            Told::Reinitialised { round, result } => self.reinitialised(client, round, &result),
+            _ => self.object("outcome", format!("client {client} was told something new")),
         }
     }
 
@@ -412,10 +411,13 @@ impl World {
             return;
         }
         self.check_confirmation(client, &hold.lock, asked, before);
-        let counts = &mut self.oracle.counts;
-        counts.confirmations += 1;
-        counts.revived += u64::from(before == Instant::ZERO);
-        counts.shortened += u64::from(hold.lock.valid_until() < before);
+        let sights = &mut self.oracle.counts.sights;
+        sights.note("Confirmed");
+        if before == Instant::ZERO {
+            sights.note("Revived");
+        } else if hold.lock.valid_until() < before {
+            sights.note("Shortened");
+        }
         if hold.lock.is_valid_at(self.shown(client)) && !hold.told {
             self.hold_belief(client, user, hold);
         }
@@ -449,6 +451,10 @@ impl World {
             self.trust(client, node);
             return true;
         }
+        if std::mem::take(&mut self.clients[client].to_reinit) {
+            self.reinit(client);
+            return true;
+        }
         let now = self.now;
         let there = &mut self.clients[client];
         let finishing = there.finishing || self.entropy.is_spent();
@@ -472,6 +478,35 @@ impl World {
             task @ Task::Releasing { .. } => self.set_task(client, user, task, NEVER),
         }
         true
+    }
+
+    /// Somebody wants all nodes to be of this cluster, whatever their markers say.
+    fn reinit(&mut self, client: usize) {
+        let shown = self.shown(client);
+        self.say(Place::Client(client), || "claims all nodes".into());
+        match self.clients[client].engine.reinit(shown) {
+            Ok(round) => {
+                let call = self.call(client, round, Duration::ZERO);
+                self.clients[client].reinit = Some(call);
+                for node in 0..self.plan.nodes {
+                    if let Some(conn) = self.clients[client].links[node] {
+                        self.conns[conn].asked_to_join += 2;
+                    }
+                }
+            }
+            Err(error) => self.check_unclaimed(client, &error),
+        }
+    }
+
+    fn reinitialised(&mut self, client: usize, round: RoundId, result: &Result<(), ReinitError>) {
+        let call = self.clients[client].reinit.take();
+        match call.filter(|call| call.round == round) {
+            Some(call) => self.check_claimed(client, &call, result),
+            None => {
+                let text = format!("client {client} was told of no call of its own");
+                self.object("outcome", text);
+            }
+        }
     }
 
     /// Somebody has vouched for a node.
@@ -738,15 +773,21 @@ impl World {
         }
     }
 
-    /// Somebody who extends its lock thinks better of it: it releases the lock, or leaves it.
+    /// Somebody who extends its lock thinks better of it: it releases the lock, leaves it, or hands it
+    /// over.
     fn interrupt(&mut self, client: usize, user: usize, hold: Hold, call: &Call) {
         self.extend_ended(client, user);
-        if self.entropy.below(2) == 0 {
-            self.clients[client].users[user].let_go.push(call.round);
-            self.release(client, user, hold);
+        let next = self.entropy.below(3);
+        if next == 1 {
+            self.cancel_extension(client, user, hold, call);
             return;
         }
-        self.cancel_extension(client, user, hold, call);
+        self.clients[client].users[user].let_go.push(call.round);
+        if next == 0 {
+            self.release(client, user, hold);
+        } else {
+            self.hand_over(client, user, hold);
+        }
     }
 
     fn cancel_extension(&mut self, client: usize, user: usize, mut hold: Hold, call: &Call) {
@@ -793,6 +834,7 @@ impl World {
         self.end_belief(client, user);
         self.let_go(client, user, &hold);
         let shown = self.shown(client);
+        self.hands_over(client, &hold.lock.token());
         let lock = self.clients[client].engine.detach(shown, hold.lock);
         let lock = if near {
             lock

@@ -94,6 +94,8 @@ pub(crate) struct World {
     /// Inputs that engines were handed, and how many are too many.
     pub(crate) inputs: u64,
     pub(crate) inputs_max: u64,
+    /// How often a machine has stood still with its clock.
+    pub(crate) frozen: u32,
     /// How often each of the faults happened.
     pub(crate) struck: [u64; FAULTS.len()],
     /// Of all that happened so far: equal in equal histories.
@@ -125,7 +127,9 @@ impl World {
         let servers = (0..plan.servers)
             .map(|server| {
                 let clock = Clock::new(LONG_UP, plan.server_skew(&mut entropy));
-                Server::new(server, plan.kinds, clock)
+                let mut server = Server::new(server, plan.kinds, clock);
+                server.store.set_password(plan.password());
+                server
             })
             .collect();
         let mut world = Self {
@@ -145,6 +149,7 @@ impl World {
             taken_by: NEVER,
             inputs: 0,
             inputs_max: INPUTS_MAX,
+            frozen: 0,
             struck: [0; FAULTS.len()],
             fingerprint: 0,
             trace: traced.then(|| Trace::new(&plan)),
@@ -286,6 +291,7 @@ impl World {
             Event::Look => {
                 self.snapshot();
                 self.look();
+                self.false_steps();
                 self.at(self.now + 100 * MILLI, Event::Look);
             }
         }

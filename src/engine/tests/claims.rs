@@ -2,6 +2,8 @@
 
 use super::restarts::{copy_sent, guarded};
 use super::*;
+use crate::limits::CLAIMS_MAX;
+use crate::quorum::NodeSet;
 
 /// Longer than any key of these stories lives.
 const LONG: Duration = Duration::from_secs(3_600);
@@ -261,4 +263,111 @@ fn a_set_without_an_answer_is_owed_also_where_its_lock_was_over_long_ago() {
     world.take(2);
     world.lose(2);
     assert_eq!(world.claims_long_after(lock), 1);
+}
+
+/// An extension may have been run though it was answered by an error.
+#[test]
+fn an_extension_without_a_certain_answer_leaves_the_expiry_unknown() {
+    let (mut world, mut lock) = {
+        let mut world = guarded(3);
+        world.try_once();
+        world.grant(&[0, 1, 2]);
+        let lock = world.lock();
+        (world, lock)
+    };
+    world.ask_extension(&lock);
+    world.say(2, "-ERR timed out behind a proxy|");
+    (0..2).for_each(|node| world.say(node, ":1|"));
+    world.extended(&mut lock);
+    world.lose(2);
+    assert_eq!(world.claims_long_after(lock), 1);
+}
+
+/// What it holds may be another's by the time at which it votes for the next holder.
+#[test]
+fn a_lock_that_is_handed_over_does_not_stand_on_nodes_that_do_not_vote() {
+    let mut world = guarded(3);
+    world.try_once();
+    world.grant(&[0, 1, 2]);
+    let lock = world.lock();
+    world.restart(2);
+    let lock = world.engine.detach(world.now, lock);
+    assert_eq!(lock.voters(), NodeSet::first(2));
+}
+
+/// More is owed than fits into one buffer.
+#[test]
+fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
+    let mut world = World::ready(1);
+    world.pass(Duration::from_secs(2));
+    let long = vec![b'k'; crate::limits::RESOURCE_BYTES_MAX];
+    let options = LockOptions::new(TTL).tries(1);
+    let (locks, mut held) = (4_000, Vec::new());
+    for _ in 0..locks {
+        let request = Request::new(&long, &options);
+        world.engine.acquire(world.now, &request).expect("valid");
+        world.drain();
+        world.say(0, "+OK|");
+        held.push(world.lock());
+    }
+    world.lose(0);
+    for lock in held {
+        world.engine.give_back(world.now, lock);
+    }
+    assert_eq!(world.engine.load().owed, locks);
+    world.take(0);
+    world.welcome(0);
+    let mut answered = 0;
+    while answered < locks {
+        let sent = world.take(0);
+        let released = sent.iter().filter(|sent| sent.ends_with("release")).count();
+        assert!(0 < released && released < locks, "{released}");
+        world.say(0, &":1|".repeat(released));
+        if answered == 0 {
+            world.finish(0, "run0"); // Behind what was owed first.
+        }
+        answered += released;
+    }
+    assert_eq!(world.engine.load().owed, 0);
+}
+
+/// As many claims as there may be, none of which is on any node.
+fn fill(world: &mut World) {
+    let until = world.now.saturating_add(TTL);
+    while world.engine.claims.len() < CLAIMS_MAX {
+        let empty = Claim::adopted(NodeSet::EMPTY, TTL, until, until);
+        world.engine.claims.insert(empty);
+    }
+}
+
+#[test]
+fn there_are_no_more_claims_than_there_may_be() {
+    let (mut world, lock) = World::held(1);
+    let adopted = world.engine.detach(world.now, lock);
+    let options = LockOptions::new(TTL).tries(2);
+    world.acquire(&options);
+    world.say(0, "_|");
+    assert!(world.events.is_empty(), "there is another try");
+    fill(&mut world);
+    let full = world.engine.load().claims;
+    // A call,
+    let options = LockOptions::new(TTL).tries(1);
+    let refused = world
+        .engine
+        .acquire(world.now, &Request::new(b"k", &options));
+    assert!(matches!(refused, Err(LockError::Saturated)));
+    // another try,
+    world.pass(Duration::from_millis(250));
+    assert!(matches!(world.refusal(), LockError::Saturated));
+    // and a lock in nobody's care that is lost.
+    world.extend(&adopted);
+    world.say(0, ":0|");
+    assert!(matches!(
+        world.event(),
+        Event::Extended {
+            result: Err(ExtendError::Lost(_)),
+            ..
+        }
+    ));
+    assert_eq!(world.engine.load().claims, full);
 }

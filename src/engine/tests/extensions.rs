@@ -116,3 +116,81 @@ fn cancelling_a_question_does_not_take_an_earlier_end_back() {
         assert!(world.now < end && lock.is_valid_at(world.now));
     }
 }
+
+/// The end of a lock that lives for ten seconds is found to be in two.
+fn confirm_two_seconds(world: &mut World, lock: &Lock) -> Instant {
+    world.engine.confirm(world.now, lock).expect("asked");
+    world.drain();
+    world.now.saturating_add(Duration::from_secs(2))
+}
+
+#[track_caller]
+fn comes_too_late(world: &mut World) {
+    let event = world.events.pop();
+    let Some(Event::Extended {
+        result: Err(ExtendError::Unconfirmed(report)),
+        ..
+    }) = event
+    else {
+        panic!("{event:?}")
+    };
+    assert_eq!(outcomes(&report), [NodeOutcome::TimedOut]);
+}
+
+/// What was found is known before its holder has applied it, and before a timer has fired.
+#[test]
+fn an_extension_counts_only_within_an_earlier_end_that_was_told() {
+    let (mut world, lock) = World::held(1);
+    let end = confirm_two_seconds(&mut world, &lock);
+    world.say(0, ":2001|");
+    world.extend(&lock);
+    world.now = end;
+    world.say(0, ":1|");
+    comes_too_late(&mut world);
+}
+
+/// It was asked before that, of a node that had forgotten the script.
+#[test]
+fn an_extension_counts_only_within_an_earlier_end_that_was_found_after_it_was_asked() {
+    let (mut world, lock) = World::held(1);
+    world.extend(&lock);
+    let end = confirm_two_seconds(&mut world, &lock);
+    world.say(0, "-NOSCRIPT x|:2001|");
+    world.now = end;
+    let [release, extend] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
+    world.say(0, &format!("$40|{release}|$40|{extend}|:1|"));
+    comes_too_late(&mut world);
+}
+
+/// The node had forgotten the script, and was asked again behind the confirmation.
+#[test]
+fn an_earlier_end_stands_also_where_an_earlier_extension_is_confirmed_after_it() {
+    let (mut world, mut lock) = World::held(1);
+    let short = Duration::from_millis(100);
+    world.engine.extend(world.now, &lock, short).expect("asked");
+    world.engine.confirm(world.now, &lock).expect("asked");
+    world.drain();
+    world.say(0, "-NOSCRIPT x|:2001|");
+    world.apply_next(&mut lock);
+    let told = lock.valid_until();
+    assert!(told < world.now.saturating_add(Duration::from_secs(2)));
+    let [release, extend] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
+    world.say(0, &format!("$40|{release}|$40|{extend}|:1|"));
+    world.apply_next(&mut lock);
+    assert_eq!(lock.valid_until(), told);
+}
+
+#[test]
+fn a_hand_over_ends_an_extension_that_is_open() {
+    let (mut world, lock) = World::held(3);
+    let asked = world.extend(&lock);
+    world.say(0, ":1|");
+    let _handed_over = world.engine.detach(world.now, lock);
+    world.drain();
+    assert!(matches!(
+        world.event(),
+        Event::Extended { round, result: Err(ExtendError::Closed) } if round == asked
+    ));
+    (1..3).for_each(|node| world.say(node, ":1|"));
+    world.is_clean();
+}

@@ -16,6 +16,7 @@ impl World {
             world.input(Input::Connected { node: id(node) });
             world.now = world.now.saturating_add(round_trip);
             world.say(node, "%2|+role|+master|+mode|+standalone|");
+            world.permit(node);
             world.now = world.now.saturating_add(round_trip);
             world.finish(node, &format!("run{node}"));
         }

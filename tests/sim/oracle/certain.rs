@@ -116,7 +116,7 @@ impl World {
                 Verb::Extend => &cell.extend,
                 Verb::Confirm => &cell.confirm,
                 Verb::Release => &cell.release,
-                Verb::Set | Verb::Load | Verb::Join | Verb::Other => &cell.set,
+                Verb::Set | Verb::Load | Verb::Join | Verb::Time | Verb::Other => &cell.set,
             };
             let lost = there.paths[node].lost_at;
             let answers = entry.answers(there.process, call.since) && entry.is_read();
@@ -155,7 +155,9 @@ impl World {
 
     /// Whether a client may keep a node from voting, by its guard against those who forget.
     pub(super) fn may_not_count(&self, node: usize) -> bool {
-        let doubted = self.servers[self.plan.server_of(node)].is_doubted();
+        let server = &self.servers[self.plan.server_of(node)];
+        let set = self.plan.watch && (server.jumps > 0 || self.frozen > 0);
+        let doubted = server.is_doubted() || set;
         self.plan.guard != Guard::Off && (doubted || self.plan.are_raised())
     }
 }

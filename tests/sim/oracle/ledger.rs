@@ -55,6 +55,8 @@ pub(crate) struct Record {
     pub(crate) copies: u32,
     /// The longest ttl that was asked for.
     pub(crate) ttl: u64,
+    /// The nodes that did not vote for who handed it over first, when it did: a bit for each.
+    pub(crate) doubted: u32,
     /// Those it was handed to.
     pub(crate) heirs: Vec<Process>,
     /// A holder was told that a majority misses it: what copies remain are released.
@@ -163,7 +165,7 @@ pub(crate) enum Said {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Code(u8);
 
-const CODES: [&str; 10] = [
+const CODES: [&str; 12] = [
     "?",
     "NOSCRIPT",
     "LOADING",
@@ -174,6 +176,8 @@ const CODES: [&str; 10] = [
     "NOAUTH",
     "ERR",
     "WRONGTYPE",
+    "MOVED",
+    "NOPERM",
 ];
 
 impl Code {
@@ -189,7 +193,7 @@ impl Code {
 
     /// Whether it may mean that the server does not know the command.
     pub(crate) fn is_any_error(self) -> bool {
-        self.0 == 8
+        matches!(self.0, 8 | 11)
     }
 
     /// Whether its server may be about to replace what it remembers.
@@ -199,7 +203,7 @@ impl Code {
 
     /// Whether a server that says so has done nothing.
     pub(crate) fn is_certain(self) -> bool {
-        (2..8).contains(&self.0)
+        matches!(self.0, 2..8 | 10 | 11)
     }
 
     pub(crate) fn is_no_script(self) -> bool {
@@ -214,6 +218,11 @@ pub(crate) struct Codes(u16);
 impl Codes {
     pub(crate) fn add(&mut self, code: Code) {
         self.0 |= 1 << code.0;
+    }
+
+    pub(crate) fn contain_no_permission(self) -> bool {
+        let bit = CODES.iter().position(|code| *code == "NOPERM");
+        bit.is_some_and(|bit| self.0 & 1 << bit != 0)
     }
 
     pub(crate) fn contain(self, error: ServerError) -> bool {
@@ -360,7 +369,19 @@ pub(crate) enum Verb {
     Load,
     /// Asks to join, where servers carry markers: the last question of all.
     Join,
+    /// Asks what the clock shows.
+    Time,
     Other,
+}
+
+impl Verb {
+    /// Whether it is about a lock.
+    pub(crate) fn is_of_locks(self) -> bool {
+        matches!(
+            self,
+            Self::Set | Self::Release | Self::Extend | Self::Confirm
+        )
+    }
 }
 
 /// A command, as far as locks are concerned.
@@ -389,8 +410,17 @@ impl<'a> Command<'a> {
             [b"EVAL" | b"EVALSHA", _, _, key, token] => (Verb::Release, key, token, &[][..]),
             [b"EVAL" | b"EVALSHA", _, _, key, token, ttl] => (Verb::Extend, key, token, ttl),
             [b"DELIFEQ", key, token] => (Verb::Release, key, token, &[][..]),
+            [b"DELEX", key, b"IFEQ", token] => (Verb::Release, key, token, &[][..]),
             [b"DEL", key] => (Verb::Release, key, &[][..], &[][..]),
             [b"PEXPIRE", key, ttl] => (Verb::Extend, key, &[][..], ttl),
+            // What the user may do, asked before the first `SET` on a connection.
+            [b"EVAL" | b"EVALSHA", _, b"1", key] | [b"EVAL", _, b"1", key, b"get", _, _] => {
+                return Self {
+                    key: Some(key),
+                    ..Self::without_key(Verb::Other)
+                };
+            }
+            [b"TIME"] => return Self::without_key(Verb::Time),
             [b"SCRIPT", b"LOAD", ..] => return Self::without_key(Verb::Load),
             _ => return Self::without_key(Verb::Other),
         };
@@ -474,6 +504,7 @@ impl Ledger {
             granted: Place::MAX,
             copies: 0,
             ttl: 0,
+            doubted: 0,
             heirs: Vec::new(),
             lost: false,
             extends: 0,
@@ -581,7 +612,7 @@ impl Cell {
             Verb::Extend => Some(&mut self.extend),
             Verb::Confirm => Some(&mut self.confirm),
             Verb::Release => Some(&mut self.release),
-            Verb::Load | Verb::Join | Verb::Other => None,
+            Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         }
     }
 }

@@ -36,6 +36,7 @@ impl World {
     pub(crate) fn memory(&mut self, client: usize) {
         let load = self.clients[client].engine.load();
         let mut open = Open::default();
+        open.calls += usize::from(self.clients[client].reinit.is_some());
         for user in &self.clients[client].users {
             open.add(&user.task);
             open.calls += user.let_go.len();

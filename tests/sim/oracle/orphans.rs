@@ -1,8 +1,8 @@
 //! Orphans: what an ended attempt or lock has left is gone where a node answers.
 //!
 //! No key stays for 400 ms on a server whose token belongs to no held lock and no open attempt,
-//! once the server has answered a command that the owner sent to it after the end: one for a lock, or
-//! the end of a greeting, in which what is owed goes before the last questions. And when all is over
+//! once the server has answered a command that the owner sent to it after the end: a question about a
+//! lock, or the end of a greeting, in which what is owed goes before the last questions. And when all is over
 //! there is no such key at all.
 //!
 //! # What it does not see

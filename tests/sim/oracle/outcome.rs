@@ -150,10 +150,12 @@ impl World {
         let tried = limits.tries.is_some_and(|tries| report.tries() == tries);
         let round_trips = Duration::from_nanos(2 * there.worst_trip());
         let least = LAST_CHANCE.saturating_add(round_trips);
+        let mended = |node: &&NodeReport| !matches!(node.outcome, NodeOutcome::Unusable(why) if is_lasting(why));
+        let out_of_reach = report.nodes().iter().filter(mended).count() < report.quorum();
         let late = |deadline| deadline <= there.shown.saturating_add(least);
         if limits.tries.is_some_and(|tries| tries < report.tries()) {
             Err("there were more tries than allowed")
-        } else if tried || limits.deadline.is_some_and(late) {
+        } else if tried || out_of_reach || limits.deadline.is_some_and(late) {
             Ok(())
         } else {
             Err("there were tries and time left")
@@ -201,7 +203,9 @@ impl World {
                 Err(_) => {}
             }
         }
-        verdict
+        // It may have come to its end before any `SET` was written.
+        question.token = None;
+        self.check_report(&question, report).or(verdict)
     }
 
     // ----- extensions -----------------------------------------------------------------------
@@ -387,4 +391,9 @@ impl World {
             Said::Nothing | Said::Ok | Said::Nil | Said::Refused(_) | Said::Else => (yes, no),
         })
     }
+}
+
+/// Whether only an operator can mend it: then no later try would do.
+fn is_lasting(why: Unusable) -> bool {
+    !matches!(why, Unusable::TooManyClients | Unusable::Refused(_))
 }

@@ -5,7 +5,11 @@
 //! * of a server in a life that began without its memory, before the longest ttl of all has passed
 //!   since it was *killed*;
 //! * by a client that has read from the server that it loads or follows another, before the longest
-//!   ttl of all has passed since that.
+//!   ttl of all has passed since that; the same where it has read that the clock of the server
+//!   was set forward, if it watches clocks.
+//!
+//! Nor does the yes to an extension of a lock count at a node that did not vote for who has handed the
+//! lock over, when that was done.
 //!
 //! Both are a little less than what clients keep to, who learn of it later and do not know true time.
 //!
@@ -64,6 +68,11 @@ impl Quarantine {
         }
     }
 
+    /// A client has read that the clock of a server was set.
+    pub(super) fn stepped(&mut self, client: usize, server: usize, now: Time) {
+        self.alarms[client][server] = Some(now);
+    }
+
     /// Another process begins, which has heard of nothing.
     pub(super) fn born(&mut self, peer: usize) {
         self.alarms[peer].fill(None);
@@ -95,11 +104,28 @@ impl Quarantine {
                 self.is_fenced(server, entry)
             } else {
                 let forgot = self.forgot[server].filter(|(_, life)| *life <= entry.life);
-                let is_told = |since: Time| {
-                    self.jumped[server] < since || self.met[client][server] < self.jumped[server]
-                };
-                forgot.is_some_and(|(since, _)| entry.sent < since + span && is_told(since))
+                forgot.is_some_and(|(since, _)| {
+                    entry.sent < since + span && self.is_told_of(client, server, since)
+                })
             }
+    }
+
+    /// Whether nothing counts that `client` asks of `server` at `now`, as it has learned before it
+    /// greeted it at `greeted`.
+    fn doubts(&self, client: usize, server: usize, greeted: Time, now: Time) -> bool {
+        let forgot = self.forgot[server].filter(|_| !self.strict);
+        let forgot = forgot.filter(|(since, _)| self.is_told_of(client, server, *since));
+        let doubts = forgot
+            .map(|(since, _)| since)
+            .max(self.alarms[client][server]);
+        let span = self.spans[client].unwrap_or(0);
+        doubts.is_some_and(|since| since < greeted && now < since + span)
+    }
+
+    /// Whether a client can know that a server has forgotten at `since`: a clock that has jumped
+    /// meanwhile says that it has been up for longer.
+    fn is_told_of(&self, client: usize, server: usize, since: Time) -> bool {
+        self.jumped[server] < since || self.met[client][server] < self.jumped[server]
     }
 
     fn is_fenced(&self, server: usize, entry: &Entry) -> bool {
@@ -137,6 +163,25 @@ impl super::Oracle {
 }
 
 impl World {
+    /// A lock is handed over. What its first holder did not count does not count for its heirs either:
+    /// they do not know what that holder has heard.
+    pub(crate) fn hands_over(&mut self, client: usize, token: &[u8]) {
+        let found = self.oracle.ledger.find(&super::token_of(token));
+        let Some(id) = found.filter(|id| self.oracle.ledger.record(*id).heirs.is_empty()) else {
+            return;
+        };
+        let mut doubted = 0;
+        for node in 0..self.plan.nodes {
+            let server = self.plan.server_of(node);
+            let ready = self.clients[client].paths[node].ready_at;
+            let quarantine = &self.oracle.quarantine;
+            if ready < NEVER && quarantine.doubts(client, server, ready, self.now) {
+                doubted |= 1 << node;
+            }
+        }
+        self.oracle.ledger.record_mut(id).doubted = doubted;
+    }
+
     /// No server counts what its own state says not to count, and none is another cluster's as well.
     pub(super) fn fence(&mut self, deed: &Deed<'_>) {
         let text = match deed.fence {

@@ -144,6 +144,12 @@ impl World {
         let end = self.clock_of(client).when(until);
         // Told too late, it promises nothing.
         let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
+        let record = self.oracle.ledger.record(id);
+        let doubted = if verb == Verb::Extend {
+            record.doubted
+        } else {
+            0
+        };
         let said: Vec<_> = (self.oracle.ledger.cells(id).iter().enumerate())
             .map(|(node, cell)| {
                 let entry = if verb == Verb::Set {
@@ -153,6 +159,7 @@ impl World {
                 };
                 let said = entry.read_shown < within
                     && self.is_vote(client, node, entry, call)
+                    && (excused || doubted & 1 << node == 0)
                     && !self.is_silenced(client, node, entry, resource);
                 (cell, entry, said)
             })

@@ -97,7 +97,7 @@ impl World {
         user: usize,
     ) -> impl Iterator<Item = (&'static str, Instant)> + use<> {
         let there = &self.clients[client];
-        let mut due = [None; 2];
+        let mut due = [None; 3];
         match &there.users[user].task {
             Task::Idle => {}
             Task::Acquiring {
@@ -128,12 +128,20 @@ impl World {
                 due[0] = Some(("the end of a release", after(call.begun, longest)));
             }
         }
+        let asked = there.users[user]
+            .task
+            .hold()
+            .and_then(|hold| hold.confirming);
+        due[2] = asked.map(|asked| self.vote_of(client, &asked.call));
         due.into_iter().flatten()
     }
 
     fn vote_of(&self, client: usize, call: &Call) -> (&'static str, Instant) {
         let longest = self.longest_vote_of(client, call.ttl);
-        ("the end of an extension's vote", after(call.begun, longest))
+        (
+            "the end of a vote about a lock that is held",
+            after(call.begun, longest),
+        )
     }
 
     /// For how long a client waits at most for the answers to one question about a lock: longer for
