@@ -70,6 +70,8 @@ fn behind(name: &str, hole: Duration, times: usize) {
         assert_eq!(raw.run("MONITOR"), Reply::Simple("OK".into()));
     }
     let mut took = [Vec::new(), Vec::new()];
+    faces.iter_mut().for_each(Face::await_ready);
+    let open = descriptors();
     for turn in 0..times {
         for face in &mut faces {
             face.await_ready();
@@ -91,6 +93,7 @@ fn behind(name: &str, hole: Duration, times: usize) {
     for face in &mut faces {
         settle(face);
     }
+    assert_eq!(descriptors(), open, "every probe is closed");
     cluster.assert_empty();
     for (node, raw) in monitors.iter_mut().enumerate() {
         released_once(&cluster, node, raw);
@@ -114,6 +117,11 @@ fn first_lock(face: &mut Face, name: &str, over: &Mutex<Option<Instant>>) -> Dur
         thread::sleep(Duration::from_millis(3));
     }
     unreachable!("it goes on until there is one")
+}
+
+fn descriptors() -> usize {
+    let all = std::fs::read_dir("/proc/self/fd").expect("there is a list");
+    all.count()
 }
 
 #[track_caller]
