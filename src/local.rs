@@ -364,13 +364,14 @@ impl LocalRedlock {
         }
     }
 
-    /// Reads the sockets if nobody has for a while, and tells the time.
+    /// Reads the sockets and lets timers fire if nobody has for a while, and tells the time. Calls that
+    /// fail at once would otherwise never learn that nodes are there again.
     fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(self.read_at) {
             // That waiting failed shows again in the turns that follow, where there is somebody
             // to be told.
-            let _ = self.driver.read();
+            let _ = self.driver.catch_up();
             self.read_at = now;
         }
         now

@@ -198,6 +198,7 @@ impl Engine {
 
     /// An attempt short of a quorum also tries nodes in back-off.
     fn knock(&mut self, now: Instant) {
+        self.watch_lines(now);
         // A connection that is being opened is no vote yet, and may never be.
         let ready = self.nodes.iter().filter(|node| node.is_ready()).count();
         if self.quorum() <= ready || mutant!(NeverReconnects | NeverKnocks) {
@@ -497,7 +498,7 @@ impl Engine {
         })
     }
 
-    fn retry_at(&mut self, key: Key, until: Instant, after: Refusal) {
+    pub(super) fn retry_at(&mut self, key: Key, until: Instant, after: Refusal) {
         if let Some(round) = self.rounds.get_mut(key) {
             round.state = State::Resting { until, after };
             self.arm_round(key);

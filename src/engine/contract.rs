@@ -98,6 +98,12 @@ pub enum Input<'a> {
         /// Why.
         reason: LinkError,
     },
+    /// The probe that [`Output::Probe`] asked for was answered, whatever the answer is. The engine
+    /// has it closed.
+    Probed {
+        /// By which node.
+        node: NodeId,
+    },
     /// All that one turn brought has been fed in, and this is the time. Always allowed, never
     /// required early: a spurious or late one is harmless.
     Tick,
@@ -128,6 +134,21 @@ pub enum Output<'a> {
     /// Close the connection, or stop opening it, by a reset and not by a polite end: what is still
     /// on its way must not be run long after. Nothing is to be reported.
     Disconnect {
+        /// To which node.
+        node: NodeId,
+    },
+    /// Open a probe: a connection beside the one there is, of which nothing changes. When it is up,
+    /// write these bytes and never anything else; when anything comes back, report
+    /// [`Input::Probed`]. A probe that cannot be opened or that ends is closed, and nothing is
+    /// reported. One that is open to this node already is closed first.
+    Probe {
+        /// To which node.
+        node: NodeId,
+        /// What it is asked.
+        bytes: &'static [u8],
+    },
+    /// Close the probe, or stop opening it. Nothing is to be reported.
+    CloseProbe {
         /// To which node.
         node: NodeId,
     },
@@ -225,6 +246,7 @@ impl fmt::Debug for Input<'_> {
             Self::Disconnected { node, reason } => about(f, "Disconnected", node)
                 .field("reason", &reason)
                 .finish(),
+            Self::Probed { node } => about(f, "Probed", node).finish(),
             Self::Tick => f.write_str("Tick"),
         }
     }
@@ -238,6 +260,10 @@ impl fmt::Debug for Output<'_> {
                 .field("len", &bytes.len())
                 .finish(),
             Self::Disconnect { node } => about(f, "Disconnect", *node).finish(),
+            Self::Probe { node, bytes } => {
+                about(f, "Probe", *node).field("len", &bytes.len()).finish()
+            }
+            Self::CloseProbe { node } => about(f, "CloseProbe", *node).finish(),
             Self::Event(event) => f.debug_tuple("Event").field(event).finish(),
         }
     }

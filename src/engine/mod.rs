@@ -20,6 +20,7 @@
 //! | `top_up` | copies for nodes that lost theirs |
 //! | `release` | releases, debts, and the repair of forgotten scripts |
 //! | `links` | connections, greetings, answers |
+//! | `probe` | whether the server behind a silent connection is there |
 //! | `strict` | nodes that carry a marker: who counts, and whose they are |
 //! | `check` | whether a majority would vote, and what an operator has to mend |
 //! | `permission` | whether the user may do what a lock needs |
@@ -56,6 +57,7 @@ mod outputs;
 mod patience;
 mod permission;
 mod pool;
+mod probe;
 mod release;
 mod round;
 mod strict;
@@ -85,6 +87,7 @@ use crate::timer::Wheel;
 
 use claim::Claim;
 use pool::Pool;
+use probe::Probes;
 use round::{Ballot, Round};
 use timers::Alarm;
 
@@ -132,6 +135,7 @@ pub struct Engine {
     to_connect: NodeSet,
     to_disconnect: NodeSet,
     to_write: NodeSet,
+    probes: Probes,
     buffers: Pool<u8>,
     ballots: Pool<Ballot>,
     encoded: Encoded,
@@ -214,6 +218,7 @@ impl Engine {
             to_connect: NodeSet::EMPTY,
             to_disconnect: NodeSet::EMPTY,
             to_write: NodeSet::EMPTY,
+            probes: Probes::default(),
             buffers: Pool::new(),
             ballots: Pool::new(),
             encoded: Encoded::default(),
