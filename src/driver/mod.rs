@@ -5,7 +5,8 @@
 //! their own; the other faces drive one too.
 //!
 //! * `clock` is the only place that reads a clock, `socket` the only one that reads or writes.
-//! * `link` is the connection to one node, `resolve` looks up its name.
+//! * `link` is the connection to one node, `resolve` looks up its name; `probe` asks whether its server
+//!   is there.
 //! * `turn` is what happens between two sleeps; `handover` carries a lock to another process.
 //!
 //! # Guarantees
@@ -29,6 +30,7 @@ mod error;
 pub(crate) mod face;
 mod handover;
 mod link;
+mod probe;
 mod ready;
 mod resolve;
 mod socket;
@@ -349,7 +351,10 @@ impl Driver {
     /// As [`Self::turn`].
     pub fn harvest(&mut self) -> io::Result<()> {
         self.usable()?;
-        self.read()
+        self.work(|driver| {
+            driver.engine.was_away(clock::now());
+            driver.read_all()
+        })
     }
 
     /// Ends the driver: acquisitions that are open are cancelled, locks in events that nobody has
@@ -365,6 +370,12 @@ impl Driver {
             driver.net.close();
         });
         self.standing = Standing::Closed;
+    }
+
+    fn read_all(&mut self) -> io::Result<()> {
+        self.net.wait(Some(Duration::ZERO))?;
+        self.net.service(&mut self.engine);
+        Ok(())
     }
 
     fn take_turn(&mut self, limit: Option<Duration>) -> io::Result<()> {

@@ -12,7 +12,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome, Unusable};
 use crate::limits::{
-    COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
+    COMMAND_BYTES_MAX, NODES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES, rounds_max,
 };
 use crate::node::wants_the_text;
 use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, refuses_for_certain};
@@ -165,7 +165,7 @@ impl Engine {
     /// The question of a round to `node` waits for its greeting.
     pub(super) fn wait_for(&mut self, now: Instant, key: Key, node: usize) {
         let queue = &mut self.nodes[node].waiting;
-        if queue.len() < ROUNDS_MAX {
+        if queue.len() < rounds_max() {
             queue.push_back(key);
         } else if let Some(round) = self.rounds.get_mut(key) {
             round.record(node, Vote::Mute, NodeOutcome::TimedOut);
@@ -198,6 +198,7 @@ impl Engine {
 
     /// An attempt short of a quorum also tries nodes in back-off.
     fn knock(&mut self, now: Instant) {
+        self.watch_lines(now);
         // A connection that is being opened is no vote yet, and may never be.
         let ready = self.nodes.iter().filter(|node| node.is_ready()).count();
         if self.quorum() <= ready || mutant!(NeverReconnects | NeverKnocks) {
@@ -497,7 +498,7 @@ impl Engine {
         })
     }
 
-    fn retry_at(&mut self, key: Key, until: Instant, after: Refusal) {
+    pub(super) fn retry_at(&mut self, key: Key, until: Instant, after: Refusal) {
         if let Some(round) = self.rounds.get_mut(key) {
             round.state = State::Resting { until, after };
             self.arm_round(key);

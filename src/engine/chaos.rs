@@ -177,6 +177,7 @@ impl Chaos {
                 None => return,
                 Some(Output::Connect { node }) => refused = Some(node),
                 Some(Output::Disconnect { node }) => self.cut(client, node.index(), false),
+                Some(Output::Probe { .. } | Output::CloseProbe { .. }) => {}
                 Some(Output::Event(event)) => self.event(client, event),
                 Some(Output::Transmit { node, bytes }) => {
                     let wire = &mut self.wires[client][node.index()];

@@ -1,6 +1,7 @@
 //! What is to be done next.
 
 use crate::error::{ExtendError, LockError, ReinitError, Released, UnlockError};
+use crate::node::HELLO;
 use crate::quorum::{Lock, Majority};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -15,6 +16,10 @@ impl Engine {
     /// validity has run out since it was granted is given back here, and not handed out.
     #[must_use]
     pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
+        if let Some(node) = self.probes.to_close.iter().next() {
+            self.probes.to_close.remove(node);
+            return Some(Output::CloseProbe { node: id(node) });
+        }
         if let Some(node) = self.to_disconnect.iter().next() {
             self.to_disconnect.remove(node);
             return Some(Output::Disconnect { node: id(node) });
@@ -22,6 +27,13 @@ impl Engine {
         if let Some(node) = self.to_connect.iter().next() {
             self.to_connect.remove(node);
             return Some(Output::Connect { node: id(node) });
+        }
+        if let Some(node) = self.probes.to_open.iter().next() {
+            self.probes.to_open.remove(node);
+            return Some(Output::Probe {
+                node: id(node),
+                bytes: HELLO,
+            });
         }
         let mut node = self.next_to_write();
         if node.is_none() {

@@ -13,6 +13,7 @@ mod confirm;
 mod extensions;
 mod operators;
 mod patience;
+mod probes;
 mod restarts;
 #[cfg(feature = "embedded")]
 mod strict;
@@ -40,6 +41,9 @@ struct World {
     /// How many bytes each node's socket still takes.
     window: Vec<usize>,
     links: Vec<&'static str>,
+    /// How many probes were opened to each node, and whether the last is open.
+    probes: Vec<u32>,
+    probing: Vec<bool>,
     /// Nobody has shown yet that locks may be released: the first `SET` waits for that.
     unpermitted: bool,
     events: Vec<Event>,
@@ -68,6 +72,8 @@ impl World {
             wires: (0..nodes).map(|_| Inbox::new(Limits::default())).collect(),
             window: vec![usize::MAX; nodes],
             links: vec![""; nodes],
+            probes: vec![0; nodes],
+            probing: vec![false; nodes],
             unpermitted: false,
             events: Vec::new(),
         };
@@ -88,6 +94,12 @@ impl World {
             match output {
                 Output::Connect { node } => self.links[node.index()] = "connecting",
                 Output::Disconnect { node } => self.links[node.index()] = "reset",
+                Output::Probe { node, bytes } => {
+                    assert_eq!(bytes, b"*1\r\n$5\r\nHELLO\r\n");
+                    self.probes[node.index()] += 1;
+                    self.probing[node.index()] = true;
+                }
+                Output::CloseProbe { node } => self.probing[node.index()] = false,
                 Output::Event(event) => self.events.push(event),
                 Output::Transmit { node, bytes } => {
                     let index = node.index();
@@ -1809,6 +1821,7 @@ fn a_set_is_not_sent_behind_its_node_timeout() {
     world.take(2);
     world.pass(Duration::from_millis(90)); // As long as each part of its handshake takes.
     world.say(2, "%2|+role|+master|+mode|+standalone|");
+    world.permit(2);
     world.pass(Duration::from_millis(90));
     world.finish(2, "run2");
     world.window[4] = 0;

@@ -41,7 +41,7 @@ use rand::rngs::StdRng;
 use crate::config::{Config, NodeConfig, RestartGuard};
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::limits::{
-    IN_FLIGHT_MAX, OUT_BYTES_MAX, PUSHES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
+    PUSHES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX, in_flight_max, out_bytes_max,
 };
 use crate::resp::{Inbox, Limits, Value};
 use crate::slab::Key;
@@ -71,7 +71,7 @@ pub(crate) use fence::JOIN;
 pub(crate) use fence::{FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND};
 pub(crate) use fence::{fenced_confirm, fenced_extend, fenced_set};
 pub(crate) use guard::{Guard, Terms};
-pub(crate) use handshake::{Identity, Step};
+pub(crate) use handshake::{HELLO, Identity, Step};
 pub(crate) use in_flight::Errand;
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
@@ -81,6 +81,9 @@ pub(crate) use phase::{Access, Trouble};
 pub(crate) use reply::{
     Reply, Said, may_forget, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
+
+/// The shortest silence after which a node is suspect. A busy machine takes as long now and then.
+const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
 /// A connection that was of use for this long is tried again at once when it ends: it was closed
 /// for idleness, or its server was restarted.
@@ -119,6 +122,10 @@ pub(crate) struct Node {
     backoff: Backoff,
     tried_at: Instant,
     pulse: Pulse,
+    /// How often a probe has ended its connection since a lock command was answered, and until when it
+    /// is left alone then.
+    probed: u32,
+    probed_until: Instant,
     /// How many locks it has granted.
     pub(crate) grants: u64,
     /// The node timeout of the latest question.
@@ -184,6 +191,8 @@ impl Node {
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
             pulse: Pulse::default(),
+            probed: 0,
+            probed_until: Instant::ZERO,
             grants: 0,
             timeout: Duration::ZERO,
             connection_timer: None,
@@ -345,21 +354,21 @@ impl Node {
         mutant!(BoundIgnored => return self.pulse.is_suspect() || self.debts.is_due());
         mutant!(SuspectAsked => false, else self.pulse.is_suspect())
             || mutant!(DebtsAfterSets => false, else self.debts.is_due())
-            || self.in_flight.len() >= IN_FLIGHT_MAX / 2
-            || self.outbox.len() >= OUT_BYTES_MAX / 2
+            || self.in_flight.len() >= in_flight_max() / 2
+            || self.outbox.len() >= out_bytes_max() / 2
     }
 
     fn has_room_for_set(&self, len: usize) -> bool {
         mutant!(BoundIgnored => return true);
-        self.in_flight.reserved() + 2 <= IN_FLIGHT_MAX / 2
-            && self.outbox.len() + len <= OUT_BYTES_MAX / 2
+        self.in_flight.reserved() + 2 <= in_flight_max() / 2
+            && self.outbox.len() + len <= out_bytes_max() / 2
     }
 
     /// Whether a release of `len` bytes can be sent: the scripts' state is known, and there is
     /// room.
     pub(crate) fn has_room_for_release(&self, len: usize) -> bool {
         mutant!(BoundIgnored => return true);
-        self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
+        self.in_flight.len() < in_flight_max() && self.outbox.len() + len <= out_bytes_max()
     }
 
     /// Puts `command` into the out buffer; in front of a question about a lock, if it is time for it,
@@ -625,6 +634,7 @@ impl Node {
                 },
                 (errand, _) => {
                     let reply = Reply::of(value);
+                    self.probed = 0;
                     self.learn(now, reply);
                     return Ok(Some(match self.membership {
                         Some(_) if errand.is_question() => self.fenced(now, &sent, reply),
@@ -715,9 +725,8 @@ impl Node {
 
     /// How long a node may be silent before it is suspect.
     pub(crate) fn patience(&self) -> Duration {
-        self.timeout
-            .saturating_mul(4)
-            .max(Duration::from_millis(100))
+        let timeouts = self.timeout.saturating_mul(4);
+        mutant!(SuspectWithoutFloor => timeouts, else timeouts.max(SUSPECT_MIN))
     }
 
     pub(crate) fn suspect(&mut self) {
@@ -740,8 +749,29 @@ impl Node {
     }
 
     /// Nobody has read what it sent for a while until `now`.
+    #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         self.pulse.was_away(now);
+    }
+
+    /// Whether it has a connection that brings nothing, if it is suspect or for as long as `least`.
+    pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
+        let least = least.max(self.distance() * 4);
+        let due = |since: Instant| since.saturating_add(least) <= now;
+        let silent = match &self.phase {
+            Phase::Down => false,
+            Phase::Connecting => due(self.tried_at),
+            Phase::Greeting(_) => self.silent_since().is_some_and(due),
+            Phase::Ready(_) => self.is_silent(),
+        };
+        silent && (self.probed == 0 || self.probed_until <= now)
+    }
+
+    /// A probe was answered and its connection was silent. One that is silent again is left alone for
+    /// twice as long as this one.
+    pub(crate) fn probed(&mut self, now: Instant, least: Duration) {
+        self.probed_until = now.saturating_add(least * (1 << self.probed.min(5)));
+        self.probed = self.probed.saturating_add(1);
     }
 
     // ----- writing --------------------------------------------------------------------------

@@ -35,6 +35,10 @@ pub(crate) struct Client {
     pub(crate) born: Time,
     /// By node: the connection.
     pub(crate) links: Vec<Option<usize>>,
+    /// The probe of each node, and until it is another the last one that was answered.
+    probes: Vec<Option<usize>>,
+    /// The nodes whose probe was answered in this turn.
+    probed: Vec<bool>,
     /// By node: what the world knows of the way there.
     pub(crate) paths: Vec<Path>,
     stage: Stage,
@@ -319,6 +323,8 @@ impl Client {
             alive: true,
             born: world.now,
             links: vec![None; world.plan.nodes],
+            probes: vec![None; world.plan.nodes],
+            probed: vec![false; world.plan.nodes],
             paths: (0..world.plan.nodes).map(path).collect(),
             stage: Stage::Read(0),
             shown,
@@ -375,7 +381,9 @@ impl Client {
             user.task = Task::Idle;
         }
         let none = vec![None; self.links.len()];
-        std::mem::replace(&mut self.links, none)
+        let mut open = std::mem::replace(&mut self.links, none.clone());
+        open.append(&mut std::mem::replace(&mut self.probes, none));
+        open
     }
 }
 
@@ -466,6 +474,7 @@ impl World {
         }
         self.clients[client].stage = Stage::Read(0);
         self.clients[client].in_turn = false;
+        self.clients[client].probed.fill(false);
         let ticked = self.clients[client].ticked;
         self.settling(client, ticked);
         self.wake(client, ticked);
@@ -526,7 +535,8 @@ impl World {
 
     /// Something came in behind the turn's back.
     fn has_news(&self, client: usize) -> bool {
-        let links = self.clients[client].links.iter().flatten();
+        let there = &self.clients[client];
+        let links = there.links.iter().chain(&there.probes).flatten();
         links
             .map(|conn| &self.conns[*conn].near)
             .any(|near| near.news || !near.arrived.is_empty() || near.end.is_some())
@@ -599,10 +609,10 @@ impl World {
         self.clients[client].engine.handle(shown, input);
     }
 
-    /// Reads once from a connection. Whether there may be more.
+    /// Reads once from a connection, or from the probe. Whether there may be more.
     fn read_link(&mut self, client: usize, node: usize) -> bool {
         let Some(conn) = self.clients[client].links[node] else {
-            return false;
+            return self.read_probe(client, node);
         };
         let link = &mut self.conns[conn];
         let Some(id) = link.id else {
@@ -643,7 +653,49 @@ impl World {
             link.near.unblocked_at = self.now;
             self.input(client, Input::Writable { node: id });
         }
+        self.read_probe(client, node)
+    }
+
+    /// Does what a probe makes possible, behind the connection of its node. Whether there may be more.
+    fn read_probe(&mut self, client: usize, node: usize) -> bool {
+        let Some(conn) = self.clients[client].probes[node] else {
+            return false;
+        };
+        let link = &mut self.conns[conn];
+        if std::mem::take(&mut link.near.news) {
+            self.write(conn, b"*1\r\n$5\r\nHELLO\r\n");
+            return true;
+        }
+        if !link.near.arrived.is_empty() {
+            link.near.arrived.clear();
+            self.say(Place::Client(client), || {
+                format!("node {node} answers the probe")
+            });
+            let id = self.conns[conn].id.expect("a client's");
+            self.clients[client].probed[node] = true;
+            self.input(client, Input::Probed { node: id });
+            return true;
+        }
+        if link.near.end.is_some() {
+            link.near.gone = true;
+            self.clients[client].probes[node] = None;
+        }
         false
+    }
+
+    fn open_probe(&mut self, client: usize, id: NodeId) {
+        let node = id.index();
+        self.close_probe(client, node);
+        let process = self.clients[client].process;
+        let conn = self.open(client, process, node);
+        self.conns[conn].id = Some(id);
+        self.clients[client].probes[node] = Some(conn);
+    }
+
+    fn close_probe(&mut self, client: usize, node: usize) {
+        if let Some(conn) = self.clients[client].probes[node].take() {
+            self.abort(conn);
+        }
     }
 
     /// What is no answer has been read: the connection is of no use any more.
@@ -670,7 +722,7 @@ impl World {
             let why = reason.map_or("given up".to_owned(), |reason| reason.to_string());
             format!("loses node {node}: {why}")
         });
-        if reason.is_none() {
+        if reason.is_none() && !self.clients[client].probed[node] {
             self.gives_up(client, node);
         }
         let (now, shown) = (self.now, self.shown(client));
@@ -699,6 +751,13 @@ impl World {
                     }
                 }
             }
+            Output::Probe { node, bytes } => {
+                assert_eq!(bytes, b"*1\r\n$5\r\nHELLO\r\n");
+                self.open_probe(client, node);
+            }
+            // For the next connection.
+            Output::CloseProbe { .. } if self.plan.switches.keeps_probes => {}
+            Output::CloseProbe { node } => self.close_probe(client, node.index()),
             Output::Event(told) => {
                 self.alive_when_told(client, &told);
                 self.clients[client].told.push_back(told);
@@ -725,6 +784,7 @@ impl World {
 
     /// Writes, and notes when.
     fn transmit(&mut self, client: usize, conn: usize, bytes: &[u8]) -> usize {
+        self.is_newer_than_the_last(client, conn);
         let len = self.write(conn, bytes);
         let there = &self.clients[client];
         let writing = Writing {
@@ -741,7 +801,14 @@ impl World {
 
     fn connect(&mut self, client: usize, node: NodeId) {
         let process = self.clients[client].process;
-        let conn = self.open(client, process, node.index());
+        let kept = self.clients[client].probes[node.index()].take();
+        let conn = match kept.filter(|_| self.plan.switches.keeps_probes) {
+            Some(probe) => {
+                self.conns[probe].near.news = true;
+                probe
+            }
+            None => self.open(client, process, node.index()),
+        };
         self.conns[conn].id = Some(node);
         let there = &mut self.clients[client];
         self.conns[conn].vouched = there.trusts && there.paths[node.index()].opened == 0;
