@@ -208,6 +208,4 @@
 //!   while clients of another cluster are about, but for exclusion (the world `other-nodes`); and
 //!   different longest ttls beyond what is promised for them (all nodes know the longest, and fewer than
 //!   a majority forget).
-//! * Confirmations, and the watch over the clocks of the nodes: they have stories of their own
-//!   (`engine::tests::confirm`, `it::clocks`).
 //! * More than seven nodes, more than eight clients, more than some minutes.
