@@ -73,6 +73,26 @@ pub struct LocalRedlock {
 }
 
 impl LocalRedlock {
+    /// A handle for the nodes at `urls`, with the defaults for everything else.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use shearline::LocalRedlock;
+    ///
+    /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+    /// let mut local = LocalRedlock::connect(urls)?;
+    /// let lock = local.lock("invoice:42", Duration::from_secs(10))?;
+    /// local.unlock(lock)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::build_local`].
+    pub fn connect(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, BuildError> {
+        Builder::default().nodes(urls).build_local()
+    }
+
     /// Takes the lock on `resource` for `ttl`, and tries again as the handle's
     /// [`Retry`](crate::Retry) says.
     ///

@@ -12,7 +12,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome, Unusable};
 use crate::limits::{
-    COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
+    COMMAND_BYTES_MAX, NODES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES, rounds_max,
 };
 use crate::node::wants_the_text;
 use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, refuses_for_certain};
@@ -165,7 +165,7 @@ impl Engine {
     /// The question of a round to `node` waits for its greeting.
     pub(super) fn wait_for(&mut self, now: Instant, key: Key, node: usize) {
         let queue = &mut self.nodes[node].waiting;
-        if queue.len() < ROUNDS_MAX {
+        if queue.len() < rounds_max() {
             queue.push_back(key);
         } else if let Some(round) = self.rounds.get_mut(key) {
             round.record(node, Vote::Mute, NodeOutcome::TimedOut);

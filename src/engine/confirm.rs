@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{ExtendError, LinkError};
-use crate::limits::ROUNDS_MAX;
+use crate::limits::rounds_max;
 use crate::node::{Reply, Said, Trouble};
 use crate::quorum::{Lock, Majority, NodeSet, Vote};
 use crate::slab::Key;
@@ -47,7 +47,7 @@ impl Engine {
         if known != Instant::ZERO && known <= now && !mutant!(ConfirmationRevives) {
             return Err(ExtendError::Expired);
         }
-        if self.rounds.len() >= ROUNDS_MAX {
+        if self.rounds.len() >= rounds_max() {
             return Err(ExtendError::Saturated);
         }
         self.may_last(lock.ttl());

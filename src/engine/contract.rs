@@ -346,6 +346,30 @@ pub struct NodeStatus {
     pub evicts_locks: bool,
 }
 
+/// One line for an operator: the address, the state, and what is out of the ordinary.
+///
+/// ```text
+/// 10.0.0.2:6379: ready, round trip 210µs, 3 releases owed
+/// ```
+impl fmt::Display for NodeStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.address, self.state)?;
+        if let Some(round_trip) = self.round_trip {
+            write!(f, ", round trip {round_trip:.0?}")?;
+        }
+        if self.owed != 0 {
+            write!(f, ", {} releases owed", self.owed)?;
+        }
+        if self.clock_steps != 0 {
+            write!(f, ", clock stepped {} times", self.clock_steps)?;
+        }
+        if self.evicts_locks {
+            f.write_str(", may evict locks")?;
+        }
+        Ok(())
+    }
+}
+
 /// What an engine has open, for a driver that wonders whether it may sleep or end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -360,4 +384,46 @@ pub struct Load {
     pub unsent: usize,
     /// Releases that wait for a connection, for room, or for another try.
     pub owed: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{LinkError, Unusable};
+    use alloc::format;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_status_reads_as_one_line() {
+        let status = |state, round_trip, owed| NodeStatus {
+            address: "10.0.0.2:6379".into(),
+            state,
+            round_trip: Some(Duration::from_micros(round_trip)).filter(|trip| !trip.is_zero()),
+            grants: 7,
+            in_flight: 1,
+            owed,
+            clock_steps: 0,
+            evicts_locks: owed != 0,
+        };
+        let left = Duration::from_millis(4_200);
+        for (status, line) in [
+            (status(NodeState::Ready, 210, 0), "ready, round trip 210µs"),
+            (
+                status(NodeState::Suspect, 0, 3),
+                "silent, 3 releases owed, may evict locks",
+            ),
+            (
+                status(NodeState::Quarantined { left }, 0, 0),
+                "in quarantine for 4s more",
+            ),
+            (
+                status(NodeState::Down(LinkError::Refused), 0, 0),
+                "down: connection refused",
+            ),
+        ] {
+            assert_eq!(status.to_string(), format!("10.0.0.2:6379: {line}"));
+        }
+        let unusable = NodeState::Unusable(Unusable::NoRunId).to_string();
+        assert!(unusable.starts_with("unusable: "), "{unusable}");
+    }
 }

@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use crate::error::{ExtendError, LinkError, NodeOutcome};
-use crate::limits::ROUNDS_MAX;
+use crate::limits::rounds_max;
 use crate::node::{self, Access, Dialect, Errand, Reply, Said, Trouble, wants_the_text};
 use crate::quorum::{Extending, Lock, Majority, NodeSet, Vote};
 use crate::slab::{Key, Slab};
@@ -39,7 +39,7 @@ impl Engine {
         if lock.extensions_left() == 0 {
             return Err(ExtendError::Limit);
         }
-        if self.rounds.len() >= ROUNDS_MAX {
+        if self.rounds.len() >= rounds_max() {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let claim = self.claim_to_extend(lock)?;

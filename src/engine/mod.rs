@@ -50,6 +50,7 @@ mod confirm;
 mod contract;
 mod count;
 mod extend;
+#[cfg(any(test, fuzzing))]
 mod fuzz;
 mod links;
 mod outputs;
@@ -77,7 +78,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::{Config, NodeConfig, RestartGuard};
 use crate::error::InvalidRequest;
-use crate::limits::{CLAIMS_MAX, ROUNDS_MAX, TTL_ASSUMED_MAX};
+use crate::limits::{TTL_ASSUMED_MAX, claims_max, rounds_max};
 use crate::node::{Dialect, Node, Terms};
 use crate::quorum::{Drift, Lock, LockId, NodeSet, quorum_of};
 use crate::slab::{Key, Slab};
@@ -96,8 +97,11 @@ pub(crate) use check::check;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
 };
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use fuzz::fuzz_engine;
+#[cfg(feature = "std")]
+pub(crate) use patience::usual_timeout;
 
 /// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
 ///
@@ -434,12 +438,12 @@ impl Engine {
 
     /// Whether another operation would be one too many.
     fn is_saturated(&self) -> bool {
-        self.rounds.len() >= ROUNDS_MAX || !self.has_room_for_claim()
+        self.rounds.len() >= rounds_max() || !self.has_room_for_claim()
     }
 
     /// Whether another token may leave copies on nodes.
     fn has_room_for_claim(&self) -> bool {
-        self.claims.len() < CLAIMS_MAX || mutant!(ClaimsUnbounded)
+        self.claims.len() < claims_max() || mutant!(ClaimsUnbounded)
     }
 
     /// The claim that `lock` names, if it is one of this engine and still held.

@@ -13,7 +13,7 @@
 //! * While any node says that it is another cluster's, no lock is taken.
 
 use crate::error::{NodeOutcome, ReinitError, Unusable};
-use crate::limits::ROUNDS_MAX;
+use crate::limits::rounds_max;
 use crate::node::{Access, Errand, Mode, Reply, Trouble, whole_millis};
 use crate::quorum::Vote;
 use crate::slab::Key;
@@ -65,7 +65,7 @@ impl Engine {
     /// Makes every node one of this cluster, whatever its marker says, with a barrier as long as
     /// the longest lock of either. The outcome comes as
     /// [`Event::Reinitialised`](super::Event::Reinitialised). See
-    /// [`Redlock::reinit`](crate::Redlock#method.reinit).
+    /// `Redlock::reinit`.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Engine {
         if !self.settings.strict {
             return Err(ReinitError::NotStrict);
         }
-        if self.rounds.len() >= ROUNDS_MAX {
+        if self.rounds.len() >= rounds_max() {
             return Err(ReinitError::Saturated);
         }
         let key = self.open_round(now, Kind::Reinit);

@@ -41,7 +41,7 @@ use rand::rngs::StdRng;
 use crate::config::{Config, NodeConfig, RestartGuard};
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::limits::{
-    IN_FLIGHT_MAX, OUT_BYTES_MAX, PUSHES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
+    PUSHES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX, in_flight_max, out_bytes_max,
 };
 use crate::resp::{Inbox, Limits, Value};
 use crate::slab::Key;
@@ -354,21 +354,21 @@ impl Node {
         mutant!(BoundIgnored => return self.pulse.is_suspect() || self.debts.is_due());
         mutant!(SuspectAsked => false, else self.pulse.is_suspect())
             || mutant!(DebtsAfterSets => false, else self.debts.is_due())
-            || self.in_flight.len() >= IN_FLIGHT_MAX / 2
-            || self.outbox.len() >= OUT_BYTES_MAX / 2
+            || self.in_flight.len() >= in_flight_max() / 2
+            || self.outbox.len() >= out_bytes_max() / 2
     }
 
     fn has_room_for_set(&self, len: usize) -> bool {
         mutant!(BoundIgnored => return true);
-        self.in_flight.reserved() + 2 <= IN_FLIGHT_MAX / 2
-            && self.outbox.len() + len <= OUT_BYTES_MAX / 2
+        self.in_flight.reserved() + 2 <= in_flight_max() / 2
+            && self.outbox.len() + len <= out_bytes_max() / 2
     }
 
     /// Whether a release of `len` bytes can be sent: the scripts' state is known, and there is
     /// room.
     pub(crate) fn has_room_for_release(&self, len: usize) -> bool {
         mutant!(BoundIgnored => return true);
-        self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
+        self.in_flight.len() < in_flight_max() && self.outbox.len() + len <= out_bytes_max()
     }
 
     /// Puts `command` into the out buffer; in front of a question about a lock, if it is time for it,

@@ -421,6 +421,15 @@ impl Mailbox {
         self.lock().serving = false;
     }
 
+    /// Another thread is the I/O thread from here on, and looks at everything at once.
+    pub(super) fn taken_over(&self) {
+        let mut inner = self.lock();
+        inner.whereabouts = Whereabouts::Busy;
+        inner.serving = false;
+        inner.expected = 0;
+        inner.called = true;
+    }
+
     /// What to do next. `seen` is what it knows of the departures.
     pub(super) fn orders(&self, seen: &mut u64) -> Orders {
         let mut inner = self.lock();

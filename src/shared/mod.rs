@@ -17,6 +17,7 @@
 //! | `reactor` | from the engine's events to slots |
 //! | `keeper` | the I/O thread |
 //! | `relay` | waking many tasks at once |
+//! | `standby` | a waker that blocks holds up nobody else |
 //! | `guard`, `future`, `lost` | what callers hold |
 //! | `build` | making a handle, and its end |
 //!
@@ -31,6 +32,8 @@
 //! * **The last handle waits for the releases**: they are written, and answered within
 //!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), before its drop returns. What
 //!   silent nodes are owed then is paid in the background, for as long as the keys live.
+//! * **A waker that blocks holds up its own task only**: after 5 to 10 ms another thread goes on with
+//!   everything else.
 //! * **A panic is told**: if the engine breaks on a driving thread, every call ends with `Closed`,
 //!   and every lock that is held is told as lost. A panic of a waker is caught.
 //! * **A forked child does no harm**: calls end with `Forked`, and dropping closes descriptors and
@@ -39,8 +42,8 @@
 //! # Not here
 //!
 //! A queue of waiters: those who wait for the same lock try again after random delays, each by
-//! itself. Blocking calls must not be made inside a waker. A waker may be called by any thread that
-//! polls a call of the handle.
+//! itself. Blocking calls must not be made inside a waker. Wakers are called by the I/O thread, and a
+//! waker may be called by any thread that polls a call of the handle for the same kind of executor.
 
 mod build;
 mod future;
@@ -52,12 +55,14 @@ mod mailbox;
 mod reactor;
 mod relay;
 mod slot;
+mod standby;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
 use self::build::Handle;
@@ -98,9 +103,15 @@ pub use self::lost::Lost;
 /// let ttl = Duration::from_secs(10);
 ///
 /// let lock: LockGuard = redlock.lock("invoice:42", ttl)?; // Waits and tries again.
-/// drop(lock); // Released, without waiting.
-/// redlock.try_lock("invoice:42", ttl)?; // One attempt.
-/// redlock.lock_with("invoice:42", &LockOptions::new(ttl).wait(Duration::from_secs(3)))?;
+/// // The work that nobody else may do at the same time.
+/// drop(lock); // Released, without waiting for the nodes.
+///
+/// let lock = redlock.try_lock("invoice:42", ttl)?; // One attempt.
+/// lock.unlock()?; // Released, and a majority has said so.
+///
+/// let patient = LockOptions::new(ttl).wait(Duration::from_secs(3));
+/// let lock = redlock.lock_with("invoice:42", &patient)?;
+/// lock.unlock()?;
 ///
 /// let mut lock = redlock.lock_async("invoice:42", ttl).await?;
 /// println!("{:?} {:?} {:?}", lock.resource(), lock.token(), lock.validity());
@@ -182,7 +193,13 @@ impl Redlock {
         let since = clock::now();
         let slot = Arc::new(Slot::new());
         self.begin_lock(&slot, resource.as_ref(), options, since, true)?;
-        let until = deadline(options, since).map(|until| until.saturating_add(GRACE));
+        let until = match deadline(options, since) {
+            Some(deadline) => Some(deadline.saturating_add(GRACE)),
+            None => {
+                let patience = self.hub().patience_for_lock(options);
+                patience.map(|patience| since.saturating_add(patience))
+            }
+        };
         let outcome = slot.wait(until);
         if outcome.is_none() {
             self.hub().cancel(&slot);
@@ -501,6 +518,11 @@ impl Redlock {
         }
     }
 }
+
+/// A panic leaves no handle in between: what a call has begun goes on or is given back, and if the
+/// engine itself has panicked every later call says [`LockError::Closed`].
+impl UnwindSafe for Redlock {}
+impl RefUnwindSafe for Redlock {}
 
 impl fmt::Debug for Redlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

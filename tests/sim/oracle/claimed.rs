@@ -31,10 +31,11 @@ impl World {
         let statuses = there.engine.node_statuses(there.shown);
         let ready = |state| matches!(state, NodeState::Ready | NodeState::Quarantined { .. });
         let all = statuses.into_iter().all(|status| ready(status.state));
-        let why = matches!(error, ReinitError::Unready(_));
+        let narrow = crate::mutations::is_narrow() && matches!(error, ReinitError::Saturated);
+        let why = narrow || matches!(error, ReinitError::Unready(_));
         self.oracle.counts.sights.note("Unclaimed");
         // Who has no room is as little ready as who has no connection.
-        if !why || all && there.paths.iter().all(|path| !path.was_full()) {
+        if !why || !narrow && all && there.paths.iter().all(|path| !path.was_full()) {
             let text = format!("client {client} cannot claim its nodes: {error:?}");
             self.object("outcome", text);
         }

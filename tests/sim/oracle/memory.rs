@@ -15,13 +15,54 @@
 //! taken, and more, somebody objects.
 
 use shearline::engine::Load;
-use shearline::limits::{
-    CLAIMS_MAX, COMMAND_BYTES_MAX, DEBTS_MAX, GREETING_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX,
-    ROUNDS_MAX,
-};
+use shearline::limits::{self, COMMAND_BYTES_MAX, GREETING_BYTES_MAX};
+use shearline::{ExtendError, LockError};
 
+use crate::mutations::is_narrow;
 use crate::user::Task;
 use crate::world::World;
+
+/// The bounds of an engine.
+struct Bounds {
+    rounds: usize,
+    claims: usize,
+    in_flight: usize,
+    out_bytes: usize,
+}
+
+/// Commands of a greeting, which are sent whether there is room or not.
+const GREETING: usize = 12;
+
+impl Bounds {
+    fn get() -> Self {
+        if is_narrow() {
+            Self::narrow()
+        } else {
+            Self {
+                rounds: limits::ROUNDS_MAX,
+                claims: limits::CLAIMS_MAX,
+                in_flight: limits::IN_FLIGHT_MAX,
+                out_bytes: limits::OUT_BYTES_MAX,
+            }
+        }
+    }
+
+    #[cfg(shearline_mutants)]
+    fn narrow() -> Self {
+        use limits::narrow;
+        Self {
+            rounds: narrow::ROUNDS,
+            claims: narrow::CLAIMS,
+            in_flight: narrow::IN_FLIGHT + GREETING,
+            out_bytes: narrow::OUT_BYTES + GREETING_BYTES_MAX,
+        }
+    }
+
+    #[cfg(not(shearline_mutants))]
+    fn narrow() -> Self {
+        unreachable!("no build without mutants is narrow, of {GREETING} commands")
+    }
+}
 
 /// Calls and locks that users have open.
 #[derive(Default)]
@@ -43,6 +84,7 @@ impl World {
         }
         let nodes = self.plan.nodes;
         let what = too_much(&load, &open, nodes).or(beyond_limits(&load, nodes));
+        self.is_full(client);
         if let Some(what) = what.or_else(|| self.too_many_in_flight(client, &load)) {
             let text = format!("client {client} has {what}: {load:?}");
             self.object("memory", text);
@@ -50,19 +92,54 @@ impl World {
     }
 
     fn too_many_in_flight(&self, client: usize, load: &Load) -> Option<&'static str> {
-        if load.in_flight <= IN_FLIGHT_MAX {
+        let Bounds { in_flight, .. } = Bounds::get();
+        if load.in_flight <= in_flight {
             return None; // Then there are no more to any node.
         }
         let mut statuses = self.clients[client]
             .engine
             .node_statuses(self.clients[client].shown);
-        let beyond = statuses.any(|status| status.in_flight > IN_FLIGHT_MAX);
+        let beyond = statuses.any(|status| status.in_flight > in_flight);
         beyond.then_some("more in flight to one node than it may have")
+    }
+
+    /// Notes whether a client has no room for another question to some node.
+    fn is_full(&mut self, client: usize) {
+        let there = &self.clients[client];
+        let half = (Bounds::get().in_flight - GREETING) / 2;
+        if is_narrow()
+            && there
+                .engine
+                .node_statuses(there.shown)
+                .any(|node| half <= node.in_flight)
+        {
+            self.oracle.counts.sights.note("Full");
+        }
+    }
+
+    /// A client has no room for a call, and has sent nothing for it. `before`: what was open then.
+    pub(crate) fn check_saturated(&mut self, client: usize, before: Load) {
+        self.oracle.counts.sights.note("Saturated");
+        let bounds = Bounds::get();
+        let full = bounds.rounds <= before.rounds || bounds.claims <= before.claims;
+        if !full || self.clients[client].engine.load() != before {
+            let text = format!("client {client} is refused for want of room: {before:?}");
+            self.object("memory", text);
+        }
+    }
+
+    /// Whether a call for a lock, or about one, was refused for want of room.
+    pub(crate) fn is_saturated(error: &LockError) -> bool {
+        is_narrow() && matches!(error, LockError::Saturated)
+    }
+
+    pub(crate) fn is_unasked(error: &ExtendError) -> bool {
+        is_narrow() && matches!(error, ExtendError::Saturated)
     }
 
     /// A client has so many bytes for one node that no kernel has taken.
     pub(crate) fn offered_within_bounds(&mut self, client: usize, len: usize) {
-        if len > OUT_BYTES_MAX {
+        if len > Bounds::get().out_bytes {
             let text = format!("client {client} keeps {len} bytes for one node");
             self.object("memory", text);
         }
@@ -99,10 +176,15 @@ fn too_much(load: &Load, open: &Open, nodes: usize) -> Option<&'static str> {
 }
 
 fn beyond_limits(load: &Load, nodes: usize) -> Option<&'static str> {
-    let within = load.rounds <= ROUNDS_MAX
-        && load.claims <= CLAIMS_MAX
-        && load.in_flight <= IN_FLIGHT_MAX * nodes
-        && load.owed <= DEBTS_MAX * nodes
-        && load.unsent <= OUT_BYTES_MAX * nodes;
+    let bounds = Bounds::get();
+    // Locks that are handed to an engine are taken in whether there is room or not.
+    let claims = load.claims <= bounds.claims || is_narrow();
+    // No release is ever refused.
+    let releases = if is_narrow() { load.claims } else { 0 };
+    let within = load.rounds <= bounds.rounds + releases
+        && claims
+        && load.in_flight <= bounds.in_flight * nodes
+        && load.owed <= load.claims.max(bounds.claims) * nodes
+        && load.unsent <= bounds.out_bytes * nodes;
     (!within).then_some("more than its limits allow")
 }

@@ -69,6 +69,9 @@ impl World {
         {
             self.rests(client, call, limits, report);
         }
+        if Self::is_saturated(error) {
+            return; // It had no room for another try.
+        }
         // In this very turn it may have failed for another reason before that was read.
         let before = self.oracle.shut_out[client] < self.clients[client].turn_began;
         let what = if let LockError::OtherCluster(report) = error {
@@ -277,10 +280,13 @@ impl World {
         let Votes {
             yes, no, pending, ..
         } = votes;
+        // A confirmation may have found a later end since: the extension has no more time by that.
+        let resource = token.map(|id| self.oracle.ledger.record(id).resource);
+        let within = resource.map_or(Instant::ZERO, |user| self.oracle.calls[client][user].within);
         let certain = if matches!(error, ExtendError::Lost(_)) {
             let by_other = |id| hold.asked && self.misses_it(client, id, Verb::Confirm);
             quorum <= no || token.is_some_and(by_other)
-        } else if hold.told || !hold.lock.is_valid_at(self.clients[client].shown) {
+        } else if hold.told || within <= self.clients[client].shown {
             // Told of the end in between, its holder is not told that it goes on.
             no < quorum
         } else {

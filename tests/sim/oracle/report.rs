@@ -289,12 +289,13 @@ impl World {
         match outcome {
             NodeOutcome::TimedOut => {
                 // The yes to an extension that came behind the old end is none.
-                let counts = |entry: &Entry| entry.read_shown < soon && is_final(entry);
+                let counts = |entry: &Entry| entry.read_shown < soon && is_final(question, entry);
                 let early = question.first && latency.is_none() && read.is_some_and(counts);
                 (!early).then_some(()).ok_or("it answered in time")
             }
             NodeOutcome::Pending => {
-                let counts = |entry: &Entry| entry.read < client.turn_began && is_final(entry);
+                let counts =
+                    |entry: &Entry| entry.read < client.turn_began && is_final(question, entry);
                 let before = question.at_once && read.is_some_and(counts);
                 (!before).then_some(()).ok_or("it has answered")
             }
@@ -410,9 +411,14 @@ impl Votes {
     }
 }
 
-/// Whether there is nothing to be asked again: a nil may be due to a key of the client's own.
-fn is_final(entry: &Entry) -> bool {
-    entry.said != Said::Nil
+/// Whether there is nothing to be asked again: a nil may be due to a key of the client's own, and of a
+/// question about a lock that is held a client asks which permission was missing.
+fn is_final(question: &Question<'_>, entry: &Entry) -> bool {
+    match entry.said {
+        Said::Nil => false,
+        Said::Refused(code) => question.verb == Verb::Set || !code.is_any_error(),
+        _ => true,
+    }
 }
 
 /// What an engine finds out by itself, or knows from the beginning.
