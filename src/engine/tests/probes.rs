@@ -153,7 +153,7 @@ fn nobody_is_probed_for_nothing() {
     world.sleep_until_event();
     world.events.clear();
     world.pass(AGAIN);
-    assert_eq!(world.lines()[0].1, false, "and now it is not");
+    assert!(!world.lines()[0].1, "and now it is not");
 }
 
 /// Its connections are lost too, and what is tried meanwhile is lost on the way.

@@ -154,10 +154,10 @@ fn released_once(cluster: &Cluster, node: usize, monitor: &mut Raw) {
         let (front, verb) = words[0].split_once('"').unwrap_or_default();
         match (verb, words.len()) {
             ("SET", _) => drop(sets.insert(words[1].to_owned())),
-            ("EVAL" | "EVALSHA", len) => {
-                // The key and the token are the last.
+            // With a key and a token: not the question whether a command may be run.
+            ("EVAL" | "EVALSHA", 5) if 20 <= words[4].len() => {
                 let from = front.split(' ').nth(2).unwrap_or_default();
-                let place = (words[len - 2].to_owned(), from.to_owned());
+                let place = (words[3].to_owned(), from.to_owned());
                 *releases.entry(place).or_default() += 1;
             }
             _ => {}
