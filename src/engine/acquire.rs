@@ -150,7 +150,7 @@ impl Engine {
         }
         round.ballots[node].asked = true;
         if !self.nodes[node].may_release() {
-            self.ask_permission(now, claim, node);
+            self.ask_permission(now, key, claim, node);
             return;
         }
         self.send_set(now, claim, node);

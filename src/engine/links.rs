@@ -122,9 +122,8 @@ impl Engine {
             Errand::Confirm { round, claim } => {
                 self.confirmation_answered(now, node, round, claim, reply)
             }
-            Errand::Probe { claim, way, last } => {
-                self.permission_answered(now, node, claim, way, last, reply)
-            }
+            Errand::FirstSet { claim } => self.first_set_answered(now, node, claim, reply),
+            Errand::Probe { claim, way } => self.probe_answered(now, node, claim, way, reply),
             Errand::Why { round, verb } => {
                 self.why_answered(now, node, round, verb, reply);
                 Ok(())
@@ -321,7 +320,7 @@ impl Engine {
     /// A command will never be answered; `left` is whether any of it may have arrived.
     fn unanswered(&mut self, errand: Errand, node: usize, left: bool) {
         match errand {
-            Errand::Set { claim } => {
+            Errand::Set { claim } | Errand::FirstSet { claim } => {
                 if let Some(claim) = self.claims.get_mut(claim) {
                     claim.unanswered.remove(node);
                     if !left || mutant!(SentSetForgotten) {

@@ -1,17 +1,15 @@
-//! Whether the user may do what a lock needs: asked before the first `SET` on a connection, and
-//! after an extension that was refused.
+//! Whether the user may do what a lock needs: asked with the first `SET` on a connection, and after
+//! an extension that was refused.
 //!
 //! # Guarantees
 //!
-//! * The `SET` of an attempt is written only after the node has answered that its release is
-//!   permitted. A refusal is told by the name of what is missing, and leaves no key.
+//! * The first `SET` on a connection is done only if its release is permitted. A refusal is told by
+//!   the name of what is missing, and leaves no key.
 //! * A refused extension names what is missing, also where the error of the script does not.
 
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
-use crate::node::{
-    Access, Dialect, Reply, Trouble, forbidden_to_extend, forbidden_to_lock, refuses_the_verb,
-    wants_the_text,
-};
+use crate::limits::COMMAND_BYTES_MAX;
+use crate::node::{Access, Dialect, Reply, Trouble, forbidden_to_extend, forbidden_to_lock};
 use crate::quorum::Vote;
 use crate::slab::Key;
 use crate::time::Instant;
@@ -20,94 +18,159 @@ use super::Engine;
 use super::claim::Stage;
 use super::round::{Kind, Round};
 
-/// What a probe has shown of one way to release a lock.
-enum Shown {
-    Permitted,
-    Missing(Unusable),
-    /// The server does not have this way, or forbids it: the next one is asked about.
-    AnotherWay,
-    /// It cannot tell just now.
-    Refused(ServerError),
-}
-
 impl Engine {
-    /// Asks `node` whether a lock of `claim` could be released there.
-    pub(super) fn ask_permission(&mut self, now: Instant, claim: Key, node: usize) {
-        let entry = self
-            .claims
-            .get(claim)
-            .and_then(|claim| claim.entry.as_ref());
-        if let Some(entry) = entry {
-            self.nodes[node].ask_permission(now, claim, entry);
-            self.to_write.insert(node);
+    /// Asks `node` for the lock of `claim` where it was not shown yet that it may be released there:
+    /// the `SET` is done only if it may. One that is fenced waits for the answer instead.
+    pub(super) fn ask_permission(&mut self, now: Instant, round: Key, claim: Key, node: usize) {
+        let there = &mut self.nodes[node];
+        if let Access::Shut(outcome) = there.access(COMMAND_BYTES_MAX) {
+            self.vote(now, round, node, Vote::Mute, outcome);
+            return;
         }
+        let Some(wanted) = self.claims.get_mut(claim) else {
+            return;
+        };
+        let Some(entry) = &wanted.entry else {
+            return;
+        };
+        if self.settings.strict {
+            there.ask_scripts(now, claim, entry);
+        } else {
+            there.send_first_set(now, claim, entry, wanted.ttl);
+            wanted.set_sent(node);
+        }
+        self.to_write.insert(node);
+    }
+
+    /// `node` has answered the first `SET` of a connection.
+    pub(super) fn first_set_answered(
+        &mut self,
+        now: Instant,
+        node: usize,
+        claim: Key,
+        reply: Reply,
+    ) -> Result<(), Trouble> {
+        let plain = match reply {
+            Reply::Integer(1) => Reply::Ok,
+            Reply::Integer(0) => Reply::Nil,
+            Reply::Integer(_) | Reply::Forbidden { .. } => {
+                if let Some(claim) = self.claims.get_mut(claim) {
+                    claim.unanswered.remove(node);
+                    claim.denied(node);
+                }
+                self.scripts_forbidden(now, node, claim, reply)?;
+                self.settle(claim);
+                return Ok(());
+            }
+            Reply::Ok | Reply::Nil | Reply::Pair(..) | Reply::Error(_) | Reply::Other => reply,
+        };
+        if plain != reply {
+            self.nodes[node].permitted(Dialect::Text);
+        }
+        self.set_answered(now, node, claim, plain)
     }
 
     /// `node` has answered whether a lock of `claim` could be released there.
-    pub(super) fn permission_answered(
+    pub(super) fn probe_answered(
         &mut self,
         now: Instant,
         node: usize,
         claim: Key,
         way: Dialect,
-        last: bool,
         reply: Reply,
     ) -> Result<(), Trouble> {
-        let shown = shown(way, reply).ok_or(Trouble::Link(LinkError::Protocol))?;
-        if reply.error().is_some_and(wants_the_text) {
-            self.nodes[node].forgot_scripts(now);
-        }
-        // An attempt that is over has nobody to tell.
-        let round = match self.claims.get(claim).map(|claim| claim.stage) {
-            Some(Stage::Attempt { round }) => Some(round),
-            Some(Stage::Held { .. } | Stage::Releasing { .. }) | None => None,
-        };
-        let wanted = round.filter(|round| self.wants(now, *round, node));
-        let outcome = match shown {
-            Shown::Permitted if !last => return Ok(()),
-            Shown::Permitted => {
-                // What was asked before this was refused, or nobody waits for it any more.
-                if let Some(round) = wanted {
-                    self.nodes[node].permitted(way);
-                    self.ask_set_late(now, round, node);
-                }
-                return Ok(());
+        match reply {
+            Reply::Integer(0..) => self.release_permitted(now, node, claim, way),
+            // A key of another token or another type: whoever is told so may ask.
+            Reply::Integer(_) if way != Dialect::Text => {
+                self.release_permitted(now, node, claim, way);
             }
-            Shown::AnotherWay => {
+            Reply::Error(error) if way != Dialect::Text && error.code() == "WRONGTYPE" => {
+                self.release_permitted(now, node, claim, way);
+            }
+            Reply::Integer(_) | Reply::Forbidden { .. } if way == Dialect::Text => {
+                self.scripts_forbidden(now, node, claim, reply)?;
+            }
+            Reply::Forbidden { .. } => {
                 self.nodes[node].refused_native_release();
-                if wanted.is_some() {
-                    self.ask_permission(now, claim, node);
-                }
-                return Ok(());
+                let missing = self.nodes[node].missing_permission();
+                let missing = missing.unwrap_or(Unusable::NoPermission);
+                self.refuse_node(now, node, claim, NodeOutcome::Unusable(missing));
             }
-            Shown::Missing(missing) => {
-                self.nodes[node].forbidden(missing);
-                NodeOutcome::Unusable(missing)
+            Reply::Error(error) => {
+                self.refuse_node(now, node, claim, NodeOutcome::Refused(error));
             }
-            Shown::Refused(error) => NodeOutcome::Refused(error),
-        };
-        if let Some(round) = round {
-            self.refuse_node(now, round, node, outcome);
+            Reply::Integer(_) | Reply::Ok | Reply::Nil | Reply::Pair(..) | Reply::Other => {
+                return Err(Trouble::Link(LinkError::Protocol));
+            }
         }
         Ok(())
     }
 
-    /// Returns `true` if the `SET` of the attempt of `round` is still to go to `node`.
-    fn wants(&self, now: Instant, round: Key, node: usize) -> bool {
-        self.rounds.get(round).is_some_and(|round| {
-            let in_time = round.awaits(node) || now < round.ballots[node].deadline;
-            round.asks(node) && in_time
-        })
+    /// Locks cannot be released on `node` by a script. Its native command is tried, if it has one.
+    fn scripts_forbidden(
+        &mut self,
+        now: Instant,
+        node: usize,
+        claim: Key,
+        reply: Reply,
+    ) -> Result<(), Trouble> {
+        let missing = match reply {
+            Reply::Integer(answer) => forbidden_to_lock(answer),
+            _ => reply.missing(Dialect::Text.verb()),
+        };
+        let missing = missing.ok_or(Trouble::Link(LinkError::Protocol))?;
+        let there = &mut self.nodes[node];
+        there.forbidden(missing);
+        let native = there.native_release();
+        let native = native.filter(|_| missing != Unusable::KeyPermission);
+        if let Some(way) = native
+            && let Some(entry) = self
+                .claims
+                .get(claim)
+                .and_then(|claim| claim.entry.as_ref())
+        {
+            there.ask_native(now, claim, entry, way);
+            self.to_write.insert(node);
+        } else {
+            self.refuse_node(now, node, claim, NodeOutcome::Unusable(missing));
+        }
+        Ok(())
     }
 
-    /// `node` is not asked in this attempt, for what `outcome` says; also where its answer would not
-    /// have counted.
-    fn refuse_node(&mut self, now: Instant, key: Key, node: usize, outcome: NodeOutcome) {
-        self.vote(now, key, node, Vote::Mute, outcome);
+    /// A lock of `claim` may be released on `node`: its `SET` goes out, if it is still wanted.
+    fn release_permitted(&mut self, now: Instant, node: usize, claim: Key, way: Dialect) {
+        self.nodes[node].permitted(way);
+        let wanted = |round: &Round| {
+            let in_time = round.awaits(node) || now < round.ballots[node].deadline;
+            round.asks(node) && in_time
+        };
+        if let Some(key) = self.round_of_attempt(claim)
+            && self.rounds.get(key).is_some_and(wanted)
+        {
+            self.ask_set_late(now, key, node);
+        }
+    }
+
+    /// No `SET` of `claim` goes to `node`, for what `outcome` says; it is told also of a node whose
+    /// answer would not have counted.
+    fn refuse_node(&mut self, now: Instant, node: usize, claim: Key, outcome: NodeOutcome) {
+        let Some(key) = self.round_of_attempt(claim) else {
+            return; // The attempt is over: nobody is to be told.
+        };
         if let Some(round) = self.rounds.get_mut(key)
+            && !round.awaits(node)
             && round.asks(node)
         {
             round.ballots[node].outcome = outcome;
+        }
+        self.vote(now, key, node, Vote::Mute, outcome);
+    }
+
+    fn round_of_attempt(&self, claim: Key) -> Option<Key> {
+        match self.claims.get(claim)?.stage {
+            Stage::Attempt { round } => Some(round),
+            Stage::Held { .. } | Stage::Releasing { .. } => None,
         }
     }
 
@@ -133,7 +196,7 @@ impl Engine {
         else {
             return false;
         };
-        if self.nodes[node].access(crate::limits::COMMAND_BYTES_MAX) != Access::Open {
+        if self.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open {
             return false;
         }
         self.nodes[node].ask_why(now, key, entry, verb);
@@ -161,33 +224,4 @@ impl Engine {
         };
         self.count_extension(now, node, key, Vote::Mute, outcome);
     }
-}
-
-/// What `reply` says of a way to release; `None`: nothing that the question is answered with.
-fn shown(way: Dialect, reply: Reply) -> Option<Shown> {
-    let native = matches!(way, Dialect::DelIfEq | Dialect::DelEx);
-    if let Some(missing) = reply.missing(way.verb()) {
-        let key = missing == Unusable::KeyPermission;
-        return Some(match native && !key {
-            true => Shown::AnotherWay,
-            false => Shown::Missing(missing),
-        });
-    }
-    Some(match reply {
-        Reply::Integer(answer) if way == Dialect::Text => match forbidden_to_lock(answer) {
-            Some(missing) => Shown::Missing(missing),
-            None => Shown::Permitted,
-        },
-        Reply::Integer(_) => Shown::Permitted,
-        Reply::Error(error) if native && refuses_the_verb(error) => Shown::AnotherWay,
-        // It ran, and the key is of another type; or the script is not known there, which only who
-        // may ask for it is told.
-        Reply::Error(error) if error.code() == "WRONGTYPE" || wants_the_text(error) => {
-            Shown::Permitted
-        }
-        Reply::Error(error) => Shown::Refused(error),
-        Reply::Ok | Reply::Nil | Reply::Pair(..) | Reply::Forbidden { .. } | Reply::Other => {
-            return None;
-        }
-    })
 }

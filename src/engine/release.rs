@@ -166,8 +166,7 @@ impl Engine {
         let Some(claim) = self.claims.get_mut(key) else {
             return;
         };
-        let set = Errand::Set { claim: key };
-        if claim.unanswered.contains(node) && self.nodes[node].withdraw(set) {
+        if claim.unanswered.contains(node) && self.nodes[node].withdraw_set(key) {
             claim.set_withdrawn(node);
         } else if !self.nodes[node].is_ready() || !self.pay(now, key, node, false) {
             self.owe(key, node);

@@ -194,7 +194,7 @@ impl Engine {
         first: bool,
     ) -> Result<(), Trouble> {
         let counts = match errand {
-            Errand::Set { .. } => mutant!(QuarantinedVotes),
+            Errand::Set { .. } | Errand::FirstSet { .. } => mutant!(QuarantinedVotes),
             Errand::Extend { .. } | Errand::Confirm { .. } => mutant!(QuarantinedExtends),
             Errand::Greet(_)
             | Errand::Release { .. }
@@ -223,10 +223,12 @@ impl Engine {
     /// The round that asked, if it is still about that.
     fn round_of(&self, errand: Errand) -> Option<Key> {
         match errand {
-            Errand::Set { claim } => match self.claims.get(claim)?.stage {
-                Stage::Attempt { round } => Some(round),
-                Stage::Held { .. } | Stage::Releasing { .. } => None,
-            },
+            Errand::Set { claim } | Errand::FirstSet { claim } => {
+                match self.claims.get(claim)?.stage {
+                    Stage::Attempt { round } => Some(round),
+                    Stage::Held { .. } | Stage::Releasing { .. } => None,
+                }
+            }
             Errand::Extend { round, .. } | Errand::Confirm { round, .. } => Some(round),
             Errand::Greet(_)
             | Errand::Release { .. }

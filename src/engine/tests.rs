@@ -272,10 +272,14 @@ fn shown(value: Value<'_>) -> String {
     match words[0].as_str() {
         "SET" => format!("SET {} {}", words[1], words[6 - 1]),
         "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
-        verb @ ("EVAL" | "EVALSHA")
-            if [crate::node::PROBE.text, crate::node::PROBE.sha1].contains(&&*words[1]) =>
-        {
-            [&[format!("{verb} probe")], &words[4..]].concat().join(" ")
+        verb @ "EVAL" if words[1] == crate::node::SET_IF_PERMITTED.text => {
+            let what = match words[5].as_str() {
+                "" => "permits".to_string(),
+                ttl => format!("SET {} {ttl} if", words[3]),
+            };
+            [&[format!("{verb} {what}")], &words[6..]]
+                .concat()
+                .join(" ")
         }
         verb @ ("EVAL" | "EVALSHA") => {
             let script = match words.len() {

@@ -37,14 +37,17 @@ pub(crate) enum Errand {
         /// Of whose token, if that is in the engine's care.
         claim: Option<Key>,
     },
-    /// Whether the user may do what a claim needs, asked before its `SET`.
-    Probe {
-        /// For the resource of which claim.
+    /// The same, if the user may do what the lock needs: the first on a connection.
+    FirstSet {
+        /// Whose token.
         claim: Key,
-        /// How it was written: a way of releasing.
+    },
+    /// Whether the user may do what the lock of a claim needs, asked before its `SET`.
+    Probe {
+        /// Whose lock.
+        claim: Key,
+        /// How it is asked: by a script, or by a native release.
         way: Dialect,
-        /// Nothing more is asked before the `SET`.
-        last: bool,
     },
     /// Which permission was missing when the extension or confirmation of a round was refused.
     Why {
@@ -68,7 +71,10 @@ impl Errand {
     /// Whether a vote depends on the answer, and so on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
-            Self::Set { .. } | Self::Extend { .. } | Self::Confirm { .. } => true,
+            Self::Set { .. }
+            | Self::FirstSet { .. }
+            | Self::Extend { .. }
+            | Self::Confirm { .. } => true,
             Self::Greet(_)
             | Self::Release { .. }
             | Self::Probe { .. }
@@ -199,7 +205,7 @@ const fn is_repair(errand: Errand) -> bool {
 }
 
 const fn is_set(errand: Errand) -> bool {
-    matches!(errand, Errand::Set { .. })
+    matches!(errand, Errand::Set { .. } | Errand::FirstSet { .. })
 }
 
 #[cfg(test)]

@@ -287,7 +287,7 @@ fn plain(errand: Errand, said: i64) -> Reply {
 }
 
 fn is_set(errand: Errand) -> bool {
-    matches!(errand, Errand::Set { .. })
+    matches!(errand, Errand::Set { .. } | Errand::FirstSet { .. })
 }
 
 /// Verdict, milliseconds, marker.

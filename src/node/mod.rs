@@ -63,7 +63,7 @@ use pulse::Pulse;
 #[cfg(feature = "embedded")]
 pub(crate) use command::Script;
 #[cfg(any(test, feature = "embedded"))]
-pub(crate) use command::{CONFIRM, EXTEND, PROBE, RELEASE};
+pub(crate) use command::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
 pub(crate) use command::{Dialect, confirm, extend, release, set};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use fence::JOIN;
@@ -386,6 +386,11 @@ impl Node {
             outbox.withdraw(start, len);
         }
         place.is_some()
+    }
+
+    /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
+    pub(crate) fn withdraw_set(&mut self, claim: Key) -> bool {
+        self.withdraw(Errand::Set { claim }) || self.withdraw(Errand::FirstSet { claim })
     }
 
     /// How a release is written for this node; never by digest if it is to `repair`.

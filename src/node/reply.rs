@@ -23,7 +23,8 @@ pub(crate) enum Reply {
     Pair(i64, i64),
     /// `-CODE ..`.
     Error(ServerError),
-    /// `-NOPERM ..`: the user lacks the permission for the command, or for its key.
+    /// `-NOPERM ..`: the user lacks the permission for the command, or for its key. A server that
+    /// does not have the command is no other.
     Forbidden { key: bool },
     /// Something that no lock command is answered with.
     Other,
@@ -62,6 +63,7 @@ impl Reply {
                     .windows(OF_COMMAND.len())
                     .any(|part| part == OF_COMMAND),
             },
+            "ERR" if line.starts_with(b"ERR unknown command") => Self::Forbidden { key: false },
             _ => Self::Error(error),
         }
     }
@@ -213,6 +215,10 @@ mod tests {
                 true,
             ),
             ("NOPERM No permissions to access a key", true),
+            (
+                "ERR unknown command 'EVAL', with args beginning with: ",
+                false,
+            ),
         ] {
             let reply = Reply::of(Value::Error(line.as_bytes()));
             assert_eq!(reply, Reply::Forbidden { key }, "{line}");

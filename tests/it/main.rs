@@ -44,6 +44,7 @@ mod guard;
 mod invalid;
 mod names;
 mod orphans;
+mod permissions;
 mod processes;
 mod refusal;
 mod restart;

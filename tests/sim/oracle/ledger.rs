@@ -240,6 +240,8 @@ impl Said {
         match (verb, first_of(reply)) {
             (Verb::Set, b":1") => Self::Ok,
             (Verb::Set, b":0") => Self::Nil,
+            (Verb::Set, _) if reply == b":1\r\n" => Self::Ok,
+            (Verb::Set, _) if reply == b":0\r\n" => Self::Nil,
             (_, b":1") => Self::One,
             (_, b":0") => Self::Zero,
             (_, b":-1") => Self::Foreign,
@@ -349,6 +351,13 @@ impl<'a> Command<'a> {
                 (if set { Verb::Set } else { Verb::Extend }, key, token, ttl)
             }
             [b"EVAL", _, b"2", MARKER_KEY, ..] => return Self::without_key(Verb::Join),
+            // The first on a connection. Without a ttl it only asks for permissions.
+            [b"EVAL", script, b"1", key, token, ttl, _, ..] if is_fenced_set(script) => {
+                match ttl.is_empty() {
+                    false => (Verb::Set, key, token, ttl),
+                    true => return Self::without_key(Verb::Other),
+                }
+            }
             [b"SET", key, token, .., ttl] => (Verb::Set, key, token, ttl),
             [b"EVAL" | b"EVALSHA", _, _, key, token] => (Verb::Release, key, token, &[][..]),
             [b"EVAL" | b"EVALSHA", _, _, key, token, ttl] => (Verb::Extend, key, token, ttl),
