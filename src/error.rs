@@ -127,6 +127,40 @@ pub enum CheckError {
     Closed,
 }
 
+/// Why a node was not trusted: what `trust_node` answers. Nothing was changed.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// No node is configured by this address.
+    #[error("no node is configured by this address; `nodes` shows the addresses")]
+    UnknownNode,
+    /// There is no connection to the node now. What happens to it before there is one nobody can
+    /// vouch for today.
+    #[error("there is no connection to the node now; look at it again when there is (`nodes`)")]
+    NotConnected,
+    /// Another server answers there than the one that was seen: it restarted, or was replaced.
+    #[error(
+        "another server answers there by now, with the run_id {run_id}; look again whether it may \
+         have forgotten a lock, then trust that one"
+    )]
+    Changed {
+        /// The `run_id` of the server that answers now.
+        run_id: String,
+    },
+    /// The server does not say which it is: its user may not ask `INFO server`.
+    #[error("the server does not tell its run_id; permit it (`ACL SETUSER .. +info`)")]
+    NoRunId,
+    /// The node belongs to another cluster, and is never trusted.
+    #[error("the node belongs to another cluster; see `Redlock::reinit`")]
+    OtherCluster,
+    /// The handle was made before a `fork`, in the parent process.
+    #[error("the handle belongs to the parent process; build a new one after the fork")]
+    Forked,
+    /// The handle is closed, or its driving thread has panicked.
+    #[error("the handle is closed; build a new one")]
+    Closed,
+}
+
 /// Why the nodes were not, or not all of them, made a new cluster.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]

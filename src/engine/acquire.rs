@@ -15,7 +15,9 @@ use crate::limits::{
     CLAIMS_MAX, COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
 use crate::node::wants_the_text;
-use crate::node::{self, Access, Dialect, Errand, Node, Reply, Trouble, refuses_for_certain};
+use crate::node::{
+    self, Access, Dialect, Errand, Forbidden, Node, Reply, Trouble, refuses_for_certain,
+};
 use crate::quorum::{Acquisition, Majority, Vote};
 use crate::resource::{check_not_reserved, check_resource};
 use crate::slab::Key;
@@ -248,12 +250,16 @@ impl Engine {
                 }
                 (Vote::Mute, NodeOutcome::Refused(error))
             }
-            Reply::Forbidden { .. } => {
+            Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
                 claim.denied(node);
                 let verb = self.verb_of_set(node);
                 let missing = reply.missing(verb).unwrap_or(Unusable::NoPermission);
                 self.nodes[node].forbidden(missing);
                 (Vote::Mute, NodeOutcome::Unusable(missing))
+            }
+            // A fenced one. What it had called before stays done.
+            Reply::Forbidden(Forbidden::Within) => {
+                (Vote::Mute, NodeOutcome::Unusable(Unusable::NoPermission))
             }
             Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
                 return Err(Trouble::Link(crate::error::LinkError::Protocol));

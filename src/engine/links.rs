@@ -124,8 +124,8 @@ impl Engine {
             }
             Errand::FirstSet { claim } => self.first_set_answered(now, node, claim, reply),
             Errand::Probe { claim, way } => self.probe_answered(now, node, claim, way, reply),
-            Errand::Why { round, verb } => {
-                self.why_answered(now, node, round, verb, reply);
+            Errand::Why { round } => {
+                self.why_answered(now, node, round, reply);
                 Ok(())
             }
             Errand::Greet(_) | Errand::Time => Ok(()),

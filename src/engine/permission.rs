@@ -9,7 +9,9 @@
 
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
 use crate::limits::COMMAND_BYTES_MAX;
-use crate::node::{Access, Dialect, Reply, Trouble, forbidden_to_extend, forbidden_to_lock};
+use crate::node::{
+    Access, Dialect, Forbidden, Reply, Trouble, forbidden_to_extend, forbidden_to_lock,
+};
 use crate::quorum::Vote;
 use crate::slab::Key;
 use crate::time::Instant;
@@ -53,7 +55,7 @@ impl Engine {
         let plain = match reply {
             Reply::Integer(1) => Reply::Ok,
             Reply::Integer(0) => Reply::Nil,
-            Reply::Integer(_) | Reply::Forbidden { .. } => {
+            Reply::Integer(_) | Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
                 if let Some(claim) = self.claims.get_mut(claim) {
                     claim.unanswered.remove(node);
                     claim.denied(node);
@@ -62,7 +64,12 @@ impl Engine {
                 self.settle(claim);
                 return Ok(());
             }
-            Reply::Ok | Reply::Nil | Reply::Pair(..) | Reply::Error(_) | Reply::Other => reply,
+            Reply::Forbidden(Forbidden::Within)
+            | Reply::Ok
+            | Reply::Nil
+            | Reply::Pair(..)
+            | Reply::Error(_)
+            | Reply::Other => reply,
         };
         if plain != reply {
             self.nodes[node].permitted(Dialect::Text);
@@ -88,10 +95,10 @@ impl Engine {
             Reply::Error(error) if way != Dialect::Text && error.code() == "WRONGTYPE" => {
                 self.release_permitted(now, node, claim, way);
             }
-            Reply::Integer(_) | Reply::Forbidden { .. } if way == Dialect::Text => {
+            Reply::Integer(_) | Reply::Forbidden(_) if way == Dialect::Text => {
                 self.scripts_forbidden(now, node, claim, reply)?;
             }
-            Reply::Forbidden { .. } => {
+            Reply::Forbidden(_) => {
                 self.nodes[node].refused_native_release();
                 let missing = self.nodes[node].missing_permission();
                 let missing = missing.unwrap_or(Unusable::NoPermission);
@@ -176,52 +183,43 @@ impl Engine {
 
     // ----- extensions -----------------------------------------------------------------------
 
-    /// An extension or confirmation was answered by `reply`. Returns `true` if that was a refusal
-    /// that may be due to a missing permission: then `node` was asked which, or it is told here.
-    pub(super) fn explains(&mut self, now: Instant, node: usize, key: Key, reply: Reply) -> bool {
-        let verb = match reply {
-            Reply::Forbidden { key: false } => true,
-            Reply::Error(error) if error.code() == "ERR" => false,
-            Reply::Forbidden { key: true } => {
-                let outcome = NodeOutcome::Unusable(Unusable::KeyPermission);
-                self.count_extension(now, node, key, Vote::Mute, outcome);
-                return true;
-            }
-            _ => return false,
-        };
-        let Some(Round {
-            kind: Kind::Extend { entry, .. },
-            ..
-        }) = self.rounds.get(key).filter(|round| round.awaits(node))
-        else {
-            return false;
-        };
-        if self.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open {
-            return false;
-        }
-        self.nodes[node].ask_why(now, key, entry, verb);
-        self.to_write.insert(node);
-        true
-    }
-
-    /// `node` has answered why an extension was refused; `verb`: the command itself was.
-    pub(super) fn why_answered(
+    /// An extension or confirmation by the command `verb` was answered by `reply`. Returns `true` if
+    /// that told of a missing permission: its name is counted here, or `node` is asked for it.
+    pub(super) fn explains(
         &mut self,
         now: Instant,
         node: usize,
         key: Key,
-        verb: bool,
+        verb: &'static str,
         reply: Reply,
-    ) {
-        let within = match reply {
+    ) -> bool {
+        if let Some(missing) = reply.missing(verb) {
+            let outcome = NodeOutcome::Unusable(missing);
+            self.count_extension(now, node, key, Vote::Mute, outcome);
+            return true;
+        }
+        if reply != Reply::Forbidden(Forbidden::Within)
+            || self.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open
+        {
+            return false;
+        }
+        let round = self.rounds.get(key).filter(|round| round.awaits(node));
+        let Some(Kind::Extend { entry, .. }) = round.map(|round| &round.kind) else {
+            return false;
+        };
+        self.nodes[node].ask_why(now, key, entry);
+        self.to_write.insert(node);
+        true
+    }
+
+    /// `node` has answered what was missing when an extension was refused.
+    pub(super) fn why_answered(&mut self, now: Instant, node: usize, key: Key, reply: Reply) {
+        let missing = match reply {
             Reply::Integer(answer) => forbidden_to_extend(answer),
-            _ => reply.missing("eval"),
+            _ => reply.missing(Dialect::Text.verb()),
         };
-        let outcome = match within {
-            Some(missing) => NodeOutcome::Unusable(missing),
-            None if verb => NodeOutcome::Unusable(Unusable::Permission { command: "evalsha" }),
-            None => NodeOutcome::Refused(ServerError::from_line(b"ERR")),
-        };
+        let unnamed = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
+        let outcome = missing.map_or(unnamed, NodeOutcome::Unusable);
         self.count_extension(now, node, key, Vote::Mute, outcome);
     }
 }

@@ -53,8 +53,6 @@ pub(crate) enum Errand {
     Why {
         /// Of which round.
         round: Key,
-        /// The server refused the command itself, and not one inside the script.
-        verb: bool,
     },
     /// The question for the time of the server.
     Time,

@@ -183,7 +183,7 @@ impl Membership {
             Reply::Error(error) if error.code() == "WRONGTYPE" && !is_set(errand) => {
                 return (Reply::Integer(-1), Some(NodeOutcome::Held));
             }
-            Reply::Error(_) | Reply::Forbidden { .. } => return (reply, None),
+            Reply::Error(_) | Reply::Forbidden(_) => return (reply, None),
             Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
                 return (Reply::Other, None);
             }

@@ -79,7 +79,7 @@ pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use reply::{
-    Reply, Said, may_forget, refuses_for_certain, refuses_the_verb, wants_the_text,
+    Forbidden, Reply, Said, may_forget, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
 
 /// A connection that was of use for this long is tried again at once when it ends: it was closed
@@ -316,6 +316,11 @@ impl Node {
             Phase::Greeting(greeting) => Some(&greeting.identity),
             Phase::Down | Phase::Connecting => None,
         }
+    }
+
+    /// Which server answers over the present connection, once it has told.
+    pub(crate) fn run_id(&self) -> Option<&str> {
+        self.phase.run_id()
     }
 
     // ----- asking ---------------------------------------------------------------------------

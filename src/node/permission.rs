@@ -120,10 +120,10 @@ impl Node {
     }
 
     /// Asks what was missing when an extension of `entry` was refused.
-    pub(crate) fn ask_why(&mut self, now: Instant, round: Key, entry: &Entry, verb: bool) {
+    pub(crate) fn ask_why(&mut self, now: Instant, round: Key, entry: &Entry) {
         let mut command = Vec::new();
         command::ask_permission(&mut command, entry, &TO_EXTEND);
-        self.send(now, Errand::Why { round, verb }, &command);
+        self.send(now, Errand::Why { round }, &command);
     }
 
     fn to_lock(&self) -> &'static [&'static str] {

@@ -330,6 +330,12 @@ impl World {
             self.trust(client, node);
             return true;
         }
+        if let Some(node) = self.clients[client].next_to_trust()
+            && self.oracle.knows_all(self.plan.server_of(node), self.now)
+        {
+            self.trust(client, node);
+            return true;
+        }
         let now = self.now;
         let there = &mut self.clients[client];
         let finishing = there.finishing || self.entropy.is_spent();
@@ -362,8 +368,15 @@ impl World {
         let Some(id) = link.and_then(|conn| self.conns[conn].id) else {
             return; // It is gone again.
         };
+        let engine = &mut self.clients[client].engine;
+        let status = engine.node_statuses(shown).nth(node);
+        let Some(run_id) = status.and_then(|status| status.run_id) else {
+            return; // It has not told yet which it is.
+        };
+        if engine.trust(shown, id, &run_id).is_err() {
+            return; // It is not greeted yet.
+        }
         self.say(Place::Client(client), || format!("trusts node {node}"));
-        self.clients[client].engine.trust(shown, id);
         self.oracle.trusts(client, self.plan.server_of(node));
         if let Some(conn) = link {
             self.conns[conn].asked_to_join += 1;

@@ -316,18 +316,21 @@ fn what_cannot_be_told_just_now_is_no_missing_permission() {
 #[test]
 fn a_refused_extension_says_what_is_missing() {
     for (refusal, why, missing) in [
-        (IN_SCRIPT, ":-3|", lacks("pexpire")),
-        (IN_SCRIPT, ":-2|", lacks("pttl")),
-        (NO_COMMAND, ":0|", lacks("evalsha")),
-        (NO_COMMAND, NO_COMMAND, lacks("eval")),
+        (IN_SCRIPT, Some(":-3|"), lacks("pexpire")),
+        (IN_SCRIPT, Some(":-2|"), lacks("pttl")),
+        (IN_SCRIPT, Some(NO_COMMAND), lacks("eval")),
+        (NO_COMMAND, None, lacks("evalsha")),
+        (NO_KEY, None, NodeOutcome::Unusable(Unusable::KeyPermission)),
     ] {
         let (mut world, lock) = World::held(1);
         world.engine.extend(world.now, &lock, TTL).expect("valid");
         world.drain();
         assert_eq!(world.take(0), ["EVALSHA extend"]);
         world.say(0, refusal);
-        assert_eq!(world.take(0), ["EVAL permits get pttl pexpire"]);
-        world.say(0, why);
+        if let Some(why) = why {
+            assert_eq!(world.take(0), ["EVAL permits get pttl pexpire"]);
+            world.say(0, why);
+        }
         let Event::Extended {
             result: Err(ExtendError::Unconfirmed(report)),
             ..
