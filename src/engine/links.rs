@@ -123,7 +123,7 @@ impl Engine {
                 self.confirmation_answered(now, node, round, claim, reply)
             }
             Errand::FirstSet { claim } => self.first_set_answered(now, node, claim, reply),
-            Errand::Probe { claim, way } => self.probe_answered(now, node, claim, way, reply),
+            Errand::Probe { claim } => self.probe_answered(now, node, claim, reply),
             Errand::Why { round } => {
                 self.why_answered(now, node, round, reply);
                 Ok(())

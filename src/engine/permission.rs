@@ -10,7 +10,8 @@
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
 use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{
-    Access, Dialect, Forbidden, Reply, Trouble, forbidden_to_extend, forbidden_to_lock,
+    Access, Dialect, Forbidden, Reply, Said, Trouble, forbidden_to_extend, forbidden_to_lock,
+    refuses_the_verb,
 };
 use crate::quorum::Vote;
 use crate::slab::Key;
@@ -22,7 +23,7 @@ use super::round::{Kind, Round};
 
 impl Engine {
     /// Asks `node` for the lock of `claim` where it was not shown yet that it may be released there:
-    /// the `SET` is done only if it may. One that is fenced waits for the answer instead.
+    /// the `SET` is done only if it may.
     pub(super) fn ask_permission(&mut self, now: Instant, round: Key, claim: Key, node: usize) {
         let there = &mut self.nodes[node];
         if let Access::Shut(outcome) = there.access(COMMAND_BYTES_MAX) {
@@ -35,12 +36,8 @@ impl Engine {
         let Some(entry) = &wanted.entry else {
             return;
         };
-        if self.settings.strict {
-            there.ask_scripts(now, claim, entry);
-        } else {
-            there.send_first_set(now, claim, entry, wanted.ttl);
-            wanted.set_sent(node);
-        }
+        there.send_first_set(now, claim, entry, wanted.ttl);
+        wanted.set_sent(node);
         self.to_write.insert(node);
     }
 
@@ -53,8 +50,8 @@ impl Engine {
         reply: Reply,
     ) -> Result<(), Trouble> {
         let plain = match reply {
-            Reply::Integer(1) => Reply::Ok,
-            Reply::Integer(0) => Reply::Nil,
+            Reply::Ok | Reply::Integer(1) => Reply::Ok,
+            Reply::Nil | Reply::Integer(0) => Reply::Nil,
             Reply::Integer(_) | Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
                 if let Some(claim) = self.claims.get_mut(claim) {
                     claim.unanswered.remove(node);
@@ -65,52 +62,37 @@ impl Engine {
                 return Ok(());
             }
             Reply::Forbidden(Forbidden::Within)
-            | Reply::Ok
-            | Reply::Nil
             | Reply::Pair(..)
             | Reply::Error(_)
-            | Reply::Other => reply,
+            | Reply::Other => return self.set_answered(now, node, claim, reply),
         };
-        if plain != reply {
-            self.nodes[node].permitted(Dialect::Text);
-        }
+        self.nodes[node].scripts_permitted();
         self.set_answered(now, node, claim, plain)
     }
 
-    /// `node` has answered whether a lock of `claim` could be released there.
+    /// `node` has answered the native release of a token that no key has. What it says of the key
+    /// does not matter: whoever is told so may run it.
     pub(super) fn probe_answered(
         &mut self,
         now: Instant,
         node: usize,
         claim: Key,
-        way: Dialect,
         reply: Reply,
     ) -> Result<(), Trouble> {
-        match reply {
-            Reply::Integer(0..) => self.release_permitted(now, node, claim, way),
-            // A key of another token or another type: whoever is told so may ask.
-            Reply::Integer(_) if way != Dialect::Text => {
-                self.release_permitted(now, node, claim, way);
+        let said = Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
+        let outcome = match said {
+            Said::Done | Said::Missing | Said::Foreign => {
+                self.native_permitted(now, node, claim);
+                return Ok(());
             }
-            Reply::Error(error) if way != Dialect::Text && error.code() == "WRONGTYPE" => {
-                self.release_permitted(now, node, claim, way);
-            }
-            Reply::Integer(_) | Reply::Forbidden(_) if way == Dialect::Text => {
-                self.scripts_forbidden(now, node, claim, reply)?;
-            }
-            Reply::Forbidden(_) => {
+            Said::Refused(error) if refuses_the_verb(error) => {
                 self.nodes[node].refused_native_release();
                 let missing = self.nodes[node].missing_permission();
-                let missing = missing.unwrap_or(Unusable::NoPermission);
-                self.refuse_node(now, node, claim, NodeOutcome::Unusable(missing));
+                NodeOutcome::Unusable(missing.unwrap_or(Unusable::NoPermission))
             }
-            Reply::Error(error) => {
-                self.refuse_node(now, node, claim, NodeOutcome::Refused(error));
-            }
-            Reply::Integer(_) | Reply::Ok | Reply::Nil | Reply::Pair(..) | Reply::Other => {
-                return Err(Trouble::Link(LinkError::Protocol));
-            }
-        }
+            Said::Refused(error) => NodeOutcome::Refused(error),
+        };
+        self.refuse_node(now, node, claim, outcome);
         Ok(())
     }
 
@@ -146,8 +128,8 @@ impl Engine {
     }
 
     /// A lock of `claim` may be released on `node`: its `SET` goes out, if it is still wanted.
-    fn release_permitted(&mut self, now: Instant, node: usize, claim: Key, way: Dialect) {
-        self.nodes[node].permitted(way);
+    fn native_permitted(&mut self, now: Instant, node: usize, claim: Key) {
+        self.nodes[node].native_permitted();
         let wanted = |round: &Round| {
             let in_time = round.awaits(node) || now < round.ballots[node].deadline;
             round.asks(node) && in_time

@@ -42,12 +42,10 @@ pub(crate) enum Errand {
         /// Whose token.
         claim: Key,
     },
-    /// Whether the user may do what the lock of a claim needs, asked before its `SET`.
+    /// A native release before the `SET` of a claim: whether the user may run it.
     Probe {
-        /// Whose lock.
+        /// Whose token.
         claim: Key,
-        /// How it is asked: by a script, or by a native release.
-        way: Dialect,
     },
     /// Which permission was missing when the extension or confirmation of a round was refused.
     Why {

@@ -184,6 +184,10 @@ impl Membership {
                 return (Reply::Integer(-1), Some(NodeOutcome::Held));
             }
             Reply::Error(_) | Reply::Forbidden(_) => return (reply, None),
+            // It was not done, for want of a permission.
+            Reply::Integer(..0) if matches!(errand, Errand::FirstSet { .. }) => {
+                return (reply, None);
+            }
             Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
                 return (Reply::Other, None);
             }

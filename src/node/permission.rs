@@ -30,6 +30,7 @@ use crate::error::Unusable;
 use crate::slab::Key;
 use crate::time::Instant;
 
+use super::fence::fenced_set_if_permitted;
 use super::{Dialect, Errand, Node, command};
 
 /// What a lock needs where it is released by a script, in the order in which it is asked for. The
@@ -99,16 +100,12 @@ impl Node {
         ttl: Duration,
     ) {
         let mut command = Vec::new();
-        command::set_if_permitted(&mut command, entry, ttl, self.to_lock());
+        let needed = self.to_lock();
+        match self.marker() {
+            None => command::set_if_permitted(&mut command, entry, ttl, needed),
+            Some(marker) => fenced_set_if_permitted(&mut command, entry, ttl, marker, needed),
+        }
         self.send(now, Errand::FirstSet { claim }, &command);
-    }
-
-    /// Asks whether the lock that `claim` wants could be released by a script.
-    pub(crate) fn ask_scripts(&mut self, now: Instant, claim: Key, entry: &Entry) {
-        let way = Dialect::Text;
-        let mut command = Vec::new();
-        command::ask_permission(&mut command, entry, self.to_lock());
-        self.send(now, Errand::Probe { claim, way }, &command);
     }
 
     /// Asks whether it could be released by the native command, with its own token, which no key
@@ -116,7 +113,7 @@ impl Node {
     pub(crate) fn ask_native(&mut self, now: Instant, claim: Key, entry: &Entry, way: Dialect) {
         let mut command = Vec::new();
         command::release(&mut command, entry, way);
-        self.send(now, Errand::Probe { claim, way }, &command);
+        self.send(now, Errand::Probe { claim }, &command);
     }
 
     /// Asks what was missing when an extension of `entry` was refused.
@@ -131,13 +128,16 @@ impl Node {
         &TO_LOCK[..TO_LOCK.len() - usize::from(!digests)]
     }
 
-    /// It was shown that locks may be released this `way`.
-    pub(crate) fn permitted(&mut self, way: Dialect) {
+    /// It was shown that locks may be released by scripts.
+    pub(crate) fn scripts_permitted(&mut self) {
         self.permissions.missing = None;
-        self.permissions.shown = match way {
-            Dialect::Sha1 | Dialect::Text => Shown::Scripts,
-            Dialect::DelIfEq | Dialect::DelEx => Shown::Native,
-        };
+        self.permissions.shown = Shown::Scripts;
+    }
+
+    /// It was shown that locks may be released by the native command.
+    pub(crate) fn native_permitted(&mut self) {
+        self.permissions.missing = None;
+        self.permissions.shown = Shown::Native;
     }
 
     /// The user lacks a permission. One for a key says nothing of other names.

@@ -596,8 +596,6 @@ fn a_set_that_met_no_script_is_not_sent_again_when_its_round_is_over() {
 #[test]
 fn an_answer_under_an_old_marker_says_nothing_of_the_new_one() {
     let mut net = trusted(1);
-    let first = net.try_lock(0, TTL).expect("three vote");
-    net.release(0, first);
     net.hold(0, 1);
     net.acquire(0, b"a", TTL);
     net.pump();

@@ -346,7 +346,18 @@ impl<'a> Command<'a> {
     /// `fenced_set`: the digest of the script that is a `SET` where servers carry markers.
     pub(crate) fn of(words: &[&'a [u8]], fenced_set: &[u8]) -> Self {
         let (verb, key, token, ttl) = match *words {
-            [b"EVAL" | b"EVALSHA", script, b"3", key, _, _, token, ttl, _] => {
+            [
+                b"EVAL" | b"EVALSHA",
+                script,
+                b"3",
+                key,
+                _,
+                _,
+                token,
+                ttl,
+                _,
+                ..,
+            ] => {
                 let set = script == fenced_set || is_fenced_set(script);
                 (if set { Verb::Set } else { Verb::Extend }, key, token, ttl)
             }
