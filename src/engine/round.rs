@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::{NodeOutcome, NodeReport, Report};
+use crate::error::{LinkError, NodeOutcome, NodeReport, Report};
 use crate::quorum::{Majority, NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -130,6 +130,8 @@ pub(crate) struct Ballot {
     pub(crate) deadline: Instant,
     /// The question was put to it; otherwise it waits for the greeting.
     pub(crate) asked: bool,
+    /// The most telling cause that it gave in earlier attempts.
+    before: NodeOutcome,
 }
 
 impl Ballot {
@@ -138,7 +140,47 @@ impl Ballot {
         latency: None,
         deadline: Instant::MAX,
         asked: false,
+        before: NodeOutcome::Pending,
     };
+
+    /// What the report of the operation says of the node: an earlier cause is not hidden by an
+    /// attempt in which it did not answer.
+    fn told(&self) -> NodeOutcome {
+        match self.outcome {
+            NodeOutcome::Pending | NodeOutcome::TimedOut => more_telling(self.before, self.outcome),
+            outcome => outcome,
+        }
+    }
+
+    /// The same node in the next attempt.
+    fn next(&self) -> Self {
+        Self {
+            before: more_telling(self.outcome, self.before),
+            ..Self::OPEN
+        }
+    }
+}
+
+/// The one of the two that says more of why a node did not vote; `one` if they say as much.
+fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
+    let weight = |outcome| match outcome {
+        NodeOutcome::Unusable(_) => 4,
+        NodeOutcome::Refused(_) => 3,
+        NodeOutcome::Unreachable(LinkError::NotYet) => 0,
+        NodeOutcome::Unreachable(_) => 2,
+        NodeOutcome::TimedOut => 1,
+        // A vote is one of its attempt alone.
+        NodeOutcome::Granted
+        | NodeOutcome::Held
+        | NodeOutcome::Missing
+        | NodeOutcome::Quarantined { .. }
+        | NodeOutcome::Pending => 0,
+    };
+    match weight(one) < weight(other) {
+        true => other,
+        false if weight(one) == 0 => NodeOutcome::Pending,
+        false => one,
+    }
 }
 
 impl Round {
@@ -164,7 +206,9 @@ impl Round {
     pub(crate) fn reset(&mut self, now: Instant) {
         self.state = State::Voting;
         self.tally = Tally::new(self.ballots.len());
-        self.ballots.fill(Ballot::OPEN);
+        for ballot in &mut self.ballots {
+            *ballot = ballot.next();
+        }
         mutant!(ValidityFromFirstAttempt => return);
         self.sent = now;
     }
@@ -270,11 +314,11 @@ impl Round {
             .iter()
             .zip(&self.ballots)
             .map(|(label, ballot)| {
-                NodeReport::new(Arc::clone(label), ballot.outcome, ballot.latency)
+                NodeReport::new(Arc::clone(label), ballot.told(), ballot.latency)
             })
             .collect();
         let since = mutant!(ElapsedSinceAttempt => self.sent, else self.started);
         let elapsed = now.saturating_since(since);
-        Report::new(nodes, self.tally.quorum() as u8, self.tries, elapsed)
+        Report::new(now, nodes, self.tally.quorum() as u8, self.tries, elapsed)
     }
 }

@@ -434,7 +434,10 @@ fn errors_are_no_votes_and_only_uncertain_ones_are_released() {
     let LockError::NoQuorum(report) = world.refusal() else {
         panic!("no quorum")
     };
-    assert_eq!(format!("{}", report.nodes()[0].outcome), "refused: LOADING");
+    assert_eq!(
+        format!("{}", report.nodes()[0].outcome),
+        "refused: LOADING (it loads its data, and serves when it has)"
+    );
     let release = vec!["EVALSHA release"];
     assert_eq!(world.take_all(), [vec![], release.clone(), release]);
     world.say(1, ":0|");

@@ -344,3 +344,65 @@ fn a_refused_extension_says_what_is_missing() {
         assert_eq!(world.take(0), [""; 0]);
     }
 }
+
+// ----- texts --------------------------------------------------------------------------------
+
+#[test]
+fn an_early_cause_is_not_hidden_by_an_attempt_without_an_answer() {
+    let mut world = World::ready(3);
+    world.acquire(&LockOptions::new(TTL).tries(2));
+    world.say(
+        0,
+        "-OOM command not allowed when used memory > 'maxmemory'.|",
+    );
+    world.say(
+        1,
+        "-OOM command not allowed when used memory > 'maxmemory'.|",
+    );
+    assert!(world.events.is_empty());
+    world.pass(Duration::from_millis(250));
+    world.pass(Duration::from_millis(51));
+    let LockError::NoQuorum(report) = world.refusal() else {
+        panic!("nobody answered")
+    };
+    let oom = NodeOutcome::Refused(crate::error::ServerError::from_line(b"OOM"));
+    assert_eq!(outcomes(&report), [oom, oom, NodeOutcome::TimedOut]);
+    assert_eq!(report.tries(), 2);
+}
+
+#[test]
+fn a_vote_of_the_last_attempt_stands_beside_an_earlier_cause() {
+    let mut world = World::ready(3);
+    world.acquire(&LockOptions::new(TTL).tries(2));
+    world.say(
+        0,
+        "-OOM command not allowed when used memory > 'maxmemory'.|",
+    );
+    world.say(
+        1,
+        "-OOM command not allowed when used memory > 'maxmemory'.|",
+    );
+    world.pass(Duration::from_millis(250));
+    world.say(0, "$-1|");
+    world.say(1, "$-1|");
+    let LockError::Held(report) = world.refusal() else {
+        panic!("it is held")
+    };
+    let said = [NodeOutcome::Held, NodeOutcome::Held, NodeOutcome::Pending];
+    assert_eq!(outcomes(&report), said);
+}
+
+#[test]
+fn a_reset_in_the_handshake_is_told_from_one_behind_it() {
+    let mut world = World::new(1);
+    world.links[0] = "up";
+    world.input(Input::Connected { node: id(0) });
+    world.lose(0);
+    world.try_once();
+    let LockError::NoQuorum(report) = world.refusal() else {
+        panic!("it is away")
+    };
+    let reset = NodeOutcome::Unreachable(LinkError::HandshakeReset);
+    assert_eq!(outcomes(&report), [reset]);
+    assert!(format!("{report}").contains("TLS"), "{report}");
+}

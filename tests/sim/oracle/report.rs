@@ -406,6 +406,9 @@ fn is_final(entry: &Entry) -> bool {
 fn engine_knows(reason: LinkError) -> bool {
     matches!(
         reason,
-        LinkError::NotYet | LinkError::ConnectTimeout | LinkError::Silent
+        LinkError::NotYet
+            | LinkError::ConnectTimeout
+            | LinkError::Silent
+            | LinkError::HandshakeReset
     )
 }
