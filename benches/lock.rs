@@ -1,13 +1,13 @@
 //! Acquire and release, to be compared with themselves before and after a change.
 //!
 //! ```text
-//! cargo bench --bench lock -- --save-baseline before
-//! cargo bench --bench lock -- --baseline before
+//! cargo bench -p shearline-benches --bench lock -- --save-baseline before
+//! cargo bench -p shearline-benches --bench lock -- --baseline before
 //! ```
 //!
 //! On the nodes that `SHEARLINE_NODES` names, urls separated by commas. Without it on
 //! `redis-server`s of its own, from the `PATH` or what `SHEARLINE_REDIS_SERVER` names; without
-//! those on embedded nodes, if they are built in. Which of them is said first.
+//! those on embedded nodes. Which of them is said first.
 //!
 //! Absolute times mean nothing on a shared machine; how far this is above raw sockets and beside
 //! others is what `benches/peers` tells.
@@ -24,7 +24,6 @@ use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
-#[cfg(feature = "embedded")]
 use shearline::embedded::EmbeddedNode;
 use shearline::{Builder, Redlock};
 
@@ -81,7 +80,6 @@ impl Nodes {
         })
     }
 
-    #[cfg(feature = "embedded")]
     fn embedded() -> Self {
         eprintln!("on embedded nodes");
         let embedded: Vec<_> = (0..MOST)
@@ -91,14 +89,6 @@ impl Nodes {
             urls: embedded.iter().map(EmbeddedNode::url).collect(),
             _alive: Box::new(embedded),
         }
-    }
-
-    #[cfg(not(feature = "embedded"))]
-    fn embedded() -> Self {
-        eprintln!(
-            "install redis-server, name nodes with SHEARLINE_NODES, or add --features embedded"
-        );
-        std::process::exit(2);
     }
 }
 

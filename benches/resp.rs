@@ -1,7 +1,7 @@
 //! The speed of the RESP codec: streams of one kind of reply, whole and torn, and commands.
 //!
 //! `floor` is a tokenizer by hand that knows the lock replies and nothing else: what any decoder
-//! has to be compared with. Run with `cargo bench --bench resp`. The same beside other libraries:
+//! has to be compared with. Run with `cargo bench -p shearline-benches --bench resp`. The same beside other libraries:
 //! `benches/peers`.
 
 use std::hint::black_box;

@@ -63,7 +63,7 @@ const LOSSES_MAX: usize = 1024;
 /// next call, or for [`poll`](Self::poll). Taking a lock that this handle already holds waits for
 /// itself.
 ///
-/// Dropping it writes what is owed to the nodes, waits at most [`Builder::farewell`] for the
+/// Dropping it writes what is owed to the nodes, waits at most [`Builder::shutdown_timeout`] for the
 /// answers, and closes the connections. In a forked child it closes descriptors and nothing else.
 #[derive(Debug)]
 pub struct LocalRedlock {

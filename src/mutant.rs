@@ -6,8 +6,9 @@
 //! starts a process for each, or tries one after the other with fresh engines.
 //!
 //! In the tests of the library itself the environment chooses:
-//! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`. Those of confirmations, which the simulator
-//! does not ask for, are noticed there: `SHEARLINE_MUTANT=ConfirmationRevives cargo test --lib confirm`.
+//! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`. Those that the simulator does
+//! not look for (`STORIES` in `tests/sim/mutations.rs`) are noticed by the stories of the engine:
+//! `SHEARLINE_MUTANT=ClaimsUnbounded cargo test --lib engine::tests`.
 //! Those of nodes that carry markers are noticed in both:
 //! `cargo test --lib --features embedded strict`.
 //!
@@ -18,6 +19,10 @@
 //!   and which clock gives the time.
 
 use core::sync::atomic::{AtomicU8, Ordering};
+use core::time::Duration;
+
+use crate::engine::Wake;
+use crate::time::Instant;
 
 macro_rules! mutants {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
@@ -120,6 +125,16 @@ mutants! {
     DeniedReleased,
     /// Where a `SET` was refused for certain, its token is released all the same.
     RefusedReleased,
+    /// What is owed and finds no room is forgotten.
+    DebtWithoutRoomForgotten,
+    /// An extension that is unanswered, or was answered by an error that does not say whether it was
+    /// run, leaves the expiry known.
+    ExtensionLeavesExpiryKnown,
+    /// There may be any number of tokens.
+    ClaimsUnbounded,
+    /// Where a copy was denied or taken back, no token is released, though an earlier `SET` may have
+    /// left one.
+    DeniedCopyForgotten,
 
     // ----- extensions -----------------------------------------------------------------------
     /// A lock that is over can be extended.
@@ -148,6 +163,12 @@ mutants! {
     LostVoteNotTold,
     /// An extension goes on when its holder was told that the lock is over.
     ExpiredExtensionStands,
+    /// A cancelled extension takes back also what another one has told.
+    CancelledExtensionUndoesOthers,
+    /// A lock is handed over with an extension that goes on.
+    HandOverLeavesExtension,
+    /// A lock that is handed over stands also on nodes that do not vote.
+    QuarantinedHandedOver,
 
     // ----- confirmations --------------------------------------------------------------------
     /// What a confirmation finds left counts from the answer and not from before the send.
@@ -156,6 +177,12 @@ mutants! {
     ConfirmationByLongest,
     /// What was told to be over lives on when a majority still has it.
     ConfirmationRevives,
+    /// The answers to an extension count until the end that the lock had before a confirmation found an
+    /// earlier one.
+    EarlierEndForgotten,
+    /// An extension that was asked for before a confirmation found an earlier end keeps the later one.
+    EarlierEndOverruled,
+
     // ----- restarts -------------------------------------------------------------------------
     /// A node that may have forgotten votes for a new lock.
     QuarantinedVotes,
@@ -169,6 +196,8 @@ mutants! {
     YoungTrusted,
     /// A node that says over its connection that it loads or follows another goes on voting.
     AlarmIgnored,
+    /// A node whose clock was stepped goes on voting.
+    StepIgnored,
     /// A barrier on a node keeps nobody from counting it.
     BarrierIgnored,
     /// A node whose marker is not the one given counts all the same.
@@ -189,6 +218,8 @@ mutants! {
     // ----- order ----------------------------------------------------------------------------
     /// A `SET` that has not left by its node timeout is sent later.
     QueuedSetSentLate,
+    /// Nobody wakes for the node timeout of a node that does not vote.
+    LeftOutNotWatched,
     /// An extension that has not left when its round is over is sent later.
     QueuedExtensionSentLate,
     /// While two `SET`s are in flight, the second command gets the answer to the first.
@@ -223,6 +254,20 @@ mutants! {
     NeverReconnects,
     /// The engine wants no wake-up for what is armed.
     SleepsForEver,
+    /// It wants to be woken 5 ms late for a connection that is to be tried, or takes too long.
+    WokenLateForConnection,
+    /// It wants to be woken 5 ms late for a node that has been silent.
+    WokenLateForSilence,
+    /// It wants to be woken 5 ms late for the end of a node timeout.
+    WokenLateForNodeTimeout,
+    /// It wants to be woken 5 ms late for the next attempt.
+    WokenLateForRetry,
+    /// It wants to be woken 5 ms late for a caller's deadline.
+    WokenLateForDeadline,
+    /// It wants to be woken 5 ms late for the end of a lock.
+    WokenLateForExpiry,
+    /// It wants to be woken 5 ms late for a release that is owed.
+    WokenLateForDebt,
     /// A caller's deadline is not kept.
     DeadlineIgnored,
     /// A vote is waited for however long it takes.
@@ -279,6 +324,24 @@ impl Mutant {
         #[cfg(test)]
         choose_by_environment();
         CHOSEN.load(Ordering::Relaxed) == number(self)
+    }
+}
+
+/// When the engine wants to be woken: at `at`, or later where that guard is taken out.
+pub(crate) fn woken_at(at: Instant, wake: Wake) -> Instant {
+    let late = match wake {
+        Wake::Output => return at,
+        Wake::Connection => Mutant::WokenLateForConnection,
+        Wake::Silence => Mutant::WokenLateForSilence,
+        Wake::NodeTimeout => Mutant::WokenLateForNodeTimeout,
+        Wake::Retry => Mutant::WokenLateForRetry,
+        Wake::Deadline => Mutant::WokenLateForDeadline,
+        Wake::Expiry => Mutant::WokenLateForExpiry,
+        Wake::Debt => Mutant::WokenLateForDebt,
+    };
+    match late.is_chosen() {
+        true => at.saturating_add(Duration::from_millis(5)),
+        false => at,
     }
 }
 

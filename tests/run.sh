@@ -2,8 +2,9 @@
 # The one test command. `bash tests/run.sh` on a machine that has the Rust toolchain and no more:
 # installs what is missing (redis-server, valkey-server), then runs every check there is.
 #
-# Each step prints a line when it starts and its seconds when it ends. Its output goes to
-# target/run/<step>.log, of which a failing step shows the end. A failure does not stop the run.
+# Each step prints a line when it starts, and when it ends its seconds and those of the processor.
+# Its output goes to target/run/<step>.log, of which a failing step shows the end. A failure does
+# not stop the run. Up to three steps go on at once (see `main`).
 # The last line is `N passed, N failed`: tests where a step runs tests, otherwise the step itself.
 # The status is not zero if anything failed, and an ignored or skipped test counts as failed.
 #
@@ -19,31 +20,35 @@ logs=$root/target/run
 rm -rf "$logs"
 mkdir -p "$tools" "$logs"
 
-passed=0
-failed=0
-failures=()
-
 # --- steps ------------------------------------------------------------------------------------
 
-# step NAME COMMAND...: runs the command with its output in a log and counts what came of it.
+# step NAME COMMAND...: runs the command with its output in a log and writes what came of it, as
+# `passed failed name`, into the list of results.
 step() {
-    local name=$1 log=$logs/${1//[^a-zA-Z0-9]/-}.log status begin=$SECONDS
+    local name=$1 log=$logs/${1//[^a-zA-Z0-9]/-}.log status good bad begin=$SECONDS cpu=0 said=ok
     shift
     printf '%s ...\n' "$name"
+    cpu_seconds "$log.times"
+    local before=$cpu
     # No step waits for ever. It runs in a subshell, so that its `cd` and `export` end with it.
     ( guarded "$@" ) >"$log" 2>&1 </dev/null
     status=$?
+    cpu_seconds "$log.times"
     tally "$log" "$status"
     if ((status != 0 || bad > 0)); then
-        failures+=("$name")
-        printf '    end of %s:\n' "$log"
-        digest "$log" | sed 's/^/    | /'
-        printf '%s FAILED after %d s\n' "$name" $((SECONDS - begin))
-    else
-        printf '%s ok, %d s\n' "$name" $((SECONDS - begin))
+        # At once, so that no other step's line stands in the middle of it.
+        printf '    end of %s:\n%s\n' "$log" "$(digest "$log" | sed 's/^/    | /')"
+        said=FAILED
     fi
-    passed=$((passed + good))
-    failed=$((failed + bad))
+    printf '%s %s, %d s (%d s cpu)\n' "$name" $said $((SECONDS - begin)) $((cpu - before))
+    echo "$good $bad $name" >>"$logs/results"
+}
+
+# cpu_seconds FILE: sets `cpu` to the processor time of what this shell started and has ended. (A lane
+# is a shell of its own, so that what the others do is not in it.)
+cpu_seconds() {
+    times >"$1"
+    cpu=$(awk -F '[ms ]+' 'NR == 2 { printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$1")
 }
 
 # tally LOG STATUS: sets `good` and `bad` from the summaries of the test runs in the log. Ignored
@@ -64,6 +69,28 @@ digest() {
     grep -nE '^(error|warning: unused|test .* (FAILED|ignored))|panicked at' "$1" | head -n 25
     tail -n 40 "$1"
 }
+
+lanes=()
+
+# aside FUNCTION: runs the steps of the function beside what follows.
+aside() {
+    "$1" &
+    lanes+=($!)
+}
+
+# end_tree PID...: ends these processes and what they have started.
+end_tree() {
+    local pid children
+    for pid in "$@"; do
+        children=$(cat "/proc/$pid/task/$pid/children" 2>/dev/null)
+        kill "$pid" 2>/dev/null
+        # shellcheck disable=SC2086  # a list of ids
+        end_tree $children
+    done
+}
+
+# Interrupted, nothing goes on in the background.
+trap 'end_tree ${lanes[@]+"${lanes[@]}"}; exit 130' INT TERM HUP
 
 guarded() {
     if [[ $(type -t "$1") != function ]] && command -v timeout >/dev/null; then
@@ -185,14 +212,38 @@ run_bounded() {
 example() {
     trap end_servers EXIT
     start_servers 3 || return 1
-    run_bounded 120 cargo run --quiet --all-features --example "$1"
+    run_bounded 120 "$CARGO_TARGET_DIR/debug/examples/$1"
 }
 
 # Criterion runs each bench once when it is started as a test; those that want servers find five.
 benches_as_tests() {
     trap end_servers EXIT
     start_servers 5 || return 1
-    run_bounded 600 cargo test --all-features --bench '*'
+    run_built 600 '[a-z]+\.rs'
+}
+
+# --- what is built at once and run later ----------------------------------------------------------
+
+# Everything that the development profile builds. The steps that run it need not wait for a lock
+# that another build holds.
+built() {
+    cargo test --no-run --workspace --all-features \
+        --lib --bins --test it --test differential --example setnx_getset --bench '*' &&
+        cargo build --workspace --all-features --bins --examples
+}
+
+# run_built SECONDS TARGETS [ARGUMENT...]: runs the tests of those targets that were built, as cargo
+# would: `TARGETS` matches what cargo calls them.
+run_built() {
+    local seconds=$1 targets=$2 binary status=0 found=0
+    shift 2
+    while read -r binary; do
+        found=1
+        run_bounded "$seconds" "$binary" "$@" </dev/null || status=1
+    done < <(grep -E "^ *Executable (unittests )?$targets \(" \
+        "$logs/build-of-tests--examples-and-benches.log" | sed -E 's/.* \((.*)\)$/\1/')
+    ((found)) || echo "nothing was built for $targets"
+    ((found && status == 0))
 }
 
 # --- checks -------------------------------------------------------------------------------------------
@@ -200,7 +251,7 @@ benches_as_tests() {
 # Our own packages beside the main one; those that are not there yet are not there.
 other_packages() {
     local manifest
-    for manifest in tests/no_std fuzz benches/peers benches/instructions; do
+    for manifest in benches tests/no_std fuzz benches/peers benches/instructions; do
         [[ -e $manifest/Cargo.toml ]] && echo "$manifest/Cargo.toml"
     done
     return 0
@@ -225,17 +276,18 @@ no_std_objects() {
     grep -q 'E0152' <<<"$said"
 }
 
-# The library with the switches that take guards out, and the tests that use them. It has a target
-# directory of its own: other flags would throw away what the other steps have built.
+# The library with the switches that take guards out, and the tests that use them. Only our own
+# packages are told of the switches (RUSTFLAGS would compile those of others once more).
 mutants() {
-    export RUSTFLAGS="${RUSTFLAGS-} --cfg shearline_mutants"
-    CARGO_TARGET_DIR=$CARGO_TARGET_DIR/mutants "$@"
+    local wrapper=$tools/with-mutants
+    [[ -x $wrapper ]] || printf '#!/bin/sh\nexec "$@" --cfg shearline_mutants\n' >"$wrapper"
+    chmod +x "$wrapper" && RUSTC_WORKSPACE_WRAPPER=$wrapper "$@"
 }
 
 # simulator TESTS...: those of `tests/sim` whose names contain one of these words. Optimised, because
 # what it finds depends on how much it sees.
 simulator() {
-    run_bounded 600 cargo test --profile sim --features embedded --test sim -- "$@"
+    run_bounded 900 cargo test --profile sim --features embedded --test sim -- "$@"
 }
 
 # told STEP: what a step of the simulator said about itself.
@@ -260,6 +312,26 @@ told_instructions() {
 
 docs() {
     RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --all-features
+}
+
+# What `cargo publish` would upload: nothing that only tests need, and it builds by itself.
+package() {
+    local files
+    files=$(cargo package --list --allow-dirty) || return 1
+    echo "$files"
+    if grep -E '^(tests|benches|fuzz|\.ci)/' <<<"$files"; then
+        echo 'this is not for users'
+        return 1
+    fi
+    cargo package --allow-dirty --offline
+}
+
+# What an example costs somebody who comes to look: only what the tests need besides, no bench's.
+example_crates() {
+    local count
+    count=$(linked -e normal,build,dev) || return 1
+    echo "$count crates are compiled for an example, at most 54"
+    ((count <= 54))
 }
 
 # linked ARGUMENTS...: how many crates besides ours `cargo tree` lists.
@@ -315,7 +387,7 @@ unwelcome() {
 supply() {
     local target all bad status=0
     for target in x86_64-unknown-linux-gnu aarch64-apple-darwin; do
-        all=$(cargo tree --locked --all-features --target "$target" -e normal,build,dev \
+        all=$(cargo tree --locked --workspace --all-features --target "$target" -e normal,build,dev \
             --prefix none --format '{p}|{l}' | sed 's/ (\*)$//' | sort -u) || return 1
         echo "$target: $(grep -c . <<<"$all") packages"
         bad=$(unwelcome <<<"$all")
@@ -344,7 +416,7 @@ supply() {
 # permissions (tests/it/servers/permitted.rs). A line of the table is what is not run so, and why.
 under_the_acl_line() {
     local name reason all skipped=() status=0
-    all=$(cargo test --all-features --test it -- --list) || return 1
+    all=$(run_built 60 tests/it/main.rs --list) || return 1
     while read -r name reason; do
         echo "not run: $name: $reason"
         grep -q "^$name.*: test$" <<<"$all" || { echo "there is no such test"; status=1; }
@@ -368,13 +440,12 @@ soak::  takes long, and sends nothing that others do not
 embedded::  is about a server that has no users
 harness::  is about the tests' own means
 TABLE
-    SHEARLINE_TEST_ACL=1 run_bounded 300 \
-        cargo test --all-features --test it -- --show-output "${skipped[@]}" || status=1
+    SHEARLINE_TEST_ACL=1 run_built 600 tests/it/main.rs --show-output "${skipped[@]}" || status=1
     return $status
 }
 
 demo() {
-    run_bounded 60 cargo run --quiet --all-features --bin shearline -- demo --seconds 3
+    run_bounded 60 "$CARGO_TARGET_DIR/debug/shearline" demo --seconds 3
 }
 
 # The word that is in every credential of these tests is in no log. Only names of files are told:
@@ -391,86 +462,99 @@ no_credential_in_any_log() {
 
 # --- the run ----------------------------------------------------------------------------------------------
 
-# In a function, so that all of it is read before the first step begins: an edit of this file does
-# not change a run that is under way.
-main() {
-    local file name names manifest
+# The functions of this part are steps in a row. In functions, so that all of this file is read before
+# the first step begins: an edit of it does not change a run that is under way.
+
+what_is_needed() {
     step 'rustfmt and clippy are here' components
     step 'redis-server is here' redis_server
     step 'valkey-server is here' valkey_server
-    export SHEARLINE_VALKEY_SERVER=${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server}
+    step 'valgrind is here' valgrind_here
+    step 'a C++ compiler is here' cxx
+}
 
-    step 'format' formatting
-    step 'clippy with all features' \
-        cargo clippy --all-targets --all-features -- -D warnings
-    step 'clippy with default features' \
-        cargo clippy --all-targets -- -D warnings
-    step 'clippy of the core alone' \
-        cargo clippy --lib --no-default-features -- -D warnings
-    step 'clippy with mutations' mutants \
-        cargo clippy --lib --tests --all-features -- -D warnings
-    step 'core without std' \
-        cargo check --manifest-path tests/no_std/Cargo.toml
-    step 'core without std (counter-proof)' no_std_objects
-    step 'dependencies counted' dependencies
-    step 'dependencies: licences, sources, duplicates' supply
-
-    # The example that has tests says `test = true` in Cargo.toml.
-    step 'unit tests with all features' \
-        cargo test --all-features --lib --bins --example setnx_getset
-    for file in tests/*/main.rs; do
-        name=$(basename "$(dirname "$file")")
-        [[ $name == sim ]] && continue
-        # With what passing tests print, so that the last step sees it.
-        step "tests/$name" cargo test --all-features --test "$name" -- --show-output
-    done
+# With servers, networks and clocks: the processor is idle most of the time.
+what_waits() {
+    local file name
+    # With what passing tests print, so that the last step sees it.
+    step 'tests/it' run_built 600 tests/it/main.rs --show-output
     step 'tests/it with the permissions of the README' under_the_acl_line
-    step 'tests/sim' simulator
-    told 'tests/sim'
-    step 'tests/sim without guards' mutants simulator mutants
-    told 'tests/sim without guards'
-    # The other features only add modules; what differs without them is the library itself.
-    step 'unit tests with default features' cargo test --lib
-
-    step 'doc tests' cargo test --doc --all-features
-    step 'docs without warnings' docs
-
     for file in examples/*.rs examples/*/main.rs; do
         [[ -e $file ]] || continue
         name=${file#examples/} name=${name%/main.rs} name=${name%.rs}
         step "example $name" example "$name"
     done
-    if ls benches/*.rs >/dev/null 2>&1; then
-        step 'benches as tests' benches_as_tests
-    fi
-    if grep -rqw demo src/bin/shearline; then
-        step 'demo' demo
-    fi
-    if [[ -e fuzz/Cargo.toml ]]; then
-        step 'a C++ compiler is here' cxx
-    fi
-    for manifest in $(other_packages); do
-        [[ $manifest == tests/no_std/* || $manifest == benches/instructions/* ]] && continue
-        step "clippy of ${manifest%/Cargo.toml}" \
-            cargo clippy --all-targets --manifest-path "$manifest" -- -D warnings
-    done
-    if [[ -e benches/peers/Cargo.toml ]]; then
-        step 'tests of benches/peers' cargo test --manifest-path benches/peers/Cargo.toml
-    fi
+    step 'demo' demo
+    step 'benches as tests' benches_as_tests
+}
 
-    step 'valgrind is here' valgrind_here
-    step 'clippy of benches/instructions' instructions \
-        cargo clippy --all-targets -- -D warnings
-    step 'tests of benches/instructions' instructions cargo test
+# What is optimised: in other directories than all the rest, so that nothing waits for its lock.
+what_is_optimised() {
+    step 'tests/sim' simulator
+    told 'tests/sim'
+    step 'tests/sim without guards' mutants simulator mutants
+    told 'tests/sim without guards'
     step 'instructions of the hot paths' instructions cargo run --release
     told_instructions
+    step 'tests of benches/instructions' instructions cargo test --release
+    step 'clippy of benches/instructions' instructions \
+        cargo clippy --all-targets -- -D warnings
+}
 
+what_is_checked() {
+    local manifest
+    step 'unit tests with all features' run_built 600 '(src|examples)/.*' --show-output
+    step 'tests/differential' run_built 600 tests/differential/main.rs --show-output
+    step 'clippy with all features' \
+        cargo clippy --workspace --all-targets --all-features -- -D warnings
+    step 'clippy with mutations' \
+        cargo clippy --lib --tests --all-features -- -D warnings --cfg shearline_mutants
+    step 'clippy with default features' \
+        cargo clippy --all-targets -- -D warnings
+    step 'clippy of the core alone' \
+        cargo clippy --lib --no-default-features -- -D warnings
+    step 'docs without warnings' docs
+    step 'core without std' \
+        cargo check --manifest-path tests/no_std/Cargo.toml
+    step 'core without std (counter-proof)' no_std_objects
+    step 'doc tests' cargo test --doc --workspace --all-features
+    # The other features only add modules; what differs without them is the library itself.
+    step 'unit tests with default features' cargo test --lib
+    step 'the package' package
+    for manifest in fuzz benches/peers; do
+        step "clippy of $manifest" \
+            cargo clippy --all-targets --manifest-path "$manifest/Cargo.toml" -- -D warnings
+    done
+    step 'tests of benches/peers' cargo test --manifest-path benches/peers/Cargo.toml
+}
+
+main() {
+    local names
+    what_is_needed
+    export SHEARLINE_VALKEY_SERVER=${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server}
+    step 'format' formatting
+    step 'dependencies counted' dependencies
+    step 'dependencies of an example counted' example_crates
+    step 'dependencies: licences, sources, duplicates' supply
+
+    step 'build of tests, examples and benches' built
+    aside what_waits
+    aside what_is_optimised
+    aside what_is_checked
+    wait "${lanes[@]}"
+    lanes=()
     step 'no credential in any log' no_credential_in_any_log
+    verdict
+}
 
+verdict() {
+    local passed failed names
+    read -r passed failed < <(awk '{ good += $1; bad += $2 } END { print good + 0, bad + 0 }' \
+        "$logs/results")
     if ((failed == 0)); then
         echo "verdict: good, in $SECONDS s"
     else
-        printf -v names '%s; ' "${failures[@]}"
+        names=$(awk '$2 > 0 { sub(/^[0-9]+ [0-9]+ /, ""); printf "%s; ", $0 }' "$logs/results")
         echo "verdict: FAILED in ${names%; }, after $SECONDS s"
     fi
     echo "$passed passed, $failed failed"

@@ -59,7 +59,8 @@ impl Builder {
     }
 
     /// Waits this long for a node's vote, at least 1 ms. By default it is derived from the ttl and
-    /// from how fast the node answers: 5 to 50 ms, more on slow networks.
+    /// from how far away the node is: 5 to 50 ms, on slow networks four round trips, and 1 s at
+    /// most. A node that stalls does not raise it.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.check(NODE_TIMEOUT_MIN <= timeout, || {
             ConfigError::NodeTimeout(timeout)
@@ -92,8 +93,12 @@ impl Builder {
 
     /// Lets dropping the last handle wait this long, at most, for the answers to the releases that
     /// are still owed. Default: 50 ms. Zero does not wait at all.
-    pub fn farewell(mut self, most: Duration) -> Self {
-        self.settings.farewell = most;
+    ///
+    /// What a silent node still owes an answer to then is no longer waited for: a
+    /// [`Redlock`](crate::Redlock) leaves it to its I/O thread, which goes on in the background
+    /// until the last answer has come or the last key must have expired.
+    pub fn shutdown_timeout(mut self, most: Duration) -> Self {
+        self.settings.shutdown_timeout = most;
         self
     }
 
@@ -321,7 +326,7 @@ mod tests {
         assert_eq!(config.node_timeout(), None);
         assert_eq!(config.connect_timeout(), 1000 * MS);
         assert_eq!(config.dead_after(), 30_000 * MS);
-        assert_eq!(config.farewell(), 50 * MS);
+        assert_eq!(config.shutdown_timeout(), 50 * MS);
         assert_eq!(config.drift(), Drift::default());
         assert_eq!(config.retry(), &Retry::new(32, 50 * MS..=250 * MS));
         assert_eq!(config.max_ttl(), None);
@@ -340,7 +345,7 @@ mod tests {
             .node_timeout(20 * MS)
             .connect_timeout(300 * MS)
             .dead_after(5000 * MS)
-            .farewell(Duration::ZERO)
+            .shutdown_timeout(Duration::ZERO)
             .drift(0.5, 3 * MS)
             .retry(Retry::new(1, MS..=MS))
             .max_ttl(9000 * MS)
@@ -355,7 +360,7 @@ mod tests {
         assert_eq!(config.node_timeout(), Some(20 * MS));
         assert_eq!(config.connect_timeout(), 300 * MS);
         assert_eq!(config.dead_after(), 5000 * MS);
-        assert_eq!(config.farewell(), Duration::ZERO);
+        assert_eq!(config.shutdown_timeout(), Duration::ZERO);
         assert_eq!(Some(config.drift()), Drift::new(0.5, 3 * MS));
         assert_eq!(config.retry(), &Retry::new(1, MS..=MS));
         assert_eq!(config.max_ttl(), Some(9000 * MS));
@@ -531,7 +536,7 @@ mod tests {
             one()
                 .connect_timeout(Duration::MAX)
                 .dead_after(Duration::MAX)
-                .farewell(Duration::MAX),
+                .shutdown_timeout(Duration::MAX),
             one().max_ttl(4 * MS),
             one().max_ttl(TTL_HARD_MAX),
             one()

@@ -50,7 +50,7 @@ struct Settings {
     node_timeout: Option<Duration>,
     connect_timeout: Duration,
     dead_after: Duration,
-    farewell: Duration,
+    shutdown_timeout: Duration,
     drift: Drift,
     retry: Retry,
     max_ttl: Option<Duration>,
@@ -68,7 +68,7 @@ impl Default for Settings {
             node_timeout: None,
             connect_timeout: Duration::from_secs(1),
             dead_after: Duration::from_secs(30),
-            farewell: Duration::from_millis(50),
+            shutdown_timeout: Duration::from_millis(50),
             drift: Drift::default(),
             retry: Retry::default(),
             max_ttl: None,
@@ -137,8 +137,8 @@ impl Config {
 
     /// How long dropping the last handle waits, at most, for what is owed to the nodes.
     #[must_use]
-    pub fn farewell(&self) -> Duration {
-        self.settings.farewell
+    pub fn shutdown_timeout(&self) -> Duration {
+        self.settings.shutdown_timeout
     }
 
     /// How often, and after which delays, a lock is tried for.

@@ -79,9 +79,21 @@ impl Driver {
         self.work(Self::drain);
     }
 
+    /// Waits as [`Driver::farewell`] does, and keeps the connections. Returns `true` if no node is
+    /// owed anything then.
+    pub(crate) fn settle_debts(&mut self, until: Instant) -> bool {
+        self.work(|driver| driver.pay_debts(until))
+    }
+
+    /// Returns when the last key that is still owed a release is over.
+    pub(crate) fn debts_end_by(&self) -> Instant {
+        self.engine.keys_end_by(clock::now())
+    }
+
     /// Reads what the nodes have sent, as [`Driver::harvest`].
     pub(crate) fn read(&mut self) -> io::Result<()> {
         self.work(|driver| {
+            driver.engine.was_away(clock::now());
             driver.net.wait(Some(Duration::ZERO))?;
             driver.net.service(&mut driver.engine);
             Ok(())

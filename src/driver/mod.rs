@@ -44,8 +44,6 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use rand::TryRng;
-use rand::rngs::SysRng;
 use rustix::process::{Pid, getpid};
 
 use self::turn::Net;
@@ -53,6 +51,7 @@ use crate::config::{Config, LockOptions};
 use crate::engine::{Engine, Event, Input, NodeStatus, Request, RoundId};
 use crate::error::{ExtendError, LockError, ReinitError, TrustError, UnlockError};
 use crate::quorum::Lock;
+use crate::time::Instant;
 
 pub use error::BuildError;
 pub(crate) use error::Refusal;
@@ -99,7 +98,7 @@ const EVENTS: usize = 64;
 /// ```
 ///
 /// Dropping it writes what is owed to the nodes, waits at most
-/// [`Builder::farewell`](crate::Builder::farewell) for the answers, and closes the connections.
+/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
 #[derive(Debug)]
 pub struct Driver {
     engine: Engine,
@@ -110,7 +109,7 @@ pub struct Driver {
     standing: Standing,
     process: Pid,
     connect_timeout: Duration,
-    farewell: Duration,
+    shutdown_timeout: Duration,
     spin: bool,
 }
 
@@ -130,8 +129,10 @@ impl Driver {
     /// The operating system gives no descriptor, or no random bytes. Nodes that cannot be reached
     /// are no error.
     pub fn new(config: &Config) -> io::Result<Self> {
-        let mut seed = [0; 32];
-        SysRng.try_fill_bytes(&mut seed).map_err(io::Error::other)?;
+        Self::seeded(config, turn::fresh_seed()?)
+    }
+
+    fn seeded(config: &Config, seed: [u8; 32]) -> io::Result<Self> {
         let mut driver = Self {
             engine: Engine::new(config, seed, clock::now()),
             net: Net::new(config)?,
@@ -140,7 +141,7 @@ impl Driver {
             standing: Standing::Open,
             process: getpid(),
             connect_timeout: config.connect_timeout(),
-            farewell: config.farewell(),
+            shutdown_timeout: config.shutdown_timeout(),
             spin: config.spin(),
         };
         driver.flush();
@@ -353,11 +354,7 @@ impl Driver {
     /// As [`Self::turn`].
     pub fn harvest(&mut self) -> io::Result<()> {
         self.usable()?;
-        self.work(|driver| {
-            driver.net.wait(Some(Duration::ZERO))?;
-            driver.net.service(&mut driver.engine);
-            Ok(())
-        })
+        self.read()
     }
 
     /// Ends the driver: acquisitions that are open are cancelled, locks in events that nobody has
@@ -368,7 +365,10 @@ impl Driver {
         if self.usable().is_err() {
             return;
         }
-        self.work(|driver| driver.take_leave(limit));
+        self.work(|driver| {
+            driver.pay_debts(clock::now().saturating_add(limit));
+            driver.net.close();
+        });
         self.standing = Standing::Closed;
     }
 
@@ -399,20 +399,23 @@ impl Driver {
         self.net.drain(&mut self.engine, &mut self.events);
     }
 
-    fn take_leave(&mut self, limit: Duration) {
-        let end = clock::now().saturating_add(limit);
+    /// Cancels what is open, and takes turns until no node owes an answer, or until `end`. Returns
+    /// `true` if none does.
+    fn pay_debts(&mut self, end: Instant) -> bool {
         for round in self.acquiring.drain(..).flatten() {
             self.engine.cancel(clock::now(), round);
         }
         loop {
             self.give_back_untaken();
             self.drain();
+            if !self.is_owing() {
+                return true;
+            }
             let left = end.saturating_since(clock::now());
-            if left.is_zero() || !self.is_owing() || self.take_turn(Some(left)).is_err() {
-                break;
+            if left.is_zero() || self.take_turn(Some(left)).is_err() {
+                return false;
             }
         }
-        self.net.close();
     }
 
     fn give_back_untaken(&mut self) {
@@ -450,11 +453,11 @@ impl Driver {
 }
 
 /// Takes leave of the nodes as [`Driver::farewell`] does, within the time of
-/// [`Builder::farewell`](crate::Builder::farewell). In a forked child, and after a panic of the
+/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). In a forked child, and after a panic of the
 /// engine, it closes descriptors only.
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.farewell(self.farewell);
+        self.farewell(self.shutdown_timeout);
     }
 }
 

@@ -123,7 +123,7 @@ fn patient(urls: impl IntoIterator<Item = String>) -> Builder {
     // These servers tell no time.
     let builder = Builder::default()
         .nodes(urls)
-        .farewell(PATIENCE)
+        .shutdown_timeout(PATIENCE)
         .watch_clocks(false);
     builder.connect_timeout(PATIENCE).node_timeout(PATIENCE)
 }
@@ -313,7 +313,7 @@ fn no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open() {
     assert!(!only_naps(&mut driver), "it is over");
 
     let grants = Node::answering(|word| (word == "SET").then_some("+OK\r\n"));
-    let builder = patient([grants.url.clone()]).farewell(Duration::ZERO);
+    let builder = patient([grants.url.clone()]).shutdown_timeout(Duration::ZERO);
     let mut driver = builder.build_driver().unwrap();
     let lock = take_lock(&mut driver);
     let lock = driver.detach(lock);
@@ -476,6 +476,19 @@ fn a_forked_child_can_use_nothing_and_writes_nothing() {
     drop(driver);
     let [node] = nodes;
     assert_eq!(kinds(&node.whole()), ["SET"]);
+}
+
+/// As two machines that were restored from one snapshot, in which nothing was connected.
+#[test]
+fn two_copies_of_a_process_draw_different_tokens() {
+    let nodes = [Node::start(), Node::start()];
+    let [one, other] = nodes.each_ref().map(|node| {
+        let config = patient([node.url.clone()]).config().unwrap();
+        let mut driver = Driver::seeded(&config, [7; 32]).unwrap();
+        driver.wait_until_ready().unwrap();
+        take_lock(&mut driver).token().as_bytes().to_vec()
+    });
+    assert_ne!(one, other);
 }
 
 #[test]

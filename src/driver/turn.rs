@@ -13,6 +13,8 @@ use core::time::Duration;
 use std::io;
 
 use mio::{Events, Poll, Token, Waker};
+use rand::TryRng;
+use rand::rngs::SysRng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::clock;
@@ -25,6 +27,13 @@ use crate::limits::NODES_MAX;
 const BUFFER_BYTES: usize = 64 << 10;
 
 const NANOS_PER_MILLI: u32 = 1_000_000;
+
+/// Random bytes of the operating system.
+pub(super) fn fresh_seed() -> io::Result<[u8; 32]> {
+    let mut seed = [0; 32];
+    SysRng.try_fill_bytes(&mut seed).map_err(io::Error::other)?;
+    Ok(seed)
+}
 
 /// Beyond the tokens of the nodes, which are their places.
 const WAKER: Token = Token(NODES_MAX);
@@ -130,6 +139,10 @@ impl Net {
                     }
                 }
                 Output::Connect { node } => {
+                    // A copy of this process draws other tokens from its next connection on.
+                    if let Ok(seed) = fresh_seed() {
+                        engine.reseed(seed);
+                    }
                     let mut sink = |input: Input<'_>| engine.handle(now, input);
                     links[node.index()].open(&tools, &mut sink);
                 }

@@ -12,12 +12,10 @@ use rand::{Rng, RngExt, SeedableRng};
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome, Unusable};
 use crate::limits::{
-    CLAIMS_MAX, COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
+    COMMAND_BYTES_MAX, NODES_MAX, ROUNDS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
 use crate::node::wants_the_text;
-use crate::node::{
-    self, Access, Dialect, Errand, Forbidden, Node, Reply, Trouble, refuses_for_certain,
-};
+use crate::node::{self, Access, Dialect, Errand, Forbidden, Reply, Trouble, refuses_for_certain};
 use crate::quorum::{Acquisition, Majority, Vote};
 use crate::resource::{check_not_reserved, check_resource};
 use crate::slab::Key;
@@ -158,8 +156,9 @@ impl Engine {
         self.send_set(now, claim, node);
         if let Some(claim) = self.claims.get_mut(claim) {
             claim.set_sent(node);
-            mutant!(DebtOnClientTime =>
-                claim.expires(node, self.settings.drift.gone_by(now, claim.ttl)));
+            mutant!(DebtOnClientTime => {
+                claim.gone_by = claim.gone_by.max(self.settings.drift.gone_by(now, claim.ttl));
+            });
         }
     }
 
@@ -226,11 +225,8 @@ impl Engine {
         claim.unanswered.remove(node);
         let (vote, outcome) = match reply {
             Reply::Ok => {
-                claim.granted.insert(node);
-                claim.lacking.remove(node);
                 self.nodes[node].grants += 1;
-                let gone_by = self.settings.drift.gone_by(now, claim.ttl);
-                claim.expires(node, gone_by);
+                claim.is_on(node, self.settings.drift.gone_by(now, claim.ttl));
                 (Vote::Yes, NodeOutcome::Granted)
             }
             Reply::Nil => {
@@ -242,8 +238,9 @@ impl Engine {
                 }
             }
             Reply::Error(error) => {
-                if refuses_for_certain(error) || mutant!(ErrorIsDenial) {
-                    claim.denied(node);
+                match refuses_for_certain(error) || mutant!(ErrorIsDenial) {
+                    true => claim.denied(node),
+                    false => claim.set_lost(node),
                 }
                 if wants_the_text(error) && self.ask_set_by_text(now, node, key) {
                     return Ok(());
@@ -259,9 +256,11 @@ impl Engine {
             }
             // A fenced one. What it had called before stays done.
             Reply::Forbidden(Forbidden::Within) => {
+                claim.set_lost(node);
                 (Vote::Mute, NodeOutcome::Unusable(Unusable::NoPermission))
             }
             Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
+                claim.set_lost(node);
                 return Err(Trouble::Link(crate::error::LinkError::Protocol));
             }
         };
@@ -453,9 +452,7 @@ impl Engine {
         let half = self.half_of(round.ttl);
         let too_far = |&node: &usize| {
             round.ballots[node].outcome == NodeOutcome::TimedOut
-                && self.nodes[node]
-                    .round_trip()
-                    .is_some_and(|trip| half < trip)
+                && half < self.nodes[node].distance()
         };
         let far = (0..self.nodes.len()).filter(too_far).count();
         if round.tally.quorum() <= round.tally.can_vote() + far {
@@ -545,8 +542,8 @@ impl Engine {
     fn round_trip(&self) -> Duration {
         let mut known = [Duration::MAX; NODES_MAX];
         let mut len = 0;
-        for round_trip in self.nodes.iter().filter_map(Node::round_trip) {
-            known[len] = round_trip;
+        for node in self.nodes.iter().filter(|node| node.round_trip().is_some()) {
+            known[len] = node.distance();
             len += 1;
         }
         let known = &mut known[..len];
@@ -557,6 +554,7 @@ impl Engine {
 
     /// The delay before the next attempt is over, or the caller's time is.
     pub(super) fn rested(&mut self, now: Instant, key: Key) {
+        let room = self.has_room_for_claim();
         let Some(round) = self.rounds.get_mut(key) else {
             return;
         };
@@ -565,7 +563,7 @@ impl Engine {
         };
         if round.deadline.is_some_and(|deadline| deadline <= now) {
             self.decide(key, Decision::Refused(after));
-        } else if until <= now && self.claims.len() >= CLAIMS_MAX {
+        } else if until <= now && !room {
             self.decide(key, Decision::Refused(Refusal::Saturated));
         } else if until <= now {
             round.tries = round.tries.saturating_add(1);

@@ -32,17 +32,26 @@ pub(crate) struct Claim {
     /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`]: nobody knows, before a
     /// majority was asked.
     pub(crate) valid_until: Instant,
+    /// Until when its holder may trust it by what he was told. What is confirmed and not yet told
+    /// can still be cancelled.
+    pub(crate) told_until: Instant,
     /// By when every copy whose expiry is known has expired.
     pub(crate) gone_by: Instant,
-    /// The nodes that may have the token: a `SET` for it was put into the connection, and neither
-    /// a denial nor a release was confirmed.
+    /// The nodes that may have the token: a `SET` for it was put into the connection. Only an
+    /// answer to a release ends that, or a denial of the only `SET` that the node can have run.
     pub(crate) may_hold: NodeSet,
+    /// The nodes that got a `SET` when they may have had the token already. A denial of such a
+    /// `SET` says nothing: it may have met the key of an earlier one.
+    pub(crate) twice: NodeSet,
     /// The nodes that said that they have it.
     pub(crate) granted: NodeSet,
     /// The nodes whose `SET` is unanswered on the present connection.
     pub(crate) unanswered: NodeSet,
-    /// The nodes on which its expiry is not known: a `SET` or an extension is unanswered, or was
-    /// when its connection was lost.
+    /// The nodes where the answer to a `SET` was lost: the connection ended, or an error did not say
+    /// whether it was run. They may run it yet, also after they have answered other questions.
+    pub(crate) lost: NodeSet,
+    /// The nodes where its expiry is not known, because an extension is unanswered, or was when its
+    /// connection was lost.
     pub(crate) unknown: NodeSet,
     /// The nodes whose release is unanswered on the present connection.
     pub(crate) releasing: NodeSet,
@@ -88,6 +97,7 @@ impl Claim {
         Self {
             adopted: true,
             valid_until: until,
+            told_until: until,
             gone_by,
             may_hold: nodes,
             granted: nodes,
@@ -102,10 +112,13 @@ impl Claim {
             adopted: false,
             ttl,
             valid_until: Instant::ZERO,
+            told_until: Instant::ZERO,
             gone_by: Instant::ZERO,
             may_hold: NodeSet::EMPTY,
+            twice: NodeSet::EMPTY,
             granted: NodeSet::EMPTY,
             unanswered: NodeSet::EMPTY,
+            lost: NodeSet::EMPTY,
             unknown: NodeSet::EMPTY,
             releasing: NodeSet::EMPTY,
             owed: NodeSet::EMPTY,
@@ -118,31 +131,53 @@ impl Claim {
 
     /// A `SET` of it was put into the connection to `node`.
     pub(crate) fn set_sent(&mut self, node: usize) {
-        self.may_hold.insert(node);
+        if !self.may_hold.insert(node) {
+            self.twice.insert(node);
+        }
         self.unanswered.insert(node);
-        self.unknown.insert(node);
     }
 
     /// Its `SET` to `node` was taken back before any of it left.
     pub(crate) fn set_withdrawn(&mut self, node: usize) {
-        self.may_hold.remove(node);
         self.unanswered.remove(node);
-        self.unknown.remove(node);
+        self.set_not_run(node);
     }
 
     /// `node` denied it. Where a release is on its way already, that will confirm it.
     pub(crate) fn denied(&mut self, node: usize) {
-        self.unknown.remove(node);
         mutant!(DeniedReleased => return);
         if !self.releasing.contains(node) && !self.owed.contains(node) {
+            self.set_not_run(node);
+        }
+    }
+
+    /// The latest `SET` to `node` left no key. An earlier one may have.
+    fn set_not_run(&mut self, node: usize) {
+        if !self.twice.contains(node) || mutant!(DeniedCopyForgotten) {
             self.may_hold.remove(node);
         }
     }
 
-    /// On `node` it expires by `gone_by` at the latest.
-    pub(crate) fn expires(&mut self, node: usize, gone_by: Instant) {
-        self.unknown.remove(node);
+    /// Whether its `SET` to `node` was run is not known, and will not be.
+    pub(crate) fn set_lost(&mut self, node: usize) {
+        self.unanswered.remove(node);
+        self.lost.insert(node);
+    }
+
+    /// `node` says that it has the token, until `gone_by` at the latest. If it got one `SET`, that has
+    /// been run, and is not run again.
+    pub(crate) fn is_on(&mut self, node: usize, gone_by: Instant) {
+        self.granted.insert(node);
+        self.lacking.remove(node);
         self.gone_by = self.gone_by.max(gone_by);
+        if !self.twice.contains(node) {
+            self.lost.remove(node);
+        }
+    }
+
+    /// The nodes that are known to have it, and run no `SET` of it any more.
+    pub(crate) fn settled(&self) -> NodeSet {
+        self.granted.without(self.lost)
     }
 
     /// Until when its holder is not told that it is over. Where nobody knows its end, until its keys
@@ -159,9 +194,12 @@ impl Claim {
         matches!(self.stage, Stage::Releasing { .. }) && self.may_hold.is_empty()
     }
 
-    /// The nodes that owe it nothing but time: its release is due there, and its expiry is known.
+    /// The nodes that owe it nothing but time: its release is due there, its expiry is known, and no
+    /// `SET` of it can still be run.
     pub(crate) fn ends_by_time(&self) -> NodeSet {
         mutant!(UnknownDebtEnds => return self.owed);
-        self.owed.without(self.unknown)
+        let sets =
+            mutant!(DebtOnClientTime => NodeSet::EMPTY, else self.unanswered.union(self.lost));
+        self.owed.without(self.unknown).without(sets)
     }
 }

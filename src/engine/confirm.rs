@@ -73,12 +73,10 @@ impl Engine {
             return Ok(());
         }
         let (vote, outcome) = said.vote();
+        let drift = self.settings.drift;
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
             match vote {
-                Vote::Yes => {
-                    claim.granted.insert(node);
-                    claim.lacking.remove(node);
-                }
+                Vote::Yes => claim.is_on(node, drift.gone_by(now, claim.ttl)),
                 Vote::No => drop(claim.lacking.insert(node)),
                 Vote::Mute => {}
             }
@@ -127,6 +125,7 @@ impl Engine {
                 end = end.max(held.valid_until); // An extension was asked for after this.
             }
             held.valid_until = end;
+            held.told_until = held.told_until.min(end); // An earlier end is not taken back.
             held.ttl = held.ttl.max(kept);
             held.gone_by = held.gone_by.max(gone_by);
         }

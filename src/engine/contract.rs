@@ -307,8 +307,8 @@ pub struct NodeStatus {
     /// [`trust_node`](crate::Redlock#method.trust_node) wants to be told. `None` while there is no
     /// connection, or if its user may not ask `INFO server`.
     pub run_id: Option<String>,
-    /// Its smoothed round trip, from the writing of a command to the reading of its answer;
-    /// `None` if it has never answered.
+    /// The shortest of its last 32 round trips, each from the writing of a command to the reading of
+    /// its answer; `None` if it has never answered.
     pub round_trip: Option<Duration>,
     /// How often it has granted a lock to this handle, stragglers and attempts that failed
     /// included. Where one node falls behind the others, it does not vote as they do.

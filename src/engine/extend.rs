@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use crate::error::{ExtendError, LinkError, NodeOutcome};
-use crate::limits::{CLAIMS_MAX, ROUNDS_MAX};
+use crate::limits::ROUNDS_MAX;
 use crate::node::{self, Access, Dialect, Errand, Reply, Said, Trouble, wants_the_text};
 use crate::quorum::{Extending, Lock, Majority, NodeSet, Vote};
 use crate::slab::{Key, Slab};
@@ -67,6 +67,7 @@ impl Engine {
     pub(super) fn known_end(&self, claim: Option<Key>, lock: &Lock) -> Instant {
         let claim = claim.and_then(|claim| self.claims.get(claim));
         claim.map_or(lock.valid_until(), |claim| {
+            mutant!(EarlierEndForgotten => return lock.valid_until());
             claim.valid_until.min(lock.valid_until())
         })
     }
@@ -181,6 +182,7 @@ impl Engine {
             Question::AtLeast => {
                 if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
                     claim.unknown.insert(node);
+                    mutant!(ExtensionLeavesExpiryKnown => claim.unknown.remove(node));
                 }
                 let write = |out: &mut _| match marker {
                     None => node::extend(out, entry, ttl, dialect),
@@ -229,13 +231,12 @@ impl Engine {
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
             match vote {
                 Vote::Yes => {
-                    claim.granted.insert(node);
-                    claim.lacking.remove(node);
-                    claim.expires(node, drift.gone_by(now, claim.ttl));
+                    claim.unknown.remove(node);
+                    claim.is_on(node, drift.gone_by(now, claim.ttl));
                 }
-                // What is not there, or another's, needs neither a release nor an end.
+                // What is not there, or another's, was not extended.
                 Vote::No => {
-                    claim.expires(node, Instant::ZERO);
+                    claim.unknown.remove(node);
                     claim.lacking.insert(node);
                 }
                 Vote::Mute => {}
@@ -258,12 +259,17 @@ impl Engine {
         let Some(round) = self.rounds.get(key) else {
             return;
         };
-        let Kind::Extend { voters, .. } = &round.kind else {
+        let Kind::Extend { voters, claim, .. } = &round.kind else {
             return;
         };
-        // One without a deadline is about a lock whose end is not known.
-        let in_time =
-            round.deadline.is_none_or(|deadline| now < deadline) || mutant!(ExtensionAfterValidity);
+        // One without a deadline is about a lock whose end is not known. A later question may have
+        // found an earlier end.
+        let found = claim.and_then(|claim| self.claims.get(claim));
+        let found = found.map(|claim| claim.valid_until);
+        let revives = mutant!(EarlierEndForgotten | ExtensionRevives | ConfirmationRevives);
+        let found = found.filter(|end| *end != Instant::ZERO && !revives);
+        let ends = round.deadline.into_iter().chain(found);
+        let in_time = ends.min().is_none_or(|end| now < end) || mutant!(ExtensionAfterValidity);
         let counts = voters.contains(node);
         let (vote, outcome) = match vote {
             Vote::Yes if !in_time => (Vote::Mute, NodeOutcome::TimedOut),
@@ -330,8 +336,8 @@ impl Engine {
         let held = claim.and_then(|claim| self.claims.get_mut(claim));
         // A later question may have found an earlier end.
         let known = match &held {
-            Some(held) => valid_until.min(held.valid_until),
-            None => valid_until,
+            Some(held) if !mutant!(EarlierEndOverruled) => valid_until.min(held.valid_until),
+            Some(_) | None => valid_until,
         };
         let sent = mutant!(ExtensionFromAnswer => now, else round.sent);
         let end = self
@@ -369,28 +375,20 @@ impl Engine {
         }
     }
 
-    /// The extension `key` was confirmed, and its caller does not want to know: the lock ends
-    /// when it would have, if not earlier.
+    /// The extension `key` was confirmed, and its caller does not want to know: the lock ends when
+    /// its holder was told that it does, or is about to be told by another extension.
     pub(super) fn take_extension_back(&mut self, key: Key) {
-        let Some(Round {
-            kind:
-                Kind::Extend {
-                    claim: Some(claim),
-                    valid_until,
-                    ..
-                },
-            state: State::Decided(Decision::Extended(_, end)),
-            ..
-        }) = self.rounds.get(key)
-        else {
+        let Some((claim, _)) = self.rounds.get(key).and_then(about_to_be_told) else {
             return;
         };
-        let (claim, valid_until, end) = (*claim, *valid_until, *end);
+        let others = self.rounds.iter().filter(|(other, _)| *other != key);
+        let ends = others.filter_map(|(_, other)| about_to_be_told(other));
+        let ends = ends.filter(|(other, _)| *other == claim);
+        let latest = ends.map(|(_, end)| end).max().unwrap_or(Instant::ZERO);
         if let Some(held) = self.claims.get_mut(claim)
             && is_held(held)
-            && held.valid_until == end
         {
-            held.valid_until = valid_until.min(end);
+            held.valid_until = held.valid_until.min(held.told_until.max(latest));
             self.watch(claim);
         }
     }
@@ -444,7 +442,7 @@ impl Engine {
                 claim
             }
             // A lock in nobody's care: nobody is told, but its copies go all the same.
-            None if self.claims.len() < CLAIMS_MAX => self.adopted(now, valid_until, ttl),
+            None if self.has_room_for_claim() => self.adopted(now, valid_until, ttl),
             None => {
                 self.decide(key, Decision::ExtensionLost);
                 return;
@@ -456,6 +454,16 @@ impl Engine {
         }
         self.let_go(now, claim, None);
         self.decide(key, Decision::ExtensionLost);
+    }
+}
+
+/// The claim that a confirmed extension is about, and the end that is told next.
+fn about_to_be_told(round: &Round) -> Option<(Key, Instant)> {
+    match (&round.kind, &round.state) {
+        (Kind::Extend { claim, .. }, State::Decided(Decision::Extended(_, end))) => {
+            Some(((*claim)?, *end))
+        }
+        _ => None,
     }
 }
 

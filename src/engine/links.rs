@@ -33,6 +33,15 @@ impl Engine {
         }
     }
 
+    /// Nobody has read what the nodes sent for a while until `now`: that tells nothing of how far away
+    /// they are.
+    #[cfg(any(test, feature = "std"))]
+    pub(crate) fn was_away(&mut self, now: Instant) {
+        for node in &mut self.nodes {
+            node.was_away(now);
+        }
+    }
+
     /// Asks for a connection to `node`, which has none.
     pub(super) fn connect(&mut self, now: Instant, node: usize) {
         self.nodes[node].connecting(now);
@@ -233,6 +242,7 @@ impl Engine {
         if !self.settings.guarded {
             return; // It is reported, and that is all.
         }
+        mutant!(StepIgnored => return);
         let terms = self.quarantine_terms();
         self.nodes[node].guard.stepped(now, terms);
         if let Some(until) = self.nodes[node].guard.until(now) {
@@ -326,18 +336,20 @@ impl Engine {
         match errand {
             Errand::Set { claim } | Errand::FirstSet { claim } => {
                 if let Some(claim) = self.claims.get_mut(claim) {
-                    claim.unanswered.remove(node);
-                    if !left || mutant!(SentSetForgotten) {
-                        claim.set_withdrawn(node);
+                    match left && !mutant!(SentSetForgotten) {
+                        true => claim.set_lost(node),
+                        false => claim.set_withdrawn(node),
                     }
                 }
             }
             Errand::Release { claim, .. } => self.owe(claim, node),
             Errand::Extend {
                 claim: Some(claim), ..
-            } if mutant!(LostExtensionIsNone) => {
+            } if left => {
                 if let Some(claim) = self.claims.get_mut(claim) {
-                    claim.expires(node, Instant::ZERO);
+                    // It may have been run, whatever was answered to an earlier one.
+                    claim.unknown.insert(node);
+                    mutant!(LostExtensionIsNone => claim.unknown.remove(node));
                 }
             }
             Errand::Extend { .. }

@@ -162,6 +162,7 @@ impl Engine {
         mutant!(StragglerForgotten => claim.may_hold = majority.nodes());
         claim.stage = Stage::Held { told: false };
         claim.valid_until = valid_until;
+        claim.told_until = valid_until;
         let ttl = claim.ttl;
         self.watch(claim_key);
         Some(Lock::granted(
@@ -174,10 +175,16 @@ impl Engine {
         ))
     }
 
-    fn extension(&self, key: Key, majority: Majority, valid_until: Instant) -> Option<Extension> {
+    fn extension(
+        &mut self,
+        key: Key,
+        majority: Majority,
+        valid_until: Instant,
+    ) -> Option<Extension> {
         let round = self.rounds.get(key)?;
         let Kind::Extend {
             lock,
+            claim,
             entry,
             question,
             ..
@@ -185,8 +192,15 @@ impl Engine {
         else {
             return None;
         };
+        let exact = matches!(question, Question::HowLong(_));
+        if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
+            mutant!(CancelledExtensionUndoesOthers => (), else claim.told_until = match exact {
+                true => valid_until,
+                false => valid_until.max(claim.told_until),
+            });
+        }
         Some(Extension {
-            exact: matches!(question, Question::HowLong(_)),
+            exact,
             lock: *lock,
             token: random_part(entry.token()),
             majority,

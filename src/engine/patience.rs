@@ -10,6 +10,9 @@ use crate::node::Node;
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(50);
 
+/// Bound of every node timeout that was not configured.
+const FARTHEST: Duration = Duration::from_secs(1);
+
 /// How long nodes may take for answers that concern locks of one ttl.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
@@ -23,7 +26,7 @@ impl Engine {
     /// For a release, which is worth something whenever it comes.
     ///
     /// The paper takes 5 to 50 ms for 10 s; a node that is farther away gets four of its round
-    /// trips.
+    /// trips, and a second at most.
     pub(super) fn patience(&self, ttl: Duration) -> Patience {
         let fixed = self.settings.node_timeout;
         Patience {
@@ -51,11 +54,10 @@ impl Engine {
 impl Patience {
     /// With this node, which takes note of it.
     pub(super) fn with(self, node: &mut Node) -> Duration {
-        let round_trips = match self.fixed {
-            true => Duration::ZERO,
-            false => node.round_trip().unwrap_or_default().saturating_mul(4),
+        node.timeout = match self.fixed {
+            true => self.usual,
+            false => (node.distance() * 4).clamp(self.usual, FARTHEST),
         };
-        node.timeout = self.usual.max(round_trips);
         node.timeout.min(self.most)
     }
 }

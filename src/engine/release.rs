@@ -50,15 +50,18 @@ impl Engine {
         let Some(key) = self.claim_of(&lock) else {
             return lock;
         };
-        self.end_extension(key, Decision::ExtensionClosed);
+        mutant!(HandOverLeavesExtension => (), else {
+            self.end_extension(key, Decision::ExtensionClosed);
+        });
         let copy = lock.entry().copy_into(self.buffers.take());
-        let quarantined = self.quarantined(now);
+        let quarantined =
+            mutant!(QuarantinedHandedOver => NodeSet::EMPTY, else self.quarantined(now));
         if let Some(claim) = self.claims.get_mut(key) {
-            claim.may_hold = claim.may_hold.without(claim.granted);
+            claim.may_hold = claim.may_hold.without(claim.settled());
             mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
             claim.entry = Some(copy);
             if !claim.adopted {
-                lock.set_voters(claim.granted.without(quarantined));
+                lock.set_voters(claim.settled().without(quarantined));
             }
         }
         self.let_go(now, key, None);
@@ -168,7 +171,11 @@ impl Engine {
         };
         if claim.unanswered.contains(node) && self.nodes[node].withdraw_set(key) {
             claim.set_withdrawn(node);
-        } else if !self.nodes[node].is_ready() || !self.pay(now, key, node, false) {
+            if !claim.may_hold.contains(node) {
+                return;
+            }
+        }
+        if !self.nodes[node].is_ready() || !self.pay(now, key, node, false) {
             self.owe(key, node);
         }
     }
@@ -266,6 +273,7 @@ impl Engine {
             }
             self.encoded.clear();
             if !self.pay(now, key, node, true) {
+                mutant!(DebtWithoutRoomForgotten => return);
                 self.nodes[node].debts.put_back(key);
                 return;
             }
@@ -326,6 +334,9 @@ impl Engine {
             Dialect::Sha1 => forgotten,
             Dialect::DelIfEq | Dialect::DelEx => refuses_the_verb(error),
         };
+        if dialect == Dialect::Text && refuses_the_verb(error) {
+            self.nodes[node].refused_scripted_release();
+        }
         if another_way {
             if dialect != Dialect::Sha1 {
                 self.nodes[node].refused_native_release();
@@ -350,8 +361,8 @@ impl Engine {
             return;
         };
         claim.releasing.remove(node);
-        if claim.unknown.contains(node) {
-            claim.expires(node, drift.gone_by(now, claim.ttl));
+        if claim.unknown.remove(node) {
+            claim.gone_by = claim.gone_by.max(drift.gone_by(now, claim.ttl));
         }
         let there = &mut self.nodes[node];
         if claim.owed.insert(node) {

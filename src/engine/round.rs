@@ -27,6 +27,8 @@ pub(crate) struct Round {
     pub(crate) state: State,
     pub(crate) tally: Tally,
     pub(crate) ballots: Vec<Ballot>,
+    /// The nodes that are asked though their answers do not count, while their time is not up.
+    left_out: NodeSet,
     /// When the call was made.
     pub(crate) started: Instant,
     /// When the present attempt began, before its first byte: the t1 of the paper.
@@ -192,6 +194,7 @@ impl Round {
             state: State::Voting,
             tally: Tally::new(nodes),
             ballots,
+            left_out: NodeSet::EMPTY,
             started: now,
             sent: now,
             deadline: None,
@@ -209,6 +212,7 @@ impl Round {
         for ballot in &mut self.ballots {
             *ballot = ballot.next();
         }
+        self.left_out = NodeSet::EMPTY;
         mutant!(ValidityFromFirstAttempt => return);
         self.sent = now;
     }
@@ -224,26 +228,33 @@ impl Round {
 
     /// Whether `node` is to be asked: its answer would count, or its key keeps others out at least.
     pub(crate) fn asks(&self, node: usize) -> bool {
-        let left_out = matches!(self.ballots[node].outcome, NodeOutcome::Quarantined { .. });
-        self.awaits(node) || self.is_voting() && left_out
+        self.awaits(node) || self.is_voting() && self.left_out.contains(node)
     }
 
-    /// The nodes whose answers do not count and whose time is up at `now`.
-    pub(crate) fn left_out(&self, now: Instant) -> NodeSet {
-        let mut nodes = NodeSet::EMPTY;
-        for (node, ballot) in self.ballots.iter().enumerate() {
-            if matches!(ballot.outcome, NodeOutcome::Quarantined { .. }) && ballot.deadline <= now {
-                nodes.insert(node);
+    /// Ends the time of nodes whose answers do not count, and returns those whose time is up at `now`.
+    pub(crate) fn end_left_out(&mut self, now: Instant) -> NodeSet {
+        let mut ended = NodeSet::EMPTY;
+        for node in self.left_out.iter() {
+            if self.ballots[node].deadline <= now {
+                ended.insert(node);
             }
         }
-        nodes
+        self.left_out = self.left_out.without(ended);
+        ended
+    }
+
+    fn set_outcome(&mut self, node: usize, outcome: NodeOutcome) {
+        self.ballots[node].outcome = outcome;
+        if matches!(outcome, NodeOutcome::Quarantined { .. }) {
+            self.left_out.insert(node);
+        }
     }
 
     /// Records what became of the question at `node`; whether it counts.
     pub(crate) fn record(&mut self, node: usize, vote: Vote, outcome: NodeOutcome) -> bool {
         let counts = self.is_voting() && self.tally.record(node, vote);
         if counts {
-            self.ballots[node].outcome = outcome;
+            self.set_outcome(node, outcome);
         }
         counts
     }
@@ -255,7 +266,7 @@ impl Round {
         let changed =
             self.is_voting() && (self.tally.withdraw(node) || self.tally.record(node, Vote::Mute));
         if changed {
-            self.ballots[node].outcome = outcome;
+            self.set_outcome(node, outcome);
         }
         changed
     }
@@ -298,6 +309,7 @@ impl Round {
             State::Voting => self
                 .tally
                 .open()
+                .union(mutant!(LeftOutNotWatched => NodeSet::EMPTY, else self.left_out))
                 .iter()
                 .map(|node| (self.ballots[node].deadline, Wake::NodeTimeout))
                 .min(),

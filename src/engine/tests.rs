@@ -7,9 +7,12 @@
     reason = "what a story does not expect, it fails on, whatever it is"
 )]
 
+mod claims;
 mod clocks;
 mod confirm;
+mod extensions;
 mod operators;
+mod patience;
 mod restarts;
 #[cfg(feature = "embedded")]
 mod strict;
@@ -508,6 +511,7 @@ fn nodes_too_far_away_for_the_ttl_are_too_slow_and_not_missing() {
         world.input(Input::Connected { node: id(node) });
         world.now = world.now.saturating_add(Duration::from_millis(300));
         world.say(node, "%2|+role|+master|+mode|+standalone|");
+        world.now = world.now.saturating_add(Duration::from_millis(300));
         world.finish(node, &format!("run{node}"));
     }
     world.take_all();
@@ -1486,6 +1490,24 @@ fn a_delay_of_nothing_does_not_try_for_ever_within_one_turn() {
 }
 
 #[test]
+fn a_seed_that_is_added_changes_every_token_to_come_and_nothing_else_does() {
+    let token = |seeds: &[u8]| {
+        let mut world = World::ready(1);
+        for seed in seeds {
+            world.engine.reseed([*seed; 32]);
+        }
+        world.try_once();
+        world.say(0, "+OK|");
+        world.lock().token().as_bytes().to_vec()
+    };
+    let tokens = [&[][..], &[1], &[2], &[1, 2], &[2, 1], &[1, 1]].map(token);
+    for (index, one) in tokens.iter().enumerate() {
+        assert!(!tokens[..index].contains(one), "{index}");
+    }
+    assert_eq!(token(&[1, 2]), tokens[3]);
+}
+
+#[test]
 fn a_clock_that_steps_back_stops_nothing() {
     let mut world = World::ready(3);
     world.try_once();
@@ -1715,6 +1737,37 @@ fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_
 }
 
 #[test]
+fn a_debt_on_a_second_name_is_paid_by_script_where_the_native_release_is_refused() {
+    let mut world = World::new(3);
+    world.welcome_as(1, VALKEY);
+    world.take(1);
+    world.finish(1, "run0");
+    world.greet(2);
+    world.try_once();
+    world.say(2, "+OK|");
+    world.say(1, "+OK|");
+    let lock = world.lock();
+    world.take(1);
+    world.lose(1);
+    // The same server answers by its other name first: from now on node 1 is turned away.
+    world.welcome_as(0, VALKEY);
+    world.take(0);
+    world.finish(0, "run0");
+    world.release(lock);
+    for (release, answer) in [("DELIFEQ k", "-NOPERM x|"), ("EVAL release", ":1|")] {
+        world.pass(Duration::from_secs(2));
+        world.welcome_as(1, VALKEY);
+        assert_eq!(world.take(1)[0], release);
+        // All in one read: there is no time for a second try over this connection.
+        let [one, two] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
+        let rest = format!("$11|run_id:run0|$-1|$-1|$40|{one}|$40|{two}|");
+        world.say(1, &format!("{answer}{rest}"));
+        assert_eq!(world.links[1], "reset");
+    }
+    assert_eq!(world.engine.load().owed, 0);
+}
+
+#[test]
 fn a_native_release_that_is_refused_for_a_while_stays_native() {
     let (mut world, [one, two]) = valkey_with_two_locks();
     world.release(one);
@@ -1757,8 +1810,9 @@ fn a_set_is_not_sent_behind_its_node_timeout() {
     world.links[2] = "up";
     world.input(Input::Connected { node: id(2) });
     world.take(2);
-    world.pass(Duration::from_millis(90)); // As long as its greeting takes.
+    world.pass(Duration::from_millis(90)); // As long as each part of its handshake takes.
     world.say(2, "%2|+role|+master|+mode|+standalone|");
+    world.pass(Duration::from_millis(90));
     world.finish(2, "run2");
     world.window[4] = 0;
     world.try_once();
@@ -1874,10 +1928,9 @@ fn the_last_attempt_is_not_begun_too_late_to_tell_who_holds_it() {
             world.input(Input::Connected { node: id(node) });
         }
         world.pass(Duration::from_millis(20));
-        for node in 0..3 {
-            world.say(node, "%2|+role|+master|+mode|+standalone|");
-            world.finish(node, &format!("run{node}"));
-        }
+        (0..3).for_each(|node| world.say(node, "%2|+role|+master|+mode|+standalone|"));
+        world.pass(Duration::from_millis(20));
+        (0..3).for_each(|node| world.finish(node, &format!("run{node}")));
         world.take_all();
         world.acquire(&LockOptions::new(TTL).wait(Duration::from_millis(wait)));
         while world.events.is_empty() {

@@ -41,7 +41,10 @@ impl Engine {
         }
         mutant!(SleepsForEver => return None);
         let (at, alarm) = self.wheel.next()?;
-        Some((at, self.reason(*alarm)))
+        let wake = self.reason(*alarm);
+        #[cfg(shearline_mutants)]
+        let at = crate::mutant::woken_at(at, wake);
+        Some((at, wake))
     }
 
     fn reason(&self, alarm: Alarm) -> Wake {
@@ -183,7 +186,9 @@ impl Engine {
                 *tries_allowed = Some(round.tries); // There is no time for another.
             }
         }
-        let given_up = open.without(round.tally.open()).union(round.left_out(now));
+        let given_up = open
+            .without(round.tally.open())
+            .union(round.end_left_out(now));
         self.take_questions_back(key, given_up);
     }
 
@@ -287,11 +292,12 @@ impl Engine {
     }
 
     fn forget(&mut self, now: Instant, key: Key) {
-        let unanswered = self
+        // A `SET` that may be run later is not forgotten before the lock is released.
+        let open = self
             .claims
             .get(key)
-            .is_some_and(|claim| !claim.unanswered.is_empty());
-        if unanswered {
+            .is_some_and(|claim| !claim.unanswered.union(claim.lost).is_empty());
+        if open {
             self.forget_later(now, key);
         } else {
             self.claims.remove(key);

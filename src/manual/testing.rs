@@ -4,8 +4,36 @@
 //!
 //! With the feature `embedded` a test starts nodes in its own process: `embedded::EmbeddedNode`
 //! gives each a loopback address. They understand what this library sends and no more, and are no
-//! production servers. For tests of what happens when nodes restart or stall, use real servers;
-//! `tests/it/servers` in the repository shows how to start and mistreat them.
+//! production servers. A node can stall (`pause`, `resume`), and it can stop and start again with
+//! or without its keys (`stop`, `restart`), so a test can show what your program does then:
+//!
+//! ```
+//! # #[cfg(feature = "embedded")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use shearline::embedded::{EmbeddedNode, Memory};
+//! use shearline::{LockError, Redlock};
+//!
+//! let nodes = [EmbeddedNode::spawn()?, EmbeddedNode::spawn()?, EmbeddedNode::spawn()?];
+//! let redlock = Redlock::connect(nodes.iter().map(EmbeddedNode::url))?;
+//!
+//! nodes[0].stop()?; // one of three decides nothing
+//! redlock.try_lock("invoice:42", Duration::from_secs(60))?.unlock()?;
+//!
+//! nodes[1].pause()?; // and now there is no majority
+//! let error = redlock.try_lock("invoice:42", Duration::from_secs(60)).unwrap_err();
+//! assert!(matches!(error, LockError::NoQuorum(_)));
+//!
+//! nodes[0].restart(Memory::Lost)?;
+//! nodes[1].resume()?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "embedded"))]
+//! # fn main() {}
+//! ```
+//!
+//! Real servers are needed for what they alone do: persistence, permissions, eviction, other
+//! clients. `tests/it/servers` in the repository shows how to start and end them.
 //!
 //! A ttl of a minute makes a forgotten release show as a test that hangs; a ttl of 100 ms hides it.
 //!

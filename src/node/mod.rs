@@ -106,6 +106,8 @@ pub(crate) struct Node {
     in_flight: InFlight,
     /// Pushes since the last answer.
     pushes: u32,
+    /// It has refused its native way to release, and no script since.
+    native_refused: bool,
     pub(crate) debts: Debts,
     pub(crate) guard: Guard,
     clock: Clock,
@@ -171,6 +173,7 @@ impl Node {
             outbox: Outbox::default(),
             in_flight: InFlight::default(),
             pushes: 0,
+            native_refused: false,
             debts: Debts::default(),
             guard: Guard::default(),
             clock: Clock::new(config.watch_clocks()),
@@ -203,6 +206,7 @@ impl Node {
             return false;
         }
         self.phase = Phase::Greeting(Greeting::default());
+        self.pulse.connected(now);
         self.ask(now, Step::Hello);
         true
     }
@@ -400,7 +404,7 @@ impl Node {
 
     /// How a release is written for this node; never by digest if it is to `repair`.
     pub(crate) fn release_dialect(&self, repair: bool) -> Dialect {
-        self.phase.release_dialect(repair)
+        self.phase.release_dialect(repair, self.native_refused)
     }
 
     /// How a fenced `SET` is written for this node.
@@ -415,7 +419,14 @@ impl Node {
 
     /// The node does not have its native way to release, or does not allow it.
     pub(crate) fn refused_native_release(&mut self) {
+        self.native_refused = true;
         self.phase.refused_native_release();
+    }
+
+    /// The node does not allow a release by script: on the next connection the native way comes first
+    /// again.
+    pub(crate) fn refused_scripted_release(&mut self) {
+        self.native_refused = false;
     }
 
     /// The node has forgotten the scripts: it is taught them again, and until it has confirmed
@@ -728,9 +739,19 @@ impl Node {
         self.pulse.is_suspect()
     }
 
-    /// Smoothed round trip, if it has ever answered.
+    /// Its shortest round trip of late, if it has ever answered.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.pulse.round_trip()
+    }
+
+    /// The round trip that the node timeout allows for.
+    pub(crate) fn distance(&self) -> Duration {
+        self.pulse.distance()
+    }
+
+    /// Nobody has read what it sent for a while until `now`.
+    pub(crate) fn was_away(&mut self, now: Instant) {
+        self.pulse.was_away(now);
     }
 
     // ----- writing --------------------------------------------------------------------------

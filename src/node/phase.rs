@@ -106,14 +106,16 @@ impl Phase {
 
     /// How a release is written for this node; never by digest if it is to `repair`.
     ///
-    /// The native way comes first also for what is owed: the user may not be allowed any script.
-    pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
+    /// The native way comes first also for what is owed: the user may not be allowed any script. Not
+    /// when it was `refused` over the connection before: one that is given up at the end of its
+    /// handshake, as that of a second name of one server is, leaves no time for another way.
+    pub(super) fn release_dialect(&self, repair: bool, refused: bool) -> Dialect {
         let (native, known) = match self {
             Self::Ready(ready) => (ready.native_release, ready.scripts.release),
             Self::Greeting(greeting) => (greeting.identity.native_release(), false),
             Self::Down | Self::Connecting => (None, false),
         };
-        match native {
+        match native.filter(|_| !refused) {
             Some(native) => native,
             None if known && !repair => Dialect::Sha1,
             None => Dialect::Text,

@@ -4,24 +4,62 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// How much longer than twice the usual one round trip may count, in nanoseconds.
-const SURPRISE: u64 = 50_000_000;
+/// Of how many answers the fastest one tells the round trip.
+const SAMPLES: usize = 32;
+
+/// How far the node timeout follows a path that becomes longer while it is connected: four of these
+/// are 240 ms. Nothing tells a longer path from a node that stalls each time it is asked.
+const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pulse {
-    /// Smoothed round trip in nanoseconds, in which every answer is reckoned; `None` before the
-    /// first.
-    round_trip: Option<u64>,
-    /// When the latest sample of it was taken.
+    /// The last round trips in nanoseconds, [`u64::MAX`] where there was none yet.
+    samples: [u64; SAMPLES],
+    /// Where the latest of them stands.
+    latest: usize,
+    /// The smallest of them.
+    round_trip: u64,
+    /// The smallest on this connection.
+    nearest: u64,
+    /// When the latest sample was taken.
     sampled_at: Instant,
+    /// What was sent before this was answered while nobody read.
+    measured_from: Instant,
     /// Since when answers have been open without a byte.
     silent_since: Option<Instant>,
     /// The silence has lasted too long.
     suspect: bool,
 }
 
+impl Default for Pulse {
+    fn default() -> Self {
+        Self {
+            samples: [u64::MAX; SAMPLES],
+            latest: 0,
+            round_trip: u64::MAX,
+            nearest: u64::MAX,
+            sampled_at: Instant::ZERO,
+            measured_from: Instant::ZERO,
+            silent_since: None,
+            suspect: false,
+        }
+    }
+}
+
 impl Pulse {
+    /// A connection is up: its handshake measures its path.
+    pub(super) fn connected(&mut self, now: Instant) {
+        self.samples = [u64::MAX; SAMPLES];
+        self.nearest = u64::MAX;
+        self.measured_from = now;
+    }
+
+    /// Nobody has read for a while until `now`. When an answer that is read now arrived is not known.
+    pub(super) fn was_away(&mut self, now: Instant) {
+        self.measured_from = now;
+    }
+
     /// Bytes have arrived.
     pub(super) fn heard(&mut self) {
         self.silent_since = None;
@@ -29,14 +67,24 @@ impl Pulse {
         self.suspect = false;
     }
 
-    /// What was sent at `sent` is answered `now`. One sample counts for all that was read at once:
-    /// it tells of one journey.
+    /// What was sent at `sent` is answered `now`. All answers that were read at once are one sample,
+    /// the shortest: they tell of one journey.
     pub(super) fn answered(&mut self, now: Instant, sent: Instant) {
+        if sent < self.measured_from {
+            return;
+        }
         if self.sampled_at != now {
             self.sampled_at = now;
-            let sample = now.as_nanos().saturating_sub(sent.as_nanos());
-            self.round_trip = Some(smoothed(self.round_trip, sample));
+            self.latest = (self.latest + 1) % SAMPLES;
+            let oldest = core::mem::replace(&mut self.samples[self.latest], u64::MAX);
+            if oldest <= self.round_trip || self.nearest == u64::MAX {
+                self.round_trip = self.samples.into_iter().fold(u64::MAX, u64::min);
+            }
         }
+        let sample = now.as_nanos().saturating_sub(sent.as_nanos());
+        self.samples[self.latest] = self.samples[self.latest].min(sample);
+        self.round_trip = self.round_trip.min(sample);
+        self.nearest = self.nearest.min(sample);
     }
 
     /// One turn has read all that there was: if answers are `open`, the silence begins here. The
@@ -63,38 +111,95 @@ impl Pulse {
         self.suspect
     }
 
+    /// The shortest of the last [`SAMPLES`] round trips, if the node has ever answered.
     pub(super) fn round_trip(&self) -> Option<Duration> {
-        self.round_trip.map(Duration::from_nanos)
+        (self.round_trip != u64::MAX).then(|| Duration::from_nanos(self.round_trip))
     }
-}
 
-/// The average with one more round trip in it, an eighth each, as TCP does (RFC 6298).
-///
-/// A sample counts as twice the average and [`SURPRISE`] at most. What a node answers after it was
-/// stopped for ten seconds says nothing about its distance, and must not make everyone wait for it
-/// for seconds from then on.
-fn smoothed(average: Option<u64>, sample: u64) -> u64 {
-    let Some(average) = average else {
-        return sample;
-    };
-    let sample = sample.min(average.saturating_mul(2).saturating_add(SURPRISE));
-    average.saturating_mul(7).saturating_add(sample) / 8
+    /// The round trip that the node timeout allows for. It grows beyond [`FOLLOWED`] only with another
+    /// connection, so that no number of stalls makes everybody wait for the node.
+    pub(super) fn distance(&self) -> Duration {
+        let most = self.nearest.max(FOLLOWED);
+        self.round_trip()
+            .map_or(Duration::ZERO, |trip| trip.min(Duration::from_nanos(most)))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The round trip and the distance after these samples, in milliseconds, each read on its own.
+    fn measured(samples: &[u64]) -> (u64, u64) {
+        let mut pulse = Pulse::default();
+        let mut now = 1_000;
+        for sample in samples {
+            now += 10_000;
+            pulse.answered(
+                Instant::from_millis(now),
+                Instant::from_millis(now - sample),
+            );
+        }
+        let millis = |trip: Duration| trip.as_millis() as u64;
+        (
+            millis(pulse.round_trip().unwrap()),
+            millis(pulse.distance()),
+        )
+    }
+
     #[test]
-    fn a_stall_is_no_distance() {
+    fn the_shortest_of_the_last_thirty_two_round_trips_counts() {
+        let with = |first: &[u64], then: usize, sample| {
+            let mut samples = first.to_vec();
+            samples.resize(first.len() + then, sample);
+            measured(&samples)
+        };
+        assert_eq!(with(&[1], 31, 10_000), (1, 1));
+        // The window has only stalls: the round trip says so, and nobody waits for it.
+        assert_eq!(with(&[1], 32, 10_000), (10_000, 60));
+        assert_eq!(with(&[1], 320, 60), (60, 60));
+        assert_eq!(with(&[9, 1], 30, 5), (1, 1));
+        assert_eq!(with(&[9, 1], 31, 5), (1, 1));
+        assert_eq!(with(&[9, 1], 32, 5), (5, 5));
+        // It was as far away as this when it was connected.
+        assert_eq!(with(&[200], 31, 900), (200, 200));
+        assert_eq!(with(&[200], 32, 900), (900, 200));
+        assert_eq!(with(&[200], 32, 100), (100, 100));
+    }
+
+    #[test]
+    fn what_is_read_at_once_is_one_sample() {
         let mut pulse = Pulse::default();
         let at = Instant::from_millis;
-        pulse.answered(at(1), at(0));
-        assert_eq!(pulse.round_trip(), Some(Duration::from_millis(1)));
-        pulse.answered(at(10_000), at(1));
-        pulse.answered(at(10_000), at(2));
-        // An eighth of 52 ms and seven eighths of 1 ms, once for all that was read together.
-        assert_eq!(pulse.round_trip(), Some(Duration::from_micros(7_375)));
+        assert_eq!(
+            (pulse.round_trip(), pulse.distance()),
+            (None, Duration::ZERO)
+        );
+        for sent in 0..100 {
+            pulse.answered(at(10_000), at(sent));
+        }
+        assert_eq!(pulse.round_trip(), Some(Duration::from_millis(9_901)));
+        for read in 1..32 {
+            pulse.answered(at(20_000 + read), at(0));
+        }
+        assert_eq!(pulse.round_trip(), Some(Duration::from_millis(9_901)));
+        pulse.answered(at(30_000), at(0));
+        assert_eq!(pulse.round_trip(), Some(Duration::from_millis(20_001)));
+    }
+
+    #[test]
+    fn each_connection_is_measured_anew() {
+        let mut pulse = Pulse::default();
+        let at = Instant::from_millis;
+        pulse.answered(at(3), at(1));
+        pulse.connected(at(100));
+        assert_eq!(pulse.round_trip(), Some(Duration::from_millis(2)));
+        pulse.answered(at(300), at(100));
+        assert_eq!(pulse.round_trip(), Some(Duration::from_millis(200)));
+        assert_eq!(pulse.distance(), Duration::from_millis(200));
+        pulse.was_away(at(10_000));
+        pulse.answered(at(10_000), at(9_999));
+        assert_eq!(pulse.round_trip(), Some(Duration::from_millis(200)));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::direct::{direct, flat};
+use super::direct::{Longest, compared, direct_len, flat, measured};
 use super::error::{DecodeError, Reason};
 use super::least::Place;
 use super::limits::Limits;
@@ -40,8 +40,8 @@ use super::view::{Entry, View};
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
     limits: Limits,
-    /// Longest string that is decoded directly.
-    direct_bytes: usize,
+    /// What is decoded directly.
+    longest: Longest,
     phase: Phase,
     /// Offset of the element that is being read; everything before it was found valid. The length
     /// of the reply when it is complete, and nothing when there was none.
@@ -112,6 +112,15 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
+    #[inline(always)]
+    const fn bare(value: Value<'a>, len: usize) -> Self {
+        Self {
+            value,
+            len,
+            attributed: None,
+        }
+    }
+
     /// The attributes that were sent before the value, of several the pairs of all.
     #[must_use]
     pub fn attributes(&self) -> Option<Pairs<'a>> {
@@ -142,7 +151,7 @@ impl Decoder {
         let limits = limits.clamped();
         Self {
             limits,
-            direct_bytes: limits.direct_bytes(),
+            longest: Longest::within(limits),
             phase: Phase::Fresh,
             at: 0,
             progress: Progress::NEW,
@@ -168,12 +177,11 @@ impl Decoder {
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
         if self.phase == Phase::Fresh {
-            if let Some((value, len)) = direct(bytes, self.direct_bytes) {
-                return Ok(Some(Frame {
-                    value,
-                    len,
-                    attributed: None,
-                }));
+            if let Some((value, len)) = compared(bytes, self.longest) {
+                return Ok(Some(Frame::bare(value, len)));
+            }
+            if let Some((value, len)) = measured(bytes, self.longest) {
+                return Ok(Some(Frame::bare(value, len)));
             }
             // Whoever reads until there is no more asks once more for nothing.
             if bytes.is_empty() {
@@ -259,8 +267,8 @@ impl Decoder {
                 if bytes.is_empty() {
                     return Ok(None);
                 }
-                if let Some((elements, end)) = flat(bytes, &self.limits, self.direct_bytes) {
-                    self.top.token = Token::header(Kind::Array, elements);
+                if let Some((header, end)) = flat(bytes, &self.limits, &self.longest) {
+                    self.top.token = header;
                     self.at = end;
                     return Ok(Some(end));
                 }
@@ -270,7 +278,7 @@ impl Decoder {
         }
         let result = self.scan(bytes);
         self.phase = match result {
-            Ok(Some(_)) if self.tape.capacity() > KEPT => Phase::Spent,
+            Ok(Some(_)) if self.tape.capacity().max(self.stack.capacity()) > KEPT => Phase::Spent,
             Ok(Some(_)) => Phase::Fresh,
             Ok(None) => Phase::Torn,
             Err(error) => Phase::Failed(error),
@@ -349,9 +357,8 @@ impl Decoder {
         self.top = Top::NONE;
         self.stack.clear();
         self.tape.clear();
-        if self.tape.capacity() > KEPT {
-            self.tape.shrink_to(KEPT);
-        }
+        self.stack.shrink_to(KEPT);
+        self.tape.shrink_to(KEPT);
     }
 
     /// Reads elements until the reply is complete or the bytes end. The length of the reply.
@@ -426,7 +433,7 @@ impl Decoder {
         };
         while level.left > 1 {
             let rest = bytes.get(self.at..).unwrap_or_default();
-            let Some((_, len)) = direct(rest, self.direct_bytes) else {
+            let Some(len) = direct_len(rest, &self.longest) else {
                 return;
             };
             // What is owed after it must still find room: `room`, for an element.

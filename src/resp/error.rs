@@ -28,9 +28,10 @@ pub enum Reason {
     /// CR without LF, LF without CR, or no CR LF where one has to be.
     #[error("CR LF is missing, or stands where it must not")]
     LineEnd,
-    /// Not a number in its one spelling: `0`, or digits without a leading zero, after `-` for
-    /// less than zero. For doubles: fraction and exponent as in `-1.5e-9`, or `inf`, `-inf`, `nan`.
-    #[error("not a number in its one spelling")]
+    /// Not a number: `0`, or digits without a leading zero; before them `+`, or `-` unless it is
+    /// an integer and zero. For doubles: fraction and exponent as in `-1.5e-9`, or `inf`, `-inf`,
+    /// `nan`. A big number may begin with zeros.
+    #[error("not a number as it is spelled")]
     Number,
     /// Not a length: `0`, or digits without a leading zero; `-1` for `$` and `*` only.
     #[error("not a length")]

@@ -10,9 +10,9 @@ use super::limits::Limits;
 ///
 /// A reply that lies whole in a piece is decoded where it lies. Only a torn one is copied, once:
 /// what is left at the end of a piece is kept, and of the following pieces as much is added as the
-/// reply needs. For the bytes there is never more memory than [`Limits::reply_bytes`]; and for the
-/// structure of a reply that consists of nothing but the smallest aggregates, two and a half times
-/// as much. The next call after a large reply gives it back.
+/// reply needs. For the bytes there is never more memory than [`Limits::reply_bytes`]; for the
+/// structure of a reply that consists of nothing but the smallest aggregates, four times as much;
+/// and 32 bytes for each level of its depth. The next call after a large reply gives it back.
 ///
 /// ```
 /// use shearline::resp::{Inbox, Limits};

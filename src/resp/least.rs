@@ -4,7 +4,7 @@
 //! for themselves may still lead nowhere: `$9` needs room for nine more, and `*-` can only become
 //! `*-1`. Asked about elements that are torn or too long, never about others.
 
-use super::number::double_bytes_min;
+use super::number::number_bytes_min;
 use super::token::{ELEMENT_BYTES_MIN, Progress};
 
 /// What an element cannot be where it stands.
@@ -30,9 +30,7 @@ impl Place {
         let header = match begun {
             [b'+' | b'-', ..] => return None,
             // What they lack at most is four bytes.
-            [b':' | b',' | b'#' | b'_', ..] if begun.len() + 4 <= room => return None,
-            [b'(', ..] if 5 <= room => return None,
-            [b'(', ..] => &begun[..begun.len().min(2)],
+            [b':' | b',' | b'(' | b'#' | b'_', ..] if begun.len() + 4 <= room => return None,
             _ => begun.split(|&byte| byte == b'\r').next()?,
         };
         progress.look(header.len());
@@ -52,9 +50,7 @@ impl Place {
         let count = natural(text);
         let behind_header = match kind {
             b'#' => return 4,
-            b':' => return 3 + text.len().max(sign + 1),
-            b'(' => return 3 + sign + 1,
-            b',' => return 3 + double_bytes_min(text),
+            b':' | b',' | b'(' => return 3 + number_bytes_min(text),
             b'$' | b'*' if sign == 1 => return 5,
             b'$' if is_empty && !self.kind_due => return 5,
             b'*' if is_empty && self.deepest => return 5,

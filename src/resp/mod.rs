@@ -35,9 +35,13 @@
 //!
 //! # Choices where implementations differ
 //!
-//! * Integers have one spelling: no `+`, no leading zeros, no `-0`. So have lengths and the
-//!   integral part of doubles. `-nan` is NaN, because Redis 7.0 sends it. Big numbers may have
-//!   leading zeros, because servers pass on what a script made.
+//! * Integers, lengths and the integral part of doubles have no leading zeros, and `-0` is no
+//!   integer. Integers, doubles and big numbers may have a `+`, lengths may not. `-nan` is NaN,
+//!   because Redis 7.0 sends it.
+//! * A big number is kept as its text, byte for byte, with its `+` and its leading zeros: servers
+//!   send what a script made, as Redis 7.0 and Valkey 9.1 send `(+12`. So `+12` and `12` are not
+//!   equal.
+//! * A double that is too large for 64 bits is refused, and not rounded to infinity.
 //! * Only `$` and `*` know the length -1.
 //! * The decoder does not know which protocol was negotiated: RESP3 types are accepted always.
 //! * Inline commands (`PING` on a line, as people type it) are refused: a server on this codec takes

@@ -1,20 +1,15 @@
 //! The numbers: integers, doubles, big numbers, and the two booleans.
 //!
-//! Every number has one spelling, and a digit that cannot be right is refused when it is seen.
+//! A byte that cannot be right is refused when it is seen.
 
 use core::ops::Range;
+use core::str::from_utf8;
 
 use super::error::{DecodeError, Reason};
-use super::text::{line, line_end};
+use super::text::line_end;
 use super::token::{Bounds, Lexed, Progress};
 
-/// Longest double: sign, 309 digits, point and 17 decimals, the longest that servers print.
-const DOUBLE_BYTES_MAX: usize = 328;
-
-/// So many digits never exceed the largest double.
-const DIGITS_FINITE: usize = 308;
-
-/// Digits in their one spelling and CR LF behind them: a number not above `most`.
+/// Digits without a zero before them and CR LF behind them: a number not above `most`.
 #[inline]
 pub(super) fn natural(
     bytes: &[u8],
@@ -60,6 +55,7 @@ pub(super) fn natural(
 pub(super) fn integer(bytes: &[u8], body: usize, progress: &mut Progress) -> Lexed<u64> {
     let (malformed, exceeded) = (Reason::Number, Reason::Overflow);
     if bytes.get(body) != Some(&b'-') {
+        let body = body + usize::from(bytes.get(body) == Some(&b'+'));
         let most = i64::MAX.unsigned_abs();
         return natural(bytes, body, most, malformed, exceeded, progress);
     }
@@ -82,74 +78,64 @@ pub(super) fn boolean(bytes: &[u8], body: usize) -> Lexed<u64> {
     Ok(line_end(bytes, body + 1)?.map(|end| (value, end)))
 }
 
-/// `(`: an integer of any length, kept as its digits. Servers pass on what a script made, so
-/// leading zeros are let through; nothing is computed from them here.
+/// `(`: an integer of any length, kept as its text. Servers pass on what a script made, so a plus
+/// sign and leading zeros are let through; nothing is computed from them here.
 pub(super) fn big_number(
     bytes: &[u8],
     body: usize,
     bounds: &Bounds,
     progress: &mut Progress,
 ) -> Lexed<Range<usize>> {
-    let malformed = |at| DecodeError::new(at, Reason::Number);
-    let first = body + usize::from(bytes.get(body) == Some(&b'-'));
-    if bytes.get(first).is_some_and(|byte| !byte.is_ascii_digit()) {
-        return Err(malformed(first));
-    }
-    let start = first.max(progress.seen);
-    let found = line(bytes, body, bounds, progress);
-    let text_end = match &found {
-        Ok(Some((text, _))) => text.end,
-        Ok(None) => progress.seen.max(first),
-        Err(error) => error.at,
-    };
-    // A byte that is no digit comes before whatever was found behind it, but for a CR without LF.
-    let digits = bytes.get(start..text_end).unwrap_or_default();
-    progress.look(digits.len());
-    let stray = digits.iter().position(|byte| !byte.is_ascii_digit());
-    match stray.map(|stray| start + stray) {
-        Some(at) if !(bytes[at] == b'\r' && at + 1 == text_end) => Err(malformed(at)),
-        Some(_) | None => found,
-    }
+    number_line(bytes, body, bounds, progress, |text, _| {
+        let valid = match text {
+            [b'+' | b'-'] => true,
+            [before @ .., b'\r'] => ends_with_digit(before),
+            _ => ends_with_digit(text),
+        };
+        if valid { Ok(()) } else { Err(Reason::Number) }
+    })
 }
 
 /// `,`: a double in decimal notation, or one of the three words; its bits.
-pub(super) fn double(bytes: &[u8], body: usize, progress: &mut Progress) -> Lexed<u64> {
-    let text = bytes.get(body..).unwrap_or_default();
-    if let Some((word, value)) = double_word(text) {
-        return match text
-            .iter()
-            .zip(word)
-            .position(|(byte, letter)| byte != letter)
-        {
-            Some(wrong) => Err(DecodeError::new(body + wrong, Reason::Number)),
-            None if text.len() < word.len() => Ok(None),
-            None => Ok(line_end(bytes, body + word.len())?.map(|end| (value.to_bits(), end))),
-        };
+pub(super) fn double(
+    bytes: &[u8],
+    body: usize,
+    bounds: &Bounds,
+    progress: &mut Progress,
+) -> Lexed<u64> {
+    if let Some((word, value)) = double_word(bytes.get(body..).unwrap_or_default()) {
+        return double_word_line(bytes, body, word, value);
     }
-    let (state, length) = double_syntax(text, progress);
-    let (digits, next) = (&text[..length], text.get(length).copied());
-    let refuse = |at, reason| Err(DecodeError::new(at, reason));
-    if let Some(digit) = double_overflow(digits, progress) {
-        return refuse(body + digit, Reason::Overflow);
-    }
-    if length == DOUBLE_BYTES_MAX {
-        // The last byte that may be must end the number; one more must not go on with it.
-        if !state.is_complete() {
-            return refuse(body + length - 1, Reason::LineTooLong);
+    let mut value = 0.0;
+    let line = number_line(bytes, body, bounds, progress, |text, progress| {
+        value = double_check(text, progress)?;
+        Ok(())
+    });
+    Ok(line?.map(|(_, end)| (value.to_bits(), end)))
+}
+
+/// A number on a line. `check` is given its text with each byte that is added, and at last with the
+/// CR behind it.
+fn number_line(
+    bytes: &[u8],
+    body: usize,
+    bounds: &Bounds,
+    progress: &mut Progress,
+    mut check: impl FnMut(&[u8], &mut Progress) -> Result<(), Reason>,
+) -> Lexed<Range<usize>> {
+    for at in body.max(progress.seen)..bytes.len() {
+        let text = &bytes[body..=at];
+        progress.look(1);
+        check(text, progress).map_err(|reason| DecodeError::new(at, reason))?;
+        if bytes[at] == b'\r' {
+            return Ok(line_end(bytes, at)?.map(|end| (body..at, end)));
         }
-        if next.is_some_and(|byte| state.after(byte).is_some()) {
-            return refuse(body + length, Reason::LineTooLong);
+        if bounds.line < number_bytes_min(text) {
+            return Err(DecodeError::new(at, Reason::LineTooLong));
         }
+        progress.seen = at + 1;
     }
-    match next {
-        None => Ok(None),
-        Some(b'\r') if state.is_complete() => {
-            // There is a value: the text is complete.
-            let value = double_value(digits).unwrap_or_default();
-            Ok(line_end(bytes, body + length)?.map(|end| (value.to_bits(), end)))
-        }
-        Some(_) => refuse(body + length, Reason::Number),
-    }
+    Ok(None)
 }
 
 /// The word that a double which begins like this can only be. Redis 7.0 prints the sign of a
@@ -164,89 +150,84 @@ fn double_word(text: &[u8]) -> Option<(&'static [u8], f64)> {
     }
 }
 
-/// Where the text of a double stands.
-#[derive(Clone, Copy, Debug)]
-enum DoubleState {
-    Start,
-    Minus,
-    Zero,
-    Integral,
-    Point,
-    Fraction,
-    ExponentMark,
-    ExponentPlus,
-    ExponentMinus,
-    Exponent,
-    NegativeExponent,
-}
-
-impl DoubleState {
-    const fn is_complete(self) -> bool {
-        matches!(
-            self,
-            Self::Zero | Self::Integral | Self::Fraction | Self::Exponent | Self::NegativeExponent
-        )
-    }
-
-    const fn after(self, byte: u8) -> Option<Self> {
-        Some(match (self, byte) {
-            (Self::Start, b'-') => Self::Minus,
-            (Self::Start | Self::Minus, b'0') => Self::Zero,
-            (Self::Start | Self::Minus, b'1'..=b'9') => Self::Integral,
-            (Self::Integral, b'0'..=b'9') => Self::Integral,
-            (Self::Zero | Self::Integral, b'.') => Self::Point,
-            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
-            (Self::Zero | Self::Integral | Self::Fraction, b'e' | b'E') => Self::ExponentMark,
-            (Self::ExponentMark, b'+') => Self::ExponentPlus,
-            (Self::ExponentMark, b'-') => Self::ExponentMinus,
-            (Self::ExponentMark | Self::ExponentPlus | Self::Exponent, b'0'..=b'9') => {
-                Self::Exponent
-            }
-            (Self::ExponentMinus | Self::NegativeExponent, b'0'..=b'9') => Self::NegativeExponent,
-            _ => return None,
-        })
+fn double_word_line(bytes: &[u8], body: usize, word: &[u8], value: f64) -> Lexed<u64> {
+    let text = &bytes[body..];
+    let wrong = text
+        .iter()
+        .zip(word)
+        .position(|(byte, letter)| byte != letter);
+    match wrong {
+        Some(wrong) => Err(DecodeError::new(body + wrong, Reason::Number)),
+        None if text.len() < word.len() => Ok(None),
+        None => Ok(line_end(bytes, body + word.len())?.map(|end| (value.to_bits(), end))),
     }
 }
 
-/// How many bytes of `text` can be a double, and where they leave it.
-fn double_syntax(text: &[u8], progress: &mut Progress) -> (DoubleState, usize) {
-    let mut state = DoubleState::Start;
-    let mut length = 0;
-    for &byte in text.iter().take(DOUBLE_BYTES_MAX) {
-        let Some(next) = state.after(byte) else {
-            break;
-        };
-        state = next;
-        length += 1;
+/// Checks the last byte of `text`, all before it being the beginning of a double. Returns the value
+/// at the end of the line.
+///
+/// Whether the double is too large is certain there, or before that at a byte that makes its
+/// exponent larger: an exponent never shrinks. It is computed nowhere else, so that each byte is
+/// looked at a bounded number of times.
+fn double_check(text: &[u8], progress: &mut Progress) -> Result<f64, Reason> {
+    let Some((&byte, before)) = text.split_last() else {
+        return Ok(0.0);
+    };
+    if !double_may_go_on(before, byte, progress) {
+        return Err(Reason::Number);
     }
-    progress.look(length);
-    (state, length)
+    let exponent = exponent_with(progress.exponent, before, byte);
+    let is_larger = exponent.is_some() && exponent != progress.exponent;
+    progress.exponent = exponent;
+    let number = match (byte, before) {
+        (b'\r', _) => before,
+        (b'+', [mantissa @ .., _]) => mantissa,
+        _ if is_larger => text,
+        _ => return Ok(0.0),
+    };
+    progress.look(number.len());
+    let value: Option<f64> = from_utf8(number).ok().and_then(|text| text.parse().ok());
+    value
+        .filter(|value| value.is_finite())
+        .ok_or(Reason::Overflow)
 }
 
-/// The digit with which a double becomes too large, whatever follows. Its digits have to fit
-/// without their exponent: one that would bring them back is none that a server prints, and has
-/// not arrived yet when the stream is cut before it.
-fn double_overflow(text: &[u8], progress: &mut Progress) -> Option<usize> {
-    progress.look(text.len());
-    let is_infinite = |text| double_value(text).is_some_and(f64::is_infinite);
-    let mark = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
-    let digits = &text[..mark.unwrap_or(text.len())];
-    if DIGITS_FINITE < digits.len() && is_infinite(digits) || mark.is_some() && is_infinite(text) {
-        (0..text.len()).find(|&last| is_infinite(&text[..=last]))
-    } else {
-        None
+/// Whether `byte` may come next in a double that begins with `text`. What may, the byte before it
+/// says; but for the point and the mark of the exponent, which come only once.
+fn double_may_go_on(text: &[u8], byte: u8, progress: &mut Progress) -> bool {
+    match byte {
+        b'0'..=b'9' => !matches!(text, [b'0'] | [b'+' | b'-', b'0']),
+        b'+' | b'-' => matches!(text, [] | [.., b'e' | b'E']),
+        b'\r' => ends_with_digit(text),
+        b'.' | b'e' | b'E' => {
+            progress.look(text.len());
+            let bars =
+                |before: &u8| matches!(before, b'e' | b'E') || byte == b'.' && *before == b'.';
+            ends_with_digit(text) && !text.iter().any(bars)
+        }
+        _ => false,
     }
 }
 
-/// How many bytes a double that begins like this has at least.
-pub(super) fn double_bytes_min(text: &[u8]) -> usize {
-    if let Some((word, _)) = double_word(text) {
-        return word.len();
+/// The exponent, from the byte on that says it is not negative, once `byte` has come behind `text`.
+fn exponent_with(exponent: Option<u64>, text: &[u8], byte: u8) -> Option<u64> {
+    let digit = u64::from(byte.wrapping_sub(b'0'));
+    match (exponent, text, byte) {
+        (Some(exponent), _, b'0'..=b'9') => Some(exponent.saturating_mul(10).saturating_add(digit)),
+        (None, [.., b'e' | b'E'], b'0'..=b'9') => Some(digit),
+        (None, [.., b'e' | b'E'], b'+') => Some(0),
+        _ => None,
     }
-    let (state, length) = double_syntax(text, &mut { Progress::NEW });
-    length + usize::from(!state.is_complete())
 }
 
-fn double_value(text: &[u8]) -> Option<f64> {
-    core::str::from_utf8(text).ok()?.parse().ok()
+fn ends_with_digit(text: &[u8]) -> bool {
+    text.last().is_some_and(u8::is_ascii_digit)
+}
+
+/// How many bytes a number that begins like this has at least: an integer, a double or a big number.
+pub(super) fn number_bytes_min(text: &[u8]) -> usize {
+    match double_word(text) {
+        Some((word, _)) => word.len(),
+        None => text.len() + usize::from(!ends_with_digit(text)),
+    }
 }

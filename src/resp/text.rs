@@ -2,6 +2,8 @@
 
 use core::ops::Range;
 
+use memchr::memchr2;
+
 use super::error::{DecodeError, Reason};
 use super::number::natural;
 use super::token::{Bounds, Lexed, Progress};
@@ -39,7 +41,10 @@ pub(super) fn line(
     let last = body.saturating_add(longest);
     let window = &bytes[..bytes.len().min(last.saturating_add(1))];
     let start = body.max(progress.seen);
-    let Some(end) = line_stop(window, start, progress) else {
+    let text = window.get(start..).unwrap_or_default();
+    let stop = memchr2(b'\r', b'\n', text);
+    progress.look(stop.map_or(text.len(), |stop| stop + 1));
+    let Some(end) = stop.map(|stop| start + stop) else {
         if window.len() > last {
             return Err(DecodeError::new(last, reason));
         }
@@ -53,25 +58,6 @@ pub(super) fn line(
             Ok(None)
         }
     }
-}
-
-/// Offset of the first CR or LF from `start` on.
-#[inline]
-fn line_stop(bytes: &[u8], start: usize, progress: &mut Progress) -> Option<usize> {
-    /// Up to so many bytes a loop is done before `memchr` has set out.
-    const SHORT: usize = 16;
-    let text = bytes.get(start..).unwrap_or_default();
-    let (short, long) = text.split_at(text.len().min(SHORT));
-    let found = match short
-        .iter()
-        .position(|&byte| byte == b'\r' || byte == b'\n')
-    {
-        None if long.is_empty() => None,
-        None => memchr::memchr2(b'\r', b'\n', long).map(|found| SHORT + found),
-        found => found,
-    };
-    progress.look(found.map_or(text.len(), |found| found + 1));
-    found.map(|found| start + found)
 }
 
 /// A length, not above `most`.

@@ -11,7 +11,6 @@
 
 use core::ops::Range;
 
-use super::direct::HEADER_BYTES;
 use super::error::{DecodeError, Reason};
 use super::number::{big_number, boolean, double, integer};
 use super::text::{bulk, length, line, line_end, verbatim};
@@ -74,12 +73,13 @@ impl Token {
         end: 0,
     };
 
-    /// A header with one digit.
-    pub(super) const fn header(kind: Kind, elements: u32) -> Self {
+    /// The header of an aggregate.
+    #[inline(always)]
+    pub(super) const fn header(kind: Kind, elements: u32, end: usize) -> Self {
         Self {
             kind,
             number: elements as u64,
-            end: HEADER_BYTES,
+            end,
             ..Self::NONE
         }
     }
@@ -172,6 +172,8 @@ impl Bounds {
 pub(super) struct Progress {
     /// Up to here the text of a line holds nothing to look at again.
     pub(super) seen: usize,
+    /// The exponent of a double up to there, unless it has none or a negative one.
+    pub(super) exponent: Option<u64>,
     /// With fewer bytes than this there is nothing new to see.
     pub(super) need: usize,
     /// How many bytes were looked at, for the test that proves O(n).
@@ -182,6 +184,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) const NEW: Self = Self {
         seen: 0,
+        exponent: None,
         need: 0,
         #[cfg(test)]
         looked: 0,
@@ -190,6 +193,7 @@ impl Progress {
     /// The next element begins.
     pub(super) fn reset(&mut self) {
         self.seen = 0;
+        self.exponent = None;
         self.need = 0;
     }
 
@@ -234,7 +238,7 @@ pub(super) fn token(
         b'*' => open(bytes, body, Kind::Array, bounds, progress)?,
         b'_' => line_end(bytes, body)?.map(|end| Token::number(Kind::Null, (0, end))),
         b'#' => boolean(bytes, body)?.map(number(Kind::Boolean)),
-        b',' => double(bytes, body, progress)?.map(number(Kind::Double)),
+        b',' => double(bytes, body, bounds, progress)?.map(number(Kind::Double)),
         b'(' => big_number(bytes, body, bounds, progress)?.map(text(Kind::BigNumber)),
         b'!' => bulk(bytes, body, bounds, progress)?.map(text(Kind::BulkError)),
         b'=' => verbatim(bytes, body, bounds, progress)?.map(text(Kind::Verbatim)),

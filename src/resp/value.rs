@@ -38,7 +38,8 @@ pub enum Value<'a> {
     Double(f64),
     /// `#`: true or false.
     Boolean(bool),
-    /// `(`: an integer of any length, as its digits, with `-` before them if it is negative.
+    /// `(`: an integer of any length, as its text: digits, and before them `-`, `+` or nothing, as
+    /// they were sent.
     BigNumber(&'a [u8]),
     /// `!`: an error text of any bytes.
     BulkError(&'a [u8]),

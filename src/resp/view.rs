@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use super::direct::{direct, header};
+use super::direct::{Longest, compared, header, measured};
 use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, token};
 use super::value::{Element, Items, Pairs, Value};
 
@@ -96,13 +96,17 @@ impl<'a> View<'a> {
     /// The first value if it is a short scalar of the usual kinds; the view moves behind it.
     #[inline(always)]
     pub(super) fn direct(&mut self) -> Option<Value<'a>> {
-        let (value, end) = direct(self.bytes, usize::MAX)?;
+        let (value, end) = compared(self.bytes, Longest::ANY)?;
         self.bytes = &self.bytes[end..];
         Some(value)
     }
 
     #[inline(never)]
     fn any_value(&mut self) -> Option<Value<'a>> {
+        if let Some((value, end)) = measured(self.bytes, Longest::ANY) {
+            self.bytes = &self.bytes[end..];
+            return Some(value);
+        }
         let mut token = self.token()?;
         while token.kind == Kind::Attribute {
             self.skip(token)?;
@@ -148,8 +152,8 @@ impl<'a> View<'a> {
 
     #[inline]
     pub(super) fn token(&self) -> Option<Token> {
-        if let Some((kind, elements)) = header(self.bytes) {
-            return Some(Token::header(kind, elements));
+        if let Some(header) = header(self.bytes) {
+            return Some(header);
         }
         token(self.bytes, 0, &Bounds::NONE, &mut { Progress::NEW })
             .ok()

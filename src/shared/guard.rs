@@ -23,8 +23,9 @@ pub(super) const GRACE: Duration = Duration::from_millis(20);
 
 /// A lock that is held, and released when it is dropped.
 ///
-/// Dropping it writes the release to the nodes and waits for nothing; on any thread, in a panic
-/// too. [`unlock`](Self::unlock) waits, and tells whether the lock was still held. In a forked
+/// Dropping it writes the release to the nodes and does not wait for their answers; on any thread, in
+/// a panic too. If another thread is at work for the handle, it writes the release, and the drop waits
+/// the moment that takes: a program may end right after it and leaves no key. [`unlock`](Self::unlock) waits, and tells whether the lock was still held. In a forked
 /// child dropping it does nothing: the lock is the parent's.
 ///
 /// A guard is a handle as well: the connections live as long as it does.
@@ -222,7 +223,7 @@ impl LockGuard {
                 lock = engaged.detach(&self.slot, lock);
                 engaged.leave();
             }
-            Reach::Taken => hub.send_surely(Letter::Detach {
+            Reach::Taken => hub.send_and_see_written(Letter::Detach {
                 slot: Arc::clone(&self.slot),
                 lock: copy_of(&lock),
             }),

@@ -34,14 +34,22 @@ use super::relay::{Relay, wake_all};
 use super::slot::{Outcome, Settled, Slot};
 use crate::config::Config;
 use crate::driver::face::Reporter;
-use crate::driver::{Driver, DriverWaker};
+use crate::driver::{Driver, DriverWaker, clock};
 use crate::quorum::Lock;
 
 /// Pause after the system refused to wait, which it does only for want of memory.
 const RECOVERY: Duration = Duration::from_millis(1);
 
-/// How much longer than the farewell the last handle waits for the end of the I/O thread.
+/// How long at least the I/O thread pays in the background what is owed after the last handle. Nodes
+/// that stand still for a moment are back by then.
+const BACKGROUND_MIN: Duration = Duration::from_secs(5);
+
+/// How much longer than the shutdown timeout the last handle waits for the end of the I/O thread.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long a drop waits at most until the thread that has the engine has written its release. That
+/// thread is woken if it sleeps, so that it takes longer only if it is not scheduled.
+const WRITING_MAX: Duration = Duration::from_millis(200);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -54,13 +62,24 @@ pub(super) struct Hub {
     waker: DriverWaker,
     /// The I/O thread. Before it has said who it is, it is awake.
     pub(super) thread: OnceLock<Thread>,
-    /// Whether the I/O thread has ended, or is about to and does nothing any more.
-    ended: Mutex<bool>,
+    /// How far the I/O thread has come with its end.
+    end_stage: Mutex<EndStage>,
     end: Condvar,
     pub(super) reporter: Reporter,
     /// The driver's descriptor, to be waited on without having the engine.
     pub(super) descriptor: OwnedFd,
-    pub(super) farewell: Duration,
+    shutdown_timeout: Duration,
+}
+
+/// How far the I/O thread has come with its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum EndStage {
+    /// It serves the handle, or waits for the answers to the last releases.
+    Open,
+    /// It pays in the background what silent nodes are owed.
+    Background,
+    /// It does nothing any more.
+    Ended,
 }
 
 /// What came of reaching for the engine.
@@ -98,10 +117,10 @@ impl Hub {
             mailbox: Mailbox::new(),
             relay: Relay::new(),
             thread: OnceLock::new(),
-            ended: Mutex::new(false),
+            end_stage: Mutex::new(EndStage::Open),
             end: Condvar::new(),
             reporter: Reporter::new(config),
-            farewell: config.farewell(),
+            shutdown_timeout: config.shutdown_timeout(),
         })
     }
 
@@ -176,15 +195,38 @@ impl Hub {
         debug_assert!(refused.is_ok(), "its place is certain");
     }
 
-    /// Releases `lock`, whose slot is `slot`, and waits for nothing.
+    /// Leaves `letter`, and waits the moment until what it asks for is written: the program may end
+    /// next. If the thread that has the engine lets go of it first, this one writes it.
+    pub(super) fn send_and_see_written(&self, letter: Letter) {
+        let Ok(posted) = self.mailbox.put(letter) else {
+            return debug_assert!(false, "its place is certain");
+        };
+        self.wake(posted.wake);
+        let until = clock::now().saturating_add(WRITING_MAX);
+        while let Some(freed) = self.mailbox.begin_to_await(posted.number) {
+            match self.engage() {
+                Reach::Taken => self.mailbox.await_written(posted.number, freed, until),
+                Reach::Free(engaged) => {
+                    self.mailbox.await_no_more();
+                    return engaged.leave_written();
+                }
+                Reach::Broken => {
+                    self.mailbox.await_no_more();
+                    return self.close_mail();
+                }
+            }
+        }
+    }
+
+    /// Releases `lock`, whose slot is `slot`. Its release is written then, but not answered.
     pub(super) fn give_back(&self, slot: Arc<Slot>, lock: Lock) {
         slot.watch.release();
         match self.engage() {
             Reach::Free(mut engaged) => {
                 engaged.give_back(&slot, lock);
-                engaged.leave();
+                engaged.leave_written();
             }
-            Reach::Taken => self.send_surely(Letter::GiveBack { slot, lock }),
+            Reach::Taken => self.send_and_see_written(Letter::GiveBack { slot, lock }),
             Reach::Broken => {}
         }
     }
@@ -203,9 +245,9 @@ impl Hub {
         match self.engage() {
             Reach::Free(mut engaged) => {
                 engaged.cancel(slot);
-                engaged.leave();
+                engaged.leave_written();
             }
-            Reach::Taken => self.send_surely(Letter::Cancel {
+            Reach::Taken => self.send_and_see_written(Letter::Cancel {
                 slot: Arc::clone(slot),
             }),
             Reach::Broken => {}
@@ -240,8 +282,9 @@ impl Hub {
     }
 
     /// Ends the I/O thread and waits for its end: what is owed was written then, and answered for
-    /// as long as [`Builder::farewell`](crate::Builder::farewell) allows. The last handle is gone.
-    /// Not much longer than that is waited in any case.
+    /// as long as [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) allows. The last
+    /// handle is gone. Not much longer than that is waited in any case: what is owed beyond it the
+    /// thread pays in the background.
     pub(super) fn close(&self, keeper: JoinHandle<()>) {
         if self.is_foreign() {
             // The thread is not in this process: neither joined nor detached.
@@ -254,29 +297,45 @@ impl Hub {
         if keeper.thread().id() == thread::current().id() {
             return;
         }
-        if self.wait_for_end() {
-            // What it panicked with, if it did, was told to those who waited.
-            let _ = keeper.join();
-        } else {
-            // It is held up in a waker, which may even wait for something that this thread has: the
-            // queue of an executor that drops its tasks. It has not the engine there, so the leave
-            // is taken here; the thread finds that done, and ends by itself.
-            self.take_leave();
+        match self.wait_for_end() {
+            EndStage::Ended => {
+                // What it panicked with, if it did, was told to those who waited.
+                let _ = keeper.join();
+            }
+            EndStage::Background => {}
+            EndStage::Open => {
+                // It is held up in a waker, which may even wait for something that this thread has:
+                // the queue of an executor that drops its tasks. It has not the engine there, so
+                // the releases are seen to here; the thread does the rest when it goes on.
+                if let Reach::Free(mut engaged) = self.engage_as_keeper() {
+                    engaged.settle_debts();
+                }
+            }
         }
     }
 
-    /// Waits until the I/O thread does nothing any more; whether it came to that in time.
-    fn wait_for_end(&self) -> bool {
-        let limit = self.farewell.saturating_add(PATIENCE);
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.end.wait_timeout_while(ended, limit, |ended| !*ended);
+    /// Waits until the I/O thread has ended or goes on in the background, or takes too long.
+    fn wait_for_end(&self) -> EndStage {
+        let limit = self.shutdown_timeout.saturating_add(PATIENCE);
+        let stage = self.lock_end_stage();
+        let is_open = |stage: &mut EndStage| *stage == EndStage::Open;
+        let waited = self.end.wait_timeout_while(stage, limit, is_open);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// The I/O thread does nothing any more.
     pub(super) fn thread_ends(&self) {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.reach_end_stage(EndStage::Ended);
+    }
+
+    fn reach_end_stage(&self, stage: EndStage) {
+        *self.lock_end_stage() = stage;
         self.end.notify_all();
+    }
+
+    fn lock_end_stage(&self) -> MutexGuard<'_, EndStage> {
+        let stage = self.end_stage.lock();
+        stage.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the I/O thread, and does not wait for its end. Nobody else has a handle.
@@ -292,14 +351,23 @@ impl Hub {
         }
     }
 
-    /// Takes leave of the nodes, once. Nobody has a handle any more; if the engine is held all the
-    /// same, it is by a thread that does this.
-    pub(super) fn take_leave(&self) {
-        if let Reach::Free(mut engaged) = self.engage_as_keeper() {
-            engaged.settle_all();
-            let limit = self.farewell;
-            engaged.driver().farewell(limit);
+    /// Pays what the nodes are owed, and closes the connections. The I/O thread does so when nobody
+    /// has a handle any more. Returns `false` if the engine is held all the same: by the thread that
+    /// dropped the last handle and sees to the releases, for a bounded time.
+    pub(super) fn shut_down(&self) -> bool {
+        let mut engaged = match self.engage_as_keeper() {
+            Reach::Free(engaged) => engaged,
+            Reach::Taken => return false,
+            Reach::Broken => return true,
+        };
+        if !engaged.settle_debts() {
+            self.reach_end_stage(EndStage::Background);
+            let least = clock::now().saturating_add(BACKGROUND_MIN);
+            let until = engaged.driver().debts_end_by().max(least);
+            engaged.driver().settle_debts(until);
         }
+        engaged.driver().farewell(Duration::ZERO);
+        true
     }
 }
 
@@ -355,8 +423,36 @@ impl<'a> Engaged<'a> {
 
     fn take_mail(&mut self) {
         let hub = self.hub;
-        hub.mailbox.take(&mut self.letters);
+        self.taken = hub.mailbox.take(&mut self.letters);
         self.read_mail();
+    }
+
+    /// Delivers what is decided, and writes what is due. Those who wait for that are told.
+    pub(super) fn settle_all(&mut self) {
+        let hub = self.hub;
+        let reactor: &mut Reactor = self;
+        reactor.settle_all();
+        if reactor.written != reactor.taken {
+            if hub.mailbox.is_awaited() {
+                reactor.catch_up();
+            }
+            reactor.written = reactor.taken;
+            hub.mailbox.written(reactor.written);
+        }
+    }
+
+    /// Waits for the answers to the last releases, as long as dropping the last handle may. Returns
+    /// `true` if no node is owed anything then.
+    fn settle_debts(&mut self) -> bool {
+        self.settle_all();
+        let until = clock::now().saturating_add(self.hub.shutdown_timeout);
+        self.driver().settle_debts(until)
+    }
+
+    /// As [`Engaged::leave`], if the program may end next.
+    fn leave_written(mut self) {
+        self.settle_all();
+        self.catch_up();
     }
 
     /// The engine has panicked on this thread.
@@ -371,6 +467,7 @@ impl<'a> Engaged<'a> {
         };
         // After it: whoever leaves a letter from now on finds the engine broken.
         self.hub.mailbox.serves_no_more();
+        self.hub.mailbox.freed();
         self.hub.close_mail();
         wake_all(&mut wakers);
     }
@@ -386,6 +483,8 @@ impl Drop for Engaged<'_> {
             return;
         };
         if self.is_keeper {
+            drop(reactor);
+            self.hub.mailbox.freed();
             return; // It wakes tasks itself, and comes to the mailbox by itself.
         }
         let waiting = reactor.waiting() != 0;

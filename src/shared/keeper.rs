@@ -72,7 +72,8 @@ impl Keeper {
         loop {
             match hub.mailbox.orders(&mut self.seen) {
                 Orders::Nap => thread::park_timeout(NAP),
-                Orders::Close => return hub.take_leave(),
+                Orders::Close if hub.shut_down() => return,
+                Orders::Close => thread::sleep(NAP),
                 Orders::Look => match hub.engage_as_keeper() {
                     Reach::Broken => return,
                     Reach::Taken => self.park(),

@@ -32,6 +32,12 @@
 //! expect a letter each. It sleeps until they are there without having the engine, and for a bounded
 //! time. Whoever takes letters out ends the expectation.
 //!
+//! *Who has to see a letter written does not sleep through it.* It counts itself
+//! ([`Mailbox::await_written`]), tries the engine once more, and sleeps until what its letter asks
+//! for was written or the engine was let go of. Both are told in sections of their own that come
+//! after the deed ([`Mailbox::written`], [`Mailbox::left`], [`Mailbox::freed`]), and it sleeps only
+//! if none has come since it counted itself.
+//!
 //! `tests/interleavings` walks through every order of these steps for up to three callers.
 //!
 //! Nothing that can panic or block, and no code of a user, runs under the mutex.
@@ -41,10 +47,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::slot::Slot;
 use crate::config::LockOptions;
+use crate::driver::clock;
 use crate::limits::MAILBOX_MAX;
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -157,6 +164,8 @@ pub(super) struct Posted {
     pub(super) wake: Wake,
     /// The I/O thread is sure to read it.
     pub(super) served: bool,
+    /// How many letters have been put in, with this one.
+    pub(super) number: u64,
 }
 
 /// What the I/O thread does next.
@@ -172,7 +181,11 @@ pub(super) enum Orders {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Mailbox(Mutex<Inner>);
+pub(super) struct Mailbox {
+    inner: Mutex<Inner>,
+    /// Letters were written, or the engine was let go of.
+    progress: Condvar,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -191,6 +204,16 @@ struct Inner {
     departures: u64,
     /// How often in a row the I/O thread has napped without anyone taking a turn.
     naps: u32,
+    /// How many letters have been put in.
+    posted: u64,
+    /// What so many of them ask for has been written to the nodes.
+    written: u64,
+    /// How often the engine has been let go of.
+    freed: u64,
+    /// How many threads wait until a letter of theirs was written.
+    awaiting: usize,
+    /// One of them has waited in vain, and the engine has not been let go of since.
+    stuck: bool,
 }
 
 impl Inner {
@@ -206,7 +229,7 @@ impl Inner {
 
 impl Mailbox {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Inner {
+        let inner = Mutex::new(Inner {
             letters: VecDeque::new(),
             expected: 0,
             asleep: false,
@@ -216,7 +239,16 @@ impl Mailbox {
             closing: false,
             departures: 0,
             naps: 0,
-        }))
+            posted: 0,
+            written: 0,
+            freed: 0,
+            awaiting: 0,
+            stuck: false,
+        });
+        Self {
+            inner,
+            progress: Condvar::new(),
+        }
     }
 
     // ----- callers --------------------------------------------------------------------------
@@ -231,6 +263,7 @@ impl Mailbox {
             return Err(letter);
         }
         inner.letters.push_back(letter);
+        inner.posted += 1;
         let asleep = core::mem::take(&mut inner.asleep);
         Ok(Posted {
             wake: match (asleep, inner.complete()) {
@@ -240,6 +273,7 @@ impl Mailbox {
                 (false, false) => Wake::Nobody,
             },
             served: inner.serving,
+            number: inner.posted,
         })
     }
 
@@ -253,6 +287,7 @@ impl Mailbox {
     /// `turned`: it has taken a turn, so that answers were read and timers fired.
     pub(super) fn left(&self, waiting: bool, turned: bool) -> Wake {
         let mut inner = self.lock();
+        self.tell_freed(&mut inner);
         inner.departures = inner.departures.wrapping_add(1);
         if turned {
             inner.naps = 0;
@@ -294,12 +329,77 @@ impl Mailbox {
         inner.asleep
     }
 
-    /// The turn is over, or the engine was just taken: the letters, for `empty`.
-    pub(super) fn take(&self, empty: &mut VecDeque<Letter>) {
+    /// The turn is over, or the engine was just taken: the letters, for `empty`. Returns how many
+    /// have been taken out so far.
+    pub(super) fn take(&self, empty: &mut VecDeque<Letter>) -> u64 {
         let mut inner = self.lock();
         inner.asleep = false;
         inner.expected = 0;
         core::mem::swap(&mut inner.letters, empty);
+        inner.posted
+    }
+
+    /// What the first `letters` of all letters ask for has been written to the nodes.
+    pub(super) fn written(&self, letters: u64) {
+        let mut inner = self.lock();
+        inner.written = inner.written.max(letters);
+        if inner.awaiting != 0 {
+            self.progress.notify_all();
+        }
+    }
+
+    /// The I/O thread has let go of the engine, or it is broken. Callers that let go of it come to
+    /// [`Mailbox::left`].
+    pub(super) fn freed(&self) {
+        self.tell_freed(&mut self.lock());
+    }
+
+    fn tell_freed(&self, inner: &mut MutexGuard<'_, Inner>) {
+        inner.freed = inner.freed.wrapping_add(1);
+        inner.stuck = false;
+        if inner.awaiting != 0 {
+            self.progress.notify_all();
+        }
+    }
+
+    // ----- who has to see a letter written --------------------------------------------------
+
+    /// Counts this thread among those that wait until the first `letters` are written. Returns
+    /// `None` if they are, and if nobody should wait because somebody has done so in vain;
+    /// otherwise what [`Mailbox::await_written`] has to know.
+    pub(super) fn begin_to_await(&self, letters: u64) -> Option<u64> {
+        let mut inner = self.lock();
+        let waits = inner.written < letters && !inner.stuck;
+        inner.awaiting += usize::from(waits);
+        waits.then_some(inner.freed)
+    }
+
+    /// Waits until the first `letters` are written, the engine was let go of more often than
+    /// `freed` says, or `until` has come.
+    pub(super) fn await_written(&self, letters: u64, freed: u64, until: Instant) {
+        let mut inner = self.lock();
+        while inner.written < letters && inner.freed == freed {
+            let left = until.saturating_since(clock::now());
+            if left.is_zero() {
+                inner.stuck = true;
+                break;
+            }
+            inner = match self.progress.wait_timeout(inner, left) {
+                Ok((inner, _)) => inner,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+        inner.awaiting -= 1;
+    }
+
+    /// Returns `true` if somebody waits until a letter is written.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.lock().awaiting != 0
+    }
+
+    /// This thread does not wait after all.
+    pub(super) fn await_no_more(&self) {
+        self.lock().awaiting -= 1;
     }
 
     // ----- the I/O thread -------------------------------------------------------------------
@@ -382,7 +482,7 @@ impl Mailbox {
 
     /// Nothing panics under this mutex but the allocator.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -554,6 +654,34 @@ mod tests {
         assert_eq!(mailbox.left(false, true), Wake::Thread);
         assert_eq!(mailbox.left(true, true), Wake::Nobody);
         assert_eq!(mailbox.orders(&mut seen), Orders::Look);
+    }
+
+    #[test]
+    fn a_wait_for_a_letter_ends_when_it_is_written_or_the_engine_is_free_or_in_vain() {
+        let never = Instant::from_nanos(u64::MAX);
+        let mailbox = Mailbox::new();
+        let number = mailbox.put(letter()).unwrap().number;
+        for progress in [
+            &|mailbox: &Mailbox| mailbox.freed(),
+            &|mailbox: &Mailbox| assert_eq!(mailbox.left(false, false), Wake::Nobody),
+            &|mailbox: &Mailbox| mailbox.written(number),
+        ] as [&dyn Fn(&Mailbox); 3]
+        {
+            let freed = mailbox.begin_to_await(number).unwrap();
+            assert!(mailbox.is_awaited());
+            progress(&mailbox);
+            mailbox.await_written(number, freed, never);
+            assert!(!mailbox.is_awaited());
+        }
+        assert_eq!(mailbox.begin_to_await(number), None, "it is written");
+        // Whoever has the engine does not go on: one waits in vain, and not everybody after it.
+        let freed = mailbox.begin_to_await(number + 1).unwrap();
+        mailbox.await_written(number + 1, freed, Instant::ZERO);
+        assert_eq!(mailbox.begin_to_await(number + 1), None);
+        mailbox.freed();
+        assert!(mailbox.begin_to_await(number + 1).is_some());
+        mailbox.await_no_more();
+        assert!(!mailbox.is_awaited());
     }
 
     /// Those who take turns spare it the work; others do not.

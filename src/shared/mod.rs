@@ -28,8 +28,9 @@
 //!   wake-up, one allocation for a lock and its release.
 //! * **What is dropped is given back**, a guard or a future, on any thread, in a panic too, without
 //!   waiting. A release is never refused for want of room.
-//! * **The last handle takes leave**: what is owed is written, and answered for
-//!   [`Builder::farewell`](crate::Builder::farewell) at most, before its drop returns.
+//! * **The last handle waits for the releases**: they are written, and answered within
+//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), before its drop returns. What
+//!   silent nodes are owed then is paid in the background, for as long as the keys live.
 //! * **A panic is told**: if the engine breaks on a driving thread, every call ends with `Closed`,
 //!   and every lock that is held is told as lost. A panic of a waker is caught.
 //! * **A forked child does no harm**: calls end with `Forked`, and dropping closes descriptors and
@@ -121,7 +122,8 @@ pub use self::lost::Lost;
 /// Taking a lock that the same thread already holds waits for itself.
 ///
 /// The last handle to be dropped, guards and futures included, writes what is owed to the nodes
-/// and waits at most [`Builder::farewell`] for the answers.
+/// and waits at most [`Builder::shutdown_timeout`] for the answers. What silent nodes are owed then
+/// the I/O thread pays in the background, and ends when it is paid or the last key has expired.
 #[derive(Clone)]
 pub struct Redlock {
     handle: Arc<Handle>,

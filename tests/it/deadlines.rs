@@ -84,7 +84,11 @@ fn a_waiter_gives_up_at_its_deadline() {
         let start = Instant::now();
         let options = LockOptions::new(LONG).wait(WAIT);
         let result = in_time(|| face.lock_with("waiter", &options));
-        assert!(matches!(result, Err(LockError::Held(_))), "{result:?}");
+        // The deadline may cut an attempt short that has not heard a majority yet.
+        assert!(
+            matches!(result, Err(LockError::Held(_) | LockError::NoQuorum(_))),
+            "{result:?}"
+        );
         assert!(
             WAIT / 2 < start.elapsed(),
             "it gave up early, after {:?}",

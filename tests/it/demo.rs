@@ -72,9 +72,9 @@ fn on_real_servers_it_shows_the_same_and_leaves_no_key() {
     cluster.assert_empty();
 }
 
-/// The one thing that the demo cannot know about a server that is gone at the end is said.
+/// That one of three may be down is what the lock is for. That it could not be asked is said.
 #[test]
-fn a_server_that_is_gone_at_the_end_spoils_the_verdict() {
+fn a_server_that_is_down_is_said_and_does_not_spoil_the_verdict() {
     let cluster = three();
     let gone = ClosedPort::new();
     let urls = cluster.urls();
@@ -90,13 +90,15 @@ fn a_server_that_is_gone_at_the_end_spoils_the_verdict() {
         "--node",
         &gone.url(),
     ]);
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("\ncounter    right"), "{text}");
-    assert!(
-        text.contains("\nkeys left  UNKNOWN  no answer from 127.0.0.1:"),
-        "{text}"
-    );
-    assert!(text.contains("\nverdict    BAD"), "{text}");
+    assert!(output.status.success(), "{text}");
+    for told in [
+        "\ncounter    right",
+        "\nkeys left  none     on 2 nodes; no answer from 127.0.0.1:",
+        "\nverdict    GOOD",
+    ] {
+        assert!(text.contains(told), "{told:?} in\n{text}");
+    }
+    cluster.assert_empty();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use shearline::{
     NodeState, NodeStatus, Redlock, ReinitError, Released, Report, UnlockError,
 };
 
-use crate::servers::{Cluster, eventually};
+use crate::servers::{Cluster, eventually, within_patience};
 
 /// Which face.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,14 +19,20 @@ pub(crate) enum Which {
 impl Which {
     pub(crate) const BOTH: [Self; 2] = [Self::Shared, Self::Local];
 
+    /// Builds it, and waits for the nodes that are slower than the majority.
     #[track_caller]
     pub(crate) fn build(self, builder: Builder) -> Face {
-        match self {
+        let mut face = match self {
             Self::Shared => Face::Shared(builder.build().expect("a good configuration")),
             Self::Local => Face::Local(Box::new(
                 builder.build_local().expect("a good configuration"),
             )),
-        }
+        };
+        await_met(|| {
+            face.settle();
+            face.nodes()
+        });
+        face
     }
 
     /// A key of this story that the other face's telling does not touch.
@@ -46,7 +52,24 @@ pub(crate) fn over(cluster: &Cluster) -> Builder {
 /// A shared handle over all nodes of the cluster.
 #[track_caller]
 pub(crate) fn shared(cluster: &Cluster) -> Redlock {
-    over(cluster).build().expect("a good configuration")
+    let redlock = over(cluster).build().expect("a good configuration");
+    await_met(|| redlock.nodes());
+    redlock
+}
+
+/// Waits until every node has been met: it is ready, or there is a reason why it is not. A handle
+/// is built when a majority is ready, and on a busy machine the rest may follow much later: the
+/// first lock would not reach them. Stories about nodes that say nothing go on without them.
+fn await_met(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
+    let mut met = Vec::new();
+    within_patience(|| {
+        let nodes = nodes();
+        met.resize(nodes.len(), false);
+        for (met, node) in met.iter_mut().zip(&nodes) {
+            *met |= !matches!(node.state, NodeState::New | NodeState::Connecting);
+        }
+        met.iter().all(|met| *met).then_some(())
+    });
 }
 
 /// Waits until every node is ready: a lock that is taken then stands on all of them.

@@ -17,6 +17,8 @@
     reason = "what a test does not expect, it fails on, whatever it is"
 )]
 
+#[cfg(target_os = "linux")]
+mod background;
 mod canary;
 #[cfg(feature = "cli")]
 mod demo;
@@ -36,6 +38,7 @@ mod deadlines;
 mod drops;
 #[cfg(feature = "embedded")]
 mod embedded;
+mod endings;
 mod extend;
 mod faults;
 mod fork;
@@ -47,12 +50,14 @@ mod orphans;
 mod permissions;
 mod processes;
 mod refusal;
+mod replies;
 mod restart;
 mod scripts;
 mod secrets;
 mod slow;
 #[cfg(target_os = "linux")]
 mod soak;
+mod stalls;
 mod strict;
 #[cfg(target_os = "linux")]
 mod suspend;

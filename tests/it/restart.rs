@@ -36,6 +36,10 @@ fn a_node_that_stays_dead_costs_nothing() {
         let key = which.key("dead");
         let mut face = which.build(over(&cluster).restart_guard(RestartGuard::Off));
         let mut lock = face.try_lock(&key, LONG).expect("free");
+        eventually("all three have it", || {
+            face.settle();
+            (cluster.copies(&key) == 3).then_some(())
+        });
         cluster[1].kill();
         face.extend(&mut lock, LONG).expect("two of three");
         face.unlock(lock).expect("two of three");

@@ -143,7 +143,7 @@ pub(crate) const ASSUMPTIONS: [Assumption; 28] = [
 fn contended(entropy: &mut Entropy) -> Plan {
     let clients = 2 + entropy.below(3) as usize;
     Plan {
-        habits: [1, 0, 1, 0, 3],
+        habits: [1, 0, 1, 0, 3, 1],
         rest: 300 * MILLI,
         switches: Switches {
             no_excuses: true,
@@ -163,7 +163,7 @@ fn drift(entropy: &mut Entropy, fast: u32) -> Plan {
         longest_ttl: 30_000,
         work: SECOND,
         length: 300 * SECOND,
-        habits: [0, 1, 0, 0, 9],
+        habits: [0, 1, 0, 0, 9, 1],
         ..contended(entropy)
     };
     plan.switches.worst_clocks = true;

@@ -8,6 +8,7 @@ use crate::faults::FAULTS;
 use crate::mutations::DRIVERS;
 use crate::oracle::{Counts, Violation};
 use crate::plan::Plan;
+use crate::watchdog::Watched;
 use crate::world::World;
 
 /// A kind of world. Its name leads back to it from the report of a failure.
@@ -85,7 +86,20 @@ impl Case {
         }
     }
 
+    /// Which history it is.
+    fn name(&self) -> String {
+        let mutant = crate::mutations::chosen();
+        let without = mutant.map_or_else(String::new, |name| format!(" without {name}"));
+        let kind = self.kind.name;
+        match &self.choices {
+            Choices::Seed(seed) => format!("seed {seed} of {kind}{without}"),
+            Choices::Tape(..) => format!("a tape of {kind}{without}"),
+            Choices::Bytes(_) => format!("a fuzzer's bytes of {kind}{without}"),
+        }
+    }
+
     pub(crate) fn run(&self, keep: Keep) -> Outcome {
+        let _watched = Watched::new(self.name());
         let entropy = match &self.choices {
             Choices::Seed(seed) => Entropy::of_seed(*seed),
             Choices::Tape(tape, then) => Entropy::of_tape(tape.clone(), *then),
@@ -180,7 +194,11 @@ impl Tally {
             ("Killed", counts.kills),
             ("Strange", counts.strange),
         ];
-        for (what, times) in done.into_iter().chain(counts.outcomes.all()) {
+        for (what, times) in done
+            .into_iter()
+            .chain(counts.outcomes.all())
+            .chain(counts.sights.all())
+        {
             assert!(times >= MANY, "{what} only {times} times");
         }
         for (fault, times) in FAULTS.iter().zip(struck) {

@@ -11,11 +11,15 @@ use shearline::engine::{Engine, Event as Told, Input, NodeId, Output};
 use shearline::{Config, Instant, LinkError, Lock, MARKER_KEY, RestartGuard, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
-use crate::oracle::{Process, Said, Verb};
-use crate::plan::{Guard, LONGEST_BACKOFF, LONGEST_REST, Members, SHORTEST_REST, TRIES};
+use crate::oracle::{Process, Said, TICK, Verb};
+use crate::plan::{
+    CONNECT_TIMEOUT, FIRST_BACKOFF, Guard, LONGEST_BACKOFF, LONGEST_REST, Members, SHORTEST_REST,
+    TRIES,
+};
 use crate::server::Server;
 use crate::trace::{self, Place};
-use crate::user::{Task, User};
+use crate::user::{Call, Task, User};
+use crate::watchdog;
 use crate::world::{Event, World};
 use crate::written::Writing;
 
@@ -68,6 +72,9 @@ pub(crate) struct Client {
     to_trust: Vec<usize>,
     /// Nodes for which somebody has just vouched.
     pub(crate) vouched: Vec<usize>,
+    /// Somebody wants all nodes to be of its cluster, and has asked for it.
+    pub(crate) to_reinit: bool,
+    pub(crate) reinit: Option<Call>,
 }
 
 /// A client's way to one node.
@@ -80,6 +87,7 @@ pub(crate) struct Path {
     ready_shown: Instant,
     /// By when there is another connection, by the client's clock; nothing while there is one.
     pub(crate) back_by: Option<Instant>,
+    pub(crate) backoff: Backoff,
     /// When the newest was opened, by the client's clock.
     pub(crate) opened_shown: Instant,
     /// Answers to the last questions of the greeting, and whether it goes on behind them.
@@ -93,8 +101,56 @@ pub(crate) struct Path {
     /// has.
     full_since: Option<Time>,
     longest_wait: Time,
+    /// When the server has last told its time, and by how much its clock had been set then.
+    pub(crate) time: Option<(Time, Time)>,
     /// How many connections there were.
     pub(crate) opened: u64,
+}
+
+/// How often the connections to one node have failed in a row, and what follows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backoff {
+    /// How often at most, and whether it is known exactly.
+    failures: u32,
+    exact: bool,
+    /// When the last one was lost, by the client's clock, and how long it may be until the next.
+    pub(crate) lost_shown: Instant,
+    longest: Duration,
+}
+
+impl Backoff {
+    const NEW: Self = Self {
+        failures: 0,
+        exact: true,
+        lost_shown: Instant::ZERO,
+        longest: Duration::ZERO,
+    };
+
+    fn lasted(&mut self, shown: Instant) {
+        *self = Self {
+            lost_shown: shown,
+            ..Self::NEW
+        };
+    }
+
+    fn failed(&mut self, shown: Instant) {
+        let longest = (FIRST_BACKOFF << self.failures.min(6)).min(LONGEST_BACKOFF);
+        self.longest = Duration::from_nanos(longest);
+        self.lost_shown = shown;
+        self.failures += 1;
+    }
+
+    pub(crate) fn longest(&self) -> Duration {
+        match self.exact || self.longest.is_zero() {
+            true => self.longest,
+            false => Duration::from_nanos(LONGEST_BACKOFF),
+        }
+    }
+
+    /// Whether the next connection follows after a delay that is known but for what is random in it.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.exact && !self.longest.is_zero()
+    }
 }
 
 /// Where a turn stands.
@@ -129,6 +185,7 @@ impl Path {
         ready_at: NEVER,
         ready_shown: Instant::MAX,
         back_by: None,
+        backoff: Backoff::NEW,
         opened_shown: Instant::ZERO,
         loads: 0,
         joins: false,
@@ -136,12 +193,13 @@ impl Path {
         worst_trip: 0,
         full_since: None,
         longest_wait: 0,
+        time: None,
         opened: 0,
     };
 
     /// An answer was read to what was sent at `sent`.
     pub(crate) fn heard(&mut self, now: Time, shown: Instant, sent: Time, answer: (Verb, Said)) {
-        self.worst_trip = self.worst_trip.max(now - sent);
+        self.took(now - sent);
         let done = match answer {
             (Verb::Load, _) if self.joins => false,
             (Verb::Load, _) => {
@@ -157,6 +215,11 @@ impl Path {
         }
     }
 
+    /// Something was read as an answer that took so long.
+    pub(crate) fn took(&mut self, trip: Time) {
+        self.worst_trip = self.worst_trip.max(trip);
+    }
+
     /// The connection has taken what it was offered, or a part of it.
     fn wrote(&mut self, now: Time, all: bool) {
         let since = self.full_since.take();
@@ -164,17 +227,33 @@ impl Path {
         self.full_since = (!all).then(|| since.unwrap_or(now));
     }
 
-    fn lost(&mut self, now: Time, shown: Instant, reason: Option<LinkError>) {
+    fn lost(&mut self, now: Time, shown: Instant, reason: Option<LinkError>, known: bool) {
         // Who gives a connection up did so a little earlier, when it may have lasted less.
-        let lasted = reason.is_some() && self.ready_shown.saturating_add(LASTED) <= shown;
-        let pause = if lasted { 0 } else { LONGEST_BACKOFF };
-        self.back_by = Some(shown.saturating_add(Duration::from_nanos(pause)));
+        let lasted = self.ready_shown.saturating_add(LASTED) <= shown;
+        let was_ready = self.ready_shown < Instant::MAX;
+        match reason {
+            Some(_) if lasted => self.backoff.lasted(shown),
+            Some(_) => self.backoff.failed(shown),
+            None => {
+                self.backoff.failed(shown);
+                self.backoff.exact &= !was_ready;
+            }
+        }
+        self.backoff.exact &= known;
+        self.back_by = Some(shown.saturating_add(self.backoff.longest()));
         self.ready_shown = Instant::MAX;
         self.full_since = None;
         self.lost_at = now;
         self.ready_at = NEVER;
         self.loads = 0;
-        if let Some(reason) = reason.filter(|reason| !self.was_told(*reason)) {
+        if let Some(reason) = reason {
+            self.told(reason);
+        }
+    }
+
+    /// A connection has ended for this reason, or is about to.
+    fn told(&mut self, reason: LinkError) {
+        if !self.was_told(reason) {
             self.reasons.push(reason);
         }
     }
@@ -194,13 +273,13 @@ impl Client {
     pub(crate) fn new(world: &mut World, number: usize) -> Self {
         let plan = &world.plan;
         let outsider = plan.is_outsider(number);
-        let names = (0..plan.nodes_of(number)).map(|node| format!("node{node}"));
+        let names = (0..plan.nodes_of(number)).map(|node| plan.url(node));
         let rest = Duration::from_millis(SHORTEST_REST)..=Duration::from_millis(LONGEST_REST);
         let mut builder = Config::builder()
             .nodes(names)
             .retry(Retry::new(TRIES, rest))
             .dead_after(Duration::from_millis(plan.dead_after))
-            .watch_clocks(false); // They run apart by what the drift allows.
+            .watch_clocks(plan.watch);
         builder = match plan.guard {
             Guard::Off => builder.restart_guard(RestartGuard::Off),
             Guard::Observed => builder.max_ttl(Duration::from_millis(plan.max_ttl())),
@@ -261,6 +340,8 @@ impl Client {
             met: false,
             to_trust: (0..to_trust).collect(),
             vouched: Vec::new(),
+            to_reinit: false,
+            reinit: None,
         }
     }
 
@@ -295,6 +376,8 @@ impl Client {
         self.handed.clear();
         self.vouched.clear();
         self.to_trust.clear();
+        self.to_reinit = false;
+        self.reinit = None;
         for user in &mut self.users {
             user.task = Task::Idle;
         }
@@ -392,9 +475,12 @@ impl World {
         self.clients[client].in_turn = false;
         let ticked = self.clients[client].ticked;
         self.settling(client, ticked);
+        self.wake(client, ticked);
         self.told(client, ticked);
         self.memory(client);
         self.silence(client, ticked);
+        self.claims_in_time(client, ticked);
+        self.hears_no_garbage(client);
         self.certain(client);
         self.reopens(client, ticked);
         self.sleep_until_needed(client);
@@ -422,10 +508,16 @@ impl World {
             engine,
             users,
             host,
+            shown,
             ..
         } = &self.clients[client];
         let clock = &self.hosts[*host].clock;
-        let engine_wants = engine.poll_timeout().map(|(at, _)| clock.when(at));
+        let engine_wants = engine.poll_timeout().map(|(at, _)| {
+            // Every other client looks a tick early too, when nothing is due.
+            let early = at.saturating_sub(TICK);
+            let looks = client % 2 == 0 && *shown < early;
+            clock.when(if looks { early } else { at })
+        });
         let load = engine.load();
         let nap = (load.claims != 0 || load.rounds != 0).then_some(self.now + NAP_MAX);
         let users_want = users.iter().map(|user| user.at);
@@ -459,7 +551,9 @@ impl World {
                 Stage::Tick
             }
             Stage::Tick => {
+                let asked = self.clients[client].engine.poll_timeout();
                 self.input(client, Input::Tick);
+                self.ticked(client, asked);
                 let there = &mut self.clients[client];
                 there.ticked_before = std::mem::replace(&mut there.ticked, there.shown);
                 self.listen(client);
@@ -508,6 +602,7 @@ impl World {
     fn input(&mut self, client: usize, input: Input<'_>) {
         let shown = self.shown(client);
         self.inputs += 1;
+        watchdog::beat();
         self.clients[client].engine.handle(shown, input);
     }
 
@@ -538,6 +633,7 @@ impl World {
             });
             self.input(client, Input::Received { node: id, bytes });
             self.answers_read(client, conn);
+            self.garbage_read(client, conn);
             self.turned_away(client, conn);
             arrived.clear();
             self.conns[conn].near.arrived = arrived;
@@ -555,6 +651,15 @@ impl World {
             self.input(client, Input::Writable { node: id });
         }
         false
+    }
+
+    /// What is no answer has been read: the connection is of no use any more.
+    fn garbage_read(&mut self, client: usize, conn: usize) {
+        let link = &self.conns[conn];
+        if link.has_read_garbage() {
+            self.oracle.counts.sights.note("GarbageRead");
+            self.clients[client].paths[link.node].told(LinkError::Protocol);
+        }
     }
 
     /// Whoever is turned away takes that for the answer to what it said first.
@@ -578,7 +683,9 @@ impl World {
         let (now, shown) = (self.now, self.shown(client));
         let there = &mut self.clients[client];
         there.links[node] = None;
-        there.paths[node].lost(now, shown, reason);
+        // Who was stopped for long may have given up what it had not begun.
+        let known = there.longest_stop < CONNECT_TIMEOUT / 2;
+        there.paths[node].lost(now, shown, reason, known);
     }
 
     /// Does one thing that the engine wants done. Whether there may be more.
@@ -648,6 +755,7 @@ impl World {
         let path = &mut there.paths[node.index()];
         (path.back_by, path.opened_shown) = (None, there.shown);
         self.opened(client, node.index());
+        self.in_step(client, node.index());
     }
 
     /// Bytes have come for a client, or room.

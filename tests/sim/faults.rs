@@ -1,5 +1,6 @@
 //! What goes wrong.
 
+use shearline::limits::PUSHES_MAX;
 use shearline::{BARRIER_KEY, LinkError, MARKER_KEY};
 
 use crate::clock::{MILLI, NEVER, SECOND, Time};
@@ -37,6 +38,10 @@ pub(crate) enum Fault {
     Slow,
     /// A clock runs at another speed, within its bound.
     Drift,
+    /// A server says what is no answer to anything.
+    Garbage,
+    /// A server says something unasked, once or again and again.
+    Push,
     /// A server is killed, and comes back without its keys, or with those of a second ago.
     ///
     /// Uncovered, but for worlds in which all who contend keep it from voting: see
@@ -66,9 +71,11 @@ pub(crate) enum Fault {
     Unbar,
     /// An operator vouches for a node, and rightly: no fault at all.
     Trust,
+    /// An operator makes all nodes those of a cluster that they are of already.
+    Reinit,
 }
 
-pub(crate) const FAULTS: [Fault; 24] = [
+pub(crate) const FAULTS: [Fault; 27] = [
     Fault::Reset,
     Fault::Dark,
     Fault::Partition,
@@ -82,6 +89,8 @@ pub(crate) const FAULTS: [Fault; 24] = [
     Fault::Crowd,
     Fault::Slow,
     Fault::Drift,
+    Fault::Garbage,
+    Fault::Push,
     Fault::Amnesia,
     Fault::Freeze,
     Fault::Jump,
@@ -93,7 +102,20 @@ pub(crate) const FAULTS: [Fault; 24] = [
     Fault::Unmark,
     Fault::Unbar,
     Fault::Trust,
+    Fault::Reinit,
 ];
+
+/// What no server should ever say.
+const GARBAGE: [&[u8]; 4] = [
+    b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    b"\0\0\0\0",
+    b"$-7\r\n",
+    b":one\r\n",
+];
+
+/// What a server tells those who follow a key.
+const INVALIDATION: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$9\r\nresource0\r\n";
+const PUSH: &[u8] = b">1\r\n+x\r\n";
 
 /// The longest way to a server that is far away.
 const FAR: Time = 100 * MILLI;
@@ -114,14 +136,17 @@ impl Fault {
             | Self::Pause
             | Self::Crowd
             | Self::Slow
-            | Self::Drift => true,
+            | Self::Drift
+            | Self::Garbage
+            | Self::Push => true,
             Self::Amnesia | Self::Freeze | Self::Jump | Self::Delete | Self::Expire => false,
             Self::Flush
             | Self::Promote
             | Self::Follow
             | Self::Unmark
             | Self::Unbar
-            | Self::Trust => false,
+            | Self::Trust
+            | Self::Reinit => false,
         }
     }
 
@@ -164,7 +189,7 @@ impl World {
         let place = self.place_of(peer);
         self.say(Place::World, || trace::fault(fault, place, node, span));
         match fault {
-            Fault::Reset | Fault::Dark | Fault::Partition => {
+            Fault::Reset | Fault::Dark | Fault::Partition | Fault::Garbage | Fault::Push => {
                 self.strike_link(fault, peer, node, span);
             }
             Fault::Kill | Fault::Suspend | Fault::Freeze => {
@@ -173,6 +198,7 @@ impl World {
             Fault::Drift => self.drift(peer, node),
             Fault::Delete | Fault::Expire => self.operate(self.plan.server_of(node), fault),
             Fault::Trust => self.vouch(peer % self.plan.clients, node),
+            Fault::Reinit => self.ask_to_reinit(peer % self.plan.clients),
             Fault::Amnesia | Fault::Flush | Fault::Promote | Fault::Follow | Fault::Unmark => {
                 self.strike_server(fault, self.forgetful(node), span);
             }
@@ -202,6 +228,11 @@ impl World {
         };
         match link {
             Some(conn) if fault == Fault::Reset => self.reset(conn, LinkError::Reset),
+            Some(conn) if fault == Fault::Garbage => {
+                let garbage = self.entropy.pick(&GARBAGE);
+                self.utter(conn, garbage, true);
+            }
+            Some(conn) if fault == Fault::Push => self.push(conn),
             Some(conn) => self.darken(conn),
             None => {}
         }
@@ -213,6 +244,7 @@ impl World {
             self.kill_client(client, span);
         } else if fault == Fault::Freeze {
             self.suspend_exclusion(None, span);
+            self.frozen += 1;
             self.sleep(host, span, true);
         } else {
             self.sleep(host, span, self.plan.switches.monotonic);
@@ -261,6 +293,9 @@ impl World {
             }
             Fault::Jump => {
                 there.clock.jump(self.now, span);
+                there.jumps += 1;
+                there.jumped += span;
+                self.oracle.jumped(server, self.now);
                 self.suspend_exclusion(None, 0);
             }
             Fault::Stall => {
@@ -287,10 +322,13 @@ impl World {
             | Fault::Suspend
             | Fault::Kill
             | Fault::Drift
+            | Fault::Garbage
+            | Fault::Push
             | Fault::Freeze
             | Fault::Delete
             | Fault::Expire
-            | Fault::Trust => {}
+            | Fault::Trust
+            | Fault::Reinit => {}
         }
     }
 
@@ -324,6 +362,7 @@ impl World {
             if let Some(marker) = marker {
                 self.command(server, &[b"SET", MARKER_KEY, &marker]);
             }
+            self.servers[server].followed = true;
             self.vex(server, Mood::ReadOnly, span);
         }
     }
@@ -340,12 +379,40 @@ impl World {
         }
     }
 
-    /// A command that comes from no peer, who knows no password. Whether it was done.
+    /// A server that speaks RESP3 tells a client what it has not asked for: once, or too often.
+    fn push(&mut self, conn: usize) {
+        let link = &self.conns[conn];
+        if self.servers[link.server].old || link.talk == 0 {
+            return;
+        }
+        if self.entropy.below(4) != 3 {
+            self.utter(conn, INVALIDATION, false);
+        } else {
+            let flood = PUSH.repeat(PUSHES_MAX as usize + 2);
+            self.utter(conn, &flood, true);
+        }
+    }
+
+    /// An operator wants all nodes to be those of the cluster of a client, which they are.
+    fn ask_to_reinit(&mut self, client: usize) {
+        let there = &mut self.clients[client];
+        if there.alive && self.plan.guard == Guard::Strict && there.reinit.is_none() {
+            there.to_reinit = true;
+            self.wake_client(client, self.plan.lag);
+        }
+    }
+
+    /// A command that comes from no peer, who knows only the usual password. Whether it was done.
     fn command(&mut self, server: usize, words: &[&[u8]]) -> bool {
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
         let mut session = there.store.session();
         let mut reply = Vec::new();
+        if let Some(password) = self.plan.password() {
+            let words: &[&[u8]] = &[b"AUTH", password];
+            there.store.execute(&mut session, shown, words, &mut reply);
+            reply.clear();
+        }
         there.store.execute(&mut session, shown, words, &mut reply);
         !reply.starts_with(b"-")
     }
@@ -355,7 +422,7 @@ impl World {
         there.mood = mood;
         there.mood_number += 1;
         if mood == Mood::Locked {
-            there.store.set_password(Some(b"secret"));
+            there.store.set_password(Some(b"another"));
         }
         let number = there.mood_number;
         self.at(self.now + span, Event::Cheer(server, number));
@@ -386,17 +453,29 @@ impl World {
         }
     }
 
-    /// An operator's hand on a key.
+    /// An operator's hand on a key, on one server or on all.
     fn operate(&mut self, server: usize, fault: Fault) {
+        if self.entropy.below(4) != 3 {
+            self.operate_on(server..server + 1, fault);
+        } else {
+            self.operate_on(0..self.plan.servers, fault);
+        }
+    }
+
+    fn operate_on(&mut self, servers: std::ops::Range<usize>, fault: Fault) {
         let resource = self.entropy.below(self.plan.resources as u32) as usize;
         self.suspend_exclusion(Some(resource), 0);
         let key = self.names[resource];
+        let left = 5 + self.entropy.span(self.plan.longest_ttl);
+        let left = shearline::resp::Decimal::from(left);
         let words: &[&[u8]] = if fault == Fault::Delete {
             &[b"DEL", &key]
         } else {
-            &[b"PEXPIRE", &key, b"5", b"LT"]
+            &[b"PEXPIRE", &key, left.as_bytes(), b"LT"]
         };
-        self.command(server, words);
+        for server in servers {
+            self.command(server, words);
+        }
     }
 
     /// The process of a server ends. `memory`: how much of the newest past is missing when it

@@ -148,6 +148,14 @@ pub(crate) struct Conn {
     pub(crate) asked_to_join: u32,
     /// An operator has vouched for the node over it.
     pub(crate) vouched: bool,
+    /// From which byte on what the server says is no answer to anything, and up to which that lasts.
+    pub(crate) garbage: Option<(u64, u64)>,
+    /// How often the client has asked for the time.
+    pub(crate) times: u64,
+    /// The database that the client has selected.
+    pub(crate) database: u32,
+    /// The server has said that it is not one that serves.
+    pub(crate) turned_down: bool,
 }
 
 /// The client's end.
@@ -255,6 +263,10 @@ impl Conn {
             errors: 0,
             asked_to_join: 0,
             vouched: false,
+            garbage: None,
+            times: 0,
+            database: 0,
+            turned_down: false,
         }
     }
 
@@ -281,6 +293,20 @@ impl Conn {
     /// Up to which byte the server has read commands.
     pub(crate) fn asked(&self) -> u64 {
         self.far.consumed
+    }
+
+    /// Whether an answer that ends there stands behind what is none.
+    pub(crate) fn is_garbage(&self, end: u64) -> bool {
+        self.garbage.is_some_and(|(from, _)| from < end)
+    }
+
+    /// Whether the client has read some of what is no answer, or all of it.
+    pub(crate) fn has_read_garbage(&self) -> bool {
+        self.is_garbage(self.near.read)
+    }
+
+    pub(crate) fn has_read_all_garbage(&self) -> bool {
+        self.garbage.is_some_and(|(_, to)| to <= self.near.read)
     }
 
     /// What was answered reaches the client's kernel.

@@ -35,11 +35,13 @@ pub(crate) mod plan;
 pub(crate) mod queue;
 pub(crate) mod replay;
 pub(crate) mod server;
+pub(crate) mod sights;
 pub(crate) mod stranger;
 pub(crate) mod sweep;
 pub(crate) mod theme;
 pub(crate) mod trace;
 pub(crate) mod user;
+pub(crate) mod watchdog;
 pub(crate) mod world;
 pub(crate) mod written;
 

@@ -35,9 +35,9 @@ impl World {
         let since = if promoted { Instant::ZERO } else { shown };
         there.store.restart(seed, since, memory);
         if there.mood == Mood::Locked {
-            there.store.set_password(None);
             there.mood = Mood::Fine;
         }
+        there.store.set_password(self.plan.password());
         there.up = true;
         there.stalled = false;
         there.paused = false;
@@ -57,7 +57,7 @@ impl World {
         let there = &mut self.servers[server];
         if there.mood_number == number {
             there.mood = Mood::Fine;
-            there.store.set_password(None);
+            there.store.set_password(self.plan.password());
         }
     }
 

@@ -9,6 +9,13 @@ use crate::faults::{FAULTS, Fault};
 use crate::network::KEEP_ALIVE;
 use crate::theme;
 
+/// What clients give where servers want one.
+const PASSWORD: &str = "secret";
+
+/// Below this many parts in a thousand million two clocks are not taken to be stepped, however the two
+/// drift: a half of 500 parts in a million, less a little.
+const WATCHED_DRIFT: u32 = 240_000;
+
 /// How clients try again unless a call says otherwise: so often, and after so many milliseconds.
 pub(crate) const TRIES: u32 = 6;
 pub(crate) const SHORTEST_REST: u64 = 5;
@@ -21,6 +28,9 @@ pub(crate) const USER_TIMEOUT: Time = 5 * SECOND;
 /// before it tries again.
 pub(crate) const CONNECT_TIMEOUT: Time = SECOND;
 pub(crate) const LONGEST_BACKOFF: Time = 2 * SECOND;
+
+/// The same when it has failed once; twice as long after each other time.
+pub(crate) const FIRST_BACKOFF: Time = 50 * MILLI;
 
 /// When all is well a ttl has time enough for every node. A quarantine is to be short, and lasts
 /// longer than any lock.
@@ -66,6 +76,12 @@ pub(crate) struct Plan {
 
     // Of servers.
     pub(crate) kinds: Kinds,
+    /// They do not allow the short way to release that they know.
+    pub(crate) native_refused: bool,
+    /// Clients have to give a password.
+    pub(crate) credentials: bool,
+    /// The database that clients select.
+    pub(crate) database: u32,
     /// Connections that wait to be accepted, before more are turned away.
     pub(crate) backlog: usize,
     /// How many servers never come back when all other faults end, and whether they are silent
@@ -81,8 +97,9 @@ pub(crate) struct Plan {
     pub(crate) work: Time,
     pub(crate) rest: Time,
     pub(crate) wait: Time,
-    /// Weights of what a holder does next: release, drop, extend, hand over, overstay.
-    pub(crate) habits: [u32; 5],
+    /// Weights of what a holder does next: release, drop, extend, hand over, overstay, ask for how
+    /// long it has the lock.
+    pub(crate) habits: [u32; 6],
     pub(crate) cancels: u32,
     /// How often a call is cancelled in the turn in which an answer to it may have been read.
     pub(crate) second_thoughts: u32,
@@ -106,6 +123,10 @@ pub(crate) struct Plan {
     /// Weights, in the order of [`FAULTS`].
     pub(crate) faults: [u32; FAULTS.len()],
 
+    /// Clients look whether the clocks of servers are stepped.
+    pub(crate) watch: bool,
+    /// Servers that carry markers lose nothing in a restart, and say so.
+    pub(crate) durable: bool,
     /// How clients keep servers from voting that were started again.
     pub(crate) guard: Guard,
     /// Whether operators vouch for nodes that were never used.
@@ -191,6 +212,8 @@ pub(crate) enum Kinds {
     Redis,
     /// They can compare and delete without a script.
     Valkey,
+    /// They can do so in another way.
+    Newest,
     /// They know neither `HELLO` nor RESP3.
     Old,
     /// One of each in turn.
@@ -209,13 +232,17 @@ impl Plan {
         let clients = 1 + entropy.below(8) as usize;
         let shortest_ttl = entropy.pick(&[200, 20, 50, 1_000]);
         let drift = entropy.below(4_950) * 1_000;
+        let watch = entropy.pick(&[false, false, true]);
+        // Two clocks that run apart any faster seem to be stepped.
+        let drift = if watch { drift % WATCHED_DRIFT } else { drift };
         let delay = entropy.pick(&[50, 20, 200, 2_000]) * MICRO;
+        let strangers = entropy.pick(&[0, 0, 1, 2]);
         let plan = Self {
             nodes,
             servers,
             hosts: 1 + entropy.below(clients as u32) as usize,
             clients,
-            strangers: entropy.pick(&[0, 0, 1, 2]),
+            strangers,
             resources: 1 + entropy.below(3) as usize,
             length: entropy.pick(&[5, 2, 10, 20]) * SECOND,
             covered,
@@ -230,8 +257,13 @@ impl Plan {
                 Kinds::Redis,
                 Kinds::Mixed,
                 Kinds::Valkey,
+                Kinds::Newest,
                 Kinds::Old,
             ]),
+            native_refused: entropy.pick(&[false, false, true]),
+            // Strangers know neither.
+            credentials: entropy.pick(&[false, false, true]) && strangers == 0,
+            database: entropy.pick(&[0, 0, 5]),
             backlog: entropy.pick(&[511, 511, 2, 0]),
             losses: losses as usize,
             silent: entropy.pick(&[false, true]),
@@ -241,7 +273,7 @@ impl Plan {
             work: entropy.pick(&[5, 1, 50, 1_000]) * MILLI,
             rest: entropy.pick(&[20, 1, 200, 1_000]) * MILLI,
             wait: entropy.pick(&[200, 20, 1_000, 3_000]) * MILLI,
-            habits: [4, 2, 2, 1, 1].map(|most| entropy.below(most * 4)),
+            habits: [4, 2, 2, 1, 1, 1].map(|most| entropy.below(most * 4)),
             cancels: entropy.pick(&[0, 0, 50_000, 300_000]),
             second_thoughts: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
@@ -270,6 +302,8 @@ impl Plan {
                     0
                 }
             }),
+            watch,
+            durable: false,
             guard: Guard::Off,
             trusted: false,
             members: Members::Alike,
@@ -302,6 +336,7 @@ impl Plan {
         self.shortest_ttl = self.shortest_ttl.min(LONGEST_GUARDED);
         self.longest_ttl = self.longest_ttl.min(LONGEST_GUARDED);
         self.trusted = entropy.pick(&[true, false]);
+        self.durable = entropy.pick(&[false, false, true]);
         self.members = entropy.pick(&[
             Members::Alike,
             Members::Alike,
@@ -349,6 +384,13 @@ impl Plan {
         }
         for fault in never {
             self.faults[*fault as usize] = 0;
+        }
+        if self.durable {
+            self.faults[Fault::Amnesia as usize] = 0;
+            self.faults[Fault::Promote as usize] = 0;
+        }
+        if self.members != Members::Alike {
+            self.faults[Fault::Reinit as usize] = 0;
         }
         if self.covered {
             self.faults[Fault::Unbar as usize] = 0;
@@ -455,6 +497,9 @@ impl Plan {
             tear: 0,
             window: 1 << 20,
             kinds: Kinds::Redis,
+            native_refused: false,
+            credentials: false,
+            database: 0,
             backlog: 511,
             losses: 0,
             silent: false,
@@ -464,7 +509,7 @@ impl Plan {
             work: 20 * MILLI,
             rest: 20 * MILLI,
             wait: SECOND,
-            habits: [4, 1, 1, 1, 1],
+            habits: [4, 1, 1, 1, 1, 1],
             cancels: 0,
             second_thoughts: 0,
             extensions: None,
@@ -478,6 +523,8 @@ impl Plan {
             shortest_fault: 0,
             longest_fault: 100 * MILLI,
             faults: [0; FAULTS.len()],
+            watch: false,
+            durable: false,
             guard: Guard::Off,
             trusted: false,
             members: Members::Alike,
@@ -536,6 +583,23 @@ impl Plan {
 
     pub(crate) fn quorum(&self) -> usize {
         self.nodes / 2 + 1
+    }
+
+    /// A node as clients are configured with it.
+    pub(crate) fn url(&self, node: usize) -> String {
+        match (self.credentials, self.database) {
+            (false, 0) => format!("node{node}"),
+            (false, database) => format!("redis://node{node}/{database}"),
+            (true, database) if node % 2 == 0 => {
+                format!("redis://default:{PASSWORD}@node{node}/{database}")
+            }
+            (true, database) => format!("redis://:{PASSWORD}@node{node}/{database}"),
+        }
+    }
+
+    /// The password that servers want while all is well.
+    pub(crate) fn password(&self) -> Option<&'static [u8]> {
+        self.credentials.then_some(PASSWORD.as_bytes())
     }
 
     /// The server behind a node of the configuration.

@@ -15,9 +15,9 @@ use shearline::{BARRIER_KEY, Instant, MARKER_KEY};
 
 use crate::clock::{Clock, MILLI, SECOND, Time};
 use crate::faults::Fault;
-use crate::link::{FarState, Way};
+use crate::link::{Conn, FarState, Way};
 use crate::oracle::{
-    Answer, Command, Deed, Fence, Said, Token, Verb, is_fenced_set, millis, token_of,
+    Answer, Command, Deed, Fence, Said, Token, Verb, is_fenced_set, millis, number_in, token_of,
 };
 use crate::plan::Kinds;
 use crate::stranger;
@@ -36,7 +36,9 @@ pub(crate) struct Server {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     /// It does not know `HELLO`.
-    old: bool,
+    pub(crate) old: bool,
+    /// It knows `DELEX`.
+    newest: bool,
     /// The process runs. If not, connections are refused.
     pub(crate) up: bool,
     pub(crate) stalled: bool,
@@ -67,6 +69,13 @@ pub(crate) struct Server {
     pub(crate) promoted: bool,
     /// A question was not counted here, or may not have been: the server said so itself.
     pub(crate) fenced: bool,
+    /// How often its clock was set forward, and by how much.
+    pub(crate) jumps: u32,
+    pub(crate) jumped: Time,
+    /// It has followed another.
+    pub(crate) followed: bool,
+    /// It has said what is no answer.
+    pub(crate) uttered: bool,
     /// When it was killed last.
     pub(crate) killed_at: Time,
 }
@@ -85,9 +94,15 @@ pub(crate) enum Mood {
     /// It does as it is told, but something in front of it loses the answer to a write and says so:
     /// an error that promises nothing.
     Doubtful,
+    /// It follows another, and says so.
+    Replica,
+    /// It is one of a cluster that shares keys out.
+    Cluster,
+    /// It does as it is told, and answers what is no answer to that.
+    Garbled,
 }
 
-pub(crate) const MOODS: [Mood; 7] = [
+pub(crate) const MOODS: [Mood; 10] = [
     Mood::Loading,
     Mood::ReadOnly,
     Mood::OutOfMemory,
@@ -95,14 +110,17 @@ pub(crate) const MOODS: [Mood; 7] = [
     Mood::Busy,
     Mood::Locked,
     Mood::Doubtful,
+    Mood::Replica,
+    Mood::Cluster,
+    Mood::Garbled,
 ];
 
 impl Server {
     pub(crate) fn new(number: usize, kinds: Kinds, clock: Clock) -> Self {
         let mut store = Store::new(number as u64, Instant::ZERO);
         let kind = match kinds {
-            Kinds::Mixed => [Kinds::Redis, Kinds::Valkey, Kinds::Old][number % 3],
-            Kinds::Redis | Kinds::Valkey | Kinds::Old => kinds,
+            Kinds::Mixed => [Kinds::Redis, Kinds::Valkey, Kinds::Old, Kinds::Newest][number % 4],
+            Kinds::Redis | Kinds::Valkey | Kinds::Newest | Kinds::Old => kinds,
         };
         if kind == Kinds::Valkey {
             store.set_flavour(Flavour::Valkey);
@@ -111,6 +129,7 @@ impl Server {
             store,
             clock,
             old: kind == Kinds::Old,
+            newest: kind == Kinds::Newest,
             up: true,
             stalled: false,
             lost: false,
@@ -129,6 +148,10 @@ impl Server {
             starts: 0,
             promoted: false,
             fenced: false,
+            jumps: 0,
+            jumped: 0,
+            followed: false,
+            uttered: false,
             killed_at: 0,
         }
     }
@@ -147,6 +170,13 @@ impl Server {
         millis(longest).filter(|_| open)
     }
 
+    /// Whether its marker is there, and of another incarnation than asks to join.
+    fn is_of_another_life(&self, shown: Instant, words: &[&[u8]]) -> bool {
+        let marker = self.store.get(shown, MARKER_KEY);
+        let run_id = words.get(5).copied().unwrap_or_default();
+        marker.is_some_and(|marker| !marker.windows(run_id.len().max(1)).any(|id| id == run_id))
+    }
+
     /// What a key holds.
     pub(crate) fn token_at(&self, shown: Instant, key: &[u8]) -> Option<Token> {
         self.store.get(shown, key).map(token_of)
@@ -159,7 +189,7 @@ const DOUBT: &[u8] = b"-ERR Connection timed out\r\n";
 impl Mood {
     /// Whether commands are executed, whatever is said of them.
     pub(crate) fn executes(self) -> bool {
-        matches!(self, Self::Fine | Self::Doubtful)
+        matches!(self, Self::Fine | Self::Doubtful | Self::Garbled)
     }
 
     /// What the server answers to `words` instead of executing them. `present`: the key of the
@@ -175,10 +205,12 @@ impl Mood {
         let joins = verb == Verb::Join;
         let set = verb == Verb::Set || joins;
         let present = present || set;
+        let reads = verb == Verb::Confirm;
         let greeting = is(&[b"HELLO", b"AUTH", b"INFO"]);
         match self {
-            Self::Fine | Self::Doubtful => None,
-            Self::Locked => None,
+            Self::Fine | Self::Doubtful | Self::Garbled | Self::Locked => None,
+            Self::Cluster if verb.is_of_locks() => Some(b"-MOVED 3999 127.0.0.1:6381\r\n"),
+            Self::Cluster => None,
             Self::Loading if greeting => None,
             Self::Loading => Some(b"-LOADING Redis is loading the dataset in memory\r\n"),
             Self::Busy if is(&[b"HELLO", b"AUTH"]) => None,
@@ -186,13 +218,14 @@ impl Mood {
                 b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
                   NOSAVE.\r\n",
             ),
-            Self::ReadOnly if script && word == b"EVALSHA" => {
+            Self::ReadOnly | Self::Replica | Self::DiskFull if reads => None,
+            Self::ReadOnly | Self::Replica if script && word == b"EVALSHA" => {
                 Some(b"-NOSCRIPT No matching script. Please use EVAL.\r\n")
             }
-            Self::ReadOnly if script && present => {
+            Self::ReadOnly | Self::Replica if script && present => {
                 Some(b"-READONLY You can't write against a read only replica. script: x\r\n")
             }
-            Self::ReadOnly if set || is(&[b"DELIFEQ", b"DEL"]) => {
+            Self::ReadOnly | Self::Replica if set || is(&[b"DELIFEQ", b"DELEX", b"DEL"]) => {
                 Some(b"-READONLY You can't write against a read only replica.\r\n")
             }
             Self::OutOfMemory if set => {
@@ -202,14 +235,79 @@ impl Mood {
                 b"-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
                   persist to disk.\r\n",
             ),
-            Self::ReadOnly | Self::OutOfMemory | Self::DiskFull => None,
+            Self::ReadOnly | Self::Replica | Self::OutOfMemory | Self::DiskFull => None,
+        }
+    }
+
+    /// What a server in this mood says of itself otherwise.
+    fn disguise(self) -> &'static [(&'static [u8], &'static [u8])] {
+        match self {
+            Self::Replica => &[
+                (b"$6\r\nmaster\r\n", b"$7\r\nreplica\r\n"),
+                (b"role:master\r\n", b"role:slave \r\n"),
+            ],
+            Self::Cluster => &[
+                (b"$10\r\nstandalone\r\n", b"$7\r\ncluster\r\n"),
+                (b"_mode:standalone\r\n", b"_mode:cluster   \r\n"),
+            ],
+            Self::Fine
+            | Self::Loading
+            | Self::ReadOnly
+            | Self::OutOfMemory
+            | Self::DiskFull
+            | Self::Busy
+            | Self::Locked
+            | Self::Doubtful
+            | Self::Garbled => &[],
         }
     }
 }
 
+/// The version of the embedded store, and one of the same length that knows `DELEX`.
+const NEWEST: (&[u8], &[u8]) = (b"7.0.15", b"8.4.15");
+
+/// What no command about a lock is answered.
+const NO_ANSWER: &[u8] = b"+QUEUED\r\n";
+
+/// What a server says of itself that loses nothing in a restart.
+const WRITES_THROUGH: &[u8] = b"*6\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n$11\r\nappendfsync\r\n\
+    $6\r\nalways\r\n$25\r\nno-appendfsync-on-rewrite\r\n$2\r\nno\r\n";
+
+/// Whether it has been the replica of another.
+const WAS_NEVER: &[u8] = b"master_replid2:0000000000000000000000000000000000000000\r\n";
+const WAS_REPLICA: &[u8] = b"master_replid2:00000000000000000000000000000000000000ff\r\n";
+
+/// Appends a line to the text of a reply.
+fn lengthen(out: &mut Vec<u8>, start: usize, line: &[u8]) {
+    let head = out[start..].iter().position(|byte| *byte == b'\n');
+    let Some(head) = head.filter(|_| matches!(out[start], b'$' | b'=')) else {
+        return;
+    };
+    let len = millis(out[start + 1..start + head].trim_ascii()).unwrap_or(0);
+    let longer = format!("{}{}\r\n", char::from(out[start]), len + line.len() as u64);
+    out.truncate(out.len() - 2);
+    out.extend_from_slice(line);
+    out.extend_from_slice(b"\r\n");
+    out.splice(start..=start + head, longer.into_bytes());
+}
+
+/// Puts another text in the place of the first that is so; whether there was one.
+fn replace(out: &mut Vec<u8>, start: usize, (from, to): (&[u8], &[u8])) -> bool {
+    let at = out[start..]
+        .windows(from.len())
+        .position(|text| text == from);
+    if let Some(at) = at {
+        let at = start + at;
+        out.splice(at..at + from.len(), to.iter().copied());
+    }
+    at.is_some()
+}
+
 /// Scripts count, whatever they do.
 fn is_write(words: &[&[u8]]) -> bool {
-    const WRITES: [&[u8]; 6] = [b"SET", b"EVAL", b"EVALSHA", b"DELIFEQ", b"DEL", b"PEXPIRE"];
+    const WRITES: [&[u8]; 7] = [
+        b"SET", b"EVAL", b"EVALSHA", b"DELIFEQ", b"DELEX", b"DEL", b"PEXPIRE",
+    ];
     words.first().is_some_and(|verb| WRITES.contains(verb))
 }
 
@@ -238,7 +336,49 @@ fn words_of<'a>(value: &Value<'a>, words: &mut [&'a [u8]; WORDS_MAX]) -> usize {
     count
 }
 
+/// What the store says of itself is what this server would say. Whether that turns a client down.
+fn introduce(
+    there: &Server,
+    link: &mut Conn,
+    words: &[&[u8]],
+    (out, start): (&mut Vec<u8>, usize),
+) -> bool {
+    if !matches!(words, [b"HELLO" | b"INFO", ..]) {
+        return false;
+    }
+    if there.newest {
+        replace(out, start, NEWEST);
+    }
+    if words == [b"INFO", &b"replication"[..]] {
+        let line = if there.followed {
+            WAS_REPLICA
+        } else {
+            WAS_NEVER
+        };
+        lengthen(out, start, line);
+    }
+    let mut changes = there.mood.disguise().iter();
+    let turned_down = changes.any(|change| replace(out, start, *change));
+    link.turned_down |= turned_down;
+    turned_down
+}
+
 impl World {
+    /// A server says something that nobody has asked for: a push, or no answer at all.
+    pub(crate) fn utter(&mut self, conn: usize, bytes: &[u8], garbage: bool) {
+        let link = &mut self.conns[conn];
+        if link.far.state != FarState::Open || link.far.ended || self.plan.clients <= link.peer {
+            return;
+        }
+        let (from, to) = (link.far.replied, link.far.replied + bytes.len() as u64);
+        if garbage {
+            link.garbage.get_or_insert((from, to));
+        }
+        link.far.replied = to;
+        self.servers[link.server].uttered |= garbage;
+        self.send(conn, Way::ToClient, bytes);
+    }
+
     pub(crate) fn wake_server(&mut self, server: usize) {
         let there = &mut self.servers[server];
         if there.up && !there.stalled && !there.serving {
@@ -398,9 +538,21 @@ impl World {
         let start = out.len();
         let command = Command::of(words, &self.fenced_set);
         let before = command.key.and_then(|key| there.token_at(shown, key));
+        let restarted = command.verb == Verb::Join && there.is_of_another_life(shown, words);
         let refusal = match words {
             [b"HELLO", ..] if there.old => {
                 Some(&b"-ERR unknown command 'HELLO', with args beginning with: '3' \r\n"[..])
+            }
+            [b"DELEX", ..] if !there.newest => {
+                Some(&b"-ERR unknown command 'DELEX', with args beginning with: \r\n"[..])
+            }
+            [verb @ (b"DELEX" | b"DELIFEQ"), ..] if self.plan.native_refused => {
+                self.oracle.counts.sights.note("NativeRefused");
+                Some(if *verb == b"DELEX" {
+                    &b"-NOPERM this user has no permissions to run the 'delex' command\r\n"[..]
+                } else {
+                    &b"-NOPERM this user has no permissions to run the 'delifeq' command\r\n"[..]
+                })
             }
             [b"INFO", ..] if secretive => {
                 Some(&b"-NOPERM this user has no permissions to run the 'info' command\r\n"[..])
@@ -430,7 +582,39 @@ impl World {
                     };
                     there.store.execute(session, shown, words, out);
                 }
-                _ => there.store.execute(session, shown, words, out),
+                [b"DELEX", key, _, token] => {
+                    let own = before == Some(token_of(token));
+                    let words: &[&[u8]] = if own {
+                        &[b"DEL", key]
+                    } else {
+                        &[b"EXISTS", b"?"]
+                    };
+                    there.store.execute(session, shown, words, out);
+                    self.oracle.counts.sights.note("DelEx");
+                }
+                [b"CONFIG", b"GET", _] if self.plan.durable => {
+                    there.store.execute(session, shown, &[b"PING"], out);
+                    replace(out, start, (b"+PONG\r\n", WRITES_THROUGH));
+                }
+                // Everybody shares one database here, and has to have asked for another.
+                [b"SELECT", number] => {
+                    there.store.execute(session, shown, &[b"SELECT", b"0"], out);
+                    let number = millis(number).unwrap_or(0);
+                    link.database = u32::try_from(number).unwrap_or(0);
+                }
+                _ => {
+                    there.store.execute(session, shown, words, out);
+                    if introduce(there, link, words, (out, start)) {
+                        self.oracle.counts.sights.note("TurnedDown");
+                    }
+                    if words[0] == b"DELIFEQ" {
+                        self.oracle.counts.sights.note("DelIfEq");
+                    }
+                    let login = words.iter().any(|word| word == b"AUTH");
+                    if login && !out[start..].starts_with(b"-") {
+                        self.oracle.counts.sights.note("LoggedIn");
+                    }
+                }
             },
             (None, None) => {}
         }
@@ -441,6 +625,15 @@ impl World {
             (Some(0), None) => Fence::Broken,
             (Some(_), _) => Fence::Shut,
         };
+        let kept = number_in(&out[start..]).filter(|_| command.verb == Verb::Confirm);
+        let kept = kept.map_or(0, |above| u64::try_from(above - 1).unwrap_or(0));
+        if restarted && self.plan.durable && there.fence(shown).is_some() {
+            self.oracle.counts.sights.note("RestartTrusted");
+        }
+        let anew = command.verb == Verb::Join && words.last() == Some(&&b"anew"[..]);
+        if anew && done == Said::One && link.peer < self.plan.clients {
+            self.oracle.anew[link.peer][link.node] = self.now;
+        }
         let barred = command.verb == Verb::Join && there.fence(shown).is_none();
         there.fenced |= fence == Fence::Shut || barred;
         if let [b"SCRIPT", b"LOAD", script] = words
@@ -453,7 +646,20 @@ impl World {
             out.truncate(start);
             out.extend_from_slice(DOUBT);
         }
+        if there.mood == Mood::Garbled && command.verb.is_of_locks() {
+            out.truncate(start);
+            out.extend_from_slice(NO_ANSWER);
+            let from = link.far.replied;
+            let to = from + NO_ANSWER.len() as u64;
+            link.garbage.get_or_insert((from, to));
+        }
         let said = Said::of(command.verb, &out[start..]);
+        if words.first() == Some(&&b"SELECT"[..]) && said.is_error() {
+            // What was sent behind it is about another database, and no answer.
+            let from = link.far.replied;
+            let to = from + (out.len() - start) as u64;
+            link.garbage.get_or_insert((from, to));
+        }
         let changes = before.is_some() && !matches!(done, Said::Nil | Said::Zero | Said::Foreign);
         let after = match command.key {
             Some(key) if changes => there.token_at(shown, key),
@@ -474,6 +680,7 @@ impl World {
             done,
             said,
             fence,
+            kept,
             before,
             after,
         };
@@ -484,13 +691,16 @@ impl World {
             token: None,
             sent,
             said,
+            jumped: there.jumped,
         };
         let token = self.executed(&deed);
         if deed.peer < self.plan.clients {
             self.conns[conn]
                 .answers
                 .push_back(Answer { token, ..answer });
-            self.talk(conn, command.key.is_some(), said, fence == Fence::Shut);
+            let lock = command.key.is_some() || command.verb == Verb::Time;
+            self.talk(conn, lock, said, fence == Fence::Shut);
+            self.asked_for_time(conn, command.verb);
         }
         let place = self.place_of(deed.peer);
         self.say(Place::Server(server), || {

@@ -48,6 +48,9 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
             let mut sum = sum.lock().expect("no thread panics here");
             sum.tally.add(&outcome.tally);
             if let Some(violation) = outcome.violation {
+                if until == Until::Last {
+                    say(&crate::replay::report(kind, seed, &violation));
+                }
                 sum.failures.push((seed, violation));
                 if until == Until::Objection {
                     end.fetch_min(seed, Ordering::Relaxed);

@@ -33,6 +33,8 @@ enum Theme {
     Crowded,
     /// Servers forget their votes while clients cannot reach them, and locks last longer than that.
     Forgetful,
+    /// A server stands in the configuration twice, says that it may forget, and does.
+    Twins,
     /// As the plan was drawn, and the servers carry markers.
     Marked,
     /// Servers that carry markers forget and keep their connections, while locks are held to their end.
@@ -40,14 +42,15 @@ enum Theme {
 }
 
 /// How many worlds of [`WORLDS`] have which theme. The costly ones are rare.
-const THEMES: [(Theme, u32); 9] = [
+const THEMES: [(Theme, u32); 10] = [
     (Theme::Severed, 9),
     (Theme::Away, 5),
     (Theme::Asleep, 8),
     (Theme::Doubted, 2),
     (Theme::Fickle, 6),
     (Theme::Crowded, 1),
-    (Theme::Forgetful, 5),
+    (Theme::Forgetful, 4),
+    (Theme::Twins, 2),
     (Theme::Marked, 6),
     (Theme::Flushed, 4),
 ];
@@ -70,6 +73,7 @@ pub(crate) fn bend(plan: Plan, entropy: &mut Entropy) -> Plan {
         Some(Theme::Fickle) => fickle(plan),
         Some(Theme::Crowded) => crowded(plan),
         Some(Theme::Forgetful) => forgetful(plan),
+        Some(Theme::Twins) => twins(plan),
         Some(Theme::Marked) => plan.marked(entropy),
         Some(Theme::Flushed) => flushed(plan, entropy),
     }
@@ -98,7 +102,7 @@ fn visible(plan: Plan) -> Plan {
 fn severed(plan: Plan, entropy: &mut Entropy) -> Plan {
     Plan {
         hosts: 1,
-        habits: [1, 0, 0, 4, 0],
+        habits: [1, 0, 0, 4, 0, 1],
         dead_after: entropy.pick(&[2_000, 200]),
         faults: Plan::only(&[Fault::Partition]),
         shortest_fault: 300 * MILLI,
@@ -114,7 +118,7 @@ fn away(plan: Plan, entropy: &mut Entropy) -> Plan {
     Plan {
         shortest_ttl: 200,
         extremes: true,
-        habits: [2, 1, 4, 0, 0],
+        habits: [2, 1, 4, 0, 0, 1],
         extensions: None,
         dead_after: 200,
         faults: Plan::only(&[Fault::Restart, Fault::Partition]),
@@ -154,7 +158,7 @@ fn fickle(plan: Plan) -> Plan {
         shortest_ttl: 100,
         longest_ttl: 200,
         work: 200 * MILLI,
-        habits: [1, 0, 2, 0, 2],
+        habits: [1, 0, 2, 0, 2, 1],
         extensions: None,
         second_thoughts: 300_000,
         length: 3 * SECOND,
@@ -167,7 +171,7 @@ fn forgetful(plan: Plan) -> Plan {
         guard: Guard::Observed,
         shortest_ttl: 300,
         longest_ttl: 1_000,
-        habits: [1, 0, 6, 1, 1],
+        habits: [1, 0, 6, 1, 1, 1],
         extensions: None,
         work: 100 * MILLI,
         dead_after: 200,
@@ -182,6 +186,18 @@ fn forgetful(plan: Plan) -> Plan {
         shortest_gap: 100 * MILLI,
         gap: 700 * MILLI,
         ..visible(plan)
+    }
+}
+
+fn twins(plan: Plan) -> Plan {
+    let plan = forgetful(plan);
+    Plan {
+        servers: plan.nodes - 1,
+        faults: Plan::only(&[Fault::Amnesia, Fault::Reset, Fault::Mood, Fault::Partition])
+            .map(|weight| 2 * weight),
+        longest_fault: SECOND,
+        gap: 300 * MILLI,
+        ..plan
     }
 }
 
@@ -204,7 +220,7 @@ fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
     let plan = Plan {
         shortest_ttl: 300,
         longest_ttl: 1_000,
-        habits: [1, 0, 4, 1, 2],
+        habits: [1, 0, 4, 1, 2, 1],
         extensions: None,
         work: 100 * MILLI,
         dead_after: 200,
@@ -254,7 +270,7 @@ fn crowded(plan: Plan) -> Plan {
         delay_tail: 0,
         tear: 0,
         window: 16 << 20,
-        habits: [1, 1, 0, 0, 0],
+        habits: [1, 1, 0, 0, 0, 1],
         cancels: 0,
         shortest_ttl: 1_000,
         longest_ttl: 1_000,

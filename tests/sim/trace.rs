@@ -18,7 +18,7 @@ use shearline::{Instant, LockOptions, Retry};
 
 use crate::clock::{MILLI, Time};
 use crate::faults::{FAULTS, Fault};
-use crate::oracle::{Violation, is_fenced_set};
+use crate::oracle::{Violation, is_confirmation, is_fenced_set};
 use crate::plan::{Plan, TRIES};
 
 /// Above every trace.
@@ -153,7 +153,10 @@ pub(crate) fn millis(nanos: u64) -> String {
 
 /// A fault, and whom it befalls for how long if it takes any time.
 pub(crate) fn fault(fault: Fault, peer: Place, node: usize, span: Time) -> String {
-    let of_link = matches!(fault, Fault::Reset | Fault::Dark | Fault::Partition);
+    let of_link = matches!(
+        fault,
+        Fault::Reset | Fault::Dark | Fault::Partition | Fault::Garbage | Fault::Push
+    );
     let of_peer = matches!(fault, Fault::Kill | Fault::Suspend | Fault::Freeze);
     let span = millis(span);
     if of_link {
@@ -235,9 +238,20 @@ pub(crate) fn command(words: &[&[u8]]) -> String {
                 tail(&marker)
             )
         }
+        [b"EVAL", _, b"3", key, _, _, token, _] => {
+            format!(
+                "EVAL[how long] {} {} under a marker",
+                short(key),
+                short(token)
+            )
+        }
         [b"EVAL", _, b"2", _, _, ref rest @ ..] => format!("EVAL[join] {}", joined(rest)),
         [verb, script, b"1", key, token, ref rest @ ..] if verb.starts_with(b"EVAL") => {
-            let what = if rest.is_empty() { "release" } else { "extend" };
+            let what = match rest {
+                [] if is_confirmation(script) => "how long",
+                [] => "release",
+                _ => "extend",
+            };
             let rest = joined(rest);
             let script = if verb == b"EVAL" {
                 "whole".to_owned()

@@ -17,6 +17,7 @@ use crate::queue::Queue;
 use crate::server::Server;
 use crate::stranger::Stranger;
 use crate::trace::{Place, Trace};
+use crate::watchdog;
 
 /// How long the world is looked at after all is over.
 const AFTERMATH: Time = 2 * SECOND;
@@ -93,6 +94,8 @@ pub(crate) struct World {
     /// Inputs that engines were handed, and how many are too many.
     pub(crate) inputs: u64,
     pub(crate) inputs_max: u64,
+    /// How often a machine has stood still with its clock.
+    pub(crate) frozen: u32,
     /// How often each of the faults happened.
     pub(crate) struck: [u64; FAULTS.len()],
     /// Of all that happened so far: equal in equal histories.
@@ -124,7 +127,9 @@ impl World {
         let servers = (0..plan.servers)
             .map(|server| {
                 let clock = Clock::new(LONG_UP, plan.server_skew(&mut entropy));
-                Server::new(server, plan.kinds, clock)
+                let mut server = Server::new(server, plan.kinds, clock);
+                server.store.set_password(plan.password());
+                server
             })
             .collect();
         let mut world = Self {
@@ -144,6 +149,7 @@ impl World {
             taken_by: NEVER,
             inputs: 0,
             inputs_max: INPUTS_MAX,
+            frozen: 0,
             struck: [0; FAULTS.len()],
             fingerprint: 0,
             trace: traced.then(|| Trace::new(&plan)),
@@ -235,6 +241,7 @@ impl World {
 
     /// Takes a word into the fingerprint.
     pub(crate) fn note(&mut self, word: u64) {
+        watchdog::beat();
         self.fingerprint = (self.fingerprint.rotate_left(5) ^ word).wrapping_mul(MIXER);
     }
 
@@ -284,6 +291,7 @@ impl World {
             Event::Look => {
                 self.snapshot();
                 self.look();
+                self.false_steps();
                 self.at(self.now + 100 * MILLI, Event::Look);
             }
         }

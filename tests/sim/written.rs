@@ -39,6 +39,8 @@ pub(crate) struct Written {
     pub(crate) answered: u64,
     /// The first turn in which it heard nothing though something was open, by its clock.
     pub(crate) silent_since: Option<Instant>,
+    /// The last turn in which nothing was open when it looked at its timers, by its clock.
+    pub(crate) idle_at: Instant,
     /// When the newest `SET` was asked for that the server has executed.
     pub(crate) newest_set: Place,
     /// Commands that the server has executed.

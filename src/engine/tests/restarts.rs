@@ -10,7 +10,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 const QUARANTINE: Duration = Duration::from_millis(20_202);
 
 /// `nodes` nodes that have long been running when they are met.
-fn guarded(nodes: usize) -> World {
+pub(super) fn guarded(nodes: usize) -> World {
     let names = (0..nodes).map(|node| format!("node{node}:6379"));
     let mut world = World::with(Config::builder().nodes(names).max_ttl(LONGEST));
     for node in 0..nodes {
@@ -23,7 +23,7 @@ fn guarded(nodes: usize) -> World {
 
 impl World {
     /// The rest of a greeting, by a server that runs for so many seconds.
-    fn finish_as(&mut self, node: usize, run_id: &str, uptime: u64) {
+    pub(super) fn finish_as(&mut self, node: usize, run_id: &str, uptime: u64) {
         let server = format!("run_id:{run_id}\r\nuptime_in_seconds:{uptime}");
         let len = server.len();
         self.say(node, &format!("${len}|{server}|$-1|$-1|"));
@@ -32,7 +32,7 @@ impl World {
     }
 
     /// The server behind `node` restarts, and another process greets.
-    fn restart(&mut self, node: usize) {
+    pub(super) fn restart(&mut self, node: usize) {
         self.lose(node);
         self.reconnect(node);
         self.welcome(node);
@@ -41,21 +41,21 @@ impl World {
     }
 
     /// Waits for its turn to be connected to again.
-    fn reconnect(&mut self, node: usize) {
+    pub(super) fn reconnect(&mut self, node: usize) {
         while self.links[node] != "connecting" {
             self.pass(Duration::from_millis(10));
         }
     }
 
     /// All who were asked to lock say yes.
-    fn grant(&mut self, nodes: &[usize]) {
+    pub(super) fn grant(&mut self, nodes: &[usize]) {
         for node in nodes {
             assert_eq!(self.take(*node), ["SET k 10000"], "node {node}");
             self.say(*node, "+OK|");
         }
     }
 
-    fn ask_extension(&mut self, lock: &Lock) {
+    pub(super) fn ask_extension(&mut self, lock: &Lock) {
         self.engine.extend(self.now, lock, TTL).expect("valid");
         self.drain();
         for node in 0..self.sent.len() {
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    fn extended(&mut self, lock: &mut Lock) {
+    pub(super) fn extended(&mut self, lock: &mut Lock) {
         match self.event() {
             Event::Extended {
                 result: Ok(extension),
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    fn quarantined_until(&self, node: usize) -> Option<Instant> {
+    pub(super) fn quarantined_until(&self, node: usize) -> Option<Instant> {
         match self.engine.node_state(self.now, id(node)) {
             NodeState::Quarantined { left } => Some(self.now.saturating_add(left)),
             _ => None,
@@ -175,6 +175,32 @@ fn who_does_not_vote_is_not_asked_when_its_time_is_over() {
         world.events.is_empty(),
         "it waits for the first greeting of another"
     );
+}
+
+/// A round may go on for longer, because of nodes that greet for the first time.
+#[test]
+fn what_does_not_count_and_waits_for_room_is_not_sent_when_its_time_is_over() {
+    let names = (0..3).map(|node| format!("node{node}:6379"));
+    let builder = Config::builder().nodes(names).max_ttl(LONGEST);
+    let mut world = World::with(builder.connect_timeout(Duration::from_secs(60)));
+    world.welcome(2);
+    world.take(2);
+    world.finish_as(2, "run2", 1_000);
+    world.restart(2);
+    world.window[2] = 0;
+    world.try_once();
+    // It is woken for that, and once only.
+    let timeout = Duration::from_millis(50);
+    let (at, wake) = world.engine.poll_timeout().expect("a timer");
+    assert!(at <= world.now.saturating_add(timeout + Duration::from_millis(1)));
+    assert_eq!(wake, Wake::NodeTimeout);
+    world.pass(timeout);
+    let (at, _) = world.engine.poll_timeout().expect("a timer");
+    assert!(world.now.saturating_add(timeout) < at, "not at once again");
+    world.window[2] = usize::MAX;
+    world.input(Input::Writable { node: id(2) });
+    assert_eq!(world.take(2), Vec::<String>::new());
+    assert!(world.events.is_empty(), "it waits for the others");
 }
 
 #[test]
@@ -299,7 +325,7 @@ fn no_copy_is_sent_of_what_is_given_back_or_over() {
 }
 
 /// A lock on three nodes, of which the last has lost its copy and was sent another.
-fn copy_sent() -> (World, Lock) {
+pub(super) fn copy_sent() -> (World, Lock) {
     let mut world = guarded(3);
     world.try_once();
     world.grant(&[0, 1, 2]);

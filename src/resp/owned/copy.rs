@@ -272,6 +272,10 @@ impl<'b> Copying<'b> {
     fn put(&mut self, value: OwnedValue) -> Option<OwnedValue> {
         let mut value = value;
         while let Some(open) = self.open.last_mut() {
+            if open.values.len() == open.values.capacity() {
+                // Twice as many, but no more than will come: nothing is left over at the end.
+                open.values.reserve_exact(open.left.min(open.values.len()));
+            }
             open.values.push(value);
             open.left -= 1;
             if open.left > 0 {

@@ -34,6 +34,13 @@ impl OwnedItems {
         take(&mut self.0)
     }
 
+    /// Bytes of memory that it holds for values, at every depth.
+    #[cfg(test)]
+    pub(in super::super) fn memory(&self) -> usize {
+        let inside = self.iter().filter_map(OwnedValue::items).map(Self::memory);
+        self.0.capacity() * size_of::<OwnedValue>() + inside.sum::<usize>()
+    }
+
     /// Whether no aggregate is inside.
     pub(super) fn is_flat(&self) -> bool {
         self.iter().all(|value| value.items().is_none())

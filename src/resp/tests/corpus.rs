@@ -72,6 +72,11 @@ fn the_fuzz_bodies_hold_at_the_borders_of_numbers() {
         format!(",{}.{}1\r\n", ones(309), ones(18)),
         format!(",{}.{}e\r\n", ones(309), ones(17)),
         format!(",-{}e-1\r\n", ones(310)),
+        format!(",-{}e-9\r\n", ones(310)),
+        ":+9223372036854775807\r\n".into(),
+        ":+9223372036854775808\r\n".into(),
+        ",+1.5e+308\r\n".into(),
+        "(+12\r\n".into(),
         format!(",0.{}e{}\r\n", ones(300), ones(20)),
         format!(",0e{}\r\n", ones(327)),
     ] {

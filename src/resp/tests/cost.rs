@@ -40,16 +40,17 @@ fn a_text_that_arrives_byte_by_byte() {
     costs(format!("({}\r\n", "7".repeat(64 << 10)), 3.1, 0);
 }
 
-/// A number is read again from its first byte, and a double twice: they are short.
+/// An integer is read again from its first byte: it is short. Of a double each byte is looked at
+/// once, and a few times more for the digits of an exponent.
 #[test]
 fn a_number_that_arrives_byte_by_byte() {
+    let many = |digit: &str| digit.repeat((64 << 10) - 20);
     costs(format!(":{}\r\n", i64::MIN), 20.0, 0);
-    costs(
-        format!(",{}.{}\r\n", "1".repeat(309), "5".repeat(18)),
-        332.0,
-        0,
-    );
-    costs(format!(",1e{}\r\n", "0".repeat(326)), 332.0, 0);
+    costs(format!(",1.{}\r\n", many("5")), 7.1, 0);
+    costs(format!(",{}e-65500\r\n", many("5")), 7.1, 0);
+    costs(format!(",1e{}\r\n", many("0")), 7.1, 0);
+    costs(format!(",0e{}\r\n", many("9")), 7.1, 0);
+    costs(format!(",0.{}e65000\r\n", many("0")), 15.0, 0);
 }
 
 #[test]
@@ -72,6 +73,11 @@ fn aggregates_that_arrive_byte_by_byte() {
     // A place on the tape for every seven bytes, and half of the tape may be empty.
     let small = format!("*60000\r\n{}", "*1\r\n_\r\n".repeat(60_000));
     costs(&small, 8.0, small.len() * 5 / 2);
+    // Four bytes for a place on the tape, but for those at the end of each chain.
+    let chains = format!("*1050\r\n{}", ("*1\r\n".repeat(31) + "_\r\n").repeat(1050));
+    costs(&chains, 8.0, chains.len() * 4 + 32 * 32);
+    let deep = "*1\r\n".repeat(70_000) + "_\r\n";
+    costs(&deep, 8.0, deep.len() * 4 + 70_000 * 32);
     let pairs = |count| format!("%{count}\r\n{}", "$1\r\nk\r\n*1\r\n:1\r\n".repeat(count));
     costs(pairs(1_000), 8.0, 17 << 10);
     costs(pairs(16_000), 8.0, 257 << 10);
@@ -90,6 +96,35 @@ fn attributes_that_arrive_byte_by_byte() {
         "|1\r\n+k\r\n+v\r\n|0\r\n:1\r\n".repeat(20_000)
     );
     costs(&each, 8.0, each.len() * 5 / 4);
+}
+
+/// A copy takes forty bytes for each value, whose smallest is sent in three.
+#[test]
+fn a_copy_takes_no_more_than_its_values() {
+    let bound = size_of::<OwnedValue>() / 3 + 1;
+    for (reply, values) in [
+        (format!("*65\r\n{}", "_\r\n".repeat(65)), 65),
+        (format!("*40000\r\n{}", "_\r\n".repeat(40_000)), 40_000),
+        (format!("%1000\r\n{}", "_\r\n".repeat(2_000)), 2_000),
+        (format!("*300\r\n{}", "*1\r\n_\r\n".repeat(300)), 600),
+        (format!("*1\r\n|100\r\n{}_\r\n", "_\r\n".repeat(200)), 202),
+        (
+            format!("*1\r\n{}_\r\n", "|1\r\n_\r\n_\r\n".repeat(100)),
+            202,
+        ),
+    ] {
+        let mut decoder = Decoder::new(Limits::default());
+        let frame = decoder.decode(reply.as_bytes()).unwrap().expect("complete");
+        let buffer = reply.clone().into();
+        for copy in [frame.to_owned(), frame.share(&buffer)] {
+            let (OwnedValue::Array(items) | OwnedValue::Map(OwnedPairs(items))) = copy else {
+                panic!("an aggregate")
+            };
+            let memory = items.memory();
+            assert_eq!(memory, values * size_of::<OwnedValue>(), "{reply:.20}");
+            assert!(memory <= reply.len() * bound, "{reply:.20}");
+        }
+    }
 }
 
 #[test]

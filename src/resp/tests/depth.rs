@@ -161,24 +161,44 @@ fn each_kind_inside_itself() {
     }
 }
 
-/// The deepest that a decoder lets through.
+/// A decoder reads as many levels as its limits say, and so do those who copy, print and compare.
 #[test]
-fn a_reply_of_all_levels_that_there_may_be() {
+fn a_reply_of_ten_thousand_levels() {
+    const DEPTH: usize = 10_000;
     let limits = Limits {
-        depth: usize::MAX,
+        depth: DEPTH,
         ..Limits::default()
     };
     on_a_small_stack(move || {
         for shape in LEVELS.iter().chain(SAID_ABOUT) {
             let shapes = [shape];
-            let bytes = written(&shapes, 128, ":7\r\n", |shape| shape.resp3).into_bytes();
-            let text = written(&shapes, 128, "Integer(7)", |shape| shape.text);
+            let bytes = |levels| written(&shapes, levels, ":7\r\n", |shape| shape.resp3);
+            let text = written(&shapes, DEPTH, "Integer(7)", |shape| shape.text);
+            let deepest = bytes(DEPTH).into_bytes();
             let mut decoder = Decoder::new(limits);
-            let frame = decoder.decode(&bytes).expect("valid").expect("complete");
-            assert_eq!(format!("{:?}", frame.element().to_owned()), text);
+            let frame = decoder.decode(&deepest).expect("valid").expect("complete");
+            assert!(format!("{:?}", frame.element().to_owned()) == text);
+            assert!(frame.value == frame.value);
             if frame.attributes().is_none() {
-                assert_eq!(format!("{:?}", frame.value), text);
+                assert!(format!("{:?}", frame.value) == text);
             }
+            let deeper = bytes(DEPTH + 1).into_bytes();
+            let error = decoder.decode(&deeper).expect_err("a level more");
+            assert_eq!(error.reason, Reason::TooDeep);
         }
     });
+}
+
+#[test]
+fn the_memory_of_many_levels_is_given_back() {
+    let limits = Limits {
+        depth: usize::MAX,
+        ..Limits::default()
+    };
+    let deep = ["*1\r\n".repeat(100_000).as_bytes(), b":1\r\n"].concat();
+    let mut decoder = Decoder::new(limits);
+    assert!(decoder.decode(&deep).expect("valid").is_some());
+    assert!(decoder.memory() > 1 << 20, "{}", decoder.memory());
+    assert!(decoder.decode(b"*1\r\n*0\r\n").expect("valid").is_some());
+    assert!(decoder.memory() < 64 << 10, "{}", decoder.memory());
 }

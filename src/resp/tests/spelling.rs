@@ -126,32 +126,91 @@ fn doubles_as_servers_print_them() {
         let wanted = (Double(value), text.len());
         assert_eq!(decode(text.as_bytes()), Ok(Some(wanted)), "{text}");
     }
-    // The longest that is accepted, and one more.
-    let longest = format!(",-{}.{}\r\n", "1".repeat(309), "5".repeat(17));
-    assert!(decode(longest.as_bytes()).unwrap().is_some());
-    let longer = longest.replace('.', ".5");
-    assert_eq!(refused(longer.as_bytes()), (329, Reason::LineTooLong));
+}
+
+/// A plus sign says nothing, so integers and doubles lose it. A big number is its text, as it was
+/// sent: servers pass on what a script made.
+#[test]
+fn a_plus_sign_is_taken_and_kept_by_big_numbers_only() {
+    for (sent, value, written) in [
+        (":+1\r\n", Integer(1), ":1\r\n"),
+        (":+0\r\n", Integer(0), ":0\r\n"),
+        (
+            ":+9223372036854775807\r\n",
+            Integer(i64::MAX),
+            ":9223372036854775807\r\n",
+        ),
+        (",+1\r\n", Double(1.0), ",1\r\n"),
+        (",+1.5e+3\r\n", Double(1500.0), ",1500\r\n"),
+        (",+0\r\n", Double(0.0), ",0\r\n"),
+        ("(+12\r\n", BigNumber(bytes("+12")), "(+12\r\n"),
+        ("(+007\r\n", BigNumber(bytes("+007")), "(+007\r\n"),
+    ] {
+        assert_eq!(
+            decode(sent.as_bytes()),
+            Ok(Some((value.clone(), sent.len())))
+        );
+        assert_eq!(
+            decode_growing(Limits::default(), sent.as_bytes()),
+            Ok(sent.len())
+        );
+        let mut out = Vec::new();
+        encode(&mut out, &value);
+        assert_eq!(text(&out), written);
+    }
+}
+
+/// A finite double is taken however it is spelled, up to the longest line.
+#[test]
+fn a_finite_double_is_taken_however_long_it_is() {
+    let ones = |count| "1".repeat(count);
+    let zeros = |count| "0".repeat(count);
+    for (text, value) in [
+        (format!("1{}e-5", zeros(309)), 1e304),
+        (format!("-1{}.5e-309", zeros(309)), -1.0),
+        (
+            format!("-{}.{}", ones(309), "5".repeat(18)),
+            -1.111_111_111_111_111_2e308,
+        ),
+        (format!("0.{}1e400", zeros(399)), 1.0),
+        (format!("1e{}5", zeros(400)), 1e5),
+        (format!("0e{}", ones(400)), 0.0),
+        (format!("1.{}", zeros((64 << 10) - 2)), 1.0),
+    ] {
+        let reply = format!(",{text}\r\n");
+        let wanted = (Double(value), reply.len());
+        assert_eq!(decode(reply.as_bytes()), Ok(Some(wanted)), "{text}");
+    }
+    let longest = format!(",1.{}", zeros((64 << 10) - 2));
+    let longer = format!("{longest}0");
+    assert_eq!(decode(longest.as_bytes()), Ok(None));
     assert_eq!(
-        refused(format!(",{}", "1".repeat(310)).as_bytes()),
-        (310, Reason::Overflow)
+        refused(longer.as_bytes()),
+        (longest.len(), Reason::LineTooLong)
     );
 }
 
-/// The digits of a double that is too large are refused before an exponent has arrived that would
-/// bring them back, hence also when it has.
+/// It shows with the first byte behind which no finite double can be: a digit of the exponent, or
+/// the end of the line, before which an exponent could still have come.
 #[test]
-fn a_double_is_too_large_however_the_stream_is_cut() {
-    let digits = "1".repeat(310);
+fn a_double_that_is_too_large_is_refused_as_soon_as_it_is_certain() {
+    let large = "1".repeat(310);
     let largest = "1".repeat(309);
     for (text, wrong) in [
-        (format!(",{digits}e-5\r\n"), Some(310)),
-        (format!(",{digits}.5\r\n"), Some(310)),
-        (format!(",-{digits}.5e-9\r\n"), Some(311)),
+        (format!(",{large}\r\n"), Some(311)),
+        (format!(",{large}.5\r\n"), Some(313)),
+        (format!(",{large}e0\r\n"), Some(312)),
+        (format!(",{large}e+1\r\n"), Some(312)),
+        (format!(",{large}e-0\r\n"), Some(314)),
+        (format!(",{large}e-5\r\n"), None),
+        (format!(",-{large}.5e-9\r\n"), None),
         (format!(",{largest}e1\r\n"), Some(311)),
         (format!(",{largest}e-5\r\n"), None),
         (format!(",-{largest}.5\r\n"), None),
         (",1e308\r\n".to_string(), None),
         (",1e309\r\n".to_string(), Some(5)),
+        (format!(",1e+{}309\r\n", "0".repeat(26)), Some(32)),
+        (",-1e99999999999999999999\r\n".to_string(), Some(6)),
     ] {
         let expected = match wrong {
             Some(at) => Err(DecodeError::new(at, Reason::Overflow)),

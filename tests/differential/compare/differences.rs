@@ -13,7 +13,6 @@ pub(crate) enum Difference {
     StrayLineEnd,
     PayloadEnd,
     ErrorText,
-    IntegerPlus,
     IntegerZeros,
     IntegerMinusZero,
     LengthPlus,
@@ -24,13 +23,11 @@ pub(crate) enum Difference {
     Resp3Kind,
     OldNull,
     NullUnread,
-    DoublePlus,
     DoubleZeros,
     DoubleIntegral,
     DoubleFraction,
     DoubleWords,
     DoubleOverflow,
-    BigNumberPlus,
     BigNumberUnread,
     VerbatimShort,
     VerbatimColon,
@@ -99,7 +96,7 @@ pub(crate) struct Known {
 }
 
 /// All of them, in the order of the enumeration.
-pub(crate) const KNOWN: [Known; 34] = [
+pub(crate) const KNOWN: [Known; 31] = [
     Known {
         difference: Difference::LateRefusal,
         of: &[Resp2, Resp3],
@@ -138,16 +135,6 @@ pub(crate) const KNOWN: [Known; 34] = [
         example: b"-\xff\r\n",
         ours: "-\"\\xff\" in 4",
         theirs: "refused",
-    },
-    Known {
-        difference: Difference::IntegerPlus,
-        of: &[Resp2, Resp3],
-        right: Right::Theirs,
-        because: "Integers: a plus sign is optional. No server writes one, and the servers' own \
-            reader refuses it.",
-        example: b":+5\r\n",
-        ours: "refused",
-        theirs: ":5 in 5",
     },
     Known {
         difference: Difference::IntegerZeros,
@@ -250,16 +237,6 @@ pub(crate) const KNOWN: [Known; 34] = [
         theirs: "_ in 4",
     },
     Known {
-        difference: Difference::DoublePlus,
-        of: &[Resp3],
-        right: Right::Theirs,
-        because: "Doubles: a plus sign is optional (RESP3, which is older, has no sign at all in \
-            its grammar). No server writes one.",
-        example: b",+1.5\r\n",
-        ours: "refused",
-        theirs: ",1.5 in 7",
-    },
-    Known {
         difference: Difference::DoubleZeros,
         of: &[Resp3],
         right: Right::Theirs,
@@ -308,15 +285,6 @@ pub(crate) const KNOWN: [Known; 34] = [
         example: b",1e400\r\n",
         ours: "refused",
         theirs: ",inf in 8",
-    },
-    Known {
-        difference: Difference::BigNumberPlus,
-        of: &[Resp3],
-        right: Right::Theirs,
-        because: "Big numbers: a plus sign is optional. No server writes one.",
-        example: b"(+12\r\n",
-        ours: "refused",
-        theirs: "(\"+12\" in 6",
     },
     Known {
         difference: Difference::BigNumberUnread,

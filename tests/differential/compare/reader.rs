@@ -151,8 +151,11 @@ impl Reader<'_> {
                 Node::plain(kind, answer::boolean(value))
             }
             b',' => {
-                let endings = ["", "0", "inf", "nf", "f", "nan", "an", "n"];
-                Node::double(self.line(&endings, spelling::double)?.1)
+                // The last three make finite what without an exponent is too large.
+                let endings = [
+                    "", "0", "inf", "nf", "f", "nan", "an", "n", "e-99999", "-99999", "99999",
+                ];
+                Node::double(self.line(&endings, double)?.1)
             }
             b'(' => Node::string(kind, self.line(&["", "0"], big_number)?.0),
             b'!' => {
@@ -371,6 +374,12 @@ fn boolean(text: &[u8], _: &mut Rules) -> Result<bool, Stop> {
         b"f" => Ok(false),
         _ => Err(Stop::Refused),
     }
+}
+
+fn double(text: &[u8], rules: &mut Rules) -> Result<f64, Stop> {
+    let value = spelling::double(text, rules)?;
+    bounded(text, rules)?;
+    Ok(value)
 }
 
 fn big_number(text: &[u8], rules: &mut Rules) -> Result<(), Stop> {

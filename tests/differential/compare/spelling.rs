@@ -6,9 +6,6 @@
 use super::differences::Difference;
 use super::rules::{Rules, Stop};
 
-/// Longest text of a double that ours takes.
-const DOUBLE_BYTES_MAX: usize = 328;
-
 /// What the header of a string or an aggregate says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Length {
@@ -57,9 +54,6 @@ fn has_zeros(digits: &[u8]) -> bool {
 pub(crate) fn integer(text: &[u8], rules: &mut Rules) -> Result<i64, Stop> {
     let (sign, rest) = sign(text);
     let digits = digits(rest)?;
-    if sign == Some(b'+') {
-        rules.allow(Difference::IntegerPlus)?;
-    }
     if has_zeros(digits) {
         rules.allow(Difference::IntegerZeros)?;
     }
@@ -94,7 +88,7 @@ pub(crate) fn length(text: &[u8], header: &Header, rules: &mut Rules) -> Result<
 }
 
 pub(crate) fn double(text: &[u8], rules: &mut Rules) -> Result<f64, Stop> {
-    let (sign, rest) = sign(text);
+    let rest = sign(text).1;
     let word = rest.to_ascii_lowercase();
     if matches!(&word[..], b"inf" | b"infinity" | b"nan") {
         if !matches!(text, b"inf" | b"-inf" | b"nan" | b"-nan") {
@@ -105,21 +99,12 @@ pub(crate) fn double(text: &[u8], rules: &mut Rules) -> Result<f64, Stop> {
     let mark = rest.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (number, exponent) = rest.split_at(mark.unwrap_or(rest.len()));
     if let [_, exponent @ ..] = exponent {
-        digits(self::sign(exponent).1)?;
+        digits(sign(exponent).1)?;
     }
     decimal(number, rules)?;
-    if sign == Some(b'+') {
-        rules.allow(Difference::DoublePlus)?;
-    }
-    if DOUBLE_BYTES_MAX < text.len() {
-        rules.allow(Difference::Bounds)?;
-    }
     let value: f64 = parse(text)?;
     if value.is_infinite() {
         rules.allow(Difference::DoubleOverflow)?;
-    } else if parse::<f64>(number)?.is_infinite() {
-        // Ours wants the digits to fit before it has seen the exponent that makes them small.
-        rules.allow(Difference::Bounds)?;
     }
     Ok(value)
 }
@@ -153,10 +138,8 @@ fn decimal(number: &[u8], rules: &mut Rules) -> Result<(), Stop> {
 }
 
 pub(crate) fn big_number(text: &[u8], rules: &mut Rules) -> Result<(), Stop> {
-    let (sign, rest) = sign(text);
-    match (digits(rest), sign) {
-        (Ok(_), Some(b'+')) => rules.allow(Difference::BigNumberPlus),
-        (Ok(_), _) => Ok(()),
-        (Err(_), _) => rules.allow(Difference::BigNumberUnread),
+    match digits(sign(text).1) {
+        Ok(_) => Ok(()),
+        Err(_) => rules.allow(Difference::BigNumberUnread),
     }
 }

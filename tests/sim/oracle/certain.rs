@@ -45,7 +45,8 @@ impl World {
                 let text = format!("client {client} waits, though it is of another cluster");
                 self.object("settling", text);
             }
-            if let Some(what) = self.is_certain(client, user) {
+            let what = self.is_certain(client, user);
+            if let Some(what) = what.or_else(|| self.is_confirmed(client, user)) {
                 self.object("settling", format!("client {client} waits, though {what}"));
             }
         }
@@ -88,6 +89,18 @@ impl World {
         certain.then(|| format!("{count:?} leaves one outcome"))
     }
 
+    /// Whether a majority misses a lock, none can keep it, or all have said for how long.
+    fn is_confirmed(&self, client: usize, user: usize) -> Option<String> {
+        let quorum = self.plan.quorum();
+        let hold = self.clients[client].users[user].task.hold()?;
+        let asked = hold.confirming.as_ref()?;
+        let token = self.oracle.ledger.find(&token_of(&hold.lock.token()))?;
+        let count = self.count(client, &asked.call, self.own(client, token)?, Verb::Confirm);
+        let most = count.yes.max(count.no) + count.open;
+        let certain = quorum <= count.no || most < quorum || count.open == 0;
+        certain.then(|| format!("{count:?} leaves one outcome"))
+    }
+
     /// The token, if it is of this process and was never anybody else's.
     fn own(&self, client: usize, token: TokenId) -> Option<TokenId> {
         let record = self.oracle.ledger.record(token);
@@ -101,8 +114,9 @@ impl World {
         for (node, cell) in self.oracle.ledger.cells(token).iter().enumerate() {
             let entry = match verb {
                 Verb::Extend => &cell.extend,
+                Verb::Confirm => &cell.confirm,
                 Verb::Release => &cell.release,
-                Verb::Set | Verb::Load | Verb::Join | Verb::Other => &cell.set,
+                Verb::Set | Verb::Load | Verb::Join | Verb::Time | Verb::Other => &cell.set,
             };
             let lost = there.paths[node].lost_at;
             let answers = entry.answers(there.process, call.since) && entry.is_read();
@@ -112,7 +126,8 @@ impl World {
             let greeted = there.paths[node].ready_at < call.since;
             let waited_for = verb != Verb::Release || greeted && cell.releases.refused == 0;
             // One that waited for room may be the rest of an earlier one.
-            let waited_for = waited_for && (verb != Verb::Extend || entry.sent == call.since);
+            let waited_for = waited_for
+                && (!matches!(verb, Verb::Extend | Verb::Confirm) || entry.sent == call.since);
             let place = if !answers && call.since < lost {
                 &mut count.mute
             } else if !answers
@@ -140,7 +155,9 @@ impl World {
 
     /// Whether a client may keep a node from voting, by its guard against those who forget.
     pub(super) fn may_not_count(&self, node: usize) -> bool {
-        let doubted = self.servers[self.plan.server_of(node)].is_doubted();
+        let server = &self.servers[self.plan.server_of(node)];
+        let set = self.plan.watch && (server.jumps > 0 || self.frozen > 0);
+        let doubted = server.is_doubted() || set;
         self.plan.guard != Guard::Off && (doubted || self.plan.are_raised())
     }
 }

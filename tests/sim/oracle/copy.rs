@@ -28,6 +28,7 @@ impl World {
             return false;
         }
         self.oracle.ledger.record_mut(id).copies += 1;
+        self.oracle.ledger.cell_mut(id, deed.node).copied = true;
         if let Some(what) = self.copy_fault(deed, id) {
             let text = format!("client {} sends node {} {what}", deed.peer, deed.node);
             self.object("copy", text);

@@ -46,7 +46,7 @@ pub(super) struct Calls {
     /// The extension: when it was made, and by the client's clock; until when the lock was valid.
     pub(super) since: Time,
     begun: Instant,
-    within: Instant,
+    pub(super) within: Instant,
     pub(super) ttl: u64,
 }
 
@@ -141,7 +141,9 @@ impl World {
             Verb::Set if copy => None,
             Verb::Set => self.late_set(deed, id),
             Verb::Extend => self.late_extension(deed, id),
-            Verb::Release | Verb::Load | Verb::Join | Verb::Other => None,
+            Verb::Release | Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => {
+                None
+            }
         };
         if let Some(what) = what {
             let text = format!("client {} sends node {} {what}", deed.peer, deed.node);
@@ -173,9 +175,12 @@ impl World {
         let client = &self.clients[deed.peer];
         let path = &client.paths[deed.node];
         let since = self.oracle.ledger.record(id).sent;
-        // It may wait longer for one that was never reached before.
-        let lost = 0 < path.lost_at && path.lost_at < since;
-        let ready = path.ready_at < since;
+        // It may wait longer for one that was never reached before the call.
+        let resource = self.oracle.ledger.record(id).resource;
+        let call = client.users[resource].task.call();
+        let called = call.map_or(0, |call| call.since.min(since));
+        let lost = 0 < path.lost_at && path.lost_at < called;
+        let ready = path.ready_at < called;
         let clock = self.clock_of(deed.peer);
         // When one byte follows the other, nobody knows when the first was asked for.
         let whole = if self.plan.guard == Guard::Strict {

@@ -55,12 +55,16 @@ pub(crate) struct Record {
     pub(crate) copies: u32,
     /// The longest ttl that was asked for.
     pub(crate) ttl: u64,
+    /// The nodes that did not vote for who handed it over first, when it did: a bit for each.
+    pub(crate) doubted: u32,
     /// Those it was handed to.
     pub(crate) heirs: Vec<Process>,
     /// A holder was told that a majority misses it: what copies remain are released.
     pub(crate) lost: bool,
-    /// How often its holders have asked for an extension, and for its release.
+    /// How often its holders have asked for an extension, for how long it is kept, and for its
+    /// release.
     pub(crate) extends: u32,
+    pub(crate) confirms: u32,
     pub(crate) releases: u32,
 }
 
@@ -69,6 +73,7 @@ pub(crate) struct Record {
 pub(crate) struct Cell {
     pub(crate) set: Entry,
     pub(crate) extend: Entry,
+    pub(crate) confirm: Entry,
     pub(crate) release: Entry,
     /// What the node's clock shows when the key expires.
     pub(crate) until: Instant,
@@ -80,6 +85,8 @@ pub(crate) struct Cell {
     pub(crate) gone: bool,
     /// Whose key was in the way of its `SET`.
     pub(crate) blocked_by: Option<TokenId>,
+    /// It was sent there again while its lock was held.
+    pub(crate) copied: bool,
     /// How many commands there were, for the count of them.
     pub(crate) sets: u32,
     /// Over which connection the last `SET` came, and how many commands had come before it there.
@@ -87,6 +94,7 @@ pub(crate) struct Cell {
     /// That connection had died without a word before it was executed.
     pub(crate) astray: bool,
     pub(crate) extends: u32,
+    pub(crate) confirms: u32,
     pub(crate) releases: Releases,
 }
 
@@ -114,6 +122,10 @@ pub(crate) struct Entry {
     pub(crate) sent: Time,
     pub(crate) said: Said,
     pub(crate) fence: Fence,
+    /// For how many milliseconds the node keeps the key, if it was asked for that.
+    pub(crate) kept: u64,
+    /// What the node's clock showed then.
+    pub(crate) kept_at: Instant,
     /// When it was executed.
     pub(crate) executed: Time,
     /// When the answer was read, and what the client's clock showed then; [`NEVER`] until then.
@@ -153,7 +165,7 @@ pub(crate) enum Said {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Code(u8);
 
-const CODES: [&str; 10] = [
+const CODES: [&str; 12] = [
     "?",
     "NOSCRIPT",
     "LOADING",
@@ -164,6 +176,8 @@ const CODES: [&str; 10] = [
     "NOAUTH",
     "ERR",
     "WRONGTYPE",
+    "MOVED",
+    "NOPERM",
 ];
 
 impl Code {
@@ -179,7 +193,7 @@ impl Code {
 
     /// Whether it may mean that the server does not know the command.
     pub(crate) fn is_any_error(self) -> bool {
-        self.0 == 8
+        matches!(self.0, 8 | 11)
     }
 
     /// Whether its server may be about to replace what it remembers.
@@ -189,7 +203,7 @@ impl Code {
 
     /// Whether a server that says so has done nothing.
     pub(crate) fn is_certain(self) -> bool {
-        (2..8).contains(&self.0)
+        matches!(self.0, 2..8 | 10 | 11)
     }
 
     pub(crate) fn is_no_script(self) -> bool {
@@ -204,6 +218,11 @@ pub(crate) struct Codes(u16);
 impl Codes {
     pub(crate) fn add(&mut self, code: Code) {
         self.0 |= 1 << code.0;
+    }
+
+    pub(crate) fn contain_no_permission(self) -> bool {
+        let bit = CODES.iter().position(|code| *code == "NOPERM");
+        bit.is_some_and(|bit| self.0 & 1 << bit != 0)
     }
 
     pub(crate) fn contain(self, error: ServerError) -> bool {
@@ -228,6 +247,21 @@ fn first_of(reply: &[u8]) -> &[u8] {
     &rest[..end.unwrap_or(rest.len())]
 }
 
+/// The number that a server answers, alone or in front of others.
+pub(crate) fn number_in(reply: &[u8]) -> Option<i64> {
+    let number = match first_of(reply) {
+        [] => reply.strip_suffix(b"\r\n")?,
+        first => first,
+    };
+    let digits = number.strip_prefix(b":")?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Whether a script asks for how long a key is kept.
+pub(crate) fn is_confirmation(script: &[u8]) -> bool {
+    script.windows(4).any(|text| text == b"9e15")
+}
+
 /// Whether a script is a `SET` where servers carry markers.
 pub(crate) fn is_fenced_set(script: &[u8]) -> bool {
     script.windows(4).any(|text| text == b"'nx'")
@@ -242,6 +276,7 @@ impl Said {
             (Verb::Set, b":0") => Self::Nil,
             (Verb::Set, _) if reply == b":1\r\n" => Self::Ok,
             (Verb::Set, _) if reply == b":0\r\n" => Self::Nil,
+            (Verb::Confirm, _) if number_in(reply).is_some_and(|kept| 0 < kept) => Self::One,
             (_, b":1") => Self::One,
             (_, b":0") => Self::Zero,
             (_, b":-1") => Self::Foreign,
@@ -273,6 +308,8 @@ impl Entry {
         sent: 0,
         said: Said::Nothing,
         fence: Fence::None,
+        kept: 0,
+        kept_at: Instant::ZERO,
         executed: 0,
         read: NEVER,
         read_shown: Instant::ZERO,
@@ -295,6 +332,8 @@ impl Entry {
             sent: deed.sent,
             said: deed.said,
             fence: deed.fence,
+            kept: deed.kept,
+            kept_at: deed.shown,
             executed,
             ..Self::NONE
         }
@@ -326,11 +365,25 @@ pub(crate) enum Verb {
     Set,
     Release,
     Extend,
+    /// Asks for how long a key is kept.
+    Confirm,
     /// Teaches a script: the last questions of a greeting.
     Load,
     /// Asks to join, where servers carry markers: the last question of all.
     Join,
+    /// Asks what the clock shows.
+    Time,
     Other,
+}
+
+impl Verb {
+    /// Whether it is about a lock.
+    pub(crate) fn is_of_locks(self) -> bool {
+        matches!(
+            self,
+            Self::Set | Self::Release | Self::Extend | Self::Confirm
+        )
+    }
 }
 
 /// A command, as far as locks are concerned.
@@ -362,19 +415,30 @@ impl<'a> Command<'a> {
                 (if set { Verb::Set } else { Verb::Extend }, key, token, ttl)
             }
             [b"EVAL", _, b"2", MARKER_KEY, ..] => return Self::without_key(Verb::Join),
+            [b"EVAL", _, b"3", key, _, _, token, _] => (Verb::Confirm, key, token, &[][..]),
+            [b"EVAL", script, b"1", key, token] if is_confirmation(script) => {
+                (Verb::Confirm, key, token, &[][..])
+            }
             // The first on a connection. Without a ttl it only asks for permissions.
             [b"EVAL", script, b"1", key, token, ttl, _, ..] if is_fenced_set(script) => {
                 match ttl.is_empty() {
                     false => (Verb::Set, key, token, ttl),
-                    true => return Self::without_key(Verb::Other),
+                    true => {
+                        return Self {
+                            key: Some(key),
+                            ..Self::without_key(Verb::Other)
+                        };
+                    }
                 }
             }
             [b"SET", key, token, .., ttl] => (Verb::Set, key, token, ttl),
             [b"EVAL" | b"EVALSHA", _, _, key, token] => (Verb::Release, key, token, &[][..]),
             [b"EVAL" | b"EVALSHA", _, _, key, token, ttl] => (Verb::Extend, key, token, ttl),
             [b"DELIFEQ", key, token] => (Verb::Release, key, token, &[][..]),
+            [b"DELEX", key, b"IFEQ", token] => (Verb::Release, key, token, &[][..]),
             [b"DEL", key] => (Verb::Release, key, &[][..], &[][..]),
             [b"PEXPIRE", key, ttl] => (Verb::Extend, key, &[][..], ttl),
+            [b"TIME"] => return Self::without_key(Verb::Time),
             [b"SCRIPT", b"LOAD", ..] => return Self::without_key(Verb::Load),
             _ => return Self::without_key(Verb::Other),
         };
@@ -458,9 +522,11 @@ impl Ledger {
             granted: Place::MAX,
             copies: 0,
             ttl: 0,
+            doubted: 0,
             heirs: Vec::new(),
             lost: false,
             extends: 0,
+            confirms: 0,
             releases: 0,
         });
         let cells = self.cells.len() + self.nodes;
@@ -516,10 +582,12 @@ impl Ledger {
         let own = self.record(id).owner == reading.by;
         let cell = self.cell_mut(id, node);
         match (verb, reading.said) {
-            (Verb::Extend, Said::Zero | Said::Foreign) if own => {
+            (Verb::Extend | Verb::Confirm, Said::Zero | Said::Foreign) if own => {
                 cell.lacking = cell.lacking.or(Some(reading.place));
             }
-            (Verb::Extend, Said::One) | (Verb::Set, Said::Ok) => cell.lacking = None,
+            (Verb::Extend | Verb::Confirm, Said::One) | (Verb::Set, Said::Ok) => {
+                cell.lacking = None;
+            }
             _ => {}
         }
         if let Some(entry) = cell.entry(verb) {
@@ -532,16 +600,19 @@ impl Cell {
     const EMPTY: Self = Self {
         set: Entry::NONE,
         extend: Entry::NONE,
+        confirm: Entry::NONE,
         release: Entry::NONE,
         until: Instant::ZERO,
         lacking: None,
         was_set: false,
         gone: false,
         blocked_by: None,
+        copied: false,
         sets: 0,
         set_over: (0, 0),
         astray: false,
         extends: 0,
+        confirms: 0,
         releases: Releases {
             count: 0,
             refused: 0,
@@ -557,8 +628,9 @@ impl Cell {
         match verb {
             Verb::Set => Some(&mut self.set),
             Verb::Extend => Some(&mut self.extend),
+            Verb::Confirm => Some(&mut self.confirm),
             Verb::Release => Some(&mut self.release),
-            Verb::Load | Verb::Join | Verb::Other => None,
+            Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         }
     }
 }

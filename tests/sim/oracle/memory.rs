@@ -36,8 +36,10 @@ impl World {
     pub(crate) fn memory(&mut self, client: usize) {
         let load = self.clients[client].engine.load();
         let mut open = Open::default();
+        open.calls += usize::from(self.clients[client].reinit.is_some());
         for user in &self.clients[client].users {
             open.add(&user.task);
+            open.calls += user.let_go.len();
         }
         let nodes = self.plan.nodes;
         let what = too_much(&load, &open, nodes).or(beyond_limits(&load, nodes));
@@ -75,7 +77,8 @@ impl Open {
             Task::Holding(_) => (0, 1),
             Task::Releasing { .. } => (1, 0),
         };
-        self.calls += calls;
+        let asks = task.hold().is_some_and(|hold| hold.confirming.is_some());
+        self.calls += calls + usize::from(asks);
         self.tokens += tokens;
     }
 }

@@ -13,6 +13,7 @@
 //! | expiry | every key ends, also if its owner is dead | `keys` |
 //! | orphans | no key of an ended attempt or lock stays on a node that answers | `orphans` |
 //! | settling | every call ends in time and when its outcome is certain, what is lost is opened again, and no engine runs hot or sleeps for ever | `settling`, `certain` |
+//! | wake | whatever is due is asked for in time, and nothing is done before | `wake` |
 //! | told | every holder is told of the end of its lock, once and in time | `told` |
 //! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
 //! | starvation | nobody is passed over for ever | `starvation` |
@@ -24,9 +25,12 @@
 //! | memory | what is open is within its limits and in proportion | `memory` |
 //! | liveness | when nothing goes wrong any more, all ends well | `liveness` |
 //!
-//! All of them judge by the `ledger` of what the nodes executed.
+//! What each promises of confirmations stands in `confirm`. All of them judge by the `ledger` of what the nodes executed.
 
 mod certain;
+mod claimed;
+mod clocks;
+mod confirm;
 mod copy;
 mod exclusion;
 mod keys;
@@ -45,6 +49,7 @@ mod starvation;
 mod storm;
 mod told;
 mod votes;
+mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -54,20 +59,22 @@ use shearline::Instant;
 use crate::clock::{MILLI, NEVER, Time};
 use crate::outcomes::Outcomes;
 use crate::plan::{Guard, Plan};
+use crate::sights::Sights;
 use crate::world::World;
 use crate::written::{Place, Writing};
 
-use ledger::Entry;
+use ledger::{Codes, Entry};
 
 pub(crate) use exclusion::Belief;
 pub(crate) use ledger::{
-    Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_fenced_set, millis,
-    token_of,
+    Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_confirmation,
+    is_fenced_set, millis, number_in, token_of,
 };
 pub(crate) use outcome::{Limits, Release};
+pub(crate) use wake::TICK;
 
 /// All of the table above.
-pub(crate) const ORACLES: [&str; 18] = [
+pub(crate) const ORACLES: [&str; 19] = [
     "exclusion",
     "votes",
     "validity",
@@ -76,6 +83,7 @@ pub(crate) const ORACLES: [&str; 18] = [
     "expiry",
     "orphans",
     "settling",
+    "wake",
     "told",
     "outcome",
     "starvation",
@@ -132,7 +140,13 @@ pub(crate) struct Oracle {
     /// By resource: whether somebody got it since all faults have ended.
     taken: Vec<bool>,
     rests: starvation::Rests,
+    /// By client and node: with which words a release was refused, or the question whether it may be.
+    refused: Vec<Vec<Codes>>,
+    /// How many connections in a row were opened again as late as they may be.
+    in_step: u32,
     quarantine: quarantine::Quarantine,
+    /// By client and node: when it was made one of this cluster last, whatever it was.
+    pub(crate) anew: Vec<Vec<Time>>,
     /// By client: since when a node has told it that it is another cluster's.
     shut_out: Vec<Time>,
     pub(crate) counts: Counts,
@@ -159,6 +173,7 @@ pub(crate) struct Counts {
     pub(crate) commands: u64,
     /// What users were told otherwise, by its kind.
     pub(crate) outcomes: Outcomes,
+    pub(crate) sights: Sights,
     /// The most hand-overs that anybody has waited for.
     pub(crate) passed_over: u32,
 }
@@ -184,6 +199,8 @@ pub(crate) struct Deed<'a> {
     pub(crate) said: Said,
     /// Whether that counts, where servers carry markers.
     pub(crate) fence: Fence,
+    /// For how many milliseconds it said to keep the key, if it was asked for that.
+    pub(crate) kept: u64,
     /// What the key held before and after.
     pub(crate) before: Option<Token>,
     pub(crate) after: Option<Token>,
@@ -200,12 +217,15 @@ pub(crate) struct Answer {
     pub(crate) token: Option<TokenId>,
     pub(crate) sent: Time,
     pub(crate) said: Said,
+    /// By how much the clock of the server had been set forward.
+    pub(crate) jumped: Time,
 }
 
 impl Counts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.locks += other.locks;
         self.extensions += other.extensions;
+        self.sights.add(&other.sights);
         self.releases += other.releases;
         self.refusals += other.refusals;
         self.hand_overs += other.hand_overs;
@@ -224,7 +244,8 @@ impl fmt::Display for Counts {
             f,
             "{} locks, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
              {} kills, {} locks of strangers, {} commands, passed over {} times at most\n\
-             outcomes: {}",
+             outcomes: {}\n\
+             seen: {}",
             self.locks,
             self.extensions,
             self.releases,
@@ -236,6 +257,7 @@ impl fmt::Display for Counts {
             self.commands,
             self.passed_over,
             self.outcomes,
+            self.sights,
         )
     }
 }
@@ -265,7 +287,10 @@ impl Oracle {
             revenants: BTreeSet::new(),
             taken: vec![false; plan.resources],
             rests: starvation::Rests::default(),
+            refused: vec![vec![Codes::default(); plan.nodes]; plan.peers()],
+            in_step: 0,
             quarantine: quarantine::Quarantine::new(plan),
+            anew: vec![vec![0; plan.nodes]; plan.peers()],
             shut_out: vec![NEVER; plan.peers()],
             counts: Counts::default(),
         }
@@ -285,6 +310,7 @@ impl Oracle {
         self.answered[peer].fill(0);
         self.newest[peer].fill(None);
         self.calls[peer].fill(late::Calls::default());
+        self.refused[peer].fill(Codes::default());
         self.quarantine.born(peer);
         self.shut_out[peer] = NEVER;
         self.lives.push(Life { peer, alive: true });
@@ -335,6 +361,13 @@ impl Oracle {
         }
     }
 
+    /// A call for how long a lock is kept is made.
+    pub(crate) fn asks_confirmation(&mut self, token: &[u8]) {
+        if let Some(id) = self.ledger.find(&token_of(token)) {
+            self.ledger.record_mut(id).confirms += 1;
+        }
+    }
+
     /// A call for an extension is made.
     pub(crate) fn asks_extension(&mut self, token: &[u8]) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
@@ -365,6 +398,7 @@ impl World {
             let ledger = &mut self.oracle.ledger;
             ledger.enter(token, deed.process, resource, deed.sent)
         });
+        self.where_it_is_asked(deed);
         self.foreign_key(deed);
         self.fence(deed);
         if let Some(id) = id {
@@ -375,6 +409,7 @@ impl World {
             self.order(deed, id, copy);
             self.asked_of_silent(deed);
             self.storm(deed, id, copy);
+            self.asked_for_how_long(deed, id);
         }
         id
     }
@@ -437,26 +472,43 @@ impl World {
     /// A client has read the next bytes of a connection.
     pub(crate) fn answers_read(&mut self, client: usize, conn: usize) {
         let shown = self.clients[client].shown;
-        let link = &mut self.conns[conn];
-        let (node, by) = (link.node, link.process);
-        while let Some(answer) = link.answers.front() {
+        let (node, by) = (self.conns[conn].node, self.conns[conn].process);
+        while let Some(answer) = self.conns[conn].answers.front().copied() {
+            let link = &mut self.conns[conn];
             if link.near.read < answer.end {
                 return;
+            }
+            if link.is_garbage(answer.end) {
+                let path = &mut self.clients[client].paths[node];
+                path.took(self.now - answer.sent);
+                link.answers.pop_front();
+                continue;
             }
             link.written.answered = answer.asked;
             let Answer {
                 verb, sent, said, ..
-            } = *answer;
+            } = answer;
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, shown, sent, (verb, said));
+            if let (Verb::Other | Verb::Release, Said::Refused(code)) = (verb, said) {
+                self.oracle.refused[client][node].add(code);
+            }
+            if verb == Verb::Load {
+                let server = self.plan.server_of(node);
+                self.oracle.quarantine.meets(client, server, self.now);
+            }
             if verb == Verb::Join && said == Said::Zero {
                 let since = &mut self.oracle.shut_out[client];
                 *since = (*since).min(self.now);
             }
-            // What is owed goes behind the first question of a greeting, and before the last.
-            if !said.is_error() && verb != Verb::Other {
+            // What is owed goes behind the first question of a greeting, and before the last; but what
+            // was owed for longer goes before it.
+            if !said.is_error() && !matches!(verb, Verb::Other | Verb::Release | Verb::Time) {
                 let newest = &mut self.oracle.answered[client][node];
                 *newest = sent.max(*newest);
+            }
+            if verb == Verb::Time {
+                self.time_read(client, node, &answer);
             }
             if let Some(id) = answer.token {
                 let reading = Reading {
@@ -470,8 +522,12 @@ impl World {
                 self.oracle.ledger.read(id, node, verb, &reading);
                 let server = self.plan.server_of(node);
                 self.oracle.quarantine.heard(client, server, &reading);
+                let twin = server + self.plan.servers < self.plan.nodes;
+                if twin && matches!(said, Said::Refused(code) if code.may_forget()) {
+                    self.oracle.counts.sights.note("TwinAlarmed");
+                }
             }
-            link.answers.pop_front();
+            self.conns[conn].answers.pop_front();
         }
     }
 }

@@ -8,6 +8,8 @@
 //!   same resource, but for copies of a lock that is held, and where the server had forgotten the
 //!   script of it.
 //!
+//! * Every command about a lock comes behind the selection of its database.
+//!
 //! # What it does not see
 //!
 //! A release that was tried over the same connection before and was refused: the server said when it
@@ -18,6 +20,22 @@ use super::{Deed, Said, TokenId, Verb};
 use crate::world::World;
 
 impl World {
+    /// Lock commands of a client go to the database that it was configured with, and a server that has
+    /// said that it serves no locks is asked for none.
+    pub(super) fn where_it_is_asked(&mut self, deed: &Deed<'_>) {
+        let link = &self.conns[deed.conn];
+        if self.plan.clients <= deed.peer {
+            return;
+        }
+        if link.database != self.plan.database && link.garbage.is_none() {
+            let text = format!("client {} asks database {}", deed.peer, link.database);
+            self.object("order", text);
+        } else if link.turned_down && deed.command.verb != Verb::Release {
+            let text = format!("client {} asks node {}, a replica", deed.peer, deed.node);
+            self.object("votes", text);
+        }
+    }
+
     /// A command comes before or behind one that should have been on the other side of it.
     pub(super) fn order(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
         if self.plan.clients <= deed.peer {
@@ -25,8 +43,11 @@ impl World {
         }
         let what = match deed.command.verb {
             Verb::Set => self.set_again(deed, id).filter(|_| !copy),
+            Verb::Release if self.is_probe(deed, id) => None,
             Verb::Release => self.release_behind(deed, id),
-            Verb::Extend | Verb::Load | Verb::Join | Verb::Other => None,
+            Verb::Extend | Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => {
+                None
+            }
         };
         self.conns[deed.conn].written.executed += 1;
         if let Some(what) = what {

@@ -1,8 +1,8 @@
 //! Orphans: what an ended attempt or lock has left is gone where a node answers.
 //!
-//! No key stays for a second on a server whose token belongs to no held lock and no open attempt,
-//! once the server has answered a command that the owner sent to it after the end: one for a lock, or
-//! the end of a greeting, in which what is owed goes before the last questions. And when all is over
+//! No key stays for 400 ms on a server whose token belongs to no held lock and no open attempt,
+//! once the server has answered a command that the owner sent to it after the end: a question about a
+//! lock, or the end of a greeting, in which what is owed goes before the last questions. And when all is over
 //! there is no such key at all.
 //!
 //! # What it does not see
@@ -11,9 +11,12 @@
 //! and what a server brought back from its disk.
 
 use super::TokenId;
-use crate::clock::{SECOND, Time};
+use crate::clock::{MILLI, Time};
 use crate::user::Task;
 use crate::world::World;
+
+/// How long a key may stay: a release that was refused is tried again after 250 ms.
+const LONGEST: Time = 400 * MILLI;
 
 impl World {
     /// A server lost its newest past: what was deleted then may be there again.
@@ -46,7 +49,7 @@ impl World {
         suspects.retain(|suspect, _| found.contains(suspect));
         for suspect in found {
             let since = *suspects.entry(suspect).or_insert(now);
-            if since + SECOND <= now {
+            if since + LONGEST <= now {
                 let text = format!("server {} keeps a key of an ended lock", suspect.0);
                 self.oracle.object("orphans", now, text);
                 return;

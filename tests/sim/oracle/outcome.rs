@@ -150,10 +150,12 @@ impl World {
         let tried = limits.tries.is_some_and(|tries| report.tries() == tries);
         let round_trips = Duration::from_nanos(2 * there.worst_trip());
         let least = LAST_CHANCE.saturating_add(round_trips);
+        let mended = |node: &&NodeReport| !matches!(node.outcome, NodeOutcome::Unusable(why) if is_lasting(why));
+        let out_of_reach = report.nodes().iter().filter(mended).count() < report.quorum();
         let late = |deadline| deadline <= there.shown.saturating_add(least);
         if limits.tries.is_some_and(|tries| tries < report.tries()) {
             Err("there were more tries than allowed")
-        } else if tried || limits.deadline.is_some_and(late) {
+        } else if tried || out_of_reach || limits.deadline.is_some_and(late) {
             Ok(())
         } else {
             Err("there were tries and time left")
@@ -201,7 +203,9 @@ impl World {
                 Err(_) => {}
             }
         }
-        verdict
+        // It may have come to its end before any `SET` was written.
+        question.token = None;
+        self.check_report(&question, report).or(verdict)
     }
 
     // ----- extensions -----------------------------------------------------------------------
@@ -251,17 +255,20 @@ impl World {
         call: &Call,
         error: &ExtendError,
     ) -> Result<(), String> {
+        // Of two questions about a lock that is over, the engine ends the newer one as such.
+        if hold.asked && hold.told && matches!(error, ExtendError::Closed) {
+            return Ok(());
+        }
         let (ExtendError::Lost(report) | ExtendError::Unconfirmed(report)) = error else {
             return Err("nothing here leads to it".into());
         };
+        let token = &super::token_of(&hold.lock.token());
+        let token = self.oracle.ledger.find(token);
         let question = Question {
             client,
             call,
             verb: Verb::Extend,
-            token: self
-                .oracle
-                .ledger
-                .find(&super::token_of(&hold.lock.token())),
+            token,
             first: true,
             at_once: true,
         };
@@ -271,7 +278,8 @@ impl World {
             yes, no, pending, ..
         } = votes;
         let certain = if matches!(error, ExtendError::Lost(_)) {
-            quorum <= no
+            let by_other = |id| hold.asked && self.misses_it(client, id, Verb::Confirm);
+            quorum <= no || token.is_some_and(by_other)
         } else if hold.told || !hold.lock.is_valid_at(self.clients[client].shown) {
             // Told of the end in between, its holder is not told that it goes on.
             no < quorum
@@ -383,4 +391,9 @@ impl World {
             Said::Nothing | Said::Ok | Said::Nil | Said::Refused(_) | Said::Else => (yes, no),
         })
     }
+}
+
+/// Whether only an operator can mend it: then no later try would do.
+fn is_lasting(why: Unusable) -> bool {
+    !matches!(why, Unusable::TooManyClients | Unusable::Refused(_))
 }

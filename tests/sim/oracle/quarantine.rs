@@ -5,7 +5,11 @@
 //! * of a server in a life that began without its memory, before the longest ttl of all has passed
 //!   since it was *killed*;
 //! * by a client that has read from the server that it loads or follows another, before the longest
-//!   ttl of all has passed since that.
+//!   ttl of all has passed since that; the same where it has read that the clock of the server
+//!   was set forward, if it watches clocks.
+//!
+//! Nor does the yes to an extension of a lock count at a node that did not vote for who has handed the
+//! lock over, when that was done.
 //!
 //! Both are a little less than what clients keep to, who learn of it later and do not know true time.
 //!
@@ -16,16 +20,18 @@
 //! * before the longest ttl that the marker told then has passed since the server has lost anything,
 //!   with its connections or without.
 //!
-//! And all votes for one lock were executed under markers that told the same longest ttl.
+//! And a majority of the votes for one lock was executed under markers that told the longest ttl of
+//! all that any of them told: a yes under a shorter one is taken back when its client learns of that.
 //!
 //! # What it does not see
 //!
 //! Of a server that has forgotten twice, what it did in the life between. Nothing is asked for where
-//! nobody was told the longest ttl.
+//! nobody was told the longest ttl, nor of a client that meets a server for the first time when it has
+//! forgotten and its clock has jumped forward since: it has been up for as long as that clock says.
 
 use super::ledger::{Entry, Fence};
 use super::{Deed, Reading, Said};
-use crate::clock::{MILLI, Time};
+use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::{Guard, Plan};
 use crate::world::World;
 
@@ -39,8 +45,12 @@ pub(super) struct Quarantine {
     /// By server: when it was killed last that forgot then, or forgot as it ran, and which life came
     /// after that.
     forgot: Vec<Option<(Time, u32)>>,
+    /// By server: when its clock has jumped last.
+    jumped: Vec<Time>,
     /// By client and server: when a client has read last that it may forget.
     alarms: Vec<Vec<Option<Time>>>,
+    /// By client and server: when it has met the server first.
+    met: Vec<Vec<Time>>,
 }
 
 impl Quarantine {
@@ -52,13 +62,27 @@ impl Quarantine {
             longest: plan.max_ttl() * MILLI,
             strict: plan.guard == Guard::Strict,
             forgot: vec![None; plan.servers],
+            jumped: vec![0; plan.servers],
             alarms: vec![vec![None; plan.servers]; plan.peers()],
+            met: vec![vec![NEVER; plan.servers]; plan.peers()],
         }
+    }
+
+    /// A client has read that the clock of a server was set.
+    pub(super) fn stepped(&mut self, client: usize, server: usize, now: Time) {
+        self.alarms[client][server] = Some(now);
     }
 
     /// Another process begins, which has heard of nothing.
     pub(super) fn born(&mut self, peer: usize) {
         self.alarms[peer].fill(None);
+        self.met[peer].fill(NEVER);
+    }
+
+    /// A client has read who a server is.
+    pub(super) fn meets(&mut self, client: usize, server: usize, now: Time) {
+        let met = &mut self.met[client][server];
+        *met = now.min(*met);
     }
 
     /// A client has read the answer to a command that is about a lock.
@@ -80,8 +104,28 @@ impl Quarantine {
                 self.is_fenced(server, entry)
             } else {
                 let forgot = self.forgot[server].filter(|(_, life)| *life <= entry.life);
-                forgot.is_some_and(|(since, _)| entry.sent < since + span)
+                forgot.is_some_and(|(since, _)| {
+                    entry.sent < since + span && self.is_told_of(client, server, since)
+                })
             }
+    }
+
+    /// Whether nothing counts that `client` asks of `server` at `now`, as it has learned before it
+    /// greeted it at `greeted`.
+    fn doubts(&self, client: usize, server: usize, greeted: Time, now: Time) -> bool {
+        let forgot = self.forgot[server].filter(|_| !self.strict);
+        let forgot = forgot.filter(|(since, _)| self.is_told_of(client, server, *since));
+        let doubts = forgot
+            .map(|(since, _)| since)
+            .max(self.alarms[client][server]);
+        let span = self.spans[client].unwrap_or(0);
+        doubts.is_some_and(|since| since < greeted && now < since + span)
+    }
+
+    /// Whether a client can know that a server has forgotten at `since`: a clock that has jumped
+    /// meanwhile says that it has been up for longer.
+    fn is_told_of(&self, client: usize, server: usize, since: Time) -> bool {
+        self.jumped[server] < since || self.met[client][server] < self.jumped[server]
     }
 
     fn is_fenced(&self, server: usize, entry: &Entry) -> bool {
@@ -100,6 +144,11 @@ impl super::Oracle {
         self.quarantine.forgot[server] = Some((since, life));
     }
 
+    /// The clock of a server has jumped forward: it seems to have been up for longer.
+    pub(crate) fn jumped(&mut self, server: usize, now: Time) {
+        self.quarantine.jumped[server] = now;
+    }
+
     /// A client is told that a server has forgotten nothing, whatever it was heard to say.
     pub(crate) fn trusts(&mut self, client: usize, server: usize) {
         self.quarantine.alarms[client][server] = None;
@@ -114,6 +163,25 @@ impl super::Oracle {
 }
 
 impl World {
+    /// A lock is handed over. What its first holder did not count does not count for its heirs either:
+    /// they do not know what that holder has heard.
+    pub(crate) fn hands_over(&mut self, client: usize, token: &[u8]) {
+        let found = self.oracle.ledger.find(&super::token_of(token));
+        let Some(id) = found.filter(|id| self.oracle.ledger.record(*id).heirs.is_empty()) else {
+            return;
+        };
+        let mut doubted = 0;
+        for node in 0..self.plan.nodes {
+            let server = self.plan.server_of(node);
+            let ready = self.clients[client].paths[node].ready_at;
+            let quarantine = &self.oracle.quarantine;
+            if ready < NEVER && quarantine.doubts(client, server, ready, self.now) {
+                doubted |= 1 << node;
+            }
+        }
+        self.oracle.ledger.record_mut(id).doubted = doubted;
+    }
+
     /// No server counts what its own state says not to count, and none is another cluster's as well.
     pub(super) fn fence(&mut self, deed: &Deed<'_>) {
         let text = match deed.fence {

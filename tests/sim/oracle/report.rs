@@ -112,7 +112,7 @@ impl World {
             | _ => return,
         };
         let there = &self.clients[client];
-        let calls = there.users.iter().filter_map(|user| user.task.call());
+        let calls = there.users.iter().flat_map(|user| user.task.calls());
         let call = calls.into_iter().find(|call| call.round == *round);
         let elapsed = call.map(|call| there.shown.saturating_since(call.begun));
         if elapsed.is_some_and(|elapsed| elapsed != report.elapsed()) {
@@ -170,6 +170,12 @@ impl World {
                 // A `SET` is not sent again by its text for want of room, nor twice.
                 let set = asked.filter(|entry| entry.is_read() && question.verb == Verb::Set);
                 let read = read.or(set);
+                // It may have said so when it was asked whether a release may be: then there is no `SET`.
+                let unset = cell.is_none_or(|cell| cell.sets == 0) && question.verb == Verb::Set;
+                let probed = unset && self.oracle.refused[question.client][node].contain(error);
+                if probed {
+                    return Ok(false);
+                }
                 read.is_some_and(refused) || question.verb == Verb::Release && before
             }
             NodeOutcome::TimedOut
@@ -197,7 +203,7 @@ impl World {
         let record = question.token.map(|id| self.oracle.ledger.record(id));
         let inherited = record.is_some_and(|record| !record.heirs.is_empty());
         let yes = read.is_some_and(|entry| entry.said == Said::One);
-        inherited && yes && question.verb == Verb::Extend
+        inherited && yes && matches!(question.verb, Verb::Extend | Verb::Confirm)
     }
 
     /// Whether an answer is said to have been asked for before the attempt began.
@@ -275,7 +281,8 @@ impl World {
         let path = &client.paths[node];
         let since = question.call.since;
         // It may have said yes before its connection was lost, or the old validity was over.
-        if latency.is_some() && read.is_none() {
+        let answers = latency.is_some() && !matches!(outcome, NodeOutcome::Unusable(_));
+        if answers && read.is_none() {
             return Err("an answer that did not come took some time");
         }
         let soon = question.call.begun.saturating_add(TOO_SOON);
@@ -300,11 +307,15 @@ impl World {
                     .ok_or("it was reachable, or for another reason")
             }
             NodeOutcome::Unusable(reason) => {
-                self.could_be(node, reason).then_some(()).ok_or("it is not")
+                let client = question.client;
+                self.could_be(client, node, reason)
+                    .then_some(())
+                    .ok_or("it is not")
             }
             NodeOutcome::Quarantined { until } => {
                 // A yes that was taken back took some time.
-                let silent = latency.is_none() || self.plan.guard == Guard::Strict;
+                let silent =
+                    latency.is_none() || self.plan.guard == Guard::Strict || self.plan.watch;
                 let kept = silent && self.could_be_kept(question, node, until);
                 kept.then_some(()).ok_or("nothing keeps it from voting")
             }
@@ -319,7 +330,7 @@ impl World {
 
     /// Whether a node can have been kept from voting until then.
     fn could_be_kept(&self, question: &Question<'_>, node: usize, until: Instant) -> bool {
-        let asked = matches!(question.verb, Verb::Set | Verb::Extend);
+        let asked = question.verb != Verb::Release;
         // Until the present: it has to join again, or joins just now.
         let ahead = if self.plan.guard == Guard::Strict {
             question.call.begun <= until
@@ -330,7 +341,7 @@ impl World {
     }
 
     /// Whether the server behind a node can have been unusable for this reason.
-    fn could_be(&self, node: usize, reason: Unusable) -> bool {
+    fn could_be(&self, client: usize, node: usize, reason: Unusable) -> bool {
         let server = &self.servers[self.plan.server_of(node)];
         match reason {
             Unusable::SameServer(twin) => {
@@ -338,15 +349,16 @@ impl World {
                 twin != node && self.plan.server_of(twin) == self.plan.server_of(node)
             }
             Unusable::TooManyClients => server.crowds > 0,
-            Unusable::NoCredentials | Unusable::Refused(_) => server.mood_number > 0,
-            Unusable::NotRedis
+            Unusable::NoCredentials
+            | Unusable::WrongCredentials
             | Unusable::Replica
             | Unusable::Mode
-            | Unusable::WrongCredentials
-            | Unusable::NoPermission
-            | Unusable::NoDatabase
-            | Unusable::Protected
-            | _ => false,
+            | Unusable::Refused(_) => server.mood_number > 0,
+            Unusable::NotRedis => server.uttered,
+            Unusable::Permission { .. } | Unusable::KeyPermission => {
+                self.oracle.refused[client][node].contain_no_permission()
+            }
+            Unusable::NoPermission | Unusable::NoDatabase | Unusable::Protected | _ => false,
         }
     }
 }
@@ -354,8 +366,9 @@ impl World {
 impl Question<'_> {
     fn entry<'c>(&self, cell: &'c Cell) -> &'c Entry {
         match self.verb {
-            Verb::Set | Verb::Load | Verb::Join | Verb::Other => &cell.set,
+            Verb::Set | Verb::Load | Verb::Join | Verb::Time | Verb::Other => &cell.set,
             Verb::Extend => &cell.extend,
+            Verb::Confirm => &cell.confirm,
             Verb::Release => &cell.release,
         }
     }

@@ -67,13 +67,16 @@ impl World {
                 late(after(call, longest)).then_some("an acquire is open after all its tries")
             }
             Task::Extending { hold, .. } => {
-                late(hold.lock.valid_until()).then_some("an extension is open after the old end")
+                let within = self.oracle.calls[client][user].within;
+                let over = late(within).then_some("an extension is open after the old end");
+                over.or_else(|| self.unended(client, hold, late))
             }
             Task::Releasing { call, .. } => {
                 let longest = self.longest_release(client);
                 late(after(call, longest)).then_some("a release is open after its node timeout")
             }
-            Task::Idle | Task::Holding(_) => None,
+            Task::Holding(hold) => self.unended(client, hold, late),
+            Task::Idle => None,
         }
     }
 

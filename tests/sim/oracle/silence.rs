@@ -6,7 +6,10 @@
 //! * After `dead_after` the connection is given up, at the first turn at or after that.
 //! * Before that no connection is given up whose greeting is done, unless its server is another
 //!   node's too.
+//! * It is given up in the turn in which anything was read that is no answer; what stands behind that
+//!   is none either, for whatever counts votes.
 //! * After four node timeouts and 100 ms the node gets neither a `SET` nor an extension.
+//! * It gets both for 100 ms at least, if nothing is owed to it and there is room.
 //!
 //! # What it does not see
 //!
@@ -17,6 +20,8 @@
 use std::time::Duration;
 
 use shearline::Instant;
+use shearline::engine::NodeState;
+use shearline::limits::{IN_FLIGHT_MAX, OUT_BYTES_MAX};
 
 use super::{Deed, Verb};
 use crate::clock::MILLI;
@@ -37,6 +42,8 @@ impl World {
             let written = &mut self.conns[*conn].written;
             if written.is_open() {
                 written.silent_since.get_or_insert(there.shown);
+            } else {
+                written.idle_at = there.shown;
             }
         }
     }
@@ -64,6 +71,29 @@ impl World {
             let text = format!("client {client} keeps its connection to {node}, which is dead");
             self.object("silence", text);
         }
+        if let Some(node) = self.suspect_too_soon(client) {
+            let text = format!("client {client} does not ask {node}, which was heard just now");
+            self.object("silence", text);
+        }
+    }
+
+    /// A node that is not asked for its silence, though that has only begun.
+    fn suspect_too_soon(&self, client: usize) -> Option<usize> {
+        let there = &self.clients[client];
+        let mut statuses = there.engine.node_statuses(there.shown).enumerate();
+        let has_room = there.engine.load().unsent < OUT_BYTES_MAX / 2;
+        let found = statuses.find(|(node, status)| {
+            let roomy = has_room && status.owed == 0 && status.in_flight < IN_FLIGHT_MAX / 2;
+            let suspect = status.state == NodeState::Suspect;
+            let conn = there.links[*node].filter(|_| suspect && roomy);
+            conn.is_some_and(|conn| {
+                let link = &self.conns[conn];
+                let heard = link.near.heard.unwrap_or(Instant::ZERO);
+                let since = link.written.idle_at.max(heard);
+                there.shown < since.saturating_add(PATIENCE)
+            })
+        });
+        found.map(|(node, _)| node)
     }
 
     /// A client gives a connection up.
@@ -81,15 +111,27 @@ impl World {
         let heard = self.conns[conn].near.heard.unwrap_or(Instant::ZERO);
         // Under a guard who loads or follows another has to greet anew.
         let doubted = self.plan.guard != Guard::Off && self.servers[server].is_doubted();
-        if !twin && !doubted && there.shown < heard.saturating_add(dead_after) {
+        let garbage = self.conns[conn].has_read_garbage();
+        if !twin && !doubted && !garbage && there.shown < heard.saturating_add(dead_after) {
             let text = format!("client {client} gives up its connection to {node}, which is well");
+            self.object("silence", text);
+        }
+    }
+
+    /// No connection is kept over which something was read that is no answer.
+    pub(crate) fn hears_no_garbage(&mut self, client: usize) {
+        let mut conns = self.clients[client].links.iter().flatten();
+        let heard = conns.find(|conn| self.conns[**conn].has_read_all_garbage());
+        if let Some(conn) = heard {
+            let node = self.conns[*conn].node;
+            let text = format!("client {client} listens to node {node}, which talks nonsense");
             self.object("silence", text);
         }
     }
 
     /// A server was asked for a vote that had been silent for too long.
     pub(super) fn asked_of_silent(&mut self, deed: &Deed<'_>) {
-        let asked = matches!(deed.command.verb, Verb::Set | Verb::Extend);
+        let asked = matches!(deed.command.verb, Verb::Set | Verb::Extend | Verb::Confirm);
         if asked && deed.begun.to_silent {
             let text = format!(
                 "client {} asks node {}, which is silent",

@@ -5,13 +5,16 @@
 //!   [`copy`](super::copy).
 //! * A release is sent once for every call that asks for it, as often over every later connection,
 //!   and once more for every refusal; refusals follow each other no faster than four a second.
-//! * None is sent over the connection over which the server has denied the `SET`, once that is read.
+//! * None is sent over the connection over which the server has denied the `SET`, once that is read;
+//!   unless the lock was copied there, because a copy is also denied by an earlier one that was run.
 //! * An extension is sent once for every call, and once more to a server that has forgotten the
 //!   script.
 //! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
 //!   rests leave time for.
 //! * A connection is greeted once, but for a question to join for every answer that did not count,
 //!   every longer ttl and every word of an operator, and opened again no faster than the back-off allows.
+//! * Those that fail are not all opened again after the longest delay that there may be: many clients
+//!   would come back in step.
 //!
 //! # What it does not see
 //!
@@ -24,6 +27,7 @@ use crate::clock::{MILLI, SECOND, Time};
 use crate::plan::{Guard, SHORTEST_REST};
 use crate::user::Task;
 use crate::world::World;
+use crate::written::Place;
 
 /// Commands of a greeting: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and two
 /// scripts. For every error two more: the scripts again.
@@ -46,6 +50,10 @@ const LAST_RESTS: u64 = 7;
 const OPENED_AT_ONCE: u64 = 8;
 const OPENED_A_SECOND: u64 = 6;
 
+/// So many delays in a row that are longer than 19 of 20 parts of what they may be are no chance: one
+/// in ten is, and one in five with the tick of the timers and a late turn.
+const IN_STEP: u32 = 16;
+
 impl World {
     /// A command of a client is one too many.
     pub(super) fn storm(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
@@ -57,7 +65,7 @@ impl World {
             Verb::Set => self.sets(deed, id),
             Verb::Extend => self.extends(deed, id),
             Verb::Release => self.releases(deed, id),
-            Verb::Load | Verb::Join | Verb::Other => None,
+            Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         };
         if let Some(what) = what {
             let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
@@ -124,6 +132,9 @@ impl World {
     }
 
     fn releases(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        if self.is_probe(deed, id) {
+            return None;
+        }
         if self.is_denied(deed, id) {
             return Some("a release of what was denied");
         }
@@ -168,6 +179,19 @@ impl World {
         }
     }
 
+    /// Whether a release is the question whether it may be, which goes before the first `SET` on a
+    /// connection where there is a native way to release. So may be the release of a `SET` that never
+    /// arrived.
+    pub(super) fn is_probe(&self, deed: &Deed<'_>, id: TokenId) -> bool {
+        let (record, cell) = (
+            self.oracle.ledger.record(id),
+            self.oracle.ledger.cell(id, deed.node),
+        );
+        let attempt = record.owner == deed.process && record.granted == Place::MAX;
+        let new = cell.sets == 0 && !cell.copied && cell.releases.count == 0;
+        attempt && new && !matches!(deed.done, Said::One | Said::Foreign)
+    }
+
     /// Whether the client had read that the server has not got the token.
     fn is_denied(&self, deed: &Deed<'_>, id: TokenId) -> bool {
         let (record, cell) = (
@@ -178,6 +202,8 @@ impl World {
         let young = deed.sent < record.sent + self.plan.shortest_ttl * (MILLI * 49 / 50);
         // What was lost is forgotten, and given back once more to all nodes.
         let own = record.owner == deed.process && record.heirs.is_empty() && !record.lost;
+        // A copy may have met an earlier one, of which nobody has heard.
+        let only = !cell.copied;
         let denied = match cell.set.said {
             Said::Nil => true,
             Said::Refused(code) => code.is_certain(),
@@ -185,7 +211,7 @@ impl World {
         };
         let known = cell.set.read_place <= deed.begun.asked && cell.set_over.0 == deed.conn;
         let first = cell.releases.count == 0;
-        young && own && denied && known && first
+        young && own && only && denied && known && first
     }
 
     /// A connection is opened.
@@ -199,6 +225,26 @@ impl World {
                 "client {client} opened {} connections to {node}",
                 path.opened
             );
+            self.object("storm", text);
+        }
+    }
+
+    /// A connection is opened that follows one that has failed. The delay before is a random one, and
+    /// how late a turn may be counts little.
+    pub(crate) fn in_step(&mut self, client: usize, node: usize) {
+        let there = &self.clients[client];
+        let backoff = there.paths[node].backoff;
+        let since = there.shown.saturating_since(backoff.lost_shown);
+        // Who was stopped meanwhile is late for another reason.
+        let stopped = there.stopped_until + 2 * backoff.longest().as_nanos() as Time;
+        if !backoff.is_exact() || self.now <= stopped {
+            return;
+        }
+        let late = since.saturating_mul(20) >= backoff.longest().saturating_mul(19);
+        let row = &mut self.oracle.in_step;
+        *row = if late { *row + 1 } else { 0 };
+        if *row == IN_STEP {
+            let text = format!("{IN_STEP} connections in a row are opened as late as they may be");
             self.object("storm", text);
         }
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use shearline::{Instant, LockId};
 
-use super::Said;
+use super::{Said, Verb};
 use crate::user::{Hold, Task};
 use crate::world::World;
 
@@ -30,8 +30,9 @@ impl World {
             let (Task::Holding(hold) | Task::Extending { hold, .. }) = &mut there.task else {
                 continue;
             };
+            let known = hold.lock.valid_until() != Instant::ZERO;
             let end = hold.lock.valid_until().saturating_sub(TICK);
-            let untold = begun < ticked && end <= ticked && !hold.told;
+            let untold = known && begun < ticked && end <= ticked && !hold.told;
             let early = std::mem::take(&mut hold.early);
             if untold {
                 self.object("told", format!("client {client} was not told of the end"));
@@ -78,11 +79,23 @@ impl World {
     /// A user is told that its lock is over. If that is because a majority has said so to an
     /// extension that it has cancelled, it is not too early.
     pub(crate) fn lost_unasked(&mut self, client: usize, user: usize) {
+        let there = &mut self.clients[client];
+        let Some(hold) = there.users[user].task.hold_mut() else {
+            return;
+        };
+        let token = super::token_of(&hold.lock.token());
+        // A question that was cancelled may have found an earlier end, or none.
+        let unasked = hold.unasked.is_some();
+        hold.early &= !unasked;
+        let found = unasked.then(|| self.oracle.ledger.find(&token)).flatten();
+        if found.is_some_and(|id| self.misses_it(client, id, Verb::Confirm)) {
+            self.oracle.misses(&token);
+            return;
+        }
         let there = &self.clients[client];
         let Task::Holding(hold) = &there.users[user].task else {
             return;
         };
-        let token = super::token_of(&hold.lock.token());
         let (Some(call), Some(id)) = (hold.cancelled, self.oracle.ledger.find(&token)) else {
             return;
         };

@@ -144,26 +144,42 @@ impl World {
         let end = self.clock_of(client).when(until);
         // Told too late, it promises nothing.
         let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
+        let record = self.oracle.ledger.record(id);
+        let doubted = if verb == Verb::Extend {
+            record.doubted
+        } else {
+            0
+        };
+        let said: Vec<_> = (self.oracle.ledger.cells(id).iter().enumerate())
+            .map(|(node, cell)| {
+                let entry = if verb == Verb::Set {
+                    &cell.set
+                } else {
+                    &cell.extend
+                };
+                let said = entry.read_shown < within
+                    && self.is_vote(client, node, entry, call)
+                    && (excused || doubted & 1 << node == 0)
+                    && !self.is_silenced(client, node, entry, resource);
+                (cell, entry, said)
+            })
+            .collect();
+        // The longest ttl that the markers of those who said yes have told. Who has told of a shorter
+        // one has to say yes again.
+        let told = |(_, entry, said): &(_, &Entry, bool)| match entry.fence {
+            Fence::Open(longest) if *said => Some(longest),
+            Fence::Open(_) | Fence::None | Fence::Shut | Fence::Broken => None,
+        };
+        let most = said.iter().filter_map(told).max();
         let (mut yes, mut stand) = (Servers::default(), Servers::default());
-        // What the markers of those who said yes have told.
-        let (mut least, mut most) = (u64::MAX, 0);
-        for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
+        for (node, answer) in said.iter().enumerate() {
+            let (cell, entry, said) = *answer;
             let server = self.plan.server_of(node);
-            let entry = if verb == Verb::Set {
-                &cell.set
-            } else {
-                &cell.extend
-            };
-            let said = entry.read_shown < within
-                && self.is_vote(client, node, entry, call)
-                && !self.is_silenced(client, node, entry, resource);
+            let said = said && told(answer) == most;
             let lasts = self.servers[server].clock.show(end) <= cell.until;
             let stands = !cell.gone && (lasts || excused);
             if said {
                 yes.add(server, entry.life);
-                if let Fence::Open(longest) = entry.fence {
-                    (least, most) = (least.min(longest), most.max(longest));
-                }
             }
             if stands && (said || !bound) {
                 stand.add(server, entry.life);
@@ -179,16 +195,16 @@ impl World {
             self.object("votes", text);
         }
         let own = self.plan.max_ttl_of(client);
-        if least < most || self.plan.guard == Guard::Strict && most < own {
+        if self.plan.guard == Guard::Strict && most.is_none_or(|most| most < own) {
             let text = format!(
-                "client {client} told of {verb:?}: by markers of {least} to {most} ms, its own is {own}"
+                "client {client} told of {verb:?}: by markers of {most:?} ms, its own is {own}"
             );
             self.object("votes", text);
         }
     }
 
     /// Whether `node` has said yes, and nothing has taken it back.
-    fn is_vote(&self, client: usize, node: usize, entry: &Entry, call: &Call) -> bool {
+    pub(super) fn is_vote(&self, client: usize, node: usize, entry: &Entry, call: &Call) -> bool {
         let client = &self.clients[client];
         // What is lost in the very turn of the verdict may be lost behind it.
         let lost = client.paths[node].lost_at;

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// and come back. The verdict at the end says whether the counter is right, whether ever two were
 /// in the critical section, and whether a key was left behind.
 ///
+/// The percentiles are of the time from each call of lock() to its return, with the wait for the
+/// other workers. A node that is suspect is silent: it gets no new lock until it answers.
+///
 /// The exit status is 0 only if all of that is as it should be. Ctrl-C ends the demo early, with
 /// the verdict. Without a terminal it writes one line each second. NO_COLOR is honoured.
 #[derive(Debug, clap::Args)]
@@ -18,7 +21,7 @@ pub(crate) struct Args {
     ///
     /// None of them is stopped by the demo. To see what a frozen node does, freeze one yourself
     /// (kill -STOP with the process id that `redis-cli info server` tells), and let it go on later
-    /// (kill -CONT). The demo uses one key, named shearline-demo: and a number.
+    /// (kill -CONT). A minority of them may be down. The demo uses one key, named shearline-demo: and a number.
     #[arg(long, value_name = "URL")]
     pub(super) node: Vec<String>,
 

@@ -3,16 +3,21 @@
 //! Pure: a picture and a size in, text out. What does not fit is left out from the least important
 //! on, and no line is longer than the terminal is wide.
 
+use std::iter;
 use std::time::Duration;
 
 use shearline::engine::NodeState;
 
 use super::histogram::{COLUMNS, Summary};
 use super::monitor::{COURSE, Counts, NodeView, Snapshot};
-use super::text::{Line, Style, duration, number, plural};
+use super::text::{Line, Style, duration, number, plural, wrapped};
 
 /// Wider lines are harder to read, however wide the terminal is.
-const WIDTH_MAX: usize = 80;
+pub(super) const WIDTH_MAX: usize = 80;
+
+/// The table of the nodes with its bars, and the course beside the number of locks, need this.
+/// What is drawn for less fits in 50 columns.
+const WIDE: usize = 79;
 
 /// Height of the drawn histogram.
 const ROWS: usize = 4;
@@ -23,7 +28,7 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 /// The frame for a terminal of this size.
 pub(super) fn frame(snapshot: &Snapshot, width: usize, height: usize) -> Vec<Line> {
     let mut sections = sections(snapshot, width).to_vec();
-    sections.push(outcomes(&snapshot.counts));
+    sections.push(outcomes(&snapshot.counts, width.min(WIDTH_MAX)));
     // What can go first stands first: the histogram, the outcomes, then the nodes.
     for spare in [2, 4, 3] {
         if joined(&sections).len() <= height {
@@ -48,9 +53,9 @@ fn sections(snapshot: &Snapshot, width: usize) -> [Vec<Line>; 4] {
     let width = width.min(WIDTH_MAX);
     [
         head(snapshot, width),
-        progress(snapshot),
-        latency(snapshot.latency.as_ref(), width),
-        nodes(snapshot),
+        progress(snapshot, width),
+        latency(snapshot, width),
+        nodes(snapshot, width),
     ]
 }
 
@@ -95,12 +100,19 @@ pub(super) fn title(workers: usize, nodes: usize, own_nodes: bool) -> String {
     )
 }
 
+fn crew(workers: usize, nodes: usize) -> String {
+    format!("{}, {}", plural(workers, "worker"), plural(nodes, "node"))
+}
+
 fn head(snapshot: &Snapshot, width: usize) -> Vec<Line> {
     let left = match snapshot.length.saturating_sub(snapshot.elapsed) {
         Duration::ZERO => String::new(),
         left => format!("{} left", seconds(left)),
     };
-    let title = title(snapshot.workers, snapshot.nodes.len(), snapshot.own_nodes);
+    let title = match width < WIDE {
+        true => crew(snapshot.workers, snapshot.nodes.len()),
+        false => title(snapshot.workers, snapshot.nodes.len(), snapshot.own_nodes),
+    };
     let share = snapshot.elapsed.as_secs_f64() / snapshot.length.as_secs_f64();
     let done = ((share * width as f64) as usize).min(width);
     let is_odd = snapshot
@@ -108,7 +120,7 @@ fn head(snapshot: &Snapshot, width: usize) -> Vec<Line> {
         .as_ref()
         .is_some_and(|when| when.end.is_none());
     let style = if is_odd { Style::Odd } else { Style::Plain };
-    vec![
+    let mut lines = vec![
         Line::new()
             .with(Style::Strong, "shearline demo  ")
             .plain(title)
@@ -116,11 +128,13 @@ fn head(snapshot: &Snapshot, width: usize) -> Vec<Line> {
         Line::new()
             .plain("━".repeat(done))
             .with(Style::Faint, "─".repeat(width - done)),
-        Line::new().with(style, &*snapshot.now),
-    ]
+    ];
+    let now = wrapped(&snapshot.now, width);
+    lines.extend(now.into_iter().map(|text| Line::new().with(style, text)));
+    lines
 }
 
-fn progress(snapshot: &Snapshot) -> Vec<Line> {
+fn progress(snapshot: &Snapshot, width: usize) -> Vec<Line> {
     let label = |text: &str, value: u64| {
         Line::new()
             .plain(format!("{text:<11}"))
@@ -128,18 +142,24 @@ fn progress(snapshot: &Snapshot) -> Vec<Line> {
     };
     let locks = label("locks", snapshot.counts.acquired)
         .plain(format!("{:>8}/s   ", number(snapshot.rate)));
+    let locks = match width < WIDE {
+        true => vec![locks, course(Line::new().plain("  "), snapshot)],
+        false => vec![course(locks, snapshot)],
+    };
+    let written = match width < WIDE {
+        true => format!("   {} written", number(snapshot.written)),
+        false => format!("   {} written under the lock", number(snapshot.written)),
+    };
     let holders = match snapshot.most_inside {
         0 | 1 => Style::Faint,
         _ => Style::Bad,
     };
-    vec![
-        course(locks, snapshot),
-        label("counter", snapshot.value).with(
-            Style::Faint,
-            format!("   {} written under the lock", number(snapshot.written)),
-        ),
+    let mut lines = locks;
+    lines.extend([
+        label("counter", snapshot.value).with(Style::Faint, written),
         label("holders", snapshot.most_inside.into()).with(holders, "   at most, at any time"),
-    ]
+    ]);
+    lines
 }
 
 /// Adds the course of the run, and in another colour the part of it in which nodes were stopped.
@@ -159,38 +179,56 @@ fn course(mut line: Line, snapshot: &Snapshot) -> Line {
     )
 }
 
-fn latency(summary: Option<&Summary>, width: usize) -> Vec<Line> {
-    let title = Line::new().plain("time to get the lock, waiting for others included");
-    let Some(summary) = summary else {
-        return vec![title.with(Style::Faint, ": none yet")];
+/// What the percentiles are made of.
+pub(super) const MEASURED: &str = "from the call of lock() to its return, with the wait for others";
+
+fn latency(snapshot: &Snapshot, width: usize) -> Vec<Line> {
+    let text = |text: String| Line::new().plain(text);
+    let Some(summary) = &snapshot.latency else {
+        let title = format!("{MEASURED}: none yet");
+        return wrapped(&title, width).into_iter().map(text).collect();
     };
-    let most = summary.columns.iter().copied().max().unwrap_or_default() as f64;
-    let told = [
-        ("p50", summary.p50),
-        ("p90", summary.p90),
-        ("p99", summary.p99),
-        ("max", summary.max),
-    ];
-    let mut lines = vec![title];
-    for (row, (name, value)) in (0..ROWS).rev().zip(told) {
-        let bars = summary
-            .columns
-            .iter()
-            .map(|count| bar(*count as f64, most, ROWS, row));
-        let line = Line::new()
-            .plain("  ")
-            .with(Style::Good, bars.collect::<String>());
-        lines.push(line.right(
-            width.min(COLUMNS + 32),
-            Style::Plain,
-            format!("{name} {:>9}", duration(value)),
-        ));
+    let title = format!("{MEASURED}, {} times", number(snapshot.counts.acquired));
+    let mut lines: Vec<Line> = wrapped(&title, width).into_iter().map(text).collect();
+    let told = percentiles(summary);
+    for (row, told) in (0..ROWS).rev().zip(&told) {
+        let line = bars(summary, row);
+        lines.push(match width < WIDE {
+            true => line,
+            false => line.right(COLUMNS + 32, Style::Plain, told),
+        });
     }
     lines.push(Line::new().with(
         Style::Faint,
         "  10 µs   0.1 ms  1 ms    10 ms   100 ms  1 s",
     ));
+    if width < WIDE {
+        let told = told.map(|told| told.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.push(Line::new().plain(told.join("  ")));
+    }
     lines
+}
+
+fn percentiles(summary: &Summary) -> [String; ROWS] {
+    [
+        ("p50", summary.p50),
+        ("p90", summary.p90),
+        ("p99", summary.p99),
+        ("max", summary.max),
+    ]
+    .map(|(name, value)| format!("{name} {:>9}", duration(value)))
+}
+
+/// One row of the histogram.
+fn bars(summary: &Summary, row: usize) -> Line {
+    let most = summary.columns.iter().copied().max().unwrap_or_default() as f64;
+    let bars = summary
+        .columns
+        .iter()
+        .map(|count| bar(*count as f64, most, ROWS, row));
+    Line::new()
+        .plain("  ")
+        .with(Style::Good, bars.collect::<String>())
 }
 
 /// One cell of a bar of `rows` rows, of which 0 is the lowest. What is not zero is seen.
@@ -202,34 +240,65 @@ fn bar(count: f64, most: f64, rows: usize, row: usize) -> char {
     BARS[eighths.saturating_sub(row * 8).min(8)]
 }
 
-fn nodes(snapshot: &Snapshot) -> Vec<Line> {
+fn nodes(snapshot: &Snapshot, width: usize) -> Vec<Line> {
     let rates = snapshot.nodes.iter().map(|node| node.rate);
     let most = rates.max().unwrap_or_default();
-    let heading = format!(
-        "{:<28}{:<19}{:>8}  {:<10}{:>12}",
-        "node", "state", "grants/s", "", "answers in"
-    );
+    let heading = match width < WIDE {
+        true => format!(
+            "{:<19}{:<13}{:>8}{:>10}",
+            "node", "state", "grants/s", "answer in"
+        ),
+        false => format!(
+            "{:<28}{:<19}{:>8}  {:<10}{:>12}",
+            "node", "state", "grants/s", "", "answers in"
+        ),
+    };
     let mut lines = vec![Line::new().with(Style::Faint, heading)];
     for (index, node) in snapshot.nodes.iter().enumerate() {
-        lines.push(node_line(index + 1, node, most));
+        lines.push(node_line(index + 1, node, most, width));
     }
+    let meaning = snapshot.nodes.iter().find_map(|node| meaning(node.state));
+    let meaning = meaning.map_or_else(Vec::new, |meaning| wrapped(meaning, width));
+    lines.extend(
+        meaning
+            .into_iter()
+            .map(|text| Line::new().with(Style::Faint, text)),
+    );
     lines
 }
 
-fn node_line(place: usize, node: &NodeView, most: u64) -> Line {
+fn node_line(place: usize, node: &NodeView, most: u64, width: usize) -> Line {
     let (style, state) = state(node.state);
-    let state = match node.owed {
-        0 => state.to_owned(),
-        owed => format!("{state}, owed {}", number(owed as u64)),
-    };
+    let owed = (node.owed != 0).then(|| format!("owed {}", number(node.owed as u64)));
     let answer = node.round_trip.filter(|_| votes(node.state)).map(duration);
+    let rate = number(node.rate);
+    if width < WIDE {
+        let last = answer.or(owed).unwrap_or_else(|| "-".into());
+        return Line::new()
+            .plain(format!("{place:>2} {:<16}", shortened(&node.address, 15)))
+            .with(style, format!("{state:<13}"))
+            .plain(format!("{rate:>8}{last:>10}"));
+    }
+    let state = owed.map_or_else(|| state.to_owned(), |owed| format!("{state}, {owed}"));
+    let answer = answer.as_deref().unwrap_or("-");
     let share = (node.rate * 10).checked_div(most).unwrap_or_default() as usize;
     Line::new()
         .plain(format!("{place:>2}  {:<24}", shortened(&node.address, 23)))
         .with(style, format!("{state:<19}"))
-        .plain(format!("{:>8}  ", number(node.rate)))
+        .plain(format!("{rate:>8}  "))
         .with(Style::Good, format!("{:<10}", "■".repeat(share)))
-        .plain(format!("{:>12}", answer.as_deref().unwrap_or("-")))
+        .plain(format!("{answer:>12}"))
+}
+
+/// What a word of the table means that does not say it itself.
+fn meaning(state: NodeState) -> Option<&'static str> {
+    match state {
+        NodeState::Suspect => Some("suspect: it is silent, and gets no new lock until it answers"),
+        NodeState::Quarantined { .. } => {
+            Some("quarantined: it restarted, and votes when all older locks have expired")
+        }
+        _ => None,
+    }
 }
 
 /// The end of an address tells more than its beginning.
@@ -261,33 +330,32 @@ fn state(state: NodeState) -> (Style, &'static str) {
     }
 }
 
-/// The outcomes that there were, in two lines.
-pub(super) fn outcomes(counts: &Counts) -> Vec<Line> {
-    let taking = [
+/// The outcomes that there were.
+pub(super) fn outcomes(counts: &Counts, width: usize) -> Vec<Line> {
+    let told: Vec<String> = [
         ("taken", counts.acquired),
+        ("given back", counts.released),
         ("gave up waiting", counts.held),
         ("no quorum", counts.no_quorum),
         ("too slow", counts.too_slow),
-    ];
-    let giving = [
-        ("given back", counts.released),
         ("unconfirmed", counts.unconfirmed),
         ("no longer held", counts.not_held),
         ("expired before use", counts.expired),
         ("other errors", counts.other),
-    ];
-    [("locks", &taking[..]), ("", &giving[..])]
+    ]
+    .iter()
+    .filter(|(name, count)| *count != 0 || ["taken", "given back"].contains(name))
+    .map(|(name, count)| format!("{name} {}", number(*count)))
+    .collect();
+    wrapped(&told.join(", "), width.saturating_sub(LABEL))
         .into_iter()
-        .map(|(label, outcomes)| {
-            let told: Vec<String> = outcomes
-                .iter()
-                .filter(|(name, count)| *count != 0 || ["taken", "given back"].contains(name))
-                .map(|(name, count)| format!("{name} {}", number(*count)))
-                .collect();
-            Line::new().plain(format!("{label:<11}{}", told.join(", ")))
-        })
+        .zip(iter::once("locks").chain(iter::repeat("")))
+        .map(|(text, label)| Line::new().plain(format!("{label:<LABEL$}{text}")))
         .collect()
 }
+
+/// The column in which what is told begins.
+pub(super) const LABEL: usize = 11;
 
 /// Remaining time for the sentence of what comes next.
 pub(super) fn seconds(left: Duration) -> String {
@@ -367,7 +435,7 @@ locks            1,234     617/s    ▄█▇▇▁██···········�
 counter          1,233   1,233 written under the lock
 holders              1   at most, at any time
 
-time to get the lock, waiting for others included
+from the call of lock() to its return, with the wait for others, 1,234 times
   █                                                        p50   2.00 ms
   █                                                        p90   12.0 ms
   █         █                                              p99    123 ms
@@ -380,9 +448,46 @@ node                        state              grants/s              answers in
  3  127.0.0.1:7002          votes                   617  ■■■■■■■■■■     1.00 ms
  4  127.0.0.1:7003          suspect, owed 3           0                       -
  5  127.0.0.1:7004          votes                   617  ■■■■■■■■■■     1.00 ms
+suspect: it is silent, and gets no new lock until it answers
 
-locks      taken 1,234, gave up waiting 2
-           given back 1,233";
+locks      taken 1,234, given back 1,233, gave up waiting 2";
+        assert_eq!(trimmed, expected.trim_start().lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_frame_for_fifty_columns_is_as_drawn_here() {
+        let lines = bare(&frame(&snapshot(5), 50, 40));
+        let trimmed: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+        let expected = r"
+shearline demo  8 workers, 5 nodes      7.5 s left
+━━━━━━━━━━━━──────────────────────────────────────
+node 2 is killed and node 4 frozen
+
+locks            1,234     617/s
+   ▄█▇▇▁██································
+counter          1,233   1,233 written
+holders              1   at most, at any time
+
+from the call of lock() to its return, with the
+wait for others, 1,234 times
+  █
+  █
+  █         █
+  █         █                            ▁
+  10 µs   0.1 ms  1 ms    10 ms   100 ms  1 s
+p50 2.00 ms  p90 12.0 ms  p99 123 ms  max 1.23 s
+
+node               state        grants/s answer in
+ 1 127.0.0.1:7000  votes             617   1.00 ms
+ 2 127.0.0.1:7001  down                0         -
+ 3 127.0.0.1:7002  votes             617   1.00 ms
+ 4 127.0.0.1:7003  suspect             0    owed 3
+ 5 127.0.0.1:7004  votes             617   1.00 ms
+suspect: it is silent, and gets no new lock until
+it answers
+
+locks      taken 1,234, given back 1,233, gave up
+           waiting 2";
         assert_eq!(trimmed, expected.trim_start().lines().collect::<Vec<_>>());
     }
 
@@ -409,8 +514,8 @@ locks      taken 1,234, gave up waiting 2
             (23, false, true, true),
             (17, false, true, true),
             (16, false, false, true),
-            (14, false, false, true),
-            (13, false, false, false),
+            (15, false, false, true),
+            (14, false, false, false),
         ] {
             let lines = frame(&snapshot(5), 80, height);
             assert_eq!(has(&lines, "p99"), histogram, "{height}");
@@ -450,11 +555,7 @@ locks      taken 1,234, gave up waiting 2
         let mut none = snapshot(5);
         none.latency = None;
         assert!(plain(&none).starts_with("[  2 s] 1,234 locks, 617/s; 3 of 5"));
-        assert!(
-            bare(&frame(&none, 80, 24)).contains(
-                &"time to get the lock, waiting for others included: none yet".to_owned()
-            )
-        );
+        assert!(bare(&frame(&none, 80, 24)).contains(&format!("{MEASURED}: none yet")));
     }
 
     #[test]

@@ -38,7 +38,7 @@ use shearline::{BuildError, Builder, Redlock, Retry};
 use monitor::{Counts, Monitor, Snapshot};
 use nodes::Nodes;
 use screen::Screen;
-use text::Line;
+use text::{Line, wrapped};
 use verdict::Verdict;
 use workers::Workers;
 
@@ -57,10 +57,10 @@ const TICK: Duration = Duration::from_millis(50);
 const SETTLING: Duration = Duration::from_secs(4);
 
 /// How to see on real servers what the demo does to its own.
-const FREEZING: &str = "\
-The servers are left alone. To see what a frozen one does, on its host:
-  kill -STOP $(redis-cli -p PORT info server | awk -F: '/^process_id/{print +$2}')
-and let it go on with kill -CONT.";
+const FREEZING: &str = "The servers are left alone. To see what a frozen one does, stop it on its \
+                        host, and let it go on with kill -CONT:";
+const FREEZE: &str =
+    "  kill -STOP $(redis-cli -p PORT info server | awk -F: '/^process_id/{print +$2}')";
 
 /// Runs the demo, and tells by the status whether all was well.
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -91,7 +91,7 @@ fn play(args: &Args) -> Result<Verdict, Box<dyn Error>> {
     let nodes = Nodes::start(&args.node)?;
     let builder = builder(&nodes, args);
     builder.config().map_err(BuildError::Config)?;
-    screen.say(&greeting(args, &nodes))?;
+    screen.say(&greeting(args, &nodes, screen.width()))?;
     let redlock = connect(&builder)?;
     let key = format!("shearline-demo:{:016x}", RandomState::new().hash_one(()));
     let workers = Workers::start(&redlock, args.workers.into(), &key, args.ttl)?;
@@ -124,12 +124,20 @@ fn on_interrupt() -> io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-fn greeting(args: &Args, nodes: &Nodes) -> Vec<Line> {
+fn greeting(args: &Args, nodes: &Nodes, width: usize) -> Vec<Line> {
     let title = frame::title(args.workers.into(), nodes.urls().len(), nodes.are_own());
-    let mut lines =
-        vec![Line::new().plain(format!("shearline demo: {title}, for {} s", args.seconds))];
+    let mut paragraphs = vec![
+        format!("shearline demo: {title}, for {} s", args.seconds),
+        format!("p50 and p99: {}", frame::MEASURED),
+    ];
     if !nodes.are_own() {
-        lines.extend(FREEZING.lines().map(|line| Line::new().plain(line)));
+        paragraphs.push(FREEZING.to_owned());
+    }
+    let lines = paragraphs.iter().flat_map(|text| wrapped(text, width));
+    let mut lines: Vec<Line> = lines.map(|line| Line::new().plain(line)).collect();
+    if !nodes.are_own() {
+        // In one piece, to be copied.
+        lines.push(Line::new().plain(FREEZE));
     }
     lines
 }
@@ -276,12 +284,13 @@ impl Demo {
             written: last.written,
             most_inside: last.most_inside,
             leftovers: self.nodes.leftovers(key),
+            own_nodes: self.nodes.are_own(),
             counts: Counts::of(self.workers.shared()),
             panicked,
             interrupted: self.interrupted.load(Relaxed),
         };
         self.screen.keep(&last)?;
-        self.screen.say(&verdict.lines())?;
+        self.screen.say(&verdict.lines(self.screen.width()))?;
         Ok(verdict)
     }
 

@@ -84,6 +84,14 @@ impl Screen {
         }
     }
 
+    /// How wide lines that stay should be at most.
+    pub(super) fn width(&self) -> usize {
+        match self.kind {
+            Kind::Terminal { .. } => size().0.min(frame::WIDTH_MAX),
+            Kind::Plain => frame::WIDTH_MAX,
+        }
+    }
+
     /// Writes lines that stay.
     pub(super) fn say(&mut self, lines: &[Line]) -> io::Result<()> {
         self.write_lines(lines, usize::MAX)

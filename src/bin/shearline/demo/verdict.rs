@@ -3,7 +3,7 @@
 use super::frame;
 use super::monitor::Counts;
 use super::nodes::Left;
-use super::text::{Line, Style, number, plural};
+use super::text::{Line, Style, number, plural, wrapped};
 
 /// All that the verdict rests on.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub(super) struct Verdict {
     pub(super) most_inside: u32,
     /// What was found on each node at the end.
     pub(super) leftovers: Vec<(String, Left)>,
+    /// Whether the nodes were the demo's own: then each of them has to answer at the end.
+    pub(super) own_nodes: bool,
     pub(super) counts: Counts,
     /// Workers that ended by a panic.
     pub(super) panicked: usize,
@@ -39,45 +41,50 @@ impl Verdict {
         self.most_inside <= 1
     }
 
+    /// No node has a key. A server that is away is no fault, as long as a majority was asked.
     fn clean(&self) -> bool {
-        self.leftovers
-            .iter()
-            .all(|(_, left)| *left == Left::Nothing)
+        let count = |wanted| {
+            let found = self.leftovers.iter().filter(|(_, left)| *left == wanted);
+            found.count()
+        };
+        let away = count(Left::Unknown);
+        let may_be_away = match self.own_nodes {
+            true => 0,
+            false => (self.leftovers.len() - 1) / 2,
+        };
+        count(Left::Key) == 0 && away <= may_be_away
     }
 
     /// The verdict to be read.
-    pub(super) fn lines(&self) -> Vec<Line> {
-        let mut lines = vec![
-            self.counter_line(),
-            self.exclusion_line(),
-            self.clean_line(),
+    pub(super) fn lines(&self, width: usize) -> Vec<Line> {
+        let told = [
+            self.counter_told(),
+            self.exclusion_told(),
+            self.clean_told(),
         ];
-        lines.extend(frame::outcomes(&self.counts));
+        let mut lines: Vec<Line> = told.iter().flat_map(|told| told.lines(width)).collect();
+        lines.extend(frame::outcomes(&self.counts, width));
         if self.panicked != 0 {
             let text = format!("{} panicked", plural(self.panicked, "worker"));
             lines.push(Line::new().with(Style::Bad, text));
         }
-        lines.push(self.last_line());
+        lines.extend(self.last_told().lines(width));
         lines
     }
 
-    fn counter_line(&self) -> Line {
+    fn counter_told(&self) -> Told {
         let [value, written] = [self.value, self.written].map(number);
         match self.counter() {
-            true => good(
-                "counter",
-                "right",
-                format!("{value}, as often as it was written"),
-            ),
+            true => good("counter", "right", format!("{value}, as often as written")),
             false => bad(
                 "counter",
                 "WRONG",
-                format!("{value}, but it was written {written} times"),
+                format!("{value}, but written {written} times"),
             ),
         }
     }
 
-    fn exclusion_line(&self) -> Line {
+    fn exclusion_told(&self) -> Told {
         let most = number(self.most_inside.into());
         match self.exclusion() {
             true => good(
@@ -89,7 +96,7 @@ impl Verdict {
         }
     }
 
-    fn clean_line(&self) -> Line {
+    fn clean_told(&self) -> Told {
         let on = |wanted: Left| -> Vec<&str> {
             let found = self.leftovers.iter().filter(|(_, left)| *left == wanted);
             found.map(|(address, _)| address.as_str()).collect()
@@ -100,16 +107,24 @@ impl Verdict {
                 let nodes = plural(self.leftovers.len(), "node");
                 good("keys left", "none", format!("on {nodes}, each asked"))
             }
-            ([], unknown) => bad(
-                "keys left",
-                "UNKNOWN",
-                format!("no answer from {}", unknown.join(", ")),
-            ),
+            ([], away) if self.clean() => {
+                let asked = plural(self.leftovers.len() - away.len(), "node");
+                let away = away.join(", ");
+                good(
+                    "keys left",
+                    "none",
+                    format!("on {asked}; no answer from {away}"),
+                )
+            }
+            ([], away) => {
+                let away = away.join(", ");
+                bad("keys left", "UNKNOWN", format!("no answer from {away}"))
+            }
             (keys, _) => bad("keys left", "SOME", format!("on {}", keys.join(", "))),
         }
     }
 
-    fn last_line(&self) -> Line {
+    fn last_told(&self) -> Told {
         let end = if self.interrupted {
             ", ended early"
         } else {
@@ -123,23 +138,45 @@ impl Verdict {
     }
 }
 
-fn good(label: &str, word: &str, rest: impl AsRef<str>) -> Line {
-    told(Style::Good, label, word, rest.as_ref())
+/// One finding: what it is about, a word, and the rest.
+struct Told {
+    style: Style,
+    label: &'static str,
+    word: &'static str,
+    rest: String,
 }
 
-fn bad(label: &str, word: &str, rest: impl AsRef<str>) -> Line {
-    told(Style::Bad, label, word, rest.as_ref())
+fn good(label: &'static str, word: &'static str, rest: impl Into<String>) -> Told {
+    told(Style::Good, label, word, rest.into())
 }
 
-fn told(style: Style, label: &str, word: &str, rest: &str) -> Line {
-    Line::new()
-        .plain(format!("{label:<11}"))
-        .with(style, word)
-        .plain(format!(
-            "{:1$}{rest}",
-            "",
-            9_usize.saturating_sub(word.len()).max(2)
-        ))
+fn bad(label: &'static str, word: &'static str, rest: impl Into<String>) -> Told {
+    told(Style::Bad, label, word, rest.into())
+}
+
+fn told(style: Style, label: &'static str, word: &'static str, rest: String) -> Told {
+    Told {
+        style,
+        label,
+        word,
+        rest,
+    }
+}
+
+impl Told {
+    /// Its first line, and under its rest what does not fit on that.
+    fn lines(&self, width: usize) -> Vec<Line> {
+        let word = (self.word.len() + 2).max(9);
+        let indent = frame::LABEL + word;
+        let mut rest = wrapped(&self.rest, width.saturating_sub(indent)).into_iter();
+        let first = Line::new()
+            .plain(format!("{:<1$}", self.label, frame::LABEL))
+            .with(self.style, self.word)
+            .plain(" ".repeat(word - self.word.len()))
+            .plain(rest.next().unwrap_or_default());
+        let others = rest.map(|text| Line::new().plain(format!("{:indent$}{text}", "")));
+        std::iter::once(first).chain(others).collect()
+    }
 }
 
 #[cfg(test)]
@@ -157,13 +194,14 @@ mod tests {
                 released: 1234,
                 ..Counts::default()
             },
+            own_nodes: true,
             panicked: 0,
             interrupted: false,
         }
     }
 
     fn text(verdict: &Verdict) -> String {
-        let lines: Vec<String> = verdict.lines().iter().map(Line::bare).collect();
+        let lines: Vec<String> = verdict.lines(80).iter().map(Line::bare).collect();
         lines.join("\n")
     }
 
@@ -172,10 +210,10 @@ mod tests {
         assert!(fine().is_good());
         assert_eq!(
             text(&fine()),
-            "counter    right    1,234, as often as it was written\n\
+            "counter    right    1,234, as often as written\n\
              exclusion  held     at most 1 holder at any time\n\
              keys left  none     on 2 nodes, each asked\n\
-             locks      taken 1,234\n           given back 1,234\n\
+             locks      taken 1,234, given back 1,234\n\
              verdict    GOOD     "
         );
     }
@@ -184,10 +222,9 @@ mod tests {
     fn whatever_is_wrong_is_told_and_spoils_the_verdict() {
         type Spoil = fn(&mut Verdict);
         let wrong: [(&str, Spoil); 7] = [
-            (
-                "counter    WRONG    1,233, but it was written 1,234 times",
-                |v| v.value = 1233,
-            ),
+            ("counter    WRONG    1,233, but written 1,234 times", |v| {
+                v.value = 1233
+            }),
             ("exclusion  BROKEN   2 holders at one time", |v| {
                 v.most_inside = 2
             }),
@@ -211,6 +248,61 @@ mod tests {
             assert!(!verdict.is_good(), "{told}");
             assert!(text(&verdict).contains(told), "{told}:\n{}", text(&verdict));
         }
+    }
+
+    /// A server that was down before, or was stopped to see what happens, is what the lock is for.
+    #[test]
+    fn a_minority_of_servers_that_is_away_is_no_fault() {
+        let of = |leftovers: &[Left]| {
+            let address = |(place, left)| (format!("host-{place}:6379"), left);
+            let leftovers = (1..).zip(leftovers.iter().copied()).map(address);
+            Verdict {
+                leftovers: leftovers.collect(),
+                own_nodes: false,
+                ..fine()
+            }
+        };
+        use Left::{Key, Nothing, Unknown};
+        for (leftovers, is_good) in [
+            (&[Nothing][..], true),
+            (&[Nothing, Unknown, Nothing], true),
+            (&[Unknown, Nothing, Nothing, Unknown, Nothing], true),
+            (&[Unknown, Unknown, Nothing], false),
+            (&[Nothing, Unknown], false),
+            (&[Unknown], false),
+            (&[Nothing, Unknown, Key], false),
+        ] {
+            assert_eq!(of(leftovers).is_good(), is_good, "{leftovers:?}");
+        }
+        let one = text(&of(&[Nothing, Unknown, Nothing]));
+        let told = "keys left  none     on 2 nodes; no answer from host-2:6379\n";
+        assert!(one.contains(told), "{one}");
+    }
+
+    #[test]
+    fn it_fits_in_fifty_columns() {
+        let mut verdict = fine();
+        verdict.own_nodes = false;
+        verdict.leftovers = vec![
+            ("127.0.0.1:65001".into(), Left::Nothing),
+            ("127.0.0.1:65002".into(), Left::Nothing),
+            ("127.0.0.1:65003".into(), Left::Unknown),
+        ];
+        (verdict.value, verdict.written) = (1_234_567, 1_234_567);
+        verdict.counts.held = 1_234;
+        verdict.counts.no_quorum = 1_234;
+        let lines = verdict.lines(50);
+        assert!(lines.iter().all(|line| line.len() <= 50), "{lines:#?}");
+        let text: Vec<String> = lines.iter().map(Line::bare).collect();
+        assert_eq!(
+            text[2..6],
+            [
+                "keys left  none     on 2 nodes; no answer from",
+                "                    127.0.0.1:65003",
+                "locks      taken 1,234, given back 1,234, gave up",
+                "           waiting 1,234, no quorum 1,234",
+            ]
+        );
     }
 
     #[test]

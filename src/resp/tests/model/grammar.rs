@@ -75,7 +75,8 @@ fn number(text: &str) -> Spelled {
         _ => Place::Exact,
     });
     // What follows a zero in front of it, and the zero itself, is another matter.
-    if let Some(first) = spelled.0.iter_mut().find(|(byte, _)| *byte != b'-') {
+    let is_sign = |byte| matches!(byte, b'-' | b'+');
+    if let Some(first) = spelled.0.iter_mut().find(|(byte, _)| !is_sign(*byte)) {
         first.1 = Place::FirstDigit;
     }
     spelled
@@ -159,14 +160,15 @@ impl Model {
         for text in integers(longest) {
             all.push(line(":", number(&text)));
         }
-        for text in doubles(longest) {
+        for text in doubles(longest.min(self.limits.line_bytes)) {
             all.push(line(",", number(&text)));
         }
         for len in 1..=longest.min(self.limits.line_bytes) {
             let digits = Spelled::new(&"1".repeat(len), |_| Place::Digit);
             all.push(line("(", digits.clone()));
             if len < self.limits.line_bytes {
-                all.push(line("(-", digits));
+                all.push(line("(-", digits.clone()));
+                all.push(line("(+", digits));
             }
         }
         all
@@ -239,11 +241,9 @@ impl Model {
 fn integers(longest: usize) -> Vec<String> {
     let naturals = (1..=longest.min(19)).map(|len| "1".repeat(len));
     let mut all: Vec<_> = naturals
-        .clone()
-        .map(|natural| format!("-{natural}"))
+        .flat_map(|natural| [format!("-{natural}"), format!("+{natural}"), natural])
         .collect();
-    all.extend(naturals);
-    all.push("0".into());
+    all.extend(["0".into(), "+0".into()]);
     all
 }
 
@@ -266,7 +266,6 @@ fn doubles(longest: usize) -> Vec<String> {
     all
 }
 
-/// Whether a number is too large, or has become so on the way.
 fn overflows(text: &str) -> bool {
-    (1..=text.len()).any(|end| text[..end].parse().is_ok_and(f64::is_infinite))
+    text.parse().is_ok_and(f64::is_infinite)
 }

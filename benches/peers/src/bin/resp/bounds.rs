@@ -53,6 +53,13 @@ const BULK: [Rule; 4] = [
     ours("hiredis ÷ shearline", Family::Hiredis, 1.5),
 ];
 
+/// Of everything else that comes often, whatever its length.
+const OFTEN: [Rule; 1] = [ours(
+    "redis-protocol range ÷ shearline",
+    Family::RedisProtocolRange,
+    2.0,
+)];
+
 /// A payload is not looked at: a bulk of 64 KiB may cost as much as two of 300 bytes, for the two
 /// more digits of its header and for the cache lines that its ends are in.
 const HEADER: Bound = Bound::AtMost(2.0);
@@ -90,6 +97,8 @@ fn rules(name: &str) -> &'static [Rule] {
     match name {
         "bulk-20" | "array-5" => &BULK,
         name if name.starts_with("lock") => &LOCK,
+        "error" | "queued" | "integer" | "bulk-300" | "bulk-5000" | "bulk-64k" | "message"
+        | "message-300" => &OFTEN,
         _ => &[],
     }
 }

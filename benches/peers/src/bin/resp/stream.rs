@@ -101,6 +101,11 @@ pub(crate) fn streams() -> Vec<Stream> {
         one("bulk-64k", "bulk of 64 KiB", bulk(64 << 10)),
         one("deep-map", "16 maps inside each other", deep_map()),
         one("error", "error line of 45 bytes", error),
+        one("queued", "`+QUEUED`", (b"+QUEUED\r\n".to_vec(), 6)),
+        one("integer", "`:12345`", (b":12345\r\n".to_vec(), 12_345)),
+        one("bulk-5000", "bulk of 5,000 bytes", bulk(5_000)),
+        one("message", "`message` array with 60 bytes", message(60)),
+        one("message-300", "`message` array with 300 bytes", message(300)),
     ]
 }
 
@@ -127,6 +132,12 @@ fn aggregate(header: &[u8], elements: &[Reply]) -> Reply {
         bytes.extend_from_slice(element);
     }
     (bytes, elements.iter().map(|(_, weight)| weight).sum())
+}
+
+/// What a subscriber is sent: a channel, and a text of so many bytes.
+fn message(len: usize) -> Reply {
+    let kind = (b"$7\r\nmessage\r\n".to_vec(), 7);
+    aggregate(b"*3\r\n", &[kind, bulk(12), bulk(len)])
 }
 
 /// Sixteen maps inside each other, each with a text beside the next.

@@ -1,0 +1,196 @@
+//! Stories of several questions about one lock that are open at once.
+
+use super::*;
+
+impl World {
+    /// `node` says `reply`, and the engine is not asked yet what is to be done.
+    fn say_untold(&mut self, node: usize, reply: &str) {
+        let bytes = reply.replace('|', "\r\n").into_bytes();
+        let (node, bytes) = (id(node), &bytes[..]);
+        self.engine
+            .handle(self.now, Input::Received { node, bytes });
+    }
+
+    fn cancel(&mut self, round: RoundId) {
+        self.engine.cancel(self.now, round);
+        self.drain();
+    }
+
+    /// The outcome of the extension that is told next.
+    fn apply_next(&mut self, lock: &mut Lock) {
+        match self.events.remove(0) {
+            Event::Extended {
+                result: Ok(extension),
+                ..
+            } => assert!(extension.apply(lock)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The end of `lock` is told within its last ticks.
+    #[track_caller]
+    fn is_told_at_its_end(&mut self, lock: &Lock) {
+        self.sleep_until_event();
+        assert!(matches!(self.event(), Event::Expired { lock: lost } if lost == lock.id()));
+        let left = lock.valid_until().saturating_since(self.now);
+        assert!(
+            lock.is_valid_at(self.now) && left <= Duration::from_millis(2),
+            "{left:?}"
+        );
+    }
+}
+
+/// A lock on one node, after five seconds, and two extensions of it, a second apart.
+fn two_extensions() -> (World, Lock, [RoundId; 2]) {
+    let (mut world, lock) = World::held(1);
+    world.pass(Duration::from_secs(5));
+    let first = world.extend(&lock);
+    world.pass(Duration::from_millis(10));
+    let second = world.extend(&lock);
+    (world, lock, [first, second])
+}
+
+#[test]
+fn cancelling_a_second_extension_leaves_the_first_one_that_was_told() {
+    let (mut world, mut lock, [_, second]) = two_extensions();
+    world.say(0, ":1|");
+    world.apply_next(&mut lock);
+    world.say_untold(0, ":1|");
+    world.cancel(second);
+    world.is_told_at_its_end(&lock);
+}
+
+#[test]
+fn cancelling_a_second_extension_leaves_the_first_one_that_is_about_to_be_told() {
+    let (mut world, mut lock, [_, second]) = two_extensions();
+    world.say_untold(0, ":1|:1|");
+    world.cancel(second);
+    world.apply_next(&mut lock);
+    world.is_told_at_its_end(&lock);
+}
+
+#[test]
+fn cancelling_a_first_extension_leaves_the_second() {
+    for told_before in [true, false] {
+        let (mut world, mut lock, [first, _]) = two_extensions();
+        world.say_untold(0, ":1|:1|");
+        if told_before {
+            world.engine.cancel(world.now, first);
+        }
+        world.drain();
+        while !world.events.is_empty() {
+            world.apply_next(&mut lock);
+        }
+        world.cancel(first);
+        world.is_told_at_its_end(&lock);
+    }
+}
+
+#[test]
+fn cancelling_every_extension_leaves_the_lock_as_it_was() {
+    let (mut world, lock, [first, second]) = two_extensions();
+    world.say_untold(0, ":1|:1|");
+    world.engine.cancel(world.now, first);
+    world.cancel(second);
+    world.is_told_at_its_end(&lock);
+}
+
+/// The earlier end counts as soon as a majority has said so, whatever is cancelled then.
+#[test]
+fn cancelling_a_question_does_not_take_an_earlier_end_back() {
+    for confirmed_first in [true, false] {
+        let (mut world, lock) = World::held(1);
+        let questions = [confirmed_first, !confirmed_first].map(|confirm| {
+            let (asked, said) = match confirm {
+                true => (world.engine.confirm(world.now, &lock), ":1001|"),
+                false => (world.engine.extend(world.now, &lock, TTL), ":1|"),
+            };
+            world.say_untold(0, said);
+            asked.expect("asked")
+        });
+        let end = world.now.saturating_add(Duration::from_millis(1_000));
+        world.engine.cancel(world.now, questions[1]);
+        world.cancel(questions[0]);
+        world.sleep_until_event();
+        assert!(matches!(world.event(), Event::Expired { .. }));
+        assert!(world.now < end && lock.is_valid_at(world.now));
+    }
+}
+
+/// The end of a lock that lives for ten seconds is found to be in two.
+fn confirm_two_seconds(world: &mut World, lock: &Lock) -> Instant {
+    world.engine.confirm(world.now, lock).expect("asked");
+    world.drain();
+    world.now.saturating_add(Duration::from_secs(2))
+}
+
+#[track_caller]
+fn comes_too_late(world: &mut World) {
+    let event = world.events.pop();
+    let Some(Event::Extended {
+        result: Err(ExtendError::Unconfirmed(report)),
+        ..
+    }) = event
+    else {
+        panic!("{event:?}")
+    };
+    assert_eq!(outcomes(&report), [NodeOutcome::TimedOut]);
+}
+
+/// What was found is known before its holder has applied it, and before a timer has fired.
+#[test]
+fn an_extension_counts_only_within_an_earlier_end_that_was_told() {
+    let (mut world, lock) = World::held(1);
+    let end = confirm_two_seconds(&mut world, &lock);
+    world.say(0, ":2001|");
+    world.extend(&lock);
+    world.now = end;
+    world.say(0, ":1|");
+    comes_too_late(&mut world);
+}
+
+/// It was asked before that, of a node that had forgotten the script.
+#[test]
+fn an_extension_counts_only_within_an_earlier_end_that_was_found_after_it_was_asked() {
+    let (mut world, lock) = World::held(1);
+    world.extend(&lock);
+    let end = confirm_two_seconds(&mut world, &lock);
+    world.say(0, "-NOSCRIPT x|:2001|");
+    world.now = end;
+    let [release, extend] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
+    world.say(0, &format!("$40|{release}|$40|{extend}|:1|"));
+    comes_too_late(&mut world);
+}
+
+/// The node had forgotten the script, and was asked again behind the confirmation.
+#[test]
+fn an_earlier_end_stands_also_where_an_earlier_extension_is_confirmed_after_it() {
+    let (mut world, mut lock) = World::held(1);
+    let short = Duration::from_millis(100);
+    world.engine.extend(world.now, &lock, short).expect("asked");
+    world.engine.confirm(world.now, &lock).expect("asked");
+    world.drain();
+    world.say(0, "-NOSCRIPT x|:2001|");
+    world.apply_next(&mut lock);
+    let told = lock.valid_until();
+    assert!(told < world.now.saturating_add(Duration::from_secs(2)));
+    let [release, extend] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
+    world.say(0, &format!("$40|{release}|$40|{extend}|:1|"));
+    world.apply_next(&mut lock);
+    assert_eq!(lock.valid_until(), told);
+}
+
+#[test]
+fn a_hand_over_ends_an_extension_that_is_open() {
+    let (mut world, lock) = World::held(3);
+    let asked = world.extend(&lock);
+    world.say(0, ":1|");
+    let _handed_over = world.engine.detach(world.now, lock);
+    world.drain();
+    assert!(matches!(
+        world.event(),
+        Event::Extended { round, result: Err(ExtendError::Closed) } if round == asked
+    ));
+    (1..3).for_each(|node| world.say(node, ":1|"));
+    world.is_clean();
+}

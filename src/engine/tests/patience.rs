@@ -1,0 +1,218 @@
+//! How long an operation waits for nodes that do not answer, and how long a silence may last.
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// The longest that a majority which does not answer may cost, by default and nearby.
+const BOUND: Duration = Duration::from_millis(300);
+
+impl World {
+    /// The nodes answer the handshake after this long.
+    fn at_distance(nodes: usize, round_trip: Duration) -> Self {
+        let mut world = Self::new(nodes);
+        for node in 0..nodes {
+            world.links[node] = "up";
+            world.input(Input::Connected { node: id(node) });
+            world.now = world.now.saturating_add(round_trip);
+            world.say(node, "%2|+role|+master|+mode|+standalone|");
+            world.now = world.now.saturating_add(round_trip);
+            world.finish(node, &format!("run{node}"));
+        }
+        world.take_all();
+        world
+    }
+
+    /// Sleeps as a driver does until there is an event, and says for how long.
+    fn wait_for_event(&mut self) -> Duration {
+        let start = self.now;
+        while self.events.is_empty() {
+            let (at, _) = self.engine.poll_timeout().expect("a timer is armed");
+            self.now = self.now.max(at);
+            self.input(Input::Tick);
+        }
+        self.now.saturating_since(start)
+    }
+
+    /// Sleeps as a driver does for `span`, whatever happens.
+    fn sleep(&mut self, span: Duration) {
+        let end = self.now.saturating_add(span);
+        while let Some((at, _)) = self.engine.poll_timeout().filter(|(at, _)| *at < end) {
+            self.now = self.now.max(at);
+            self.input(Input::Tick);
+        }
+        self.now = end;
+    }
+
+    /// All that was asked of `node` is answered at once: a `SET` is granted, a release finds it.
+    fn wake(&mut self, node: usize) {
+        for command in self.take(node) {
+            let answer = if command.starts_with("SET k") {
+                "+OK|"
+            } else {
+                ":1|"
+            };
+            self.say(node, answer);
+        }
+    }
+}
+
+/// For how many milliseconds an attempt, an extension and a release with this ttl wait for nodes
+/// of this distance that do not answer.
+fn waits(round_trip: u64, ttl: u64) -> [u128; 3] {
+    let ttl = Duration::from_millis(ttl);
+    let far = Duration::from_millis(round_trip);
+    let mut world = World::at_distance(1, far);
+    world.acquire(&LockOptions::new(ttl).tries(1));
+    world.now = world.now.saturating_add(far);
+    world.say(0, "+OK|");
+    let lock = world.lock();
+    world.engine.extend(world.now, &lock, ttl).expect("valid");
+    let extension = world.wait_for_event();
+    world.events.clear();
+    world.release(lock);
+    let release = world.wait_for_event();
+    let mut world = World::at_distance(1, far);
+    world.acquire(&LockOptions::new(ttl).tries(1));
+    let attempt = world.wait_for_event();
+    [attempt, extension, release].map(|wait| wait.as_millis())
+}
+
+#[test]
+fn the_node_timeout_by_distance_and_ttl() {
+    for (round_trip, ttl, expected) in [
+        // A two-hundredth of the ttl, between 5 and 50 ms.
+        (0, 200, [5, 5, 5]),
+        (0, 4_000, [20, 20, 20]),
+        (0, 10_000, [50, 50, 50]),
+        (0, 3_600_000, [50, 50, 50]),
+        (12, 10_000, [50, 50, 50]),
+        // Four round trips of a node that is farther away.
+        (13, 10_000, [52, 52, 52]),
+        (100, 10_000, [400, 400, 400]),
+        // Half of what the ttl leaves, for a vote; an extension has what is left of the validity.
+        (100, 500, [247, 247, 400]),
+        // One second.
+        (260, 10_000, [1_000, 1_000, 1_000]),
+        (900, 10_000, [1_000, 1_000, 1_000]),
+    ] {
+        assert_eq!(
+            waits(round_trip, ttl),
+            expected,
+            "{round_trip} ms, ttl {ttl}"
+        );
+    }
+}
+
+/// However long each stall lasts, and though no answer in between was ever in time.
+#[test]
+fn a_majority_that_stalls_again_and_again_costs_a_call_no_more() {
+    for stall in [60, 90, 290, 700, 5_000].map(Duration::from_millis) {
+        let mut world = World::at_distance(3, 9 * MS);
+        for turn in 0..100 {
+            world.try_once();
+            let took = world.wait_for_event();
+            assert!(
+                took <= BOUND,
+                "call {turn} of stalls of {stall:?}: {took:?}"
+            );
+            assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+            world.pass(stall.saturating_sub(took));
+            (0..3).for_each(|node| world.wake(node));
+        }
+        world.is_clean();
+    }
+}
+
+#[test]
+fn a_majority_that_stalls_at_each_extension_costs_it_no_more() {
+    for stall in [60, 90, 290, 700, 5_000].map(Duration::from_millis) {
+        let mut world = World::at_distance(3, 9 * MS);
+        let options = LockOptions::new(Duration::from_secs(3_000)).tries(1);
+        world.acquire(&options);
+        (0..3).for_each(|node| world.wake(node));
+        let lock = world.lock();
+        for turn in 0..100 {
+            world.engine.extend(world.now, &lock, TTL).expect("valid");
+            world.drain();
+            let took = world.wait_for_event();
+            assert!(
+                took <= BOUND,
+                "extension {turn} of stalls of {stall:?}: {took:?}"
+            );
+            world.events.clear();
+            world.pass(stall.saturating_sub(took));
+            (0..3).for_each(|node| world.wake(node));
+        }
+        world.release(lock);
+        let took = world.wait_for_event();
+        assert!(
+            took <= BOUND,
+            "a release after stalls of {stall:?}: {took:?}"
+        );
+    }
+}
+
+/// Of two answers that were asked for at different times and are read together, the later tells
+/// of the distance.
+#[test]
+fn a_stall_with_answers_in_time_around_it_changes_nothing() {
+    let mut world = World::at_distance(1, MS);
+    for _ in 0..20 {
+        world.try_once();
+        world.now = world.now.saturating_add(MS);
+        world.wake(0);
+        let lock = world.lock();
+        world.pass(Duration::from_secs(1));
+        world.engine.give_back(world.now, lock);
+        world.drain();
+        world.pass(5 * MS); // It stalls, and goes on.
+        world.wake(0);
+        assert_eq!(world.engine.nodes[0].round_trip(), Some(MS));
+    }
+}
+
+/// A path that becomes longer is learned of, within four of the longest that may be waited nearby.
+#[test]
+fn a_node_that_moves_away_votes_again_after_a_while() {
+    let mut world = World::at_distance(1, MS);
+    let mut granted = 0;
+    for _ in 0..60 {
+        world.try_once();
+        world.sleep(200 * MS); // The answer to the `SET`, and to the release of one that was late.
+        world.wake(0);
+        match world.event() {
+            Event::Acquired {
+                result: Ok(lock), ..
+            } => {
+                granted += 1;
+                world.engine.give_back(world.now, lock);
+                world.drain();
+            }
+            _ => continue,
+        }
+        world.sleep(200 * MS);
+        world.wake(0);
+    }
+    assert!(20 < granted, "{granted} of 60");
+    assert_eq!(world.engine.nodes[0].round_trip(), Some(200 * MS));
+}
+
+/// Answers that nobody read for a while tell how long nobody read.
+#[test]
+fn answers_that_were_left_unread_are_no_measure() {
+    let mut world = World::at_distance(1, MS);
+    for _ in 0..100 {
+        world.try_once();
+        world.now = world.now.saturating_add(MS);
+        world.say(0, "+OK|");
+        let lock = world.lock();
+        world.release(lock);
+        world.now = world.now.saturating_add(70 * MS);
+        world.engine.was_away(world.now);
+        world.say(0, ":1|");
+        world.events.clear();
+        world.take_all();
+    }
+    assert_eq!(world.engine.nodes[0].round_trip(), Some(MS));
+}

@@ -1,0 +1,135 @@
+//! The last handle is dropped beside nodes that are silent: what they are owed is paid when they are
+//! back, and then nothing of the handle is left.
+//!
+//! Threads and descriptors are counted, so the stories are told in a process of their own: this
+//! binary again.
+
+use std::env;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use shearline::{LockGuard, Redlock};
+
+use crate::face::{await_ready, over};
+use crate::servers::{self, Cluster, LONG, eventually};
+
+const STORY: &str = "SHEARLINE_TEST_BACKGROUND";
+
+/// Far more than dropping may take, and far less than the nodes are silent for.
+const BOUND: Duration = Duration::from_secs(2);
+
+#[test]
+fn nodes_that_were_silent_before_the_locks_were_taken_keep_none() {
+    tell("silent before");
+}
+
+#[test]
+fn nodes_that_were_silent_when_the_locks_were_dropped_keep_none() {
+    tell("silent after");
+}
+
+#[test]
+fn nothing_is_left_of_a_handle_when_the_keys_of_a_silent_node_are_over() {
+    tell("silent for ever");
+}
+
+/// The part of the process of its own; without that part it has nothing to do.
+#[test]
+fn process_of_its_own() {
+    let Ok(story) = env::var(STORY) else {
+        return;
+    };
+    match story.as_str() {
+        "silent before" => silent_nodes_keep_none(true),
+        "silent after" => silent_nodes_keep_none(false),
+        "silent for ever" => keys_are_over(),
+        other => panic!("no such story: {other}"),
+    }
+}
+
+fn tell(story: &str) {
+    let output = Command::new(env::current_exe().expect("this binary"))
+        .args(["background::process_of_its_own", "--exact", "--nocapture"])
+        .env(STORY, story)
+        .stdin(Stdio::null())
+        .output()
+        .expect("this binary starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{errors}");
+}
+
+fn silent_nodes_keep_none(before: bool) {
+    let cluster = servers::five();
+    let had = Had::now();
+    let handle = over(&cluster).build().expect("a good configuration");
+    await_ready(|| handle.nodes());
+    if before {
+        freeze_two(&cluster);
+    }
+    let guards = locks(&handle, 600, LONG);
+    if !before {
+        freeze_two(&cluster);
+    }
+    drop_in_time(handle, guards);
+    for server in &cluster[3..] {
+        server.thaw();
+    }
+    cluster.assert_empty();
+    had.is_all_there_is();
+}
+
+fn keys_are_over() {
+    let cluster = servers::three();
+    let had = Had::now();
+    let handle = over(&cluster).build().expect("a good configuration");
+    await_ready(|| handle.nodes());
+    cluster[2].freeze();
+    let guards = locks(&handle, 10, Duration::from_secs(1));
+    drop_in_time(handle, guards);
+    had.is_all_there_is();
+}
+
+fn freeze_two(cluster: &Cluster) {
+    for server in &cluster[3..] {
+        server.freeze();
+    }
+}
+
+fn locks(handle: &Redlock, count: usize, ttl: Duration) -> Vec<LockGuard> {
+    (0..count)
+        .map(|key| handle.lock(format!("lock:{key}"), ttl).expect("free"))
+        .collect()
+}
+
+fn drop_in_time(handle: Redlock, guards: Vec<LockGuard>) {
+    let start = Instant::now();
+    drop(guards);
+    drop(handle);
+    assert!(start.elapsed() < BOUND, "it took {:?}", start.elapsed());
+}
+
+/// What this process has of the system's.
+#[derive(Debug, Eq, PartialEq)]
+struct Had {
+    threads: usize,
+    descriptors: usize,
+}
+
+impl Had {
+    fn now() -> Self {
+        let count = |of| fs::read_dir(of).expect("this is Linux").count();
+        Self {
+            threads: count("/proc/self/task"),
+            descriptors: count("/proc/self/fd"),
+        }
+    }
+
+    #[track_caller]
+    fn is_all_there_is(&self) {
+        eventually("no thread and no descriptor of the handle is left", || {
+            (Self::now() == *self).then_some(())
+        });
+    }
+}

@@ -1,0 +1,207 @@
+//! Programs that end right after they dropped their locks: no key is left on any node.
+//!
+//! Each program is this test binary again, told by its environment which [`ENDINGS`] to play. Most
+//! keep their handle in a `static`, which is never dropped, and leave by `process::exit`, which
+//! gives no other thread time for anything.
+//!
+//! `SHEARLINE_TEST_ENDING_RUNS` says how often each is played; the default is enough to notice a
+//! drop that leaves its release to another thread and does not wait for it.
+
+use std::cell::RefCell;
+use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::process::{self, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc;
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Duration;
+
+use shearline::{LockGuard, Redlock};
+
+use crate::executor::{all, block_on};
+use crate::servers::{Cluster, LONG};
+
+const ENDING: &str = "SHEARLINE_TEST_ENDING";
+const NODES: &str = "SHEARLINE_TEST_ENDING_NODES";
+const RUNS: &str = "SHEARLINE_TEST_ENDING_RUNS";
+
+/// How a program ends: a name, and what it does with its handle. Returning means that `main`
+/// returns next.
+type Ending = (&'static str, fn(Redlock));
+
+const ENDINGS: [Ending; 12] = [
+    ("a static handle, blocking", |handle| {
+        drop(blocking(forever(handle)));
+        process::exit(0);
+    }),
+    ("a static handle, a future", |handle| {
+        drop(future(forever(handle)));
+        process::exit(0);
+    }),
+    ("a static handle, main returns", |handle| {
+        drop(future(forever(handle)));
+    }),
+    ("a static handle, eight threads", |handle| {
+        eight_threads(forever(handle));
+        process::exit(0);
+    }),
+    ("a static handle, many futures", |handle| {
+        many_futures(forever(handle));
+        process::exit(0);
+    }),
+    ("unlocked, then exit", |handle| {
+        let _ = future(forever(handle)).unlock().expect("held");
+        process::exit(0);
+    }),
+    ("the last handle is dropped", |handle| {
+        let guard = future(&handle);
+        drop(handle);
+        drop(guard);
+        process::exit(0);
+    }),
+    ("many guards at once", |handle| {
+        let handle = forever(handle);
+        let lock = |key| handle.lock(format!("one of many:{key}"), LONG);
+        drop(
+            (0..32)
+                .map(lock)
+                .collect::<Result<Vec<_>, _>>()
+                .expect("free"),
+        );
+        process::exit(0);
+    }),
+    ("a panic unwinds out of main", |handle| {
+        let handle = forever(handle);
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let _guard = future(handle);
+            panic!("expected: the story of this program");
+        }));
+        assert!(unwound.is_err());
+        process::exit(0);
+    }),
+    ("a guard in a thread-local", |handle| {
+        thread_local!(static GUARD: RefCell<Option<LockGuard>> = const { RefCell::new(None) });
+        let handle = forever(handle);
+        let keeping = thread::spawn(|| GUARD.set(Some(future(handle))));
+        keeping.join().expect("it only locks");
+        process::exit(0);
+    }),
+    ("dropped on another thread", |handle| {
+        let handle = forever(handle);
+        let (guards, theirs) = mpsc::channel::<LockGuard>();
+        let dropping = thread::spawn(move || theirs.into_iter().for_each(drop));
+        for key in 0..8 {
+            let guard = block_on(handle.lock_async(format!("sent:{key}"), LONG)).expect("free");
+            guards.send(guard).expect("it listens");
+        }
+        drop(guards);
+        dropping.join().expect("it only drops");
+        process::exit(0);
+    }),
+    ("futures that are given up", |handle| {
+        let handle = forever(handle);
+        // Somebody else is served at the same time.
+        drop(future(handle));
+        for key in 0..8 {
+            let mut locking = pin!(handle.lock_async(format!("given up:{key}"), LONG));
+            let mut context = Context::from_waker(Waker::noop());
+            let _ = locking.as_mut().poll(&mut context);
+            thread::yield_now();
+        }
+        process::exit(0);
+    }),
+];
+
+#[test]
+fn program() {
+    let Ok(name) = env::var(ENDING) else {
+        return;
+    };
+    let nodes = env::var(NODES).expect("the nodes are told");
+    let handle = Redlock::builder()
+        .nodes(nodes.split(','))
+        .node_timeout(Duration::from_secs(2))
+        .build()
+        .expect("a good configuration");
+    let ending = ENDINGS.iter().find(|(known, _)| *known == name);
+    let (_, play) = ending.expect("one of the endings");
+    play(handle);
+}
+
+#[test]
+fn no_program_that_drops_its_locks_and_ends_leaves_a_key() {
+    let runs = env::var(RUNS).map_or(2, |runs| runs.parse().expect("a number"));
+    let mut left = Vec::new();
+    for nodes in [3, 5] {
+        let cluster = Cluster::start(nodes);
+        for (name, _) in ENDINGS {
+            let keys = (0..runs).filter(|_| leaves_a_key(name, &cluster)).count();
+            if keys != 0 {
+                left.push(format!("{name}, {nodes} nodes: {keys} of {runs}"));
+            }
+        }
+    }
+    assert!(left.is_empty(), "keys were left by: {left:#?}");
+}
+
+/// Plays one ending. Returns `true` if a key is left on any node, which is then removed.
+fn leaves_a_key(name: &str, cluster: &Cluster) -> bool {
+    let output = Command::new(env::current_exe().expect("this binary"))
+        .args(["endings::program", "--exact", "--nocapture"])
+        .env(ENDING, name)
+        .env(NODES, cluster.urls().join(","))
+        .stdin(Stdio::null())
+        .output()
+        .expect("this binary starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {errors}");
+    // What the program wrote before it ended is in the servers' sockets by now, and they are idle.
+    let mut raws = cluster.raws();
+    let gone = (0..100).any(|_| {
+        thread::sleep(Duration::from_millis(5));
+        raws.iter_mut().all(|raw| raw.keys() == 0)
+    });
+    if !gone {
+        for raw in &mut cluster.raws() {
+            raw.run("FLUSHALL");
+        }
+    }
+    !gone
+}
+
+/// Keeps the handle for as long as the program lives, as a `static` does.
+fn forever(handle: Redlock) -> &'static Redlock {
+    static HANDLE: OnceLock<Redlock> = OnceLock::new();
+    HANDLE.get_or_init(|| handle)
+}
+
+fn blocking(handle: &Redlock) -> LockGuard {
+    handle.lock("blocking", LONG).expect("free")
+}
+
+fn future(handle: &Redlock) -> LockGuard {
+    block_on(handle.lock_async("future", LONG)).expect("free")
+}
+
+fn eight_threads(handle: &'static Redlock) {
+    thread::scope(|scope| {
+        for thread in 0..8 {
+            scope.spawn(move || {
+                for turn in 0..5 {
+                    let key = format!("{thread}:{turn}");
+                    drop(handle.lock(key, LONG).expect("free"));
+                }
+            });
+        }
+    });
+}
+
+fn many_futures(handle: &'static Redlock) {
+    let tasks = (0..16).map(|task| async move {
+        let guard = handle.lock_async(format!("task:{task}"), LONG).await;
+        drop(guard.expect("free"));
+    });
+    block_on(all(tasks));
+}

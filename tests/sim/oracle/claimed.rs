@@ -1,0 +1,78 @@
+//! Reinitialisations: an operator makes all nodes those of the cluster that they are of already.
+//!
+//! * *outcome*: it is not begun where a node cannot be asked, and only there; it is told to be done when
+//!   every node has said so since it was called, and not done when one has not.
+//! * *settling*: it ends when a connection would have.
+//!
+//! That nobody else's lock is broken is a matter of `exclusion` and of `quarantine`: a node that was
+//! claimed has a barrier as long as the longest lock.
+//!
+//! # What it does not see
+//!
+//! Nodes of another cluster: here all are of one.
+
+use std::time::Duration;
+
+use shearline::engine::NodeState;
+use shearline::{Instant, ReinitError};
+
+use crate::clock::NEVER;
+use crate::plan::CONNECT_TIMEOUT;
+use crate::user::Call;
+use crate::world::World;
+
+/// Two ticks of the engine's timers.
+const TICKS: Duration = Duration::from_millis(2);
+
+impl World {
+    /// It was not begun.
+    pub(crate) fn check_unclaimed(&mut self, client: usize, error: &ReinitError) {
+        let there = &self.clients[client];
+        let statuses = there.engine.node_statuses(there.shown);
+        let ready = |state| matches!(state, NodeState::Ready | NodeState::Quarantined { .. });
+        let all = statuses.into_iter().all(|status| ready(status.state));
+        let why = matches!(error, ReinitError::Unready(_));
+        self.oracle.counts.sights.note("Unclaimed");
+        // Who has no room is as little ready as who has no connection.
+        if !why || all && there.paths.iter().all(|path| !path.was_full()) {
+            let text = format!("client {client} cannot claim its nodes: {error:?}");
+            self.object("outcome", text);
+        }
+    }
+
+    /// It has ended.
+    pub(crate) fn check_claimed(
+        &mut self,
+        client: usize,
+        call: &Call,
+        result: &Result<(), ReinitError>,
+    ) {
+        let since = |at: &u64| call.since <= *at;
+        let all = self.oracle.anew[client].iter().all(since);
+        let right = match result {
+            Ok(()) => all,
+            Err(ReinitError::Incomplete(_)) => true,
+            Err(_) => false,
+        };
+        if result.is_ok() {
+            self.oracle.counts.sights.note("Claimed");
+        }
+        if !right {
+            let text = format!("client {client} has claimed its nodes: {result:?}");
+            self.object("outcome", text);
+        }
+    }
+
+    /// It is over in time.
+    pub(crate) fn claims_in_time(&mut self, client: usize, ticked: Instant) {
+        let end = Duration::from_nanos(CONNECT_TIMEOUT);
+        let call = self.clients[client].reinit;
+        let late = call.is_some_and(|call| {
+            call.since < NEVER && call.begun.saturating_add(end).saturating_add(TICKS) <= ticked
+        });
+        if late {
+            let text = format!("client {client} claims its nodes for too long");
+            self.object("settling", text);
+        }
+    }
+}

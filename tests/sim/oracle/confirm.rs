@@ -1,0 +1,251 @@
+//! Confirmations: what a client is told of how long a majority keeps its lock.
+//!
+//! * *votes*: a majority that may vote has said that it keeps the lock, and by their own words so many
+//!   keep it until the end that was told.
+//! * *validity*: that end is no later than the q-th largest of the answers allows, counted from before
+//!   the first byte, less the drift. Where an extension was asked for behind the question, what was
+//!   known before may stand.
+//! * *told*: nothing is asked about a lock whose holder was told that it is over.
+//! * *outcome*: a lock that a majority misses is told to be lost, and only such a one; *unconfirmed* has no
+//!   majority either way. A lock that is over, let go or lost meanwhile ends the question.
+//! * *settling*: it ends by the old end, in the turn in which its outcome is certain, and by its node
+//!   timeouts where the end is not known.
+//! * *storm*, *late*: it is put to a node once for each call, and not when it was cancelled or told.
+//!
+//! # What it does not see
+//!
+//! An end that is told earlier than it had to be: nobody is harmed by that, and liveness sees locks
+//! that are of no use. Of a lock that was handed over, which answers count.
+
+use shearline::{ExtendError, Instant, Lock};
+
+use super::report::Question;
+use super::votes::{Servers, longest_validity};
+use super::{Deed, Said, TokenId, Verb, token_of};
+use crate::clock::{MILLI, Time};
+use crate::user::{Confirming, Hold};
+use crate::world::World;
+
+impl World {
+    /// A client asks for how long its lock is kept.
+    pub(crate) fn check_confirmation_begun(&mut self, client: usize, hold: &Hold) {
+        let known = hold.lock.valid_until() != Instant::ZERO;
+        let over = known && !hold.lock.is_valid_at(self.clients[client].shown);
+        if hold.told || over {
+            let text = format!("client {client} asks about a lock that is over");
+            self.object("told", text);
+        }
+    }
+
+    /// It is not asked.
+    pub(crate) fn check_unbegun_confirmation(
+        &mut self,
+        client: usize,
+        hold: &Hold,
+        error: &ExtendError,
+    ) {
+        let known = hold.lock.valid_until() != Instant::ZERO;
+        let over = known && !hold.lock.is_valid_at(self.clients[client].shown);
+        // What a cancelled question has found the engine knows, and its user does not.
+        let over = over || hold.told || hold.unasked.is_some();
+        if !(over && matches!(error, ExtendError::Expired)) {
+            let text = format!("client {client} got {error:?} for a lock that it holds");
+            self.object("outcome", text);
+        }
+    }
+
+    /// A majority keeps a lock, until the end that is told. `before`: what was known.
+    pub(crate) fn check_confirmation(
+        &mut self,
+        client: usize,
+        lock: &Lock,
+        asked: &Confirming,
+        before: Instant,
+    ) {
+        let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) else {
+            self.object("votes", "a lock whose token no node has seen");
+            return;
+        };
+        let until = lock.valid_until();
+        let quorum = self.plan.quorum();
+        let (yes, keep) = self.keepers(client, id, asked, until);
+        // What an extension has made of it is not a matter of these answers.
+        let kept_before = asked.overtaken && until <= before.max(asked.within);
+        if yes < quorum || keep < quorum && !kept_before {
+            let text = format!(
+                "client {client} told of {until:?}: {yes} servers keep the key, {keep} of them for so \
+                 long, {quorum} are needed"
+            );
+            self.object("votes", text);
+        }
+        if !kept_before && self.longest_confirmed(client, id, asked) < until {
+            let text =
+                format!("client {client}: valid until {until:?} by the answers of a majority");
+            self.object("validity", text);
+        }
+    }
+
+    /// How many servers have said that they keep a lock, and how many until then.
+    fn keepers(
+        &self,
+        client: usize,
+        id: TokenId,
+        asked: &Confirming,
+        until: Instant,
+    ) -> (usize, usize) {
+        let end = self.clock_of(client).when(until);
+        let resource = self.oracle.ledger.record(id).resource;
+        let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
+        let (mut yes, mut keep) = (Servers::default(), Servers::default());
+        for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
+            let entry = &cell.confirm;
+            let server = self.plan.server_of(node);
+            let counts = self.is_vote(client, node, entry, &asked.call)
+                && !self.is_silenced(client, node, entry, resource);
+            if !counts {
+                continue;
+            }
+            yes.add(server, entry.life);
+            let shown = self.servers[server].clock.show(end);
+            let lasts = shown.as_nanos() / MILLI <= entry.kept_at.as_nanos() / MILLI + entry.kept;
+            if lasts || excused {
+                keep.add(server, entry.life);
+            }
+        }
+        (yes.len, keep.len)
+    }
+
+    /// The latest end that the answers allow.
+    fn longest_confirmed(&self, client: usize, id: TokenId, asked: &Confirming) -> Instant {
+        let process = self.clients[client].process;
+        let cells = self.oracle.ledger.cells(id).iter();
+        let entries = cells.map(|cell| &cell.confirm);
+        let entries = entries.filter(|entry| entry.answers(process, asked.call.since));
+        let sent: Option<Time> = entries.clone().map(|entry| entry.sent).min();
+        let yes = entries.filter(|entry| entry.is_read() && entry.said == Said::One);
+        let mut kept: Vec<u64> = yes.map(|entry| entry.kept).collect();
+        kept.sort_unstable_by(|one, other| other.cmp(one));
+        let kept = kept.get(self.plan.quorum() - 1).copied().unwrap_or(0);
+        let clock = self.clock_of(client);
+        let sent = sent.map_or(asked.call.begun, |sent| clock.show(sent));
+        sent.max(asked.call.begun)
+            .saturating_add(longest_validity(kept))
+    }
+
+    /// It has come to nothing.
+    pub(crate) fn check_unconfirmed(
+        &mut self,
+        client: usize,
+        hold: &Hold,
+        asked: &Confirming,
+        error: &ExtendError,
+    ) {
+        if let Err(what) = self.unconfirmed(client, hold, asked, error) {
+            let text = format!("client {client} asked for how long and got {error:?}: {what}");
+            self.object("outcome", text);
+        }
+    }
+
+    fn unconfirmed(
+        &self,
+        client: usize,
+        hold: &Hold,
+        asked: &Confirming,
+        error: &ExtendError,
+    ) -> Result<(), String> {
+        let known = asked.within != Instant::ZERO;
+        let over = hold.told || known && asked.within <= self.clients[client].shown;
+        if over && matches!(error, ExtendError::Closed) {
+            return Ok(());
+        }
+        let (ExtendError::Lost(report) | ExtendError::Unconfirmed(report)) = error else {
+            return Err("nothing here leads to it".into());
+        };
+        let token = self.oracle.ledger.find(&token_of(&hold.lock.token()));
+        let question = Question {
+            client,
+            call: &asked.call,
+            verb: Verb::Confirm,
+            token,
+            first: true,
+            at_once: true,
+        };
+        let votes = self.check_report(&question, report)?;
+        let quorum = self.plan.quorum();
+        let certain = if matches!(error, ExtendError::Lost(_)) {
+            quorum <= votes.no || token.is_some_and(|id| self.misses_it(client, id, Verb::Extend))
+        } else if over {
+            votes.no < quorum
+        } else {
+            votes.yes.max(votes.no) + votes.pending < quorum
+        };
+        if certain {
+            Ok(())
+        } else {
+            Err(format!("that is not what {votes:?} makes"))
+        }
+    }
+
+    /// Whether a majority has answered to a question of this kind that it misses the token.
+    pub(super) fn misses_it(&self, client: usize, id: TokenId, verb: Verb) -> bool {
+        let process = self.clients[client].process;
+        let cells = self.oracle.ledger.cells(id).iter();
+        let missing = cells.filter(|cell| {
+            let entry = if verb == Verb::Confirm {
+                &cell.confirm
+            } else {
+                &cell.extend
+            };
+            let no = matches!(entry.said, Said::Zero | Said::Foreign);
+            no && entry.is_read() && entry.by == process
+        });
+        self.plan.quorum() <= missing.count()
+    }
+
+    // ----- when ---------------------------------------------------------------------------------
+
+    /// What of a question that is open should have ended it by now.
+    pub(super) fn unended(
+        &self,
+        client: usize,
+        hold: &Hold,
+        late: impl Fn(Instant) -> bool,
+    ) -> Option<&'static str> {
+        let asked = hold.confirming.as_ref()?;
+        let end = if asked.within == Instant::ZERO {
+            let ttl = hold.lock.ttl().as_millis() as u64;
+            let longest = self.plan.longest_vote(ttl.max(asked.call.ttl));
+            asked
+                .call
+                .begun
+                .saturating_add(std::time::Duration::from_nanos(longest + 2 * MILLI))
+        } else {
+            asked.within
+        };
+        let open = self.plan.quorum() <= self.plan.nodes_of(client);
+        (open && late(end)).then_some("a confirmation is open after its end")
+    }
+
+    /// A node is asked for how long it keeps a token.
+    pub(super) fn asked_for_how_long(&mut self, deed: &Deed<'_>, id: TokenId) {
+        if deed.command.verb != Verb::Confirm || self.plan.clients <= deed.peer {
+            return;
+        }
+        let ledger = &mut self.oracle.ledger;
+        let calls = ledger.record(id).confirms;
+        let resource = ledger.record(id).resource;
+        let cell = ledger.cell_mut(id, deed.node);
+        cell.confirms += 1;
+        let (client, node) = (deed.peer, deed.node);
+        if calls < cell.confirms {
+            let text = format!("client {client} asks node {node} for how long too often");
+            self.object("storm", text);
+        }
+        let there = &self.clients[client];
+        let ended = there.users[resource].asked_until;
+        if there.process == deed.process && ended < deed.begun.asked {
+            let text = format!("client {client} asks node {node} for how long when that has ended");
+            self.object("late", text);
+        }
+    }
+}

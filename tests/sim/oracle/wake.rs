@@ -1,0 +1,219 @@
+//! Wake: whatever is due is asked for in time.
+//!
+//! * Before the time that an engine has asked for nothing is due: a tick there does nothing and has
+//!   nothing to be done, and leaves that time as it is. At that time or after it a tick does what was
+//!   due: what the engine asks for next is still to come. Every other client also looks a tick before
+//!   the time that it was asked for, so that a time that is late finds somebody there.
+//! * A client that goes to sleep has been asked to wake, a tick later at most, for all that is known
+//!   from outside to be due: a caller's deadline; the end of a lock, a tick before it; the end of every
+//!   vote, of every rest between two attempts and of every node timeout; the end of a greeting that
+//!   does not come about; the next try of a connection that is lost, or of a release that was refused;
+//!   and a node that is silent for too long.
+//!
+//! # What it does not see
+//!
+//! A rest, a back-off and a node timeout that the user has not fixed are the engine's to choose: of
+//! these only the longest is known, from the configuration, from how often a connection has failed and
+//! from the worst round trip.
+
+use std::time::Duration;
+
+use shearline::Instant;
+use shearline::engine::{NodeState, NodeStatus, Wake};
+
+use crate::client::Path;
+use crate::clock::{MILLI, NEVER, Time};
+use crate::plan::{CONNECT_TIMEOUT, LONGEST_REST};
+use crate::user::{Call, Task};
+use crate::world::World;
+
+/// The tick of the engine's timers.
+pub(crate) const TICK: Duration = Duration::from_millis(1);
+
+/// What a node timeout is by default for a long ttl, and what for a short one.
+const USUAL: (Time, Time) = (5 * MILLI, 50 * MILLI);
+
+/// How long a node may be silent before it is suspect, at least.
+const PATIENCE: Time = 100 * MILLI;
+
+/// When a refused release is tried again.
+const TRY_AGAIN: Time = 250 * MILLI;
+
+/// What an engine asks for.
+pub(crate) type Asked = Option<(Instant, Wake)>;
+
+impl World {
+    /// A client has ticked, and had asked to be woken for `before` until then.
+    pub(crate) fn ticked(&mut self, client: usize, before: Asked) {
+        let there = &self.clients[client];
+        let (now, after) = (there.shown, there.engine.poll_timeout());
+        let Some((at, wake)) = before.filter(|(_, wake)| *wake != Wake::Output) else {
+            return;
+        };
+        let next = after.filter(|(_, wake)| *wake != Wake::Output);
+        let what = if at <= now {
+            let again = next.is_some_and(|(next, _)| next <= now);
+            again.then_some("is to be woken again for what is over")
+        } else {
+            let kept = next.is_some_and(|(next, _)| next <= at);
+            (!kept).then_some("did what was not due")
+        };
+        if let Some(what) = what {
+            let text =
+                format!("client {client} {what}: it asked for {wake:?}, {before:?}, {after:?}");
+            self.object("wake", text);
+        }
+    }
+
+    /// A client has done all that its turn brought; the time that it had was `ticked`.
+    pub(crate) fn wake(&mut self, client: usize, ticked: Instant) {
+        let asked = self.clients[client].engine.poll_timeout();
+        // What is over is a matter of those who wait for it.
+        let due = self
+            .due(client)
+            .filter(|(_, due)| ticked < due.saturating_add(TICK));
+        let Some((what, due)) = due.min_by_key(|(_, due)| *due) else {
+            return;
+        };
+        if asked.is_none_or(|(at, _)| due.saturating_add(TICK) < at) {
+            let text = format!("client {client} sleeps until {asked:?}, and {what} is due {due:?}");
+            self.object("wake", text);
+        }
+    }
+
+    /// What is known from outside to be due, and when by the client's clock.
+    fn due(&self, client: usize) -> impl Iterator<Item = (&'static str, Instant)> {
+        let there = &self.clients[client];
+        let users = (0..self.plan.resources).flat_map(move |user| self.due_for(client, user));
+        let statuses = there.engine.node_statuses(there.shown).enumerate();
+        let nodes = statuses.flat_map(move |(node, status)| self.due_at(client, node, &status));
+        users.chain(nodes)
+    }
+
+    /// What is due for a user, with the longest that anything may take.
+    fn due_for(
+        &self,
+        client: usize,
+        user: usize,
+    ) -> impl Iterator<Item = (&'static str, Instant)> + use<> {
+        let there = &self.clients[client];
+        let mut due = [None; 3];
+        match &there.users[user].task {
+            Task::Idle => {}
+            Task::Acquiring {
+                call,
+                tries,
+                deadline,
+                ..
+            } => {
+                due[0] = deadline.map(|deadline| ("a caller's deadline", deadline));
+                let vote = self.longest_wait(client, call);
+                let rest = LONGEST_REST * MILLI;
+                due[1] = Some(match tries {
+                    Some(1) => ("the end of a vote", after(call.begun, vote)),
+                    _ => (
+                        "the end of a vote or a rest",
+                        after(there.shown, vote.max(rest)),
+                    ),
+                });
+            }
+            Task::Holding(hold) | Task::Extending { hold, .. } if hold.told => {}
+            Task::Holding(hold) => due[0] = Some(("the end of a lock", end_of(hold))),
+            Task::Extending { hold, call } => {
+                due[0] = Some(("the end of a lock", end_of(hold)));
+                due[1] = Some(self.vote_of(client, call));
+            }
+            Task::Releasing { call, .. } => {
+                let longest = self.longest_release(client);
+                due[0] = Some(("the end of a release", after(call.begun, longest)));
+            }
+        }
+        let asked = there.users[user]
+            .task
+            .hold()
+            .and_then(|hold| hold.confirming);
+        due[2] = asked.map(|asked| self.vote_of(client, &asked.call));
+        due.into_iter().flatten()
+    }
+
+    fn vote_of(&self, client: usize, call: &Call) -> (&'static str, Instant) {
+        let longest = self.longest_vote_of(client, call.ttl);
+        (
+            "the end of a vote about a lock that is held",
+            after(call.begun, longest),
+        )
+    }
+
+    /// For how long a client waits at most for the answers to one question about a lock: longer for
+    /// a node that it had never tried to reach before the call.
+    fn longest_wait(&self, client: usize, call: &Call) -> Time {
+        let paths = &self.clients[client].paths[..self.plan.nodes_of(client)];
+        let lost = |path: &Path| 0 < path.lost_at && path.lost_at < call.since;
+        let met = paths
+            .iter()
+            .all(|path| path.ready_at < call.since || lost(path));
+        let vote = self.longest_vote_of(client, call.ttl);
+        if met { vote } else { vote.max(CONNECT_TIMEOUT) }
+    }
+
+    /// The same for nodes that it has reached before: fixed, or a two hundredth of the ttl, or four of
+    /// the worst round trips, but no more than half of the lock's life.
+    fn longest_vote_of(&self, client: usize, ttl: u64) -> Time {
+        let usual = (ttl * MILLI / 200).clamp(USUAL.0, USUAL.1);
+        let trips = 4 * self.clients[client].worst_trip();
+        let most = (ttl * MILLI / 2).max(MILLI);
+        let fixed = self.plan.node_timeout.map(|timeout| timeout * MILLI);
+        fixed.unwrap_or(usual.max(trips).min(most))
+    }
+
+    /// What is due for a node.
+    fn due_at(
+        &self,
+        client: usize,
+        node: usize,
+        status: &NodeStatus,
+    ) -> impl Iterator<Item = (&'static str, Instant)> + use<> {
+        let there = &self.clients[client];
+        let path = &there.paths[node];
+        let mut due = [None; 3];
+        let ready = path.ready_at < NEVER;
+        match there.links[node] {
+            None => due[0] = path.back_by.map(|by| ("another connection", by)),
+            Some(conn) => {
+                let greeted = after(path.opened_shown, CONNECT_TIMEOUT);
+                due[0] = (!ready).then_some(("the end of a greeting", greeted));
+                due[1] = self.silent(client, conn, status, ready);
+            }
+        }
+        let refused = ready && status.in_flight == 0 && 0 < status.owed;
+        due[2] = refused.then(|| ("a refused release", after(there.shown, TRY_AGAIN)));
+        due.into_iter().flatten()
+    }
+
+    /// Until when a node may be silent that is.
+    fn silent(
+        &self,
+        client: usize,
+        conn: usize,
+        status: &NodeStatus,
+        ready: bool,
+    ) -> Option<(&'static str, Instant)> {
+        let since = self.conns[conn].written.silent_since?;
+        let dead = self.plan.dead_after * MILLI;
+        let suspect = PATIENCE.max(4 * self.longest_release(client)).min(dead);
+        let asked = ready && status.state != NodeState::Suspect;
+        Some(match asked {
+            true => ("a node that is silent", after(since, suspect)),
+            false => ("a node that is dead", after(since, dead)),
+        })
+    }
+}
+
+/// The end of a lock is told a tick early, and rounded down.
+fn end_of(hold: &crate::user::Hold) -> Instant {
+    hold.lock.valid_until().saturating_sub(2 * TICK)
+}
+
+fn after(begun: Instant, span: Time) -> Instant {
+    begun.saturating_add(Duration::from_nanos(span))
+}
