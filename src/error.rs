@@ -358,15 +358,16 @@ impl fmt::Display for Report {
         for (index, node) in self.nodes().iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             write!(f, "{comma}{} ", node.address)?;
-            match node.outcome {
-                NodeOutcome::Quarantined { until } if self.0.now < until => {
-                    let left = Span(until.saturating_since(self.0.now)).rounded_up();
-                    write!(
-                        f,
-                        "quarantined for {left} more: it may have forgotten locks"
-                    )?;
-                }
-                outcome => write!(f, "{outcome}")?,
+            if let NodeOutcome::Quarantined { until } = node.outcome
+                && self.0.now < until
+            {
+                let left = Span(until.saturating_since(self.0.now)).rounded_up();
+                write!(
+                    f,
+                    "quarantined for {left} more: it may have forgotten locks"
+                )?;
+            } else {
+                write!(f, "{}", node.outcome)?;
             }
         }
         f.write_str(")")?;

@@ -291,9 +291,11 @@ impl Engine {
         let node = node.index();
         // Before the driver has heard of the next connection, this can only be about the last.
         if self.nodes[node].has_link() && !self.to_connect.contains(node) {
-            let reason = match reason {
-                LinkError::Reset if !self.nodes[node].is_ready() => LinkError::HandshakeReset,
-                reason => reason,
+            let early = reason == LinkError::Reset && !self.nodes[node].is_ready();
+            let reason = if early {
+                LinkError::HandshakeReset
+            } else {
+                reason
             };
             self.lose_link(now, node, Trouble::Link(reason));
         }

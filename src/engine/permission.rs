@@ -106,7 +106,12 @@ impl Engine {
     ) -> Result<(), Trouble> {
         let missing = match reply {
             Reply::Integer(answer) => forbidden_to_lock(answer),
-            _ => reply.missing(Dialect::Text.verb()),
+            Reply::Forbidden(_)
+            | Reply::Ok
+            | Reply::Nil
+            | Reply::Pair(..)
+            | Reply::Error(_)
+            | Reply::Other => reply.missing(Dialect::Text.verb()),
         };
         let missing = missing.ok_or(Trouble::Link(LinkError::Protocol))?;
         let there = &mut self.nodes[node];
@@ -198,7 +203,12 @@ impl Engine {
     pub(super) fn why_answered(&mut self, now: Instant, node: usize, key: Key, reply: Reply) {
         let missing = match reply {
             Reply::Integer(answer) => forbidden_to_extend(answer),
-            _ => reply.missing(Dialect::Text.verb()),
+            Reply::Forbidden(_)
+            | Reply::Ok
+            | Reply::Nil
+            | Reply::Pair(..)
+            | Reply::Error(_)
+            | Reply::Other => reply.missing(Dialect::Text.verb()),
         };
         let unnamed = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
         let outcome = missing.map_or(unnamed, NodeOutcome::Unusable);

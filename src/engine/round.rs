@@ -148,9 +148,10 @@ impl Ballot {
     /// What the report of the operation says of the node: an earlier cause is not hidden by an
     /// attempt in which it did not answer.
     fn told(&self) -> NodeOutcome {
-        match self.outcome {
-            NodeOutcome::Pending | NodeOutcome::TimedOut => more_telling(self.before, self.outcome),
-            outcome => outcome,
+        let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
+        match silent {
+            true => more_telling(self.before, self.outcome),
+            false => self.outcome,
         }
     }
 

@@ -53,7 +53,8 @@ impl Engine {
         if node.other_cluster().is_some() {
             return Err(TrustError::OtherCluster);
         }
-        if !node.is_ready() && !(strict && node.run_id().is_some()) {
+        let greets = strict && node.run_id().is_some();
+        if !node.is_ready() && !greets {
             return Err(TrustError::NotConnected);
         }
         let present = node.run_id().ok_or(TrustError::NoRunId)?;
