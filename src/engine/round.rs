@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::{LinkError, NodeOutcome, NodeReport, Report};
+use crate::error::{NodeOutcome, NodeReport, Report};
 use crate::quorum::{Majority, NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -145,9 +145,9 @@ impl Ballot {
         before: NodeOutcome::Pending,
     };
 
-    /// What the report of the operation says of the node: an earlier cause is not hidden by an
+    /// What is said of the node where too few nodes answered: an earlier cause is not hidden by an
     /// attempt in which it did not answer.
-    fn told(&self) -> NodeOutcome {
+    fn cause(&self) -> NodeOutcome {
         let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
         match silent {
             true => more_telling(self.before, self.outcome),
@@ -164,24 +164,22 @@ impl Ballot {
     }
 }
 
-/// The one of the two that says more of why a node did not vote; `one` if they say as much.
+/// The one of the two that says more of why a node did not vote; `other` if they say as much.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     let weight = |outcome| match outcome {
-        NodeOutcome::Unusable(_) => 4,
-        NodeOutcome::Refused(_) => 3,
-        NodeOutcome::Unreachable(LinkError::NotYet) => 0,
-        NodeOutcome::Unreachable(_) => 2,
-        NodeOutcome::TimedOut => 1,
+        NodeOutcome::Unusable(_) => 2,
+        NodeOutcome::Refused(_) => 1,
         // A vote is one of its attempt alone.
         NodeOutcome::Granted
         | NodeOutcome::Held
         | NodeOutcome::Missing
         | NodeOutcome::Quarantined { .. }
+        | NodeOutcome::Unreachable(_)
+        | NodeOutcome::TimedOut
         | NodeOutcome::Pending => 0,
     };
-    match weight(one) < weight(other) {
+    match weight(one) <= weight(other) {
         true => other,
-        false if weight(one) == 0 => NodeOutcome::Pending,
         false => one,
     }
 }
@@ -323,12 +321,25 @@ impl Round {
 
     /// What each node said, for an error.
     pub(crate) fn report(&self, now: Instant, labels: &[Arc<str>]) -> Report {
+        self.report_by(now, labels, |ballot| ballot.outcome)
+    }
+
+    /// The same where too few nodes answered: with what they said in earlier attempts, if it tells
+    /// more.
+    pub(crate) fn report_causes(&self, now: Instant, labels: &[Arc<str>]) -> Report {
+        self.report_by(now, labels, Ballot::cause)
+    }
+
+    fn report_by(
+        &self,
+        now: Instant,
+        labels: &[Arc<str>],
+        said: impl Fn(&Ballot) -> NodeOutcome,
+    ) -> Report {
         let nodes: Box<[NodeReport]> = labels
             .iter()
             .zip(&self.ballots)
-            .map(|(label, ballot)| {
-                NodeReport::new(Arc::clone(label), ballot.told(), ballot.latency)
-            })
+            .map(|(label, ballot)| NodeReport::new(Arc::clone(label), said(ballot), ballot.latency))
             .collect();
         let since = mutant!(ElapsedSinceAttempt => self.sent, else self.started);
         let elapsed = now.saturating_since(since);
