@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use shearline::engine::Event as Told;
 use shearline::{
-    ExtendError, Instant, LinkError, LockError, NodeOutcome, NodeReport, Report, UnlockError,
-    Unusable,
+    ExtendError, Instant, LinkError, LockError, NodeOutcome, NodeReport, Report, ServerError,
+    UnlockError, Unusable,
 };
 
 use super::ledger::{Cell, Code, Entry};
@@ -162,6 +162,14 @@ impl World {
             }
             NodeOutcome::Missing if self.is_uncounted(question, read) => return Ok(false),
             NodeOutcome::Missing => read.is_some_and(|entry| entry.said == Said::Zero),
+            // An earlier attempt was refused so, and in the last one the node did not answer.
+            NodeOutcome::Refused(error)
+                if said.latency.is_none()
+                    && !question.first
+                    && self.was_refused(question, node, error) =>
+            {
+                return Ok(false);
+            }
             NodeOutcome::Refused(error) => {
                 let refused =
                     |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
@@ -196,6 +204,14 @@ impl World {
             }
             (true, Some(_)) => Ok(true),
         }
+    }
+
+    /// Whether a node has refused an attempt of the client so.
+    fn was_refused(&self, question: &Question<'_>, node: usize, error: ServerError) -> bool {
+        let asked = self.oracle.asked[question.client].iter().flatten();
+        let mut cells = asked.map(|id| self.oracle.ledger.cell(*id, node));
+        let first = self.oracle.refused[question.client][node].contain(error);
+        first || cells.any(|cell| matches!(cell.set.said, Said::Refused(code) if code.is(error)))
     }
 
     /// A yes to an extension of a lock that was handed over, from a node on which it does not stand.
@@ -425,6 +441,9 @@ fn is_final(question: &Question<'_>, entry: &Entry) -> bool {
 fn engine_knows(reason: LinkError) -> bool {
     matches!(
         reason,
-        LinkError::NotYet | LinkError::ConnectTimeout | LinkError::Silent
+        LinkError::NotYet
+            | LinkError::ConnectTimeout
+            | LinkError::Silent
+            | LinkError::HandshakeReset
     )
 }
