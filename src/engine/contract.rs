@@ -402,6 +402,7 @@ mod tests {
     fn a_status_reads_as_one_line() {
         let status = |state, round_trip, owed| NodeStatus {
             address: "10.0.0.2:6379".into(),
+            run_id: None,
             state,
             round_trip: Some(Duration::from_micros(round_trip)).filter(|trip| !trip.is_zero()),
             grants: 7,
