@@ -43,7 +43,6 @@ impl World {
         }
         let what = match deed.command.verb {
             Verb::Set => self.set_again(deed, id).filter(|_| !copy),
-            Verb::Release if self.is_probe(deed, id) => None,
             Verb::Release => self.release_behind(deed, id),
             Verb::Extend | Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => {
                 None
