@@ -43,7 +43,12 @@ impl World {
         }
         let what = match deed.command.verb {
             Verb::Set => self.set_again(deed, id).filter(|_| !copy),
-            Verb::Release if self.is_probe(deed, id) => None,
+            Verb::Release if self.is_probe(deed, id) => {
+                // It is a release all the same, if the `SET` was one that never arrived.
+                let resource = self.oracle.ledger.record(id).resource;
+                self.conns[deed.conn].written.releases(resource);
+                None
+            }
             Verb::Release => self.release_behind(deed, id),
             Verb::Extend | Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => {
                 None

@@ -140,9 +140,8 @@ impl World {
         let asked = entry.filter(|entry| entry.answers(by, question.call.since));
         // Of a script that the node has forgotten the answer is still to come, and so it is of a
         // release for which the node refuses the verb.
-        let again = |code: Code| {
-            code.is_no_script() || question.verb == Verb::Release && code.is_any_error()
-        };
+        let again =
+            |code: Code| code.is_no_script() || question.verb != Verb::Set && code.is_any_error();
         let repaired = |entry: &&Entry| !matches!(entry.said, Said::Refused(code) if again(code));
         let read = asked.filter(|entry| entry.is_read()).filter(repaired);
         if said

@@ -27,7 +27,6 @@ use crate::clock::{MILLI, SECOND, Time};
 use crate::plan::{Guard, SHORTEST_REST};
 use crate::user::Task;
 use crate::world::World;
-use crate::written::Place;
 
 /// Commands of a greeting: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and two
 /// scripts. For every error two more: the scripts again.
@@ -187,7 +186,8 @@ impl World {
             self.oracle.ledger.record(id),
             self.oracle.ledger.cell(id, deed.node),
         );
-        let attempt = record.owner == deed.process && record.granted == Place::MAX;
+        // It may arrive when a majority has granted the lock.
+        let attempt = record.owner == deed.process && deed.begun.place <= record.granted;
         let new = cell.sets == 0 && !cell.copied && cell.releases.count == 0;
         attempt && new && !matches!(deed.done, Said::One | Said::Foreign)
     }
