@@ -60,6 +60,17 @@
 //!     `-- resp     RESP2 and RESP3: bytes to values and back
 //! ```
 //!
+//! # What they hand out
+//!
+//! | type | what it is |
+//! | --- | --- |
+//! | [`LockGuard`] | a lock of a [`Redlock`]: released when it is dropped; extended, confirmed, unlocked |
+//! | [`Acquiring`] | a future of it, for any executor; dropped, it gives back what it won |
+//! | [`Lost`] | the signal that a lock may not be trusted any more: a future, and [`Lost::wait`] |
+//! | [`Lock`] | a plain value: of a [`LocalRedlock`] or [`Driver`], or of a guard by [`LockGuard::into_lock`]; as bytes it goes to another process. Dropping it releases nothing |
+//! | [`Released`] | what an unlock found: on how many nodes the key was deleted |
+//! | [`LockError`], [`ExtendError`], [`UnlockError`] | why not, with a [`Report`] of what each node said |
+//!
 //! # Modules, in reading order
 //!
 //! For users: the faces above, [`LockOptions`] and [`Builder`] for what can be set, [`LockError`],
@@ -81,6 +92,11 @@
 #![cfg_attr(not(feature = "std"), doc = "[`LocalRedlock`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`Driver`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`LockGuard::confirm`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`LockGuard`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`LockGuard::into_lock`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`Acquiring`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`Lost`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`Lost::wait`]: #features")]
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -132,7 +148,8 @@ pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 pub use engine::{NodeState, NodeStatus};
 pub use error::{
     CheckError, ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome,
-    NodeReport, ReinitError, Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
+    NodeReport, ReinitError, Released, Report, ServerError, TrustError, UnlockError, Unusable,
+    UrlProblem,
 };
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;

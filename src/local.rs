@@ -15,6 +15,7 @@
 //! algorithm is `engine`, the sockets are `driver`.
 
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
@@ -24,7 +25,9 @@ use crate::config::{Builder, LockOptions};
 use crate::driver::face::Reporter;
 use crate::driver::{BuildError, Driver, clock};
 use crate::engine::{Event, NodeStatus};
-use crate::error::{CheckError, ExtendError, LockError, ReinitError, Released, UnlockError};
+use crate::error::{
+    CheckError, ExtendError, LockError, ReinitError, Released, TrustError, UnlockError,
+};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -73,6 +76,26 @@ pub struct LocalRedlock {
 }
 
 impl LocalRedlock {
+    /// A handle for the nodes at `urls`, with the defaults for everything else.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use shearline::LocalRedlock;
+    ///
+    /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+    /// let mut local = LocalRedlock::connect(urls)?;
+    /// let lock = local.lock("invoice:42", Duration::from_secs(10))?;
+    /// local.unlock(lock)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::build_local`].
+    pub fn connect(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, BuildError> {
+        Builder::default().nodes(urls).build_local()
+    }
+
     /// Takes the lock on `resource` for `ttl`, and tries again as the handle's
     /// [`Retry`](crate::Retry) says.
     ///
@@ -259,22 +282,28 @@ impl LocalRedlock {
         self.driver.engine().check(clock::now())
     }
 
-    /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from
-    /// voting because it restarted, its votes count from now on. Whether it was. See
-    /// [`Redlock::trust_node`](crate::Redlock::trust_node).
-    pub fn trust_node(&mut self, address: impl AsRef<str>) -> bool {
-        if self.driver.check().is_err() {
-            return false;
-        }
+    /// Asserts that no lock lives that the server with this `run_id`, which is connected as the node
+    /// at `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept
+    /// from voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError`]: nothing was changed.
+    pub fn trust_node(
+        &mut self,
+        address: impl AsRef<str>,
+        run_id: impl AsRef<str>,
+    ) -> Result<bool, TrustError> {
+        self.driver.check()?;
         self.catch_up();
-        self.driver.trust_node(address.as_ref())
+        self.driver.trust_node(address.as_ref(), run_id.as_ref())
     }
 
-    /// Does [`trust_node`](Self::trust_node) for all nodes. How many of them were kept from voting.
-    /// See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
-    pub fn trust_nodes(&mut self) -> usize {
+    /// Does [`trust_node`](Self::trust_node) for the servers that are connected now. Returns their
+    /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    pub fn trust_nodes(&mut self) -> Vec<String> {
         if self.driver.check().is_err() {
-            return 0;
+            return Vec::new();
         }
         self.catch_up();
         self.driver.trust_nodes()
@@ -344,13 +373,14 @@ impl LocalRedlock {
         }
     }
 
-    /// Reads the sockets if nobody has for a while, and tells the time.
+    /// Reads the sockets and lets timers fire if nobody has for a while, and tells the time. Calls that
+    /// fail at once would otherwise never learn that nodes are there again.
     fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(self.read_at) {
             // That waiting failed shows again in the turns that follow, where there is somebody
             // to be told.
-            let _ = self.driver.read();
+            let _ = self.driver.catch_up();
             self.read_at = now;
         }
         now

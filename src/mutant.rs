@@ -290,6 +290,10 @@ mutants! {
     GreetedGivenUp,
     /// A node that was suspect is never asked again.
     SuspectForEver,
+    /// A node is suspect after four node timeouts, however short these are.
+    SuspectWithoutFloor,
+    /// Clients that lost a node at the same moment try to reach it again at the same moments.
+    BackoffInStep,
 
     // ----- outcomes -------------------------------------------------------------------------
     /// Too few nodes that can vote are told as a lock that is held.

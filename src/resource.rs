@@ -33,7 +33,7 @@ pub const MARKER_KEY: &[u8] = b"shearline:marker";
 /// The key that stands on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) for as long
 /// as its answers do not count: with a time to live of the longest ttl and the drift. No lock can
 /// have this name there. Deleting it by hand can make two holders;
-/// [`Redlock::trust_node`](crate::Redlock#method.trust_node) says when it does not.
+/// `Redlock::trust_node` says when it does not.
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
 /// Whether `resource` can be a lock's name where the nodes carry markers.

@@ -15,6 +15,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 root=$PWD
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=${RUST_BACKTRACE:-1}
+# What a first build would write down for the next one takes a sixth of its time.
+[[ -d $CARGO_TARGET_DIR/debug ]] || export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 tools=$root/target/tools
 logs=$root/target/run
 rm -rf "$logs"
@@ -284,6 +286,13 @@ mutants() {
     chmod +x "$wrapper" && RUSTC_WORKSPACE_WRAPPER=$wrapper "$@"
 }
 
+# fuzzing COMMAND...: with the bodies of the fuzz targets, which `cargo fuzz` asks for by itself. In a
+# target directory of its own: other flags would throw away what the other steps have built.
+fuzzing() {
+    export RUSTFLAGS="${RUSTFLAGS-} --cfg fuzzing"
+    CARGO_TARGET_DIR=$CARGO_TARGET_DIR/fuzzing "$@"
+}
+
 # simulator TESTS...: those of `tests/sim` whose names contain one of these words. Optimised, because
 # what it finds depends on how much it sees.
 simulator() {
@@ -311,7 +320,8 @@ told_instructions() {
 }
 
 docs() {
-    RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --all-features
+    export RUSTDOCFLAGS='-D warnings'
+    cargo doc --no-deps --all-features && cargo doc --no-deps --no-default-features
 }
 
 # What `cargo publish` would upload: nothing that only tests need, and it builds by itself.
@@ -502,7 +512,6 @@ what_is_optimised() {
 }
 
 what_is_checked() {
-    local manifest
     step 'unit tests with all features' run_built 600 '(src|examples)/.*' --show-output
     step 'tests/differential' run_built 600 tests/differential/main.rs --show-output
     step 'clippy with all features' \
@@ -521,10 +530,10 @@ what_is_checked() {
     # The other features only add modules; what differs without them is the library itself.
     step 'unit tests with default features' cargo test --lib
     step 'the package' package
-    for manifest in fuzz benches/peers; do
-        step "clippy of $manifest" \
-            cargo clippy --all-targets --manifest-path "$manifest/Cargo.toml" -- -D warnings
-    done
+    step 'clippy of fuzz' fuzzing \
+        cargo clippy --all-targets --manifest-path fuzz/Cargo.toml -- -D warnings
+    step 'clippy of benches/peers' \
+        cargo clippy --all-targets --manifest-path benches/peers/Cargo.toml -- -D warnings
     step 'tests of benches/peers' cargo test --manifest-path benches/peers/Cargo.toml
 }
 

@@ -61,7 +61,7 @@ impl Default for Retry {
 /// locks that it may have forgotten have expired. Operators are told to delay restarts by hand; this
 /// does it in the client. A node in *quarantine* is asked as before, because its key keeps others
 /// out, but its answers count for nothing: [`NodeOutcome::Quarantined`](crate::NodeOutcome). When
-/// its quarantine is over it votes again; [`Redlock::trust_node`](crate::Redlock::trust_node) ends
+/// its quarantine is over it votes again; `Redlock::trust_node` ends
 /// one by an operator's word.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -100,9 +100,9 @@ pub enum RestartGuard {
     ///   longer; one with a longer raises the markers, behind a barrier. Best all have the same.
     /// * A client with another number of nodes or another name gets
     ///   [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. A change is made by
-    ///   [`Redlock::reinit`](crate::Redlock#method.reinit).
+    ///   `Redlock::reinit`.
     /// * Nodes that were never used have no marker, and wait too;
-    ///   [`Redlock::trust_nodes`](crate::Redlock#method.trust_nodes) does without.
+    ///   `Redlock::trust_nodes` does without.
     /// * There is no barrier where the server has shown, before and after, that it loses nothing in
     ///   a restart: `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas,
     ///   never promoted (asked by `CONFIG GET` and `INFO`). That rests on more: the disk honours

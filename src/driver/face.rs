@@ -90,13 +90,17 @@ impl Driver {
         self.engine.keys_end_by(clock::now())
     }
 
-    /// Reads what the nodes have sent, as [`Driver::harvest`].
+    /// Reads what the nodes have sent, without waiting and without letting any timer fire.
     pub(crate) fn read(&mut self) -> io::Result<()> {
+        self.work(Self::read_all)
+    }
+
+    /// A turn that does not wait, of a driver that took none for a while: as [`Driver::harvest`], and
+    /// then timers fire.
+    pub(crate) fn catch_up(&mut self) -> io::Result<()> {
         self.work(|driver| {
             driver.engine.was_away(clock::now());
-            driver.net.wait(Some(Duration::ZERO))?;
-            driver.net.service(&mut driver.engine);
-            Ok(())
+            driver.take_turn(Some(Duration::ZERO))
         })
     }
 }
@@ -142,7 +146,8 @@ impl Reporter {
             };
             NodeReport::new(Arc::clone(label), outcome, None)
         });
-        let elapsed = clock::now().saturating_since(since);
-        Report::new(nodes.collect(), self.quorum, 1, elapsed)
+        let now = clock::now();
+        let elapsed = now.saturating_since(since);
+        Report::new(now, nodes.collect(), self.quorum, 1, elapsed)
     }
 }

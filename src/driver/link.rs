@@ -24,6 +24,7 @@ use core::net::SocketAddr;
 use mio::event::Event as Readiness;
 use mio::{Registry, Token, Waker};
 
+use super::probe::Target;
 use super::resolve::{Addresses, Lookup};
 use super::socket::{Received, Socket};
 use crate::config::{Address, Host};
@@ -56,6 +57,8 @@ pub(super) struct Link {
     /// Which of the addresses of a name is tried first: the one that last worked, or the one
     /// behind those that were waited for in vain.
     first: usize,
+    /// Where the last connection went, or the attempt to open one.
+    last: Option<SocketAddr>,
 }
 
 #[derive(Debug)]
@@ -122,6 +125,7 @@ impl Link {
             ready: Ready::default(),
             lookup: None,
             first: 0,
+            last: None,
         }
     }
 
@@ -158,6 +162,15 @@ impl Link {
         };
         if let Err(reason) = opened {
             self.fail(reason, tools.registry, sink);
+        }
+    }
+
+    /// Where the last connection went, or the attempt to open one; `None` if no address is known yet.
+    pub(super) fn target(&self) -> Option<Target> {
+        match &self.place {
+            Place::Address(address) => Some(Target::Tcp(*address)),
+            Place::Name(..) => self.last.map(Target::Tcp),
+            Place::Unix(path) => Some(Target::Unix(path.clone())),
         }
     }
 
@@ -292,6 +305,7 @@ impl Link {
             match Socket::connect_tcp(address, tools.registry, self.token()) {
                 Ok(socket) => {
                     self.ready = Ready::default();
+                    self.last = Some(address);
                     let connecting = Connecting {
                         socket,
                         place,

@@ -19,6 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::clock;
 use super::link::{Link, Tools};
+use super::probe::Probe;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
 use crate::limits::NODES_MAX;
@@ -38,8 +39,12 @@ pub(super) fn fresh_seed() -> io::Result<[u8; 32]> {
 /// Beyond the tokens of the nodes, which are their places.
 const WAKER: Token = Token(NODES_MAX);
 
+/// The token of the first node's probe.
+const PROBES: usize = NODES_MAX + 1;
+
 pub(super) struct Net {
     links: Box<[Link]>,
+    probes: Box<[Probe]>,
     buffer: Box<[u8]>,
     /// One event per possible source: a turn harvests all there are.
     events: Events,
@@ -56,7 +61,10 @@ impl Net {
             .map(|(id, node)| Link::new(id, node.address()))
             .collect();
         Ok(Self {
-            events: Events::with_capacity(links.len() + 1),
+            events: Events::with_capacity(2 * links.len() + 1),
+            probes: (0..links.len())
+                .map(|node| Probe::new(Token(PROBES + node)))
+                .collect(),
             links,
             buffer: vec![0; BUFFER_BYTES].into(),
             waker,
@@ -89,9 +97,12 @@ impl Net {
             Err(error) => return Err(error),
         }
         for event in &self.events {
-            // The waker's has no link: waking was all there was to do.
-            if let Some(link) = self.links.get_mut(event.token().0) {
+            // The waker's has neither: waking was all there was to do.
+            let Token(place) = event.token();
+            if let Some(link) = self.links.get_mut(place) {
                 link.note(event);
+            } else if let Some(probe) = place.checked_sub(PROBES) {
+                self.probes[probe].note(event);
             }
         }
         Ok(())
@@ -113,16 +124,22 @@ impl Net {
     /// Reads what is there to be read, and finishes what was begun, on every link. The time given
     /// with what was read is read after it.
     pub(super) fn service(&mut self, engine: &mut Engine) {
-        let (links, mut tools) = self.parts();
+        let (links, probes, mut tools) = self.parts();
         let mut sink = |input: Input<'_>| engine.handle(clock::now(), input);
         for link in links {
             link.service(&mut tools, &mut sink);
+        }
+        // Behind the connections: what has come over those counts first.
+        for (node, probe) in (0..).map(NodeId).zip(probes) {
+            if probe.service(&mut tools) {
+                sink(Input::Probed { node });
+            }
         }
     }
 
     /// Does all that the engine wants done; what its users wait for goes into `events`.
     pub(super) fn drain(&mut self, engine: &mut Engine, events: &mut VecDeque<Event>) {
-        let (links, mut tools) = self.parts();
+        let (links, probes, mut tools) = self.parts();
         let mut now = clock::now();
         while let Some(output) = engine.poll(now) {
             match output {
@@ -147,6 +164,12 @@ impl Net {
                     links[node.index()].open(&tools, &mut sink);
                 }
                 Output::Disconnect { node } => links[node.index()].abort(tools.registry),
+                Output::Probe { node, bytes } => {
+                    if let Some(target) = links[node.index()].target() {
+                        probes[node.index()].open(target, bytes, tools.registry);
+                    }
+                }
+                Output::CloseProbe { node } => probes[node.index()].close(tools.registry),
                 Output::Event(event) => events.push_back(event),
             }
         }
@@ -158,6 +181,9 @@ impl Net {
         for link in &mut self.links {
             link.close(registry);
         }
+        for probe in &mut self.probes {
+            probe.close(registry);
+        }
     }
 
     /// Reads in pieces of `bytes`, as if a node had sent a great deal.
@@ -166,14 +192,14 @@ impl Net {
         self.buffer = vec![0; bytes].into();
     }
 
-    fn parts(&mut self) -> (&mut [Link], Tools<'_>) {
+    fn parts(&mut self) -> (&mut [Link], &mut [Probe], Tools<'_>) {
         let registry = self.poll.registry();
         let tools = Tools {
             registry,
             waker: &self.waker,
             buffer: &mut self.buffer,
         };
-        (&mut self.links, tools)
+        (&mut self.links, &mut self.probes, tools)
     }
 }
 

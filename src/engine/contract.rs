@@ -4,6 +4,7 @@
 //! is `None`. The sequence of inputs is the bug report: the same seed and inputs give the same
 //! outputs, byte for byte.
 
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -98,6 +99,12 @@ pub enum Input<'a> {
         /// Why.
         reason: LinkError,
     },
+    /// The probe that [`Output::Probe`] asked for was answered, whatever the answer is. The engine
+    /// has it closed.
+    Probed {
+        /// By which node.
+        node: NodeId,
+    },
     /// All that one turn brought has been fed in, and this is the time. Always allowed, never
     /// required early: a spurious or late one is harmless.
     Tick,
@@ -128,6 +135,21 @@ pub enum Output<'a> {
     /// Close the connection, or stop opening it, by a reset and not by a polite end: what is still
     /// on its way must not be run long after. Nothing is to be reported.
     Disconnect {
+        /// To which node.
+        node: NodeId,
+    },
+    /// Open a probe: a connection beside the one there is, of which nothing changes. When it is up,
+    /// write these bytes and never anything else; when anything comes back, report
+    /// [`Input::Probed`]. A probe that cannot be opened or that ends is closed, and nothing is
+    /// reported. One that is open to this node already is closed first.
+    Probe {
+        /// To which node.
+        node: NodeId,
+        /// What it is asked.
+        bytes: &'static [u8],
+    },
+    /// Close the probe, or stop opening it. Nothing is to be reported.
+    CloseProbe {
         /// To which node.
         node: NodeId,
     },
@@ -225,6 +247,7 @@ impl fmt::Debug for Input<'_> {
             Self::Disconnected { node, reason } => about(f, "Disconnected", node)
                 .field("reason", &reason)
                 .finish(),
+            Self::Probed { node } => about(f, "Probed", node).finish(),
             Self::Tick => f.write_str("Tick"),
         }
     }
@@ -238,6 +261,10 @@ impl fmt::Debug for Output<'_> {
                 .field("len", &bytes.len())
                 .finish(),
             Self::Disconnect { node } => about(f, "Disconnect", *node).finish(),
+            Self::Probe { node, bytes } => {
+                about(f, "Probe", *node).field("len", &bytes.len()).finish()
+            }
+            Self::CloseProbe { node } => about(f, "CloseProbe", *node).finish(),
             Self::Event(event) => f.debug_tuple("Event").field(event).finish(),
         }
     }
@@ -302,6 +329,10 @@ pub struct NodeStatus {
     pub address: Arc<str>,
     /// Whether it votes, and if not, why.
     pub state: NodeState,
+    /// Which server it is, made anew at each of its starts: what
+    /// [`trust_node`](crate::Redlock#method.trust_node) wants to be told. `None` while there is no
+    /// connection, or if its user may not ask `INFO server`.
+    pub run_id: Option<String>,
     /// The shortest of its last 32 round trips, each from the writing of a command to the reading of
     /// its answer; `None` if it has never answered.
     pub round_trip: Option<Duration>,
@@ -320,6 +351,30 @@ pub struct NodeStatus {
     pub evicts_locks: bool,
 }
 
+/// One line for an operator: the address, the state, and what is out of the ordinary.
+///
+/// ```text
+/// 10.0.0.2:6379: ready, round trip 210µs, 3 releases owed
+/// ```
+impl fmt::Display for NodeStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.address, self.state)?;
+        if let Some(round_trip) = self.round_trip {
+            write!(f, ", round trip {round_trip:.0?}")?;
+        }
+        if self.owed != 0 {
+            write!(f, ", {} releases owed", self.owed)?;
+        }
+        if self.clock_steps != 0 {
+            write!(f, ", clock stepped {} times", self.clock_steps)?;
+        }
+        if self.evicts_locks {
+            f.write_str(", may evict locks")?;
+        }
+        Ok(())
+    }
+}
+
 /// What an engine has open, for a driver that wonders whether it may sleep or end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -334,4 +389,46 @@ pub struct Load {
     pub unsent: usize,
     /// Releases that wait for a connection, for room, or for another try.
     pub owed: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{LinkError, Unusable};
+    use alloc::format;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_status_reads_as_one_line() {
+        let status = |state, round_trip, owed| NodeStatus {
+            address: "10.0.0.2:6379".into(),
+            state,
+            round_trip: Some(Duration::from_micros(round_trip)).filter(|trip| !trip.is_zero()),
+            grants: 7,
+            in_flight: 1,
+            owed,
+            clock_steps: 0,
+            evicts_locks: owed != 0,
+        };
+        let left = Duration::from_millis(4_200);
+        for (status, line) in [
+            (status(NodeState::Ready, 210, 0), "ready, round trip 210µs"),
+            (
+                status(NodeState::Suspect, 0, 3),
+                "silent, 3 releases owed, may evict locks",
+            ),
+            (
+                status(NodeState::Quarantined { left }, 0, 0),
+                "in quarantine for 4s more",
+            ),
+            (
+                status(NodeState::Down(LinkError::Refused), 0, 0),
+                "down: connection refused",
+            ),
+        ] {
+            assert_eq!(status.to_string(), format!("10.0.0.2:6379: {line}"));
+        }
+        let unusable = NodeState::Unusable(Unusable::NoRunId).to_string();
+        assert!(unusable.starts_with("unusable: "), "{unusable}");
+    }
 }

@@ -222,7 +222,8 @@ impl Engine {
             self.repair_extension(now, node, key);
             return Ok(());
         }
-        if self.explains(now, node, key, reply) {
+        let verb = self.nodes[node].extend_dialect().verb();
+        if self.explains(now, node, key, verb, reply) {
             return Ok(());
         }
         let (vote, outcome) = said.vote();
@@ -458,12 +459,13 @@ impl Engine {
 
 /// The claim that a confirmed extension is about, and the end that is told next.
 fn about_to_be_told(round: &Round) -> Option<(Key, Instant)> {
-    match (&round.kind, &round.state) {
-        (Kind::Extend { claim, .. }, State::Decided(Decision::Extended(_, end))) => {
-            Some(((*claim)?, *end))
-        }
-        _ => None,
-    }
+    let Kind::Extend { claim, .. } = &round.kind else {
+        return None;
+    };
+    let State::Decided(Decision::Extended(_, end)) = &round.state else {
+        return None;
+    };
+    Some(((*claim)?, *end))
 }
 
 /// Whether an extension may still do anything: its lock is held, and its holder was not told that

@@ -217,7 +217,10 @@ impl Bench {
                     self.engine.handle(now, Input::Transmitted { node, len });
                 }
                 Output::Event(event) => self.event(event),
-                Output::Connect { .. } | Output::Disconnect { .. } => {}
+                Output::Connect { .. }
+                | Output::Disconnect { .. }
+                | Output::Probe { .. }
+                | Output::CloseProbe { .. } => {}
             }
         }
         let open = self.engine.load().rounds > 0;

@@ -23,12 +23,14 @@ impl Engine {
             | Input::Received { node, .. }
             | Input::Transmitted { node, .. }
             | Input::Disconnected { node, .. }
+            | Input::Probed { node }
                 if node.index() >= self.nodes.len() => {} // A node of another engine.
             Input::Connected { node } => self.connected(now, node),
             Input::Writable { node } => self.writable(node),
             Input::Received { node, bytes } => self.received(now, node, bytes),
             Input::Transmitted { node, len } => self.transmitted(node, len),
             Input::Disconnected { node, reason } => self.disconnected(now, node, reason),
+            Input::Probed { node } => self.probed(now, node),
             Input::Tick => self.tick(now),
         }
     }
@@ -54,6 +56,7 @@ impl Engine {
         let node = node.index();
         // Before the driver has heard of the next connection, this can only be about the last.
         if !self.to_connect.contains(node) && self.nodes[node].connected(now) {
+            self.probes.close(node);
             self.to_write.insert(node);
         }
     }
@@ -72,6 +75,8 @@ impl Engine {
         if !self.nodes[node].hears() {
             return; // It was given up in this very turn, before these bytes were read.
         }
+        let was_silent = self.nodes[node].is_silent();
+        self.probes.close(node);
         let mut piece = bytes;
         loop {
             let heard = match self.nodes[node].receive(now, &mut piece) {
@@ -88,6 +93,9 @@ impl Engine {
             self.pay_debts(now, node);
         }
         self.to_write.insert(node); // It may have something to ask again.
+        if was_silent {
+            self.regained(now);
+        }
     }
 
     fn heard(&mut self, now: Instant, node: usize, heard: Heard) -> Result<(), Trouble> {
@@ -131,11 +139,10 @@ impl Engine {
             Errand::Confirm { round, claim } => {
                 self.confirmation_answered(now, node, round, claim, reply)
             }
-            Errand::Probe { claim, way, last } => {
-                self.permission_answered(now, node, claim, way, last, reply)
-            }
-            Errand::Why { round, verb } => {
-                self.why_answered(now, node, round, verb, reply);
+            Errand::FirstSet { claim } => self.first_set_answered(now, node, claim, reply),
+            Errand::Probe { claim } => self.probe_answered(now, node, claim, reply),
+            Errand::Why { round } => {
+                self.why_answered(now, node, round, reply);
                 Ok(())
             }
             Errand::Greet(_) | Errand::Time => Ok(()),
@@ -234,6 +241,7 @@ impl Engine {
                 self.ask_late(now, round, node);
             }
         }
+        self.regained(now);
         Ok(())
     }
 
@@ -292,6 +300,12 @@ impl Engine {
         let node = node.index();
         // Before the driver has heard of the next connection, this can only be about the last.
         if self.nodes[node].has_link() && !self.to_connect.contains(node) {
+            let early = reason == LinkError::Reset && !self.nodes[node].is_ready();
+            let reason = if early {
+                LinkError::HandshakeReset
+            } else {
+                reason
+            };
             self.lose_link(now, node, Trouble::Link(reason));
         }
     }
@@ -313,6 +327,7 @@ impl Engine {
     fn lose_link(&mut self, now: Instant, node: usize, trouble: Trouble) {
         self.to_connect.remove(node);
         self.to_write.remove(node);
+        self.probes.close(node);
         let delay = self.nodes[node].delay(now, &mut self.random);
         mutant!(QuarantineFromBreak => self.nodes[node].guard.broke(now));
         for (errand, left) in self.nodes[node].disconnected(trouble) {
@@ -326,12 +341,13 @@ impl Engine {
         } else {
             self.arm_connection(node, now.saturating_add(delay));
         }
+        self.watch_lines(now);
     }
 
     /// A command will never be answered; `left` is whether any of it may have arrived.
     fn unanswered(&mut self, errand: Errand, node: usize, left: bool) {
         match errand {
-            Errand::Set { claim } => {
+            Errand::Set { claim } | Errand::FirstSet { claim } => {
                 if let Some(claim) = self.claims.get_mut(claim) {
                     match left && !mutant!(SentSetForgotten) {
                         true => claim.set_lost(node),
@@ -402,6 +418,8 @@ impl Engine {
     /// The nodes that are to be told about at the next poll.
     pub(super) fn is_anything_due(&self) -> bool {
         !self.due.is_empty()
+            || self.probes.to_open != NodeSet::EMPTY
+            || self.probes.to_close != NodeSet::EMPTY
             || self.to_connect != NodeSet::EMPTY
             || self.to_disconnect != NodeSet::EMPTY
             || self

@@ -20,6 +20,7 @@
 //! | `top_up` | copies for nodes that lost theirs |
 //! | `release` | releases, debts, and the repair of forgotten scripts |
 //! | `links` | connections, greetings, answers |
+//! | `probe` | whether the server behind a silent connection is there |
 //! | `strict` | nodes that carry a marker: who counts, and whose they are |
 //! | `check` | whether a majority would vote, and what an operator has to mend |
 //! | `permission` | whether the user may do what a lock needs |
@@ -49,12 +50,14 @@ mod confirm;
 mod contract;
 mod count;
 mod extend;
+#[cfg(any(test, fuzzing))]
 mod fuzz;
 mod links;
 mod outputs;
 mod patience;
 mod permission;
 mod pool;
+mod probe;
 mod release;
 mod round;
 mod strict;
@@ -84,6 +87,7 @@ use crate::timer::Wheel;
 
 use claim::Claim;
 use pool::Pool;
+use probe::Probes;
 use round::{Ballot, Round};
 use timers::Alarm;
 
@@ -93,8 +97,11 @@ pub(crate) use check::check;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
 };
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use fuzz::fuzz_engine;
+#[cfg(feature = "std")]
+pub(crate) use patience::usual_timeout;
 
 /// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
 ///
@@ -128,6 +135,7 @@ pub struct Engine {
     to_connect: NodeSet,
     to_disconnect: NodeSet,
     to_write: NodeSet,
+    probes: Probes,
     buffers: Pool<u8>,
     ballots: Pool<Ballot>,
     encoded: Encoded,
@@ -210,6 +218,7 @@ impl Engine {
             to_connect: NodeSet::EMPTY,
             to_disconnect: NodeSet::EMPTY,
             to_write: NodeSet::EMPTY,
+            probes: Probes::default(),
             buffers: Pool::new(),
             ballots: Pool::new(),
             encoded: Encoded::default(),
@@ -264,6 +273,7 @@ impl Engine {
         nodes.map(move |(label, node)| NodeStatus {
             address: Arc::clone(label),
             state: node.state(now),
+            run_id: node.run_id().map(Into::into),
             round_trip: node.round_trip(),
             grants: node.grants,
             in_flight: node.in_flight(),

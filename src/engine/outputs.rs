@@ -1,6 +1,7 @@
 //! What is to be done next.
 
 use crate::error::{ExtendError, LockError, ReinitError, Released, UnlockError};
+use crate::node::HELLO;
 use crate::quorum::{Lock, Majority};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -15,6 +16,10 @@ impl Engine {
     /// validity has run out since it was granted is given back here, and not handed out.
     #[must_use]
     pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
+        if let Some(node) = self.probes.to_close.iter().next() {
+            self.probes.to_close.remove(node);
+            return Some(Output::CloseProbe { node: id(node) });
+        }
         if let Some(node) = self.to_disconnect.iter().next() {
             self.to_disconnect.remove(node);
             return Some(Output::Disconnect { node: id(node) });
@@ -22,6 +27,13 @@ impl Engine {
         if let Some(node) = self.to_connect.iter().next() {
             self.to_connect.remove(node);
             return Some(Output::Connect { node: id(node) });
+        }
+        if let Some(node) = self.probes.to_open.iter().next() {
+            self.probes.to_open.remove(node);
+            return Some(Output::Probe {
+                node: id(node),
+                bytes: HELLO,
+            });
         }
         let mut node = self.next_to_write();
         if node.is_none() {
@@ -96,7 +108,10 @@ impl Engine {
                 round,
                 result: Err(match refusal {
                     Refusal::Held => LockError::Held(report(self)?),
-                    Refusal::NoQuorum => LockError::NoQuorum(report(self)?),
+                    Refusal::NoQuorum => {
+                        let labels = &self.settings.labels;
+                        LockError::NoQuorum(self.rounds.get(key)?.report_causes(now, labels))
+                    }
                     Refusal::TooSlow => LockError::TooSlow(report(self)?),
                     Refusal::Saturated => LockError::Saturated,
                     Refusal::OtherCluster => LockError::OtherCluster(report(self)?),

@@ -22,7 +22,19 @@ pub(super) struct Patience {
     most: Duration,
 }
 
+/// The node timeout of a lock of `ttl` where none is fixed and no node is far away.
+pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
+    (ttl / 200).clamp(SHORTEST, LONGEST)
+}
+
 impl Engine {
+    /// Returns the node timeout that the farthest node has by its round trips, if none is fixed.
+    #[cfg(feature = "std")]
+    pub(crate) fn distant_timeout(&self) -> Duration {
+        let farthest = self.nodes.iter().map(Node::distance).max();
+        (farthest.unwrap_or_default() * 4).min(FARTHEST)
+    }
+
     /// For a release, which is worth something whenever it comes.
     ///
     /// The paper takes 5 to 50 ms for 10 s; a node that is farther away gets four of its round
@@ -30,7 +42,7 @@ impl Engine {
     pub(super) fn patience(&self, ttl: Duration) -> Patience {
         let fixed = self.settings.node_timeout;
         Patience {
-            usual: fixed.unwrap_or_else(|| (ttl / 200).clamp(SHORTEST, LONGEST)),
+            usual: fixed.unwrap_or_else(|| usual_timeout(ttl)),
             fixed: fixed.is_some(),
             most: Duration::MAX,
         }

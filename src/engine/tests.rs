@@ -13,6 +13,7 @@ mod confirm;
 mod extensions;
 mod operators;
 mod patience;
+mod probes;
 mod restarts;
 #[cfg(feature = "embedded")]
 mod strict;
@@ -40,6 +41,9 @@ struct World {
     /// How many bytes each node's socket still takes.
     window: Vec<usize>,
     links: Vec<&'static str>,
+    /// How many probes were opened to each node, and whether the last is open.
+    probes: Vec<u32>,
+    probing: Vec<bool>,
     /// Nobody has shown yet that locks may be released: the first `SET` waits for that.
     unpermitted: bool,
     events: Vec<Event>,
@@ -68,6 +72,8 @@ impl World {
             wires: (0..nodes).map(|_| Inbox::new(Limits::default())).collect(),
             window: vec![usize::MAX; nodes],
             links: vec![""; nodes],
+            probes: vec![0; nodes],
+            probing: vec![false; nodes],
             unpermitted: false,
             events: Vec::new(),
         };
@@ -88,6 +94,12 @@ impl World {
             match output {
                 Output::Connect { node } => self.links[node.index()] = "connecting",
                 Output::Disconnect { node } => self.links[node.index()] = "reset",
+                Output::Probe { node, bytes } => {
+                    assert_eq!(bytes, b"*1\r\n$5\r\nHELLO\r\n");
+                    self.probes[node.index()] += 1;
+                    self.probing[node.index()] = true;
+                }
+                Output::CloseProbe { node } => self.probing[node.index()] = false,
                 Output::Event(event) => self.events.push(event),
                 Output::Transmit { node, bytes } => {
                     let index = node.index();
@@ -156,11 +168,7 @@ impl World {
 
     /// `node` has shown that its user may release locks, so that nobody asks before the first `SET`.
     fn permit(&mut self, node: usize) {
-        let there = &mut self.engine.nodes[node];
-        match there.release_dialect(false) {
-            Dialect::Text | Dialect::Sha1 => there.permitted(Dialect::Sha1),
-            native => there.permitted(native),
-        }
+        self.engine.nodes[node].scripts_permitted();
     }
 
     fn finish(&mut self, node: usize, run_id: &str) {
@@ -275,10 +283,14 @@ fn shown(value: Value<'_>) -> String {
     match words[0].as_str() {
         "SET" => format!("SET {} {}", words[1], words[6 - 1]),
         "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
-        verb @ ("EVAL" | "EVALSHA")
-            if [crate::node::PROBE.text, crate::node::PROBE.sha1].contains(&&*words[1]) =>
-        {
-            [&[format!("{verb} probe")], &words[4..]].concat().join(" ")
+        verb @ "EVAL" if words[1] == crate::node::SET_IF_PERMITTED.text => {
+            let what = match words[5].as_str() {
+                "" => "permits".to_string(),
+                ttl => format!("SET {} {ttl} if", words[3]),
+            };
+            [&[format!("{verb} {what}")], &words[6..]]
+                .concat()
+                .join(" ")
         }
         verb @ ("EVAL" | "EVALSHA") => {
             let script = match words.len() {
@@ -437,7 +449,10 @@ fn errors_are_no_votes_and_only_uncertain_ones_are_released() {
     let LockError::NoQuorum(report) = world.refusal() else {
         panic!("no quorum")
     };
-    assert_eq!(format!("{}", report.nodes()[0].outcome), "refused: LOADING");
+    assert_eq!(
+        format!("{}", report.nodes()[0].outcome),
+        "refused: LOADING (it loads its data, and serves when it has)"
+    );
     let release = vec!["EVALSHA release"];
     assert_eq!(world.take_all(), [vec![], release.clone(), release]);
     world.say(1, ":0|");
@@ -1809,6 +1824,7 @@ fn a_set_is_not_sent_behind_its_node_timeout() {
     world.take(2);
     world.pass(Duration::from_millis(90)); // As long as each part of its handshake takes.
     world.say(2, "%2|+role|+master|+mode|+standalone|");
+    world.permit(2);
     world.pass(Duration::from_millis(90));
     world.finish(2, "run2");
     world.window[4] = 0;

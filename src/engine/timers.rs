@@ -20,6 +20,8 @@ pub(super) enum Alarm {
     Connection(usize),
     /// A node may have been silent for too long.
     Silence(usize),
+    /// There may have been no majority for a while.
+    Lines,
     /// What a node refused to release is tried again.
     Debts(usize),
     /// A round has to be looked at.
@@ -49,7 +51,7 @@ impl Engine {
 
     fn reason(&self, alarm: Alarm) -> Wake {
         match alarm {
-            Alarm::Connection(_) => Wake::Connection,
+            Alarm::Connection(_) | Alarm::Lines => Wake::Connection,
             Alarm::Silence(_) => Wake::Silence,
             Alarm::Debts(_) => Wake::Debt,
             Alarm::Round(key) => self.rounds.get(key).map_or(Wake::Retry, |round| round.wake),
@@ -73,6 +75,7 @@ impl Engine {
             match alarm {
                 Alarm::Connection(node) => self.connection_due(now, node),
                 Alarm::Silence(node) => self.silence_due(now, node),
+                Alarm::Lines => self.lines_due(now),
                 Alarm::Debts(node) => {
                     self.nodes[node].debt_timer = None;
                     self.try_debts_again(now, node);
@@ -134,6 +137,7 @@ impl Engine {
         } else if suspect_at <= now {
             there.suspect();
             self.arm_silence(node, dead_at);
+            self.watch_lines(now);
         } else {
             self.arm_silence(node, suspect_at);
         }
@@ -217,9 +221,7 @@ impl Engine {
             return;
         };
         for node in nodes.iter() {
-            if claim.unanswered.contains(node)
-                && self.nodes[node].withdraw(Errand::Set { claim: key })
-            {
+            if claim.unanswered.contains(node) && self.nodes[node].withdraw_set(key) {
                 claim.set_withdrawn(node);
             }
         }

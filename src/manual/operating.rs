@@ -35,11 +35,11 @@
 //!
 //! * **First use.** The nodes have no markers, which looks like a `FLUSHALL`: nobody gets a lock for
 //!   [`max_ttl`](crate::Builder::max_ttl). If nobody holds one, say so, once, from any client:
-//!   [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+//!   `Redlock::trust_nodes`.
 //! * **The longest ttl.** The same for all clients. Who comes with a longer one makes all wait for it;
-//!   it can be made shorter by a [`reinit`](crate::Redlock::reinit) alone.
+//!   it can be made shorter by a `Redlock::reinit` alone.
 //! * **Another number of nodes, or another name.** Stop the old clients, or let them be refused; run
-//!   [`Redlock::reinit`](crate::Redlock::reinit) with the new configuration until it is `Ok`; start the
+//!   `Redlock::reinit` with the new configuration until it is `Ok`; start the
 //!   new ones. For the longest ttl of both nobody gets a lock.
 //! * **`GET shearline:marker`** tells on any node: version, `run_id`, longest ttl in milliseconds, nodes,
 //!   majority, whether it loses nothing in a restart, name. **`PTTL shearline:barrier`** tells for how

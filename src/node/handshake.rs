@@ -21,6 +21,9 @@ use crate::resp::{self, Value};
 use super::command::{Dialect, EXTEND, RELEASE};
 use super::fence::{FENCED_ACQUIRE, FENCED_EXTEND};
 
+/// What a probe asks. Every server answers something, also one that does not let us in.
+pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
+
 /// One question of the greeting.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {

@@ -63,7 +63,7 @@ use pulse::Pulse;
 #[cfg(feature = "embedded")]
 pub(crate) use command::Script;
 #[cfg(any(test, feature = "embedded"))]
-pub(crate) use command::{CONFIRM, EXTEND, PROBE, RELEASE};
+pub(crate) use command::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
 pub(crate) use command::{Dialect, confirm, extend, release, set};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use fence::JOIN;
@@ -71,7 +71,7 @@ pub(crate) use fence::JOIN;
 pub(crate) use fence::{FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND};
 pub(crate) use fence::{fenced_confirm, fenced_extend, fenced_set};
 pub(crate) use guard::{Guard, Terms};
-pub(crate) use handshake::{Identity, Step};
+pub(crate) use handshake::{HELLO, Identity, Step};
 pub(crate) use in_flight::Errand;
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
@@ -79,8 +79,11 @@ pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use reply::{
-    Reply, Said, may_forget, refuses_for_certain, refuses_the_verb, wants_the_text,
+    Forbidden, Reply, Said, may_forget, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
+
+/// The shortest silence after which a node is suspect. A busy machine takes as long now and then.
+const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
 /// A connection that was of use for this long is tried again at once when it ends: it was closed
 /// for idleness, or its server was restarted.
@@ -119,6 +122,10 @@ pub(crate) struct Node {
     backoff: Backoff,
     tried_at: Instant,
     pulse: Pulse,
+    /// How often a probe has ended its connection since a lock command was answered, and until when it
+    /// is left alone then.
+    probed: u32,
+    probed_until: Instant,
     /// How many locks it has granted.
     pub(crate) grants: u64,
     /// The node timeout of the latest question.
@@ -184,6 +191,8 @@ impl Node {
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
             pulse: Pulse::default(),
+            probed: 0,
+            probed_until: Instant::ZERO,
             grants: 0,
             timeout: Duration::ZERO,
             connection_timer: None,
@@ -322,6 +331,11 @@ impl Node {
         }
     }
 
+    /// Which server answers over the present connection, once it has told.
+    pub(crate) fn run_id(&self) -> Option<&str> {
+        self.phase.run_id()
+    }
+
     // ----- asking ---------------------------------------------------------------------------
 
     /// Whether a question of `len` bytes can be asked now, and its release later.
@@ -390,6 +404,11 @@ impl Node {
             outbox.withdraw(start, len);
         }
         place.is_some()
+    }
+
+    /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
+    pub(crate) fn withdraw_set(&mut self, claim: Key) -> bool {
+        self.withdraw(Errand::Set { claim }) || self.withdraw(Errand::FirstSet { claim })
     }
 
     /// How a release is written for this node; never by digest if it is to `repair`.
@@ -625,6 +644,7 @@ impl Node {
                 },
                 (errand, _) => {
                     let reply = Reply::of(value);
+                    self.probed = 0;
                     self.learn(now, reply);
                     return Ok(Some(match self.membership {
                         Some(_) if errand.is_question() => self.fenced(now, &sent, reply),
@@ -715,9 +735,8 @@ impl Node {
 
     /// How long a node may be silent before it is suspect.
     pub(crate) fn patience(&self) -> Duration {
-        self.timeout
-            .saturating_mul(4)
-            .max(Duration::from_millis(100))
+        let timeouts = self.timeout.saturating_mul(4);
+        mutant!(SuspectWithoutFloor => timeouts, else timeouts.max(SUSPECT_MIN))
     }
 
     pub(crate) fn suspect(&mut self) {
@@ -740,8 +759,29 @@ impl Node {
     }
 
     /// Nobody has read what it sent for a while until `now`.
+    #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         self.pulse.was_away(now);
+    }
+
+    /// Whether it has a connection that brings nothing, if it is suspect or for as long as `least`.
+    pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
+        let least = least.max(self.distance() * 4);
+        let due = |since: Instant| since.saturating_add(least) <= now;
+        let silent = match &self.phase {
+            Phase::Down => false,
+            Phase::Connecting => due(self.tried_at),
+            Phase::Greeting(_) => self.silent_since().is_some_and(due),
+            Phase::Ready(_) => self.is_silent(),
+        };
+        silent && (self.probed == 0 || self.probed_until <= now)
+    }
+
+    /// A probe was answered and its connection was silent. One that is silent again is left alone for
+    /// twice as long as this one.
+    pub(crate) fn probed(&mut self, now: Instant, least: Duration) {
+        self.probed_until = now.saturating_add(least * (1 << self.probed.min(5)));
+        self.probed = self.probed.saturating_add(1);
     }
 
     // ----- writing --------------------------------------------------------------------------

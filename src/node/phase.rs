@@ -1,5 +1,6 @@
 //! Where a connection stands, and what can be asked in it.
 
+use core::fmt;
 use core::time::Duration;
 
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
@@ -32,6 +33,24 @@ pub enum NodeState {
     Down(LinkError),
     /// It can be reached and cannot serve; it is tried again after a while.
     Unusable(Unusable),
+}
+
+/// What an operator reads: the state, and for one that does not vote why.
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::New => f.write_str("not reached yet"),
+            Self::Connecting => f.write_str("connecting"),
+            Self::Ready => f.write_str("ready"),
+            Self::Quarantined { left } if left.is_zero() => {
+                f.write_str("in quarantine until it has answered")
+            }
+            Self::Quarantined { left } => write!(f, "in quarantine for {left:.0?} more"),
+            Self::Suspect => f.write_str("silent"),
+            Self::Down(reason) => write!(f, "down: {reason}"),
+            Self::Unusable(reason) => write!(f, "unusable: {reason}"),
+        }
+    }
 }
 
 /// Where the connection stands. Each phase owns what is meaningful in it.
@@ -120,6 +139,11 @@ impl Phase {
             None if known && !repair => Dialect::Sha1,
             None => Dialect::Text,
         }
+    }
+
+    /// Returns `true` if releases may be sent by the digest of their script.
+    pub(super) fn knows_release(&self) -> bool {
+        matches!(self, Self::Ready(ready) if ready.scripts.release)
     }
 
     /// How a fenced `SET` is written for this node.

@@ -56,6 +56,7 @@ impl Pulse {
     }
 
     /// Nobody has read for a while until `now`. When an answer that is read now arrived is not known.
+    #[cfg(any(test, feature = "std"))]
     pub(super) fn was_away(&mut self, now: Instant) {
         self.measured_from = now;
     }

@@ -47,6 +47,21 @@ impl<'a> Value<'a> {
         from_utf8(self.as_bytes()?).ok()
     }
 
+    /// The first word of an error, which says of what kind it is, such as `NOSCRIPT` or `ERR`: all
+    /// before the first space or line end. The rest may repeat what the client sent.
+    ///
+    /// ```
+    /// use shearline::resp::Value;
+    ///
+    /// let error = Value::Error(b"NOSCRIPT No matching script.");
+    /// assert_eq!(error.error_code(), Some(&b"NOSCRIPT"[..]));
+    /// assert_eq!(Value::Simple(b"OK").error_code(), None);
+    /// ```
+    #[must_use]
+    pub fn error_code(&self) -> Option<&'a [u8]> {
+        self.as_error().map(first_word)
+    }
+
     /// The text of an error, simple or bulk.
     #[must_use]
     pub const fn as_error(&self) -> Option<&'a [u8]> {
@@ -114,6 +129,13 @@ impl<'a> Value<'a> {
     }
 }
 
+fn first_word(text: &[u8]) -> &[u8] {
+    let end = text
+        .iter()
+        .position(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
+    &text[..end.unwrap_or(text.len())]
+}
+
 /// Attributes are passed over: what is said about a value is not what it says.
 ///
 /// ```
@@ -152,6 +174,12 @@ impl OwnedValue {
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         from_utf8(self.as_bytes()?).ok()
+    }
+
+    /// The first word of an error: see [`Value::error_code`].
+    #[must_use]
+    pub fn error_code(&self) -> Option<&[u8]> {
+        self.as_error().map(first_word)
     }
 
     /// The text of an error, simple or bulk.

@@ -47,6 +47,8 @@ pub struct Decoder {
     /// of the reply when it is complete, and nothing when there was none.
     at: usize,
     progress: Progress,
+    /// How many bytes of the torn reply the last call was given.
+    given: usize,
     /// Elements that open aggregates still lack, the one that is being read included.
     owed: usize,
     /// The token of the value itself, behind the attributes of the reply.
@@ -155,6 +157,7 @@ impl Decoder {
             phase: Phase::Fresh,
             at: 0,
             progress: Progress::NEW,
+            given: 0,
             owed: 0,
             top: Top::NONE,
             stack: Vec::new(),
@@ -273,9 +276,13 @@ impl Decoder {
                     return Ok(Some(end));
                 }
             }
-            Phase::Torn if bytes.len() < self.progress.need => return Ok(None),
+            Phase::Torn if bytes.len() < self.progress.need => {
+                self.given = bytes.len();
+                return Ok(None);
+            }
             Phase::Torn => (),
         }
+        self.given = bytes.len();
         let result = self.scan(bytes);
         self.phase = match result {
             Ok(Some(_)) if self.tape.capacity().max(self.stack.capacity()) > KEPT => Phase::Spent,
@@ -334,12 +341,35 @@ impl Decoder {
         }
     }
 
-    /// With fewer bytes than this, [`measure`](Self::measure) will not find the reply complete.
-    pub(super) fn need(&self) -> usize {
+    /// How many more bytes the torn reply needs at least, beyond those that the last call was given.
+    /// 0 if no reply is torn.
+    ///
+    /// ```
+    /// use shearline::resp::{Decoder, Limits};
+    ///
+    /// let mut decoder = Decoder::new(Limits::default());
+    /// assert_eq!(decoder.measure(b"*2\r\n$1000\r\nab")?, None);
+    /// assert!((1_000..=1_003).contains(&decoder.need()));
+    /// # Ok::<(), shearline::resp::DecodeError>(())
+    /// ```
+    #[must_use]
+    pub fn need(&self) -> usize {
+        if self.phase != Phase::Torn {
+            return 0;
+        }
+        let element = self.progress.need.max(self.at + ELEMENT_BYTES_MIN);
+        let others = (self.owed - 1) * ELEMENT_BYTES_MIN;
+        element.max(self.given + 1) + others - self.given
+    }
+
+    /// With fewer bytes than this in all there is nothing new to see.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn blind(&self) -> usize {
         self.progress.need
     }
 
     /// Bytes of memory that it holds.
+    #[cfg(any(test, fuzzing))]
     pub(super) fn memory(&self) -> usize {
         self.stack.capacity() * size_of::<Level>() + self.tape.capacity() * size_of::<Entry>()
     }

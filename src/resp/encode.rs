@@ -10,7 +10,7 @@ use core::slice::from_ref;
 
 use bytes::BufMut;
 
-use super::decimal::decimal_len;
+use super::decimal::{Decimal, decimal_len};
 use super::owned::{OwnedValue, Walk};
 use super::write::{LINE_END, digits, header, integer, line, string};
 
@@ -100,7 +100,8 @@ const fn header_len(count: usize) -> usize {
 ///
 /// # Panics
 ///
-/// When `out` is of a fixed size and too small.
+/// When `out` is of a fixed size and too small. See
+/// [`encode_to_slice`](super::encode_to_slice()).
 pub fn encode<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
     each(value, |value| begin(out, value));
 }
@@ -122,6 +123,82 @@ pub fn encode<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
 /// When `out` is of a fixed size and too small.
 pub fn encode_resp2<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
     each(value, |value| begin_resp2(out, value));
+}
+
+/// How many bytes [`encode`] appends for this value.
+///
+/// ```
+/// use shearline::resp::{OwnedValue, encoded_len};
+///
+/// assert_eq!(encoded_len(&OwnedValue::array([OwnedValue::Null])), b"*1\r\n_\r\n".len());
+/// ```
+#[must_use]
+pub fn encoded_len(value: &OwnedValue) -> usize {
+    let mut len = 0;
+    each(value, |value| {
+        len += begin_len(value);
+        value.inside()
+    });
+    len
+}
+
+/// How many bytes [`encode_resp2`] appends for this value.
+#[must_use]
+pub fn encoded_len_resp2(value: &OwnedValue) -> usize {
+    let mut len = 0;
+    each(value, |value| {
+        if let OwnedValue::Attributed(attributed) = value {
+            return from_ref(attributed.value());
+        }
+        len += begin_len_resp2(value);
+        value.inside()
+    });
+    len
+}
+
+/// How many bytes [`begin`] appends.
+fn begin_len(value: &OwnedValue) -> usize {
+    match value {
+        OwnedValue::Simple(text) | OwnedValue::Error(text) | OwnedValue::BigNumber(text) => {
+            line_len(text.len())
+        }
+        OwnedValue::Integer(number) => line_len(Decimal::from(*number).as_bytes().len()),
+        OwnedValue::Bulk(text) | OwnedValue::BulkError(text) => argument_len(text.len()),
+        OwnedValue::Null => line_len(0),
+        OwnedValue::Double(double) => line_len(DoubleText::new(*double).len),
+        OwnedValue::Boolean(_) => line_len(1),
+        OwnedValue::Verbatim { format, text } => argument_len(format.len() + 1 + text.len()),
+        OwnedValue::Array(items) | OwnedValue::Set(items) | OwnedValue::Push(items) => {
+            header_len(items.len())
+        }
+        OwnedValue::Map(pairs) => header_len(pairs.len()),
+        OwnedValue::Attributed(attributed) => header_len(attributed.attributes().len()),
+    }
+}
+
+/// How many bytes [`begin_resp2`] appends, but for attributes, which it passes over.
+fn begin_len_resp2(value: &OwnedValue) -> usize {
+    match value {
+        OwnedValue::BulkError(text) => line_len(text.len()),
+        OwnedValue::BigNumber(text) | OwnedValue::Verbatim { text, .. } => argument_len(text.len()),
+        OwnedValue::Null => line_len("-1".len()),
+        OwnedValue::Double(double) => argument_len(DoubleText::new(*double).len),
+        OwnedValue::Map(_) => header_len(value.inside().len()),
+        OwnedValue::Simple(_)
+        | OwnedValue::Error(_)
+        | OwnedValue::Integer(_)
+        | OwnedValue::Bulk(_)
+        | OwnedValue::Boolean(_)
+        | OwnedValue::Array(_)
+        | OwnedValue::Set(_)
+        | OwnedValue::Push(_)
+        | OwnedValue::Attributed(_) => begin_len(value),
+    }
+}
+
+/// How many bytes a line with so many in its text has.
+const fn line_len(text: usize) -> usize {
+    1 + text + LINE_END.len()
 }
 
 /// Calls `begin` with the value and then with those that it returns, each time before the others

@@ -8,7 +8,10 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{DecodeError, Decoder, Inbox, Limits, OwnedValue, encode, encode_resp2};
+use super::{
+    DecodeError, Decoder, Inbox, Limits, OwnedValue, encode, encode_resp2, encoded_len,
+    encoded_len_resp2,
+};
 
 /// Bounds small enough for a fuzzer to reach.
 const SMALL: Limits = Limits {
@@ -87,9 +90,11 @@ pub fn fuzz_roundtrip(input: &[u8]) {
     let mut out = Vec::new();
     encode(&mut out, &value);
     assert_eq!(only(&out, Limits::default()), value);
+    assert_eq!(encoded_len(&value), out.len());
 
     let mut low = Vec::new();
     encode_resp2(&mut low, &value);
+    assert_eq!(encoded_len_resp2(&value), low.len());
     let lowered = only(&low, Limits::default());
     let mut again = Vec::new();
     encode_resp2(&mut again, &lowered);
@@ -163,13 +168,11 @@ fn assert_continuable(limits: Limits, torn: &[u8]) {
     let mut bytes = torn.to_vec();
     for _ in 0..STEPS {
         let mut decoder = Decoder::new(limits);
-        if decoder.measure(&bytes).expect("valid so far").is_some()
-            || decoder.need() > bytes.len() + STEPS
-        {
+        if decoder.measure(&bytes).expect("valid so far").is_some() || decoder.need() > STEPS {
             return;
         }
         // A payload may be anything.
-        bytes.resize(bytes.len().max(decoder.need().saturating_sub(1)), b'x');
+        bytes.resize(bytes.len().max(decoder.blind().saturating_sub(1)), b'x');
         let next = ENDINGS.iter().find(|&&byte| {
             bytes.push(byte);
             let valid = Decoder::new(limits).decode(&bytes).is_ok();

@@ -130,6 +130,13 @@ impl Inbox {
         self.decoder.reset();
     }
 
+    /// How many more bytes the torn reply needs at least, beyond all pieces so far. 0 if no reply is
+    /// torn.
+    #[must_use]
+    pub fn need(&self) -> usize {
+        self.decoder.need()
+    }
+
     /// Bytes of memory that it holds.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
@@ -158,7 +165,7 @@ impl Inbox {
         let mut step = STEP;
         let mut rest = *piece;
         while !rest.is_empty() {
-            let known = self.decoder.need().saturating_sub(self.torn.len());
+            let known = self.decoder.need();
             // With all bytes that a reply may have, it is complete or refused.
             let room = self.reply_bytes.saturating_sub(self.torn.len()).max(1);
             let (now, later) = rest.split_at(known.max(step).min(room).min(rest.len()));

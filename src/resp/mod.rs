@@ -64,6 +64,7 @@ mod direct;
 mod encode;
 mod equal;
 mod error;
+#[cfg(any(test, fuzzing))]
 mod fuzz;
 mod inbox;
 mod least;
@@ -72,6 +73,7 @@ mod number;
 mod owned;
 mod part;
 mod print;
+mod slice;
 mod template;
 mod text;
 mod token;
@@ -81,13 +83,18 @@ pub mod write;
 
 pub use decimal::{Decimal, decimal_len};
 pub use decode::{Decoder, Frame};
-pub use encode::{argument, argument_len, command, command_len, encode, encode_resp2};
-pub use error::{DecodeError, Reason};
+pub use encode::{
+    argument, argument_len, command, command_len, encode, encode_resp2, encoded_len,
+    encoded_len_resp2,
+};
+pub use error::{DecodeError, NoRoom, Reason};
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
 pub use inbox::Inbox;
 pub use limits::Limits;
 pub use owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
+pub use slice::{command_to_slice, encode_resp2_to_slice, encode_to_slice};
 pub use template::{Template, Word};
 pub use value::{Element, Elements, Items, PairElements, PairValues, Pairs, Value, Values};
 

@@ -85,7 +85,7 @@ fn connect(config: &Config) -> Result<Arc<Hub>, BuildError> {
     Ok(Arc::new(Hub::new(driver, config)?))
 }
 
-fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+pub(super) fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(THREAD_NAME.into()).spawn(life)
 }
 
@@ -208,7 +208,7 @@ impl Cradle {
         *state = State::Built(built);
         drop(state);
         if let Some(waker) = waker {
-            super::relay::wake_all(&mut alloc::vec![waker]);
+            super::relay::wake(waker);
         }
         true
     }

@@ -156,22 +156,28 @@ impl LockGuard {
 
     /// Without a `ttl` it is only confirmed.
     fn prolong(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
+        let since = clock::now();
         let slot = Arc::new(Slot::new());
         self.begin_extend(&slot, ttl, true)?;
-        let lock = self.lock();
-        let known = lock.has_known_end().then(|| lock.valid_until());
-        let outcome = slot.wait(known.map(|end| end.saturating_add(GRACE)));
-        if outcome.is_none() {
-            self.redlock.hub().cancel(&slot);
+        let (lock, hub) = (self.lock(), self.redlock.hub());
+        let patience = hub.patience(ttl.unwrap_or_default().max(lock.ttl()));
+        let mut until = since.saturating_add(patience);
+        if lock.has_known_end() {
+            until = until.min(lock.valid_until().saturating_add(GRACE));
         }
-        self.finish_extend(outcome)
+        let outcome = slot.wait(Some(until));
+        if outcome.is_none() {
+            hub.cancel(&slot);
+        }
+        self.finish_extend(outcome, since)
     }
 
     async fn prolong_async(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
+        let since = clock::now();
         let slot = Arc::new(Slot::new());
         self.begin_extend(&slot, ttl, false)?;
         let outcome = Reply::new(self.redlock.clone(), slot).await;
-        self.finish_extend(Some(outcome))
+        self.finish_extend(Some(outcome), since)
     }
 
     /// Releases it on every node that may hold it, and waits until a majority has answered.
@@ -188,8 +194,21 @@ impl LockGuard {
     /// [`UnlockError::Unconfirmed`]: too few nodes answered. [`UnlockError::Forked`] and
     /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
     pub fn unlock(mut self) -> Result<Released, UnlockError> {
+        let since = clock::now();
+        let ttl = self.lock().ttl();
         self.begin_unlock(true)?;
-        finish_unlock(self.slot.wait(None))
+        let hub = self.redlock.hub();
+        match self
+            .slot
+            .wait(Some(since.saturating_add(hub.patience(ttl))))
+        {
+            None => {
+                // The release is sent all the same. Only its outcome is not told.
+                hub.cancel(&self.slot);
+                Err(UnlockError::Unconfirmed(hub.reporter.pending(since)))
+            }
+            outcome => finish_unlock(outcome),
+        }
     }
 
     /// The same for any executor. Dropped before it is done, it has released the lock all the same.
@@ -274,7 +293,12 @@ impl LockGuard {
         sent.map_err(|_| ExtendError::Saturated)
     }
 
-    fn finish_extend(&mut self, outcome: Option<Outcome>) -> Result<(), ExtendError> {
+    /// `since` is when it was asked for.
+    fn finish_extend(
+        &mut self,
+        outcome: Option<Outcome>,
+        since: Instant,
+    ) -> Result<(), ExtendError> {
         let lock = self.lock.as_mut().expect("it is held");
         // If it was adopted by a letter the engine has read that by now, and named it.
         identify(lock, &self.slot);
@@ -286,7 +310,11 @@ impl LockGuard {
                 }
                 return Err(error);
             }
-            // Its validity has passed, by the clock of this thread.
+            // Nobody answered in time, by the clock of this thread. The lock is as it was.
+            None if lock.is_valid() || !lock.has_known_end() => {
+                let report = self.redlock.hub().reporter.pending(since);
+                return Err(ExtendError::Unconfirmed(report));
+            }
             None => return Err(ExtendError::Expired),
             Some(Outcome::Closed) => return Err(ExtendError::Closed),
             Some(Outcome::Forked) => return Err(ExtendError::Forked),

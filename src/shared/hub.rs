@@ -20,11 +20,12 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-use std::thread::{self, JoinHandle, Thread};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, JoinHandle, Thread, ThreadId};
 
 use rustix::process::{Pid, getpid};
 
@@ -32,13 +33,19 @@ use super::mailbox::{Letter, Mailbox, Wake};
 use super::reactor::Reactor;
 use super::relay::{Relay, wake_all};
 use super::slot::{Outcome, Settled, Slot};
-use crate::config::Config;
+use super::standby::Standby;
+use crate::config::{Config, LockOptions, Retry};
 use crate::driver::face::Reporter;
 use crate::driver::{Driver, DriverWaker, clock};
+use crate::engine::usual_timeout;
 use crate::quorum::Lock;
+use crate::time::nanos;
 
 /// Pause after the system refused to wait, which it does only for want of memory.
 const RECOVERY: Duration = Duration::from_millis(1);
+
+/// How much longer than its nodes may take a caller waits for the thread that drives.
+const OWN_GRACE: Duration = Duration::from_millis(100);
 
 /// How long at least the I/O thread pays in the background what is owed after the last handle. Nodes
 /// that stand still for a moment are back by then.
@@ -58,10 +65,11 @@ pub(super) struct Hub {
     reactor: Mutex<Reactor>,
     pub(super) mailbox: Mailbox,
     pub(super) relay: Relay,
+    pub(super) standby: Arc<Standby>,
     /// Wakes a turn that sleeps, and an I/O thread that watches.
     waker: DriverWaker,
     /// The I/O thread. Before it has said who it is, it is awake.
-    pub(super) thread: OnceLock<Thread>,
+    thread: Mutex<Option<Thread>>,
     /// How far the I/O thread has come with its end.
     end_stage: Mutex<EndStage>,
     end: Condvar,
@@ -69,6 +77,11 @@ pub(super) struct Hub {
     /// The driver's descriptor, to be waited on without having the engine.
     pub(super) descriptor: OwnedFd,
     shutdown_timeout: Duration,
+    /// The node timeout, if the user has fixed it.
+    node_timeout: Option<Duration>,
+    /// What it is for the farthest node otherwise, in nanoseconds, when the I/O thread last looked.
+    distant_timeout: AtomicU64,
+    retry: Retry,
 }
 
 /// How far the I/O thread has come with its end.
@@ -109,19 +122,58 @@ pub(super) struct Engaged<'a> {
 
 impl Hub {
     pub(super) fn new(driver: Driver, config: &Config) -> io::Result<Self> {
-        Ok(Self {
+        let distant = driver.engine().distant_timeout();
+        let hub = Self {
             process: getpid(),
             waker: driver.waker(),
             descriptor: driver.as_fd().try_clone_to_owned()?,
             reactor: Mutex::new(Reactor::new(driver)),
             mailbox: Mailbox::new(),
             relay: Relay::new(),
-            thread: OnceLock::new(),
+            standby: Arc::new(Standby::new()),
+            thread: Mutex::new(None),
             end_stage: Mutex::new(EndStage::Open),
             end: Condvar::new(),
             reporter: Reporter::new(config),
             shutdown_timeout: config.shutdown_timeout(),
-        })
+            node_timeout: config.node_timeout(),
+            distant_timeout: AtomicU64::new(0),
+            retry: *config.retry(),
+        };
+        hub.learn_distance(distant);
+        Ok(hub)
+    }
+
+    // ----- how long a caller waits ----------------------------------------------------------
+
+    /// Remembers the node timeout that the farthest node has by its round trips.
+    pub(super) fn learn_distance(&self, timeout: Duration) {
+        self.distant_timeout
+            .store(nanos(timeout), Ordering::Relaxed);
+    }
+
+    /// Returns for how long a caller waits, by its own clock, for an answer about a lock of `ttl`:
+    /// twice the node timeout, and some time for the thread that drives. It is longer than any
+    /// question takes while that thread is scheduled.
+    pub(super) fn patience(&self, ttl: Duration) -> Duration {
+        let distant = Duration::from_nanos(self.distant_timeout.load(Ordering::Relaxed));
+        let timeout = self
+            .node_timeout
+            .unwrap_or_else(|| usual_timeout(ttl).max(distant));
+        timeout.saturating_mul(2).saturating_add(OWN_GRACE)
+    }
+
+    /// Returns for how long a caller waits for a lock that it did not set a deadline for: all tries
+    /// and the delays between them.
+    pub(super) fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
+        let tries = options.tries_allowed(&self.retry)?;
+        let delays = self
+            .retry
+            .delay()
+            .end()
+            .saturating_mul(tries.saturating_sub(1));
+        let rounds = self.patience(options.ttl()).saturating_mul(tries);
+        Some(rounds.saturating_add(delays))
     }
 
     /// The process in which the handle was made.
@@ -259,10 +311,30 @@ impl Hub {
             self.waker.rouse();
         }
         if matches!(whom, Wake::Thread | Wake::Both)
-            && let Some(thread) = self.thread.get()
+            && let Some(thread) = &*self.lock_thread()
         {
             thread.unpark();
         }
+    }
+
+    /// This thread is the I/O thread from here on.
+    pub(super) fn set_thread(&self) {
+        *self.lock_thread() = Some(thread::current());
+    }
+
+    /// Returns `true` if `id` is that of the I/O thread.
+    fn is_io_thread(&self, id: ThreadId) -> bool {
+        let thread = self.lock_thread();
+        thread.as_ref().is_some_and(|thread| thread.id() == id)
+    }
+
+    fn lock_thread(&self) -> MutexGuard<'_, Option<Thread>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the I/O thread look at everything.
+    pub(super) fn call_io_thread(&self) {
+        self.wake(self.mailbox.left(true, false));
     }
 
     /// The engine is broken: whoever left a letter is told so.
@@ -294,15 +366,14 @@ impl Hub {
         }
         self.dismiss();
         // A waker or the drop of a task may be what drops the last handle, on the I/O thread.
-        if keeper.thread().id() == thread::current().id() {
+        if self.is_io_thread(thread::current().id()) {
             return;
         }
         match self.wait_for_end() {
-            EndStage::Ended => {
-                // What it panicked with, if it did, was told to those who waited.
-                let _ = keeper.join();
-            }
-            EndStage::Background => {}
+            // What it panicked with, if it did, was told to those who waited.
+            EndStage::Ended if self.is_io_thread(keeper.thread().id()) => drop(keeper.join()),
+            // One that was replaced may be held up for ever, and has nothing of the handle any more.
+            EndStage::Ended | EndStage::Background => {}
             EndStage::Open => {
                 // It is held up in a waker, which may even wait for something that this thread has:
                 // the queue of an executor that drops its tasks. It has not the engine there, so
@@ -487,15 +558,11 @@ impl Drop for Engaged<'_> {
             self.hub.mailbox.freed();
             return; // It wakes tasks itself, and comes to the mailbox by itself.
         }
-        let waiting = reactor.waiting() != 0;
-        // An empty one stays with its room.
-        let mut wakers = match reactor.wakers.is_empty() {
-            true => Vec::new(),
-            false => core::mem::take(&mut reactor.wakers),
-        };
+        let waiting = reactor.waiting() != 0 || !reactor.wakers.is_empty();
+        // Tasks are left to the I/O thread: a waker that blocks must not hold up this call.
+        self.hub.relay.load(&mut reactor.wakers);
         drop(reactor);
         self.hub.wake(self.hub.mailbox.left(waiting, self.turned));
-        wake_all(&mut wakers);
     }
 }
 

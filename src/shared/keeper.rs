@@ -14,10 +14,8 @@
 //! free.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
 use core::num::NonZeroU64;
-use core::task::Waker;
 use core::time::Duration;
 use std::thread;
 
@@ -25,7 +23,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::hub::{Engaged, Hub, Reach};
 use super::mailbox::{Orders, Whereabouts};
-use super::relay::wake_all;
 use crate::driver::clock;
 use crate::time::Instant;
 
@@ -48,9 +45,11 @@ pub(super) struct Keeper {
     hub: Arc<Hub>,
     /// What it knows of the departures of callers.
     seen: u64,
-    /// Tasks to be woken, outside of the engine.
-    wakers: Vec<Waker>,
     hope: Hope,
+    /// Which thread this is, for the standby thread.
+    number: u64,
+    /// No other thread has taken over.
+    in_charge: bool,
 }
 
 impl Keeper {
@@ -58,20 +57,30 @@ impl Keeper {
         Self {
             hub,
             seen: 0,
-            wakers: Vec::new(),
             hope: Hope::default(),
+            number: 0,
+            in_charge: true,
         }
     }
 
-    /// The life of the I/O thread. It ends with the last handle, or with a panic of the engine.
+    /// The same, for a thread that has taken over from one that a waker holds up.
+    pub(super) fn in_place_of_another(hub: Arc<Hub>, number: u64) -> Self {
+        hub.mailbox.taken_over();
+        let mut keeper = Self::new(hub);
+        keeper.number = number;
+        keeper
+    }
+
+    /// The life of the I/O thread. It ends with the last handle, with a panic of the engine, or if
+    /// another thread has taken over.
     pub(super) fn run(mut self) {
         let hub = Arc::clone(&self.hub);
-        // Set by nobody else.
-        let _ = hub.thread.set(thread::current());
+        hub.set_thread();
         sleep_exactly();
-        loop {
+        while self.in_charge {
             match hub.mailbox.orders(&mut self.seen) {
                 Orders::Nap => thread::park_timeout(NAP),
+                Orders::Close | Orders::Look if self.has_to_wake() => self.wake_tasks(),
                 Orders::Close if hub.shut_down() => return,
                 Orders::Close => thread::sleep(NAP),
                 Orders::Look => match hub.engage_as_keeper() {
@@ -80,6 +89,28 @@ impl Keeper {
                     Reach::Free(engaged) => self.look(engaged),
                 },
             }
+        }
+    }
+
+    /// Returns `true` if there are tasks to be woken, and this thread may do it.
+    fn has_to_wake(&self) -> bool {
+        self.hub.relay.is_laden() && self.hub.standby.may_wake()
+    }
+
+    /// Wakes the tasks that are to be woken. Another thread may be in charge afterwards.
+    fn wake_tasks(&mut self) {
+        self.call_wakers(|hub| hub.relay.run_surely(|| hub.standby.progress()));
+    }
+
+    fn call_wakers(&mut self, wake: impl FnOnce(&Hub)) {
+        let hub = Arc::clone(&self.hub);
+        if !hub.standby.begin_waking(&hub) {
+            return;
+        }
+        wake(&hub);
+        self.in_charge = hub.standby.end_waking(self.number);
+        if !self.in_charge && hub.relay.is_laden() {
+            hub.call_io_thread(); // It may have waited until fewer threads are held up.
         }
     }
 
@@ -92,14 +123,21 @@ impl Keeper {
         if engaged.waiting() != 0 {
             self.hub.mailbox.serves();
             self.serve(engaged);
+            if !self.in_charge {
+                return;
+            }
             self.hub.mailbox.serves_no_more();
             // Whoever was served is likely to come again.
             self.seen = self.seen.wrapping_sub(1);
             return;
         }
         let limit = engaged.driver().until_deadline();
+        self.hub
+            .learn_distance(engaged.driver().engine().distant_timeout());
         self.let_go(engaged);
-        self.watch(limit);
+        if self.in_charge {
+            self.watch(limit);
+        }
     }
 
     /// Drives for as long as somebody waits, and a little longer where tasks do: those that were
@@ -108,13 +146,16 @@ impl Keeper {
         let hub = engaged.hub();
         let (mut lingers_until, mut woke) = (Instant::ZERO, false);
         loop {
-            if !engaged.wakers.is_empty() {
+            if !engaged.wakers.is_empty() || self.has_to_wake() {
                 // Tasks that are refused at once may come again at once, for ever. Sockets and timers
                 // get their turn all the same.
                 if core::mem::replace(&mut woke, true) {
                     engaged.turn(Some(Duration::ZERO));
                 }
                 self.let_go(engaged);
+                if !self.in_charge {
+                    return;
+                }
                 lingers_until = clock::now().saturating_add(NAP);
                 // In between a caller may have taken it, and calls when it leaves.
                 let Reach::Free(again) = hub.engage_as_keeper() else {
@@ -138,22 +179,22 @@ impl Keeper {
     /// Lets go of the engine, and wakes the tasks that are to be woken. If they are many, what they
     /// ask for then is waited for, to go out in one write.
     fn let_go(&mut self, mut engaged: Engaged<'_>) {
-        core::mem::swap(&mut engaged.wakers, &mut self.wakers);
+        self.hub.relay.load(&mut engaged.wakers);
         drop(engaged);
-        let tasks = self.wakers.len();
-        if tasks < MANY {
-            return wake_all(&mut self.wakers);
+        let tasks = self.hub.relay.len();
+        if tasks == 0 {
+            return;
         }
-        let waits = self.hope.is_left();
-        if waits {
-            self.hub.mailbox.expect(tasks);
+        if tasks < MANY || !self.hope.is_left() {
+            return self.wake_tasks();
         }
-        self.hub.relay.start(&mut self.wakers);
-        if waits {
+        self.hub.mailbox.expect(tasks);
+        self.call_wakers(|hub| hub.relay.run_one(|| hub.standby.progress()));
+        if self.in_charge {
             let came = self.await_letters(tasks);
             self.hope.learn(came);
+            self.wake_tasks();
         }
-        self.hub.relay.run_surely();
     }
 
     /// Sleeps until as many letters have come as tasks were woken, or could have; whether they have.
@@ -225,10 +266,14 @@ fn sleep_exactly() {
     let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
 }
 
-/// In a panic of the engine too.
+/// In a panic of the engine too. Tasks that are left are woken by the last thread that can.
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.hub.thread_ends();
+        if self.in_charge {
+            self.hub.thread_ends();
+            self.hub.standby.close();
+        }
+        self.hub.relay.run_surely(|| {});
     }
 }
 

@@ -89,11 +89,14 @@ pub(super) enum Letter {
     Cancel { slot: Arc<Slot> },
     /// Somebody wants to know how the nodes stand.
     Look { slot: Arc<Slot> },
-    /// Somebody vouches for the node of this address, or for all of them.
+    /// Somebody vouches for this server, which is the node of this address.
     Trust {
         slot: Arc<Slot>,
-        address: Option<String>,
+        address: String,
+        run_id: String,
     },
+    /// The same of all servers that are connected.
+    TrustAll { slot: Arc<Slot> },
     /// The nodes are to be a new cluster.
     Reinit { slot: Arc<Slot> },
     /// Makes the engine panic.
@@ -114,6 +117,7 @@ impl Letter {
             | Self::Cancel { slot }
             | Self::Look { slot }
             | Self::Reinit { slot }
+            | Self::TrustAll { slot }
             | Self::Trust { slot, .. } => slot,
             #[cfg(all(test, feature = "embedded"))]
             Self::Break { slot } => slot,
@@ -419,6 +423,15 @@ impl Mailbox {
     /// It does not any more; or nobody does, because the engine has panicked.
     pub(super) fn serves_no_more(&self) {
         self.lock().serving = false;
+    }
+
+    /// Another thread is the I/O thread from here on, and looks at everything at once.
+    pub(super) fn taken_over(&self) {
+        let mut inner = self.lock();
+        inner.whereabouts = Whereabouts::Busy;
+        inner.serving = false;
+        inner.expected = 0;
+        inner.called = true;
     }
 
     /// What to do next. `seen` is what it knows of the departures.

@@ -1,17 +1,23 @@
-//! The relay: many tasks that are to be woken, handed on to one of them.
+//! The relay: the tasks that are to be woken, and who wakes them.
+//!
+//! Every waker comes here, and is called by the I/O thread ([`Relay::run_surely`]), one by one, so that
+//! whoever takes over from a thread that is held up in one goes on with the next.
 //!
 //! To wake a task of another thread costs that thread's executor a system call, and if the thread
-//! comes to run at once, it does that one task and sleeps again before the next is woken. So the I/O
-//! thread wakes one task ([`Relay::start`]) and leaves the others here. Whichever call of this handle
-//! is polled next wakes them ([`Relay::run`]), on a thread that is awake: for the tasks of one
-//! executor that is a push into a queue.
+//! comes to run at once, it does that one task and sleeps again before the next is woken. So of many
+//! tasks the I/O thread wakes one ([`Relay::run_one`]) and leaves the others here for a moment.
+//! Whichever call of this handle is polled next wakes those of the same kind of executor
+//! ([`Relay::run`]), on a thread that is awake: that is a push into a queue. Wakers of another kind
+//! are not called there, because they may block.
 //!
 //! No task is left behind: the I/O thread runs the relay itself before it takes the engine again, a
 //! millisecond later at most, so that nobody depends on a task that is not polled. Wakers are code of a
 //! user: they run with no mutex held, and that of the task which is being polled does not run there,
 //! because its executor may hold a mutex of its own.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Relay {
-    others: Mutex<Vec<Waker>>,
+    tasks: Mutex<VecDeque<Waker>>,
     /// Whether some lie there. Only a hint: who overlooks them leaves them to the I/O thread.
     laden: AtomicBool,
 }
@@ -28,80 +34,92 @@ pub(super) struct Relay {
 impl Relay {
     pub(super) const fn new() -> Self {
         Self {
-            others: Mutex::new(Vec::new()),
+            tasks: Mutex::new(VecDeque::new()),
             laden: AtomicBool::new(false),
         }
     }
 
-    /// Wakes one of these tasks, and leaves the others to whoever runs first. `wakers` is empty
-    /// afterwards. Calls of one task that stand behind each other are one wake.
-    pub(super) fn start(&self, wakers: &mut Vec<Waker>) {
+    /// Adds tasks to be woken. `wakers` is empty afterwards, and keeps its room. Calls of one task
+    /// that stand behind each other are one wake.
+    pub(super) fn load(&self, wakers: &mut Vec<Waker>) {
+        if wakers.is_empty() {
+            return;
+        }
         wakers.dedup_by(|one, other| one.will_wake(other));
-        let first = wakers.pop();
-        if !wakers.is_empty() {
-            self.load(wakers);
-        }
-        wakers.extend(first);
-        wake_all(wakers);
-    }
-
-    /// Wakes the others, if nobody has done so yet, but not the task that is being `polled`. Costs a
-    /// look at a flag if there are none.
-    pub(super) fn run(&self, polled: &Waker) {
-        if self.laden.load(Ordering::Relaxed) {
-            let mut others = self.unload_for(polled);
-            others.retain(|waker| !waker.will_wake(polled));
-            self.wake(others);
-        }
-    }
-
-    /// The same for the I/O thread, which overlooks nobody.
-    pub(super) fn run_surely(&self) {
-        let others = self.unload();
-        self.wake(others);
-    }
-
-    fn load(&self, wakers: &mut Vec<Waker>) {
-        let mut others = self.lock();
-        others.append(wakers);
+        let mut tasks = self.lock();
+        tasks.extend(wakers.drain(..));
         self.laden.store(true, Ordering::Relaxed);
     }
 
-    /// All but one of the task that is polled. That one is never out of here: the I/O thread, which may
-    /// come at any moment and for the last time, would overlook it.
-    fn unload_for(&self, polled: &Waker) -> Vec<Waker> {
-        let mut others = self.lock();
-        let own = others.iter().position(|waker| waker.will_wake(polled));
-        let own = own.map(|place| others.swap_remove(place));
-        self.laden.store(own.is_some(), Ordering::Relaxed);
-        core::mem::replace(&mut *others, own.into_iter().collect())
+    /// Returns `true` if tasks are to be woken. Exact for a thread that has the engine.
+    pub(super) fn is_laden(&self) -> bool {
+        self.laden.load(Ordering::Relaxed)
     }
 
-    fn unload(&self) -> Vec<Waker> {
-        let mut others = self.lock();
-        self.laden.store(false, Ordering::Relaxed);
-        core::mem::take(&mut *others)
-    }
-
-    /// Wakes them, and keeps their room for the next relay.
-    fn wake(&self, mut wakers: Vec<Waker>) {
-        wake_all(&mut wakers);
-        let mut others = self.lock();
-        if others.capacity() == 0 {
-            *others = wakers;
+    /// Returns how many tasks are to be woken.
+    pub(super) fn len(&self) -> usize {
+        match self.is_laden() {
+            true => self.lock().len(),
+            false => 0,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Waker>> {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Wakes the tasks that are there now and belong to the same kind of executor as the task that is
+    /// being `polled`, but not that one. Costs a look at a flag if there are none.
+    pub(super) fn run(&self, polled: &Waker) {
+        for _ in 0..self.len() {
+            let Some(waker) = self.pop_like(polled) else {
+                return;
+            };
+            wake(waker);
+        }
+    }
+
+    /// Wakes all tasks that are there now. Calls `progress` before each waker.
+    pub(super) fn run_surely(&self, progress: impl Fn()) {
+        for _ in 0..self.len() {
+            self.run_one(&progress);
+        }
+    }
+
+    /// Wakes one task.
+    pub(super) fn run_one(&self, progress: impl Fn()) {
+        if let Some(waker) = self.pop() {
+            progress();
+            wake(waker);
+        }
+    }
+
+    fn pop(&self) -> Option<Waker> {
+        let mut tasks = self.lock();
+        let waker = tasks.pop_front();
+        self.laden.store(!tasks.is_empty(), Ordering::Relaxed);
+        waker
+    }
+
+    fn pop_like(&self, polled: &Waker) -> Option<Waker> {
+        let mut tasks = self.lock();
+        let place = tasks.iter().position(|waker| {
+            ptr::eq(waker.vtable(), polled.vtable()) && !waker.will_wake(polled)
+        })?;
+        let waker = tasks.remove(place);
+        self.laden.store(!tasks.is_empty(), Ordering::Relaxed);
+        waker
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Waker>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Wakes tasks. A waker that panics harms nobody else.
 pub(super) fn wake_all(wakers: &mut Vec<Waker>) {
-    for waker in wakers.drain(..) {
-        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-    }
+    wakers.drain(..).for_each(wake);
+}
+
+/// Wakes a task.
+pub(super) fn wake(waker: Waker) {
+    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
 #[cfg(test)]
@@ -148,50 +166,57 @@ mod tests {
     }
 
     #[test]
-    fn one_is_woken_at_once_and_the_others_once_by_whoever_runs() {
+    fn one_is_woken_at_once_and_the_others_once_by_a_task_of_their_kind() {
         for (tasks, at_once) in [(0, 0), (1, 1), (2, 1), (64, 1)] {
             let (relay, calls) = (Relay::new(), Arc::<Calls>::default());
-            let mut wakers = wakers(&calls, tasks);
-            relay.start(&mut wakers);
-            assert_eq!((wakers.len(), count(&calls)), (0, at_once));
+            let mut all = wakers(&calls, tasks);
+            relay.load(&mut all);
+            relay.run_one(|| {});
+            assert_eq!((all.len(), count(&calls)), (0, at_once));
             relay.run(Waker::noop());
+            assert_eq!(count(&calls), at_once, "of another kind");
+            let polled = &wakers(&calls, 1)[0];
+            relay.run(polled);
             assert_eq!(count(&calls), tasks);
-            relay.run(Waker::noop());
-            relay.run_surely();
+            relay.run(polled);
+            relay.run_surely(|| {});
             assert_eq!(count(&calls), tasks);
+            assert!(!relay.is_laden());
         }
     }
 
     #[test]
     fn two_relays_at_once_forget_nobody() {
         let (relay, calls) = (Relay::new(), Arc::<Calls>::default());
-        relay.start(&mut wakers(&calls, 3));
-        relay.start(&mut wakers(&calls, 4));
+        relay.load(&mut wakers(&calls, 3));
+        relay.run_one(|| {});
+        relay.load(&mut wakers(&calls, 4));
+        relay.run_one(|| {});
         assert_eq!(count(&calls), 2);
-        relay.run_surely();
+        relay.run_surely(|| {});
         assert_eq!(count(&calls), 7);
     }
 
     #[test]
     fn the_task_that_is_polled_is_left_to_the_io_thread() {
-        let (relay, calls, polled) = (Relay::new(), Arc::default(), Arc::<Calls>::default());
-        let own = Waker::from(Arc::clone(&polled));
+        let (relay, calls, own) = (Relay::new(), Arc::default(), Arc::default());
         let mut all = wakers(&calls, 3);
-        all.insert(0, own.clone());
-        all.insert(2, own.clone());
-        relay.start(&mut all);
-        relay.run(&own);
-        relay.run(&own);
-        assert_eq!((count(&calls), count(&polled)), (3, 0));
-        relay.run_surely();
-        assert_eq!((count(&calls), count(&polled)), (3, 1));
+        let polled = wakers(&own, 1).remove(0);
+        all.insert(0, polled.clone());
+        all.insert(2, polled.clone());
+        relay.load(&mut all);
+        relay.run(&polled);
+        relay.run(&polled);
+        assert_eq!((count(&calls), count(&own)), (3, 0));
+        relay.run_surely(|| {});
+        assert_eq!((count(&calls), count(&own)), (3, 2));
     }
 
     #[test]
     fn calls_of_one_task_wake_it_once() {
         let (relay, calls) = (Relay::new(), Arc::<Calls>::default());
-        relay.start(&mut alloc::vec![Waker::from(Arc::clone(&calls)); 40]);
-        relay.run_surely();
+        relay.load(&mut alloc::vec![Waker::from(Arc::clone(&calls)); 40]);
+        relay.run_surely(|| {});
         assert_eq!(count(&calls), 1);
     }
 
@@ -201,8 +226,8 @@ mod tests {
         let mut all = wakers(&calls, 2);
         all.insert(1, Arc::new(Panicking).into());
         all.push(Arc::new(Panicking).into());
-        relay.start(&mut all);
-        relay.run(Waker::noop());
+        relay.load(&mut all);
+        relay.run_surely(|| {});
         assert_eq!(count(&calls), 2);
     }
 }

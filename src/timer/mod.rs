@@ -33,10 +33,12 @@
 //! [`Instant::MAX`]: crate::Instant::MAX
 
 mod level;
+#[cfg(any(test, fuzzing))]
 mod model;
 mod ring;
 mod wheel;
 
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use model::fuzz_wheel;
 pub use wheel::{TimerKey, Wheel};

@@ -266,7 +266,10 @@ fn of_what_an_engine_is_told_and_says() {
                     engine.handle(now, input);
                 }
             }
-            Output::Disconnect { .. } | Output::Event(_) => {}
+            Output::Disconnect { .. }
+            | Output::Probe { .. }
+            | Output::CloseProbe { .. }
+            | Output::Event(_) => {}
         }
         secrets.debug("an engine", &engine);
     }

@@ -35,6 +35,10 @@ pub(crate) struct Client {
     pub(crate) born: Time,
     /// By node: the connection.
     pub(crate) links: Vec<Option<usize>>,
+    /// The probe of each node, and until it is another the last one that was answered.
+    probes: Vec<Option<usize>>,
+    /// The nodes whose probe was answered in this turn.
+    probed: Vec<bool>,
     /// By node: what the world knows of the way there.
     pub(crate) paths: Vec<Path>,
     stage: Stage,
@@ -68,8 +72,8 @@ pub(crate) struct Client {
     pub(crate) acted: bool,
     /// It is not the first in its place.
     met: bool,
-    /// Somebody has vouched for all nodes before it was connected to any.
-    trusts: bool,
+    /// Nodes that are vouched for as soon as they are connected for the first time.
+    to_trust: Vec<usize>,
     /// Nodes for which somebody has just vouched.
     pub(crate) vouched: Vec<usize>,
     /// Somebody wants all nodes to be of its cluster, and has asked for it.
@@ -301,11 +305,10 @@ impl Client {
         seed[..4].copy_from_slice(&process.to_le_bytes());
         seed[4..8].copy_from_slice(&world.entropy.below(u32::MAX).to_le_bytes());
         let shown = world.hosts[host].clock.show(world.now);
-        let mut engine = Engine::new(&config, seed, shown);
+        let engine = Engine::new(&config, seed, shown);
         let trusts = world.plan.trusted && world.now == 0 && !world.plan.is_late(number);
-        if trusts {
-            engine.trust_all(shown); // No node was ever used.
-        }
+        // No node was ever used.
+        let to_trust = if trusts { world.plan.nodes } else { 0 };
         let joins = world.plan.guard == Guard::Strict;
         let path = |_| Path { joins, ..Path::NEW };
         let rest = world.plan.rest;
@@ -319,6 +322,8 @@ impl Client {
             alive: true,
             born: world.now,
             links: vec![None; world.plan.nodes],
+            probes: vec![None; world.plan.nodes],
+            probed: vec![false; world.plan.nodes],
             paths: (0..world.plan.nodes).map(path).collect(),
             stage: Stage::Read(0),
             shown,
@@ -339,11 +344,18 @@ impl Client {
             called: None,
             acted: false,
             met: false,
-            trusts,
+            to_trust: (0..to_trust).collect(),
             vouched: Vec::new(),
             to_reinit: false,
             reinit: None,
         }
+    }
+
+    /// The next node that is to be vouched for, and can be.
+    pub(crate) fn next_to_trust(&mut self) -> Option<usize> {
+        let ready = |node: &usize| self.paths[*node].ready_at < NEVER;
+        let place = self.to_trust.iter().position(ready)?;
+        Some(self.to_trust.swap_remove(place))
     }
 
     /// The longest round trip that it can have measured, by its own clock: from when it had
@@ -369,13 +381,16 @@ impl Client {
         self.told.clear();
         self.handed.clear();
         self.vouched.clear();
+        self.to_trust.clear();
         self.to_reinit = false;
         self.reinit = None;
         for user in &mut self.users {
             user.task = Task::Idle;
         }
         let none = vec![None; self.links.len()];
-        std::mem::replace(&mut self.links, none)
+        let mut open = std::mem::replace(&mut self.links, none.clone());
+        open.append(&mut std::mem::replace(&mut self.probes, none));
+        open
     }
 }
 
@@ -466,6 +481,7 @@ impl World {
         }
         self.clients[client].stage = Stage::Read(0);
         self.clients[client].in_turn = false;
+        self.clients[client].probed.fill(false);
         let ticked = self.clients[client].ticked;
         self.settling(client, ticked);
         self.wake(client, ticked);
@@ -526,7 +542,8 @@ impl World {
 
     /// Something came in behind the turn's back.
     fn has_news(&self, client: usize) -> bool {
-        let links = self.clients[client].links.iter().flatten();
+        let there = &self.clients[client];
+        let links = there.links.iter().chain(&there.probes).flatten();
         links
             .map(|conn| &self.conns[*conn].near)
             .any(|near| near.news || !near.arrived.is_empty() || near.end.is_some())
@@ -599,10 +616,10 @@ impl World {
         self.clients[client].engine.handle(shown, input);
     }
 
-    /// Reads once from a connection. Whether there may be more.
+    /// Reads once from a connection, or from the probe. Whether there may be more.
     fn read_link(&mut self, client: usize, node: usize) -> bool {
         let Some(conn) = self.clients[client].links[node] else {
-            return false;
+            return self.read_probe(client, node);
         };
         let link = &mut self.conns[conn];
         let Some(id) = link.id else {
@@ -643,7 +660,49 @@ impl World {
             link.near.unblocked_at = self.now;
             self.input(client, Input::Writable { node: id });
         }
+        self.read_probe(client, node)
+    }
+
+    /// Does what a probe makes possible, behind the connection of its node. Whether there may be more.
+    fn read_probe(&mut self, client: usize, node: usize) -> bool {
+        let Some(conn) = self.clients[client].probes[node] else {
+            return false;
+        };
+        let link = &mut self.conns[conn];
+        if std::mem::take(&mut link.near.news) {
+            self.write(conn, b"*1\r\n$5\r\nHELLO\r\n");
+            return true;
+        }
+        if !link.near.arrived.is_empty() {
+            link.near.arrived.clear();
+            self.say(Place::Client(client), || {
+                format!("node {node} answers the probe")
+            });
+            let id = self.conns[conn].id.expect("a client's");
+            self.clients[client].probed[node] = true;
+            self.input(client, Input::Probed { node: id });
+            return true;
+        }
+        if link.near.end.is_some() {
+            link.near.gone = true;
+            self.clients[client].probes[node] = None;
+        }
         false
+    }
+
+    fn open_probe(&mut self, client: usize, id: NodeId) {
+        let node = id.index();
+        self.close_probe(client, node);
+        let process = self.clients[client].process;
+        let conn = self.open(client, process, node);
+        self.conns[conn].id = Some(id);
+        self.clients[client].probes[node] = Some(conn);
+    }
+
+    fn close_probe(&mut self, client: usize, node: usize) {
+        if let Some(conn) = self.clients[client].probes[node].take() {
+            self.abort(conn);
+        }
     }
 
     /// What is no answer has been read: the connection is of no use any more.
@@ -670,7 +729,7 @@ impl World {
             let why = reason.map_or("given up".to_owned(), |reason| reason.to_string());
             format!("loses node {node}: {why}")
         });
-        if reason.is_none() {
+        if reason.is_none() && !self.clients[client].probed[node] {
             self.gives_up(client, node);
         }
         let (now, shown) = (self.now, self.shown(client));
@@ -699,6 +758,13 @@ impl World {
                     }
                 }
             }
+            Output::Probe { node, bytes } => {
+                assert_eq!(bytes, b"*1\r\n$5\r\nHELLO\r\n");
+                self.open_probe(client, node);
+            }
+            // For the next connection.
+            Output::CloseProbe { .. } if self.plan.switches.keeps_probes => {}
+            Output::CloseProbe { node } => self.close_probe(client, node.index()),
             Output::Event(told) => {
                 self.alive_when_told(client, &told);
                 self.clients[client].told.push_back(told);
@@ -725,6 +791,7 @@ impl World {
 
     /// Writes, and notes when.
     fn transmit(&mut self, client: usize, conn: usize, bytes: &[u8]) -> usize {
+        self.is_newer_than_the_last(client, conn);
         let len = self.write(conn, bytes);
         let there = &self.clients[client];
         let writing = Writing {
@@ -741,10 +808,16 @@ impl World {
 
     fn connect(&mut self, client: usize, node: NodeId) {
         let process = self.clients[client].process;
-        let conn = self.open(client, process, node.index());
+        let kept = self.clients[client].probes[node.index()].take();
+        let conn = match kept.filter(|_| self.plan.switches.keeps_probes) {
+            Some(probe) => {
+                self.conns[probe].near.news = true;
+                probe
+            }
+            None => self.open(client, process, node.index()),
+        };
         self.conns[conn].id = Some(node);
         let there = &mut self.clients[client];
-        self.conns[conn].vouched = there.trusts && there.paths[node.index()].opened == 0;
         there.links[node.index()] = Some(conn);
         let path = &mut there.paths[node.index()];
         (path.back_by, path.opened_shown) = (None, there.shown);

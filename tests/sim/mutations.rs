@@ -13,7 +13,7 @@ use crate::oracle::ORACLES;
 use crate::plan::{Plan, Switches};
 
 /// What a driver could do wrong.
-pub(crate) const DRIVERS: [Kind; 4] = [
+pub(crate) const DRIVERS: [Kind; 5] = [
     driver("monotonic-clock", |entropy| {
         wrong(entropy, |switches| switches.monotonic = true)
     }),
@@ -22,6 +22,9 @@ pub(crate) const DRIVERS: [Kind; 4] = [
     }),
     driver("polite-close", |entropy| {
         wrong(entropy, |switches| switches.polite = true)
+    }),
+    driver("probe-becomes-connection", |entropy| {
+        wrong(entropy, |switches| switches.keeps_probes = true)
     }),
     driver("release-overtakes", |entropy| {
         wrong(entropy, |switches| switches.overtakes = true)

@@ -375,8 +375,11 @@ impl World {
             // A kernel tries more and more rarely: what was said before it was closed comes some
             // time.
             let lingers = way == Way::ToServer && link.near.lingers;
+            let held = pipe.oldest().map_or(0, |sent| self.now - sent);
             let pause = if lingers {
                 u64::from(self.entropy.below((USER_TIMEOUT / MILLI) as u32)) * MILLI
+            } else if !self.calm {
+                self.entropy.span(held.min(USER_TIMEOUT))
             } else {
                 0
             };

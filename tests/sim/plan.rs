@@ -183,6 +183,8 @@ pub(crate) struct Switches {
     pub(crate) stale_clock: bool,
     /// Drivers close connections politely: what is on its way arrives all the same, some time.
     pub(crate) polite: bool,
+    /// Drivers go on with the connection of a probe that was answered.
+    pub(crate) keeps_probes: bool,
     /// Drivers send releases over a connection of their own and merge the answers: they overtake
     /// the `SET`s that they were asked for behind.
     pub(crate) overtakes: bool,
@@ -200,6 +202,7 @@ impl Default for Switches {
             restart_delay: 0,
             stale_clock: false,
             polite: false,
+            keeps_probes: false,
             overtakes: false,
             secretive_from: NEVER,
         }

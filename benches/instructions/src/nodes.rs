@@ -150,7 +150,10 @@ impl Nodes {
                         .handle(self.now, Input::Transmitted { node, len });
                 }
                 Output::Event(event) => told(event),
-                Output::Connect { .. } | Output::Disconnect { .. } => {
+                Output::Connect { .. }
+                | Output::Disconnect { .. }
+                | Output::Probe { .. }
+                | Output::CloseProbe { .. } => {
                     unreachable!("all nodes are connected and none is given up")
                 }
             }
@@ -180,7 +183,10 @@ impl Nodes {
                         self.engine
                             .handle(self.now, Input::Transmitted { node, len });
                     }
-                    Output::Disconnect { .. } | Output::Event(_) => {
+                    Output::Disconnect { .. }
+                    | Output::Probe { .. }
+                    | Output::CloseProbe { .. }
+                    | Output::Event(_) => {
                         unreachable!("nothing but greetings is under way")
                     }
                 }

@@ -47,7 +47,9 @@ fn keep(input: Input<'_>) -> Said {
         Input::Writable { node } => of(node, Writable),
         Input::Received { node, bytes } => of(node, received(bytes)),
         Input::Disconnected { node, reason } => of(node, Disconnected(reason)),
-        Input::Transmitted { .. } | Input::Tick => panic!("a link does not say {input:?}"),
+        Input::Transmitted { .. } | Input::Probed { .. } | Input::Tick => {
+            panic!("a link does not say {input:?}")
+        }
     }
 }
 

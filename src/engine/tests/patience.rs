@@ -16,6 +16,7 @@ impl World {
             world.input(Input::Connected { node: id(node) });
             world.now = world.now.saturating_add(round_trip);
             world.say(node, "%2|+role|+master|+mode|+standalone|");
+            world.permit(node);
             world.now = world.now.saturating_add(round_trip);
             world.finish(node, &format!("run{node}"));
         }
@@ -35,7 +36,7 @@ impl World {
     }
 
     /// Sleeps as a driver does for `span`, whatever happens.
-    fn sleep(&mut self, span: Duration) {
+    pub(super) fn sleep(&mut self, span: Duration) {
         let end = self.now.saturating_add(span);
         while let Some((at, _)) = self.engine.poll_timeout().filter(|(at, _)| *at < end) {
             self.now = self.now.max(at);
@@ -215,4 +216,44 @@ fn answers_that_were_left_unread_are_no_measure() {
         world.take_all();
     }
     assert_eq!(world.engine.nodes[0].round_trip(), Some(MS));
+}
+
+/// A near node with a short ttl has a node timeout of 5 ms, and four of these are soon over on a busy
+/// machine.
+#[test]
+fn a_node_is_not_suspect_before_it_was_silent_for_100_ms() {
+    for (ttl, suspect) in [(200, 100), (4_000, 100), (6_000, 120), (10_000, 200)] {
+        let mut world = World::ready(3);
+        world.acquire(&LockOptions::new(Duration::from_millis(ttl)).tries(1));
+        world.pass(Duration::ZERO);
+        world.sleep(suspect * MS - MS);
+        world.input(Input::Tick);
+        let state = world.engine.node_state(world.now, id(0));
+        assert_eq!(state, NodeState::Ready, "ttl {ttl}");
+        world.pass(MS);
+        let state = world.engine.node_state(world.now, id(0));
+        assert_eq!(state, NodeState::Suspect, "ttl {ttl}");
+    }
+}
+
+/// When a server is back, its clients do not all come in the same moment.
+#[test]
+fn clients_that_lost_a_node_together_come_back_apart() {
+    let config = Config::builder().node("a").config().expect("valid");
+    let mut delays = Vec::new();
+    for client in 0..100 {
+        let now = Instant::from_millis(1_000);
+        let mut engine = Engine::new(&config, [client; 32], now);
+        assert!(matches!(engine.poll(now), Some(Output::Connect { .. })));
+        let reason = LinkError::Refused;
+        let node = id(0);
+        engine.handle(now, Input::Disconnected { node, reason });
+        let (at, wake) = engine.poll_timeout().expect("it is tried again");
+        assert_eq!(wake, Wake::Connection);
+        delays.push(at.saturating_since(now));
+    }
+    delays.sort_unstable();
+    assert!(25 * MS <= delays[0] && delays[99] <= 51 * MS, "{delays:?}");
+    delays.dedup();
+    assert!(15 < delays.len(), "{delays:?}");
 }

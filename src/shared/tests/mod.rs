@@ -44,7 +44,10 @@ const MS: Duration = Duration::from_millis(1);
 
 const fn is_shared<T: Send + Sync + 'static>() {}
 
+const fn is_unwind_safe<T: core::panic::UnwindSafe + core::panic::RefUnwindSafe>() {}
+
 const _: () = {
+    is_unwind_safe::<Redlock>();
     is_shared::<Redlock>();
     is_shared::<LockGuard>();
     is_shared::<Lock>();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::LockOptions;
-use crate::error::{ExtendError, LockError, NodeOutcome};
+use crate::error::{ExtendError, LockError, NodeOutcome, UnlockError};
 use crate::limits::MAILBOX_MAX;
 use crate::shared::mailbox::Letter;
 use crate::shared::slot::Slot;
@@ -28,6 +28,41 @@ fn a_caller_gives_up_at_its_own_deadline() {
     // What it had asked for is never begun.
     redlock.lock("b", LONG).unwrap().unlock().unwrap();
     assert_eq!(world.copies("a"), 0);
+}
+
+/// Every call that blocks ends by its own clock, and what it says is true and safe.
+#[test]
+fn calls_without_a_deadline_give_up_when_their_nodes_would_have_been_given_up() {
+    let world = World::new();
+    let redlock = world.builder().node_timeout(20 * MS).build().unwrap();
+    let lock = |name| {
+        let mut guard = None;
+        eventually("the nodes answer", || {
+            guard = redlock.try_lock(name, LONG).ok();
+            guard.is_some()
+        });
+        guard.unwrap()
+    };
+    let (mut extended, unlocked) = (lock("extended"), lock("unlocked"));
+    let engaged = stall(&redlock);
+    thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            let refused = redlock.try_lock("never", LONG);
+            assert!(
+                matches!(refused, Err(LockError::NoQuorum(_))),
+                "{refused:?}"
+            );
+            let left = extended.extend(LONG);
+            assert!(matches!(left, Err(ExtendError::Unconfirmed(_))), "{left:?}");
+            assert!(extended.is_valid());
+            let owed = unlocked.unlock();
+            assert!(matches!(owed, Err(UnlockError::Unconfirmed(_))), "{owed:?}");
+        });
+        eventually("each of them returns", || others.is_finished());
+    });
+    engaged.leave();
+    drop(extended);
+    world.assert_empty();
 }
 
 #[test]

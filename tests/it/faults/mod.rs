@@ -20,8 +20,11 @@
 //! * [`places`]: addresses at which nobody can be reached, and running out of descriptors.
 //! * [`packets`]: packets that are lost, in a network namespace of the test's own.
 //! * [`lossy`]: the same by chance.
+//! * [`holes`]: all of them for a while, and how soon a lock is had behind that.
 
 mod forgetful;
+#[cfg(target_os = "linux")]
+mod holes;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod lossy;

@@ -186,14 +186,14 @@ fn change_rights(options: &Options) {
                 name: "ACL",
                 strike: |victim| victim.run(&format!("ACL SETUSER {USER} -set")),
                 heal: |victim| victim.run(&let_in()),
-                says: Some(|outcome| refused(outcome, "NOPERM")),
+                says: Some(|outcome| unusable(outcome, Unusable::Permission { command: "set" })),
             },
             Fault {
                 // The keys, not the commands: the release is refused too.
                 name: "ACL keys",
                 strike: |victim| victim.run(&format!("ACL SETUSER {USER} resetkeys ~elsewhere:*")),
                 heal: |victim| victim.run(&let_in()),
-                says: Some(|outcome| refused(outcome, "NOPERM")),
+                says: Some(|outcome| unusable(outcome, Unusable::KeyPermission)),
             },
             Fault {
                 // Its connections end with it.

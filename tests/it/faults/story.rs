@@ -4,7 +4,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use shearline::{
-    Builder, LockError, LockOptions, NodeOutcome, NodeState, Redlock, Report, RestartGuard,
+    Builder, LockError, LockOptions, NodeOutcome, NodeReport, NodeState, Redlock, Report,
+    RestartGuard,
 };
 
 use crate::face::{Face, Which};
@@ -259,13 +260,21 @@ impl<'a> Told<'a> {
         result
     }
 
-    /// One call, which may try as often as it likes.
+    /// One call, which may try as often as it likes. It ends at once while a majority is unusable, which
+    /// nodes that were mended are until they have been asked again: then there is another one.
     #[track_caller]
     fn lock(&mut self, part: &str) -> crate::face::Held {
         let options = LockOptions::new(LONG).wait(2 * PATIENCE);
-        self.face
-            .lock_with(self.key(part), &options)
-            .unwrap_or_else(|error| panic!("{}: {part}: {error}", self.fault.name))
+        eventually("a majority is usable", || {
+            match self.face.lock_with(self.key(part), &options) {
+                Ok(lock) => Some(lock),
+                Err(LockError::NoQuorum(report)) if is_unusable(&report) => {
+                    self.face.settle();
+                    None
+                }
+                Err(error) => panic!("{}: {part}: {error}", self.fault.name),
+            }
+        })
     }
 
     #[track_caller]
@@ -369,6 +378,13 @@ impl<'a> Told<'a> {
             assert!(gone.is_some(), "{key:?} is left: {:?}", self.face.nodes());
         }
     }
+}
+
+/// Whether so many nodes are unusable that there is no majority without them.
+fn is_unusable(report: &Report) -> bool {
+    let unusable = |node: &&NodeReport| matches!(node.outcome, NodeOutcome::Unusable(_));
+    let nodes = report.nodes();
+    nodes.len() - nodes.iter().filter(unusable).count() < report.quorum()
 }
 
 #[track_caller]

@@ -178,6 +178,7 @@ fn is_released(count: Count, release: Release, quorum: usize) -> bool {
 /// Whether there may be another answer: a nil may be due to a key of the client's own, a script may
 /// be forgotten, and a command unknown.
 fn may_be_asked_again(entry: &Entry, verb: Verb) -> bool {
+    // Of a question about a lock that is held its client asks which permission was missing.
     let again = |code: Code| code.is_no_script() || verb != Verb::Set && code.is_any_error();
     match entry.said {
         Said::Nil => true,

@@ -178,7 +178,9 @@ impl World {
         // It may wait longer for one that was never reached before the call.
         let resource = self.oracle.ledger.record(id).resource;
         let call = client.users[resource].task.call();
-        let called = call.map_or(0, |call| call.since.min(since));
+        let Some(called) = call.map(|call| call.since).filter(|call| *call <= since) else {
+            return false; // It is of an earlier call.
+        };
         let lost = 0 < path.lost_at && path.lost_at < called;
         let ready = path.ready_at < called;
         let clock = self.clock_of(deed.peer);

@@ -9,6 +9,8 @@
 //!   script of it.
 //!
 //! * Every command about a lock comes behind the selection of its database.
+//! * What a client says to a node goes over a connection that was opened when the one before it had
+//!   ended. Two that overlap have no order.
 //!
 //! # What it does not see
 //!
@@ -43,13 +45,10 @@ impl World {
         }
         let what = match deed.command.verb {
             Verb::Set => self.set_again(deed, id).filter(|_| !copy),
-            Verb::Release if self.is_probe(deed, id) => {
-                // It is a release all the same, if the `SET` was one that never arrived.
-                let resource = self.oracle.ledger.record(id).resource;
-                self.conns[deed.conn].written.releases(resource);
-                None
+            Verb::Release => {
+                let probe = self.is_probe(deed, id);
+                self.release_behind(deed, id).filter(|_| !probe)
             }
-            Verb::Release => self.release_behind(deed, id),
             Verb::Extend | Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => {
                 None
             }
@@ -57,6 +56,18 @@ impl World {
         self.conns[deed.conn].written.executed += 1;
         if let Some(what) = what {
             let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
+            self.object("order", text);
+        }
+    }
+
+    /// A client is about to write to a node over this connection.
+    pub(crate) fn is_newer_than_the_last(&mut self, client: usize, conn: usize) {
+        let link = &self.conns[conn];
+        if link.opened < self.clients[client].paths[link.node].lost_at {
+            let node = link.node;
+            let text = format!(
+                "client {client}, node {node}: a connection older than the end of the last"
+            );
             self.object("order", text);
         }
     }

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use shearline::engine::Event as Told;
 use shearline::{
-    ExtendError, Instant, LinkError, LockError, NodeOutcome, NodeReport, Report, UnlockError,
-    Unusable,
+    ExtendError, Instant, LinkError, LockError, NodeOutcome, NodeReport, Report, ServerError,
+    UnlockError, Unusable,
 };
 
 use super::ledger::{Cell, Code, Entry};
@@ -161,6 +161,14 @@ impl World {
             }
             NodeOutcome::Missing if self.is_uncounted(question, read) => return Ok(false),
             NodeOutcome::Missing => read.is_some_and(|entry| entry.said == Said::Zero),
+            // An earlier attempt was refused so, and in the last one the node did not answer.
+            NodeOutcome::Refused(error)
+                if said.latency.is_none()
+                    && !question.first
+                    && self.was_refused(question, node, error) =>
+            {
+                return Ok(false);
+            }
             NodeOutcome::Refused(error) => {
                 let refused =
                     |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
@@ -195,6 +203,14 @@ impl World {
             }
             (true, Some(_)) => Ok(true),
         }
+    }
+
+    /// Whether a node has refused an attempt of the client so.
+    fn was_refused(&self, question: &Question<'_>, node: usize, error: ServerError) -> bool {
+        let asked = self.oracle.asked[question.client].iter().flatten();
+        let mut cells = asked.map(|id| self.oracle.ledger.cell(*id, node));
+        let first = self.oracle.refused[question.client][node].contain(error);
+        first || cells.any(|cell| matches!(cell.set.said, Said::Refused(code) if code.is(error)))
     }
 
     /// A yes to an extension of a lock that was handed over, from a node on which it does not stand.
@@ -288,12 +304,13 @@ impl World {
         match outcome {
             NodeOutcome::TimedOut => {
                 // The yes to an extension that came behind the old end is none.
-                let counts = |entry: &Entry| entry.read_shown < soon && is_final(entry);
+                let counts = |entry: &Entry| entry.read_shown < soon && is_final(question, entry);
                 let early = question.first && latency.is_none() && read.is_some_and(counts);
                 (!early).then_some(()).ok_or("it answered in time")
             }
             NodeOutcome::Pending => {
-                let counts = |entry: &Entry| entry.read < client.turn_began && is_final(entry);
+                let counts =
+                    |entry: &Entry| entry.read < client.turn_began && is_final(question, entry);
                 let before = question.at_once && read.is_some_and(counts);
                 (!before).then_some(()).ok_or("it has answered")
             }
@@ -409,15 +426,23 @@ impl Votes {
     }
 }
 
-/// Whether there is nothing to be asked again: a nil may be due to a key of the client's own.
-fn is_final(entry: &Entry) -> bool {
-    entry.said != Said::Nil
+/// Whether there is nothing to be asked again: a nil may be due to a key of the client's own, and of a
+/// question about a lock that is held a client asks which permission was missing.
+fn is_final(question: &Question<'_>, entry: &Entry) -> bool {
+    match entry.said {
+        Said::Nil => false,
+        Said::Refused(code) => question.verb == Verb::Set || !code.is_any_error(),
+        _ => true,
+    }
 }
 
 /// What an engine finds out by itself, or knows from the beginning.
 fn engine_knows(reason: LinkError) -> bool {
     matches!(
         reason,
-        LinkError::NotYet | LinkError::ConnectTimeout | LinkError::Silent
+        LinkError::NotYet
+            | LinkError::ConnectTimeout
+            | LinkError::Silent
+            | LinkError::HandshakeReset
     )
 }

@@ -186,8 +186,7 @@ impl World {
             self.oracle.ledger.record(id),
             self.oracle.ledger.cell(id, deed.node),
         );
-        // It may arrive when a majority has granted the lock.
-        let attempt = record.owner == deed.process && deed.begun.place <= record.granted;
+        let attempt = record.owner == deed.process && deed.begun.asked <= record.granted;
         let new = cell.sets == 0 && !cell.copied && cell.releases.count == 0;
         attempt && new && !matches!(deed.done, Said::One | Said::Foreign)
     }

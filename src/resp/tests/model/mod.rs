@@ -43,6 +43,19 @@ fn sayings(limits: Limits) -> BTreeMap<Vec<u8>, Says> {
     sayings
 }
 
+/// Of each beginning the length of the shortest reply that it can become.
+fn shortest_replies(sayings: &BTreeMap<Vec<u8>, Says>) -> BTreeMap<Vec<u8>, usize> {
+    let mut shortest = BTreeMap::new();
+    let replies = sayings.iter().filter(|(_, says)| **says == Says::Reply);
+    for (reply, _) in replies {
+        for end in 0..reply.len() {
+            let known = shortest.entry(reply[..end].to_vec()).or_insert(usize::MAX);
+            *known = reply.len().min(*known);
+        }
+    }
+    shortest
+}
+
 /// What may lie behind a byte that is wrong: nothing changes with it.
 const TAILS: [&[u8]; 3] = [b"0", b"\r\n", b"1\r\n+x\r\n"];
 
@@ -50,12 +63,17 @@ const TAILS: [&[u8]; 3] = [b"0", b"\r\n", b"1\r\n+x\r\n"];
 /// how much the model knew.
 fn check(limits: Limits) -> usize {
     let sayings = sayings(limits);
+    let shortest = shortest_replies(&sayings);
     for (beginning, says) in &sayings {
         let Says::More(place) = says else { continue };
         let mut grown = Decoder::new(limits);
         for end in 0..=beginning.len() {
             assert_eq!(grown.measure(&beginning[..end]), Ok(None));
         }
+        let (need, more) = (grown.need(), shortest[beginning] - beginning.len());
+        let shown = beginning.escape_ascii();
+        assert_eq!(need == 0, beginning.is_empty(), "{shown}");
+        assert!(need <= more, "{shown} needs {more} and not {need}");
         for &byte in BYTES.iter().filter(|&&byte| !place.is_another(byte)) {
             let bytes = [&beginning[..], &[byte]].concat();
             let found = check_one(limits, &bytes, sayings.get(&bytes));

@@ -1,0 +1,261 @@
+//! Connections that bring nothing although their servers are there.
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A silent node is suspect after four of the usual node timeouts.
+const SUSPECT: Duration = Duration::from_millis(200);
+
+const AGAIN: Duration = Duration::from_millis(250);
+
+impl World {
+    /// Three nodes that are ready, and an attempt that nobody answers.
+    fn in_a_hole(options: &LockOptions) -> Self {
+        let mut world = Self::ready(3);
+        world.acquire(options);
+        world.pass(Duration::ZERO);
+        world.pass(50 * MS);
+        world.pass(SUSPECT - 50 * MS);
+        world.take_all();
+        world
+    }
+
+    fn answer_probe(&mut self, node: usize) {
+        self.input(Input::Probed { node: id(node) });
+    }
+
+    /// Opened so far, open now, and how the connection stands.
+    fn lines(&self) -> Vec<(u32, bool, &'static str)> {
+        let probes = self.probes.iter().zip(&self.probing).zip(&self.links);
+        probes
+            .map(|((opened, open), link)| (*opened, *open, *link))
+            .collect()
+    }
+}
+
+fn once() -> LockOptions {
+    LockOptions::new(TTL).tries(1)
+}
+
+#[test]
+fn a_silent_majority_is_probed_every_250_ms() {
+    let mut world = World::in_a_hole(&once());
+    assert_eq!(
+        world.engine.node_state(world.now, id(0)),
+        NodeState::Suspect
+    );
+    world.pass(AGAIN - MS);
+    assert_eq!(world.lines(), [(0, false, "up"); 3]);
+    for probes in 1..4 {
+        world.pass(if probes == 1 { MS } else { AGAIN });
+        assert_eq!(world.lines(), [(probes, true, "up"); 3]);
+    }
+    assert_eq!(
+        world.take_all().concat(),
+        Vec::<String>::new(),
+        "all over probes"
+    );
+}
+
+#[test]
+fn the_answer_to_a_probe_replaces_a_connection_that_brings_nothing() {
+    let mut world = World::in_a_hole(&once());
+    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+    world.pass(AGAIN);
+    world.answer_probe(1);
+    assert_eq!(
+        world.lines(),
+        [(1, true, "up"), (1, false, "connecting"), (1, true, "up")]
+    );
+    world.answer_probe(0);
+    for node in 0..2 {
+        world.welcome(node);
+        assert_eq!(
+            world.take(node)[0],
+            "EVAL release",
+            "what is owed goes first"
+        );
+        world.say(node, ":1|");
+        world.finish(node, &format!("run{node}"));
+    }
+    world.try_once();
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    world.say(0, "+OK|");
+    world.say(1, "+OK|");
+    drop(world.lock());
+    world.pass(AGAIN);
+    assert_eq!(
+        world.lines()[2],
+        (1, false, "up"),
+        "there is a majority: no probe any more"
+    );
+}
+
+#[test]
+fn an_answer_over_the_connection_ends_the_probe() {
+    let mut world = World::in_a_hole(&once());
+    world.pass(AGAIN);
+    world.say(0, "+OK|:1|");
+    assert_eq!(world.lines()[0], (1, false, "up"));
+    world.answer_probe(0); // It was on its way.
+    assert_eq!(world.lines()[0], (1, false, "up"));
+    assert_eq!(world.engine.node_state(world.now, id(0)), NodeState::Ready);
+    world.answer_probe(1);
+    assert_eq!(
+        world.links[1], "connecting",
+        "that of another is its own matter"
+    );
+}
+
+#[test]
+fn a_silent_minority_is_waited_for() {
+    let mut world = World::ready(3);
+    world.try_once();
+    world.say(0, "+OK|");
+    world.say(1, "+OK|");
+    drop(world.lock());
+    world.pass(Duration::ZERO);
+    world.pass(SUSPECT);
+    assert_eq!(
+        world.engine.node_state(world.now, id(2)),
+        NodeState::Suspect
+    );
+    for _ in 0..8 {
+        world.pass(AGAIN);
+    }
+    assert_eq!(world.lines(), [(0, false, "up"); 3]);
+}
+
+#[test]
+fn nobody_is_probed_for_nothing() {
+    let (mut world, lock) = World::held(3);
+    world.engine.extend(world.now, &lock, TTL).expect("valid");
+    world.drain();
+    drop(world.engine.detach(world.now, lock));
+    world.pass(Duration::ZERO);
+    world.pass(SUSPECT);
+    world.events.clear();
+    assert_eq!(
+        world.engine.node_state(world.now, id(0)),
+        NodeState::Suspect
+    );
+    assert_eq!(world.engine.load().claims, 0);
+    for _ in 0..8 {
+        world.pass(AGAIN);
+    }
+    assert_eq!(world.lines(), [(0, false, "up"); 3]);
+    world.try_once();
+    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+    world.acquire(&LockOptions::new(TTL).wait(3 * AGAIN));
+    world.pass(AGAIN);
+    assert_eq!(world.lines(), [(1, true, "up"); 3], "now a lock is wanted");
+    world.sleep_until_event();
+    world.events.clear();
+    world.pass(AGAIN);
+    assert!(!world.lines()[0].1, "and now it is not");
+}
+
+/// Its connections are lost too, and what is tried meanwhile is lost on the way.
+#[test]
+fn while_a_call_waits_each_node_is_tried_every_250_ms() {
+    let mut world = World::ready(3);
+    (0..3).for_each(|node| world.lose(node));
+    world.acquire(&LockOptions::new(TTL).wait(Duration::from_secs(60)));
+    let mut tries = [0; 3];
+    for _ in 0..40 {
+        let before = world.probes.clone();
+        let connecting: Vec<bool> = world
+            .links
+            .iter()
+            .map(|link| *link == "connecting")
+            .collect();
+        world.links.fill("asked");
+        world.sleep(AGAIN);
+        world.pass(MS);
+        for node in 0..3 {
+            let tried = before[node] < world.probes[node] || world.links[node] == "connecting";
+            tries[node] += usize::from(tried);
+            if world.links[node] == "asked" {
+                world.links[node] = if connecting[node] { "connecting" } else { "" };
+            }
+        }
+    }
+    assert!(tries.iter().all(|tries| 36 <= *tries), "{tries:?}");
+}
+
+#[test]
+fn a_connection_that_does_not_come_about_is_begun_again_when_the_probe_is_answered() {
+    let mut world = World::new(3);
+    world.acquire(&LockOptions::new(TTL).wait(Duration::from_secs(60)));
+    world.pass(AGAIN);
+    assert_eq!(world.lines(), [(1, true, "connecting"); 3]);
+    world.links.fill("");
+    world.answer_probe(0);
+    world.answer_probe(2);
+    assert_eq!(world.links, ["connecting", "", "connecting"]);
+    world.greet(0);
+    world.greet(2);
+    world.pass(MS);
+    for node in [0, 2] {
+        assert_eq!(world.take(node), ["SET k 10000"]);
+        world.say(node, "+OK|");
+    }
+    drop(world.lock());
+}
+
+/// A call that waits goes on when there is a majority again, and not at the end of a random delay.
+#[test]
+fn a_call_that_waits_goes_on_as_soon_as_a_majority_is_back() {
+    for by_probe in [true, false] {
+        let mut world = World::in_a_hole(&LockOptions::new(TTL).wait(Duration::from_secs(60)));
+        world.pass(AGAIN + MS);
+        world.sleep(AGAIN - 10 * MS);
+        for node in 0..2 {
+            assert_eq!(world.take(node), Vec::<String>::new());
+            if by_probe {
+                world.answer_probe(node);
+                world.welcome(node);
+                assert_eq!(world.take(node)[0], "EVAL release");
+                world.say(node, ":0|");
+                world.finish(node, &format!("run{node}"));
+            } else {
+                world.say(node, "+OK|:1|");
+            }
+        }
+        world.pass(MS);
+        (0..2).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"], "{by_probe}"));
+    }
+}
+
+/// It answers `HELLO` and postpones writes, so that the next connection is silent as well.
+#[test]
+fn a_server_that_answers_probes_and_nothing_else_is_left_alone_for_longer_and_longer() {
+    let mut world = World::in_a_hole(&once());
+    let mut resets = Vec::new();
+    let start = world.now;
+    while world.now < start.saturating_add(Duration::from_secs(25)) {
+        world.pass(10 * MS);
+        for node in 0..3 {
+            if world.probing[node] {
+                world.answer_probe(node);
+            }
+            if world.links[node] == "connecting" {
+                world.welcome(node);
+                world.take(node);
+                resets.push((node, world.now));
+            }
+        }
+    }
+    let times: Vec<_> = resets.iter().filter(|(node, _)| *node == 0).collect();
+    assert!((5..15).contains(&times.len()), "{times:?}");
+}
+
+#[test]
+fn what_a_probe_is_asked_has_no_credentials() {
+    let config = Config::builder().node("redis://user:secret@a:6379");
+    let mut world = World::with(config);
+    world.acquire(&LockOptions::new(TTL).wait(Duration::from_secs(60)));
+    world.pass(AGAIN); // The net of the test compares what is to be written.
+    assert_eq!(world.probes, [1]);
+}

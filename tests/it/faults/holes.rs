@@ -1,0 +1,172 @@
+//! A hole: for a while every packet to and from every node is lost. How soon a lock is had behind it.
+//!
+//! The packets are real ones, lost between two kernels' ends of TCP connections
+//! ([`crate::servers::Link`]), so that TCP waits as it does before it sends them again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shearline::{NodeState, Redlock};
+
+use crate::face::{Face, Which};
+use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
+use crate::servers::{Cluster, LONG, Link, Options, Raw, Reply, Weather, eventually};
+
+const OWN: Namespaces = Namespaces {
+    arguments: &["--net"],
+    inside: "faults::holes::inside",
+};
+
+/// How long the first lock behind a hole may take, with six round trips of a few microseconds.
+const BOUND: Duration = Duration::from_millis(310);
+
+/// How long holes last in milliseconds, and how often one is looked at: a busy machine may delay one.
+const HOLES: [(&str, u64, usize); 4] = [
+    ("hole of 0.3 s", 300, 5),
+    ("hole of 1 s", 1_000, 4),
+    ("hole of 3 s", 3_000, 3),
+    ("hole of 8 s", 8_000, 2),
+];
+
+#[test]
+fn the_first_lock_behind_a_hole_is_had_soon() {
+    if !OWN.can_be_had() {
+        return;
+    }
+    thread::scope(|scope| {
+        for (story, ..) in HOLES {
+            scope.spawn(move || OWN.tell(story, ""));
+        }
+    });
+}
+
+/// The part of the process in the namespace; without a part it has nothing to do.
+#[test]
+fn inside() {
+    let Some((story, _)) = to_be_told() else {
+        return;
+    };
+    run("ip link set lo up");
+    if story == PROBE {
+        return drop(Link::new(0));
+    }
+    let hole = HOLES.iter().find(|(name, ..)| *name == story);
+    let (name, millis, times) = hole.expect("a story");
+    behind(name, Duration::from_millis(*millis), *times);
+}
+
+fn behind(name: &str, hole: Duration, times: usize) {
+    let everywhere = ["--bind", "0.0.0.0", "--protected-mode", "no"];
+    let cluster = Cluster::with(3, &Options::redis().arguments(everywhere));
+    let link = Link::new(3);
+    let mut faces = Which::BOTH.map(|which| {
+        let urls = cluster.iter().map(|server| link.url(server));
+        which.build(Redlock::builder().nodes(urls))
+    });
+    let mut monitors: Vec<Raw> = cluster.raws();
+    for raw in &mut monitors {
+        assert_eq!(raw.run("MONITOR"), Reply::Simple("OK".into()));
+    }
+    let mut took = [Vec::new(), Vec::new()];
+    faces.iter_mut().for_each(Face::await_ready);
+    let open = descriptors();
+    for turn in 0..times {
+        for face in &mut faces {
+            face.await_ready();
+            let lock = face.try_lock("before", LONG).expect("free");
+            face.unlock(lock).expect("held");
+        }
+        link.set(Weather::lost(100));
+        let over = Mutex::new(None);
+        let over = &over;
+        thread::scope(|scope| {
+            for (place, (face, took)) in faces.iter_mut().zip(&mut took).enumerate() {
+                scope.spawn(move || took.push(first_lock(face, &format!("{place}:{turn}"), over)));
+            }
+            thread::sleep(hole);
+            link.set(Weather::default());
+            *over.lock().expect("nobody panics with it") = Some(Instant::now());
+        });
+    }
+    for face in &mut faces {
+        settle(face);
+    }
+    assert_eq!(descriptors(), open, "every probe is closed");
+    cluster.assert_empty();
+    for (node, raw) in monitors.iter_mut().enumerate() {
+        released_once(&cluster, node, raw);
+    }
+    println!("{name}: shared {:?}, local {:?}", took[0], took[1]);
+    for took in took {
+        assert!(took.iter().min() < Some(&BOUND), "{name}: {took:?}");
+    }
+}
+
+/// Tries until there is a lock. How long after the end of the hole that was.
+fn first_lock(face: &mut Face, name: &str, over: &Mutex<Option<Instant>>) -> Duration {
+    for attempt in 0.. {
+        if let Ok(lock) = face.try_lock(format!("{name}:{attempt}"), LONG) {
+            let had = Instant::now();
+            let over = over.lock().expect("nobody panics with it");
+            let over = over.expect("no packet gets through before");
+            face.unlock(lock).expect("held");
+            return had.saturating_duration_since(over);
+        }
+        thread::sleep(Duration::from_millis(3));
+    }
+    unreachable!("it goes on until there is one")
+}
+
+fn descriptors() -> usize {
+    let all = std::fs::read_dir("/proc/self/fd").expect("there is a list");
+    all.count()
+}
+
+#[track_caller]
+fn settle(face: &mut Face) {
+    eventually("nothing is owed", || {
+        face.settle();
+        let quiet = |node: &shearline::NodeStatus| {
+            node.state == NodeState::Ready && node.in_flight == 0 && node.owed == 0
+        };
+        face.nodes().iter().all(quiet).then_some(())
+    });
+}
+
+/// Every `SET` that the node has seen is followed by a release, and none is released twice over one
+/// connection.
+#[track_caller]
+fn released_once(cluster: &Cluster, node: usize, monitor: &mut Raw) {
+    cluster[node].raw().run("ECHO the-end");
+    let mut releases: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut sets = BTreeSet::new();
+    loop {
+        let Reply::Simple(line) = monitor.reply().expect("a line") else {
+            panic!("a line of the monitor");
+        };
+        if line.contains("the-end") {
+            break;
+        }
+        // Each word stands in quotation marks; in front of them the time and whose it is.
+        let words: Vec<&str> = line.split("\" \"").collect();
+        let (front, verb) = words[0].split_once('"').unwrap_or_default();
+        match (verb, words.len()) {
+            ("SET", _) => drop(sets.insert(words[1].to_owned())),
+            // With a key and a token: not the question whether a command may be run.
+            ("EVAL" | "EVALSHA", 5) if 20 <= words[4].len() => {
+                let from = front.split(' ').nth(2).unwrap_or_default();
+                let place = (words[3].to_owned(), from.to_owned());
+                *releases.entry(place).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+    for (place, count) in &releases {
+        assert!(*count == 1 || place.0 == "before", "{place:?}: {count}");
+    }
+    for set in &sets {
+        assert!(releases.keys().any(|(key, _)| key == set), "{set} stays");
+    }
+}

@@ -1,0 +1,180 @@
+//! A task whose waker blocks holds up nobody else: no call, no other task, no lost signal.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use shearline::{LockGuard, Redlock, Retry};
+
+use crate::executor::{all, block_on};
+use crate::face::over;
+use crate::servers::{self, Cluster, LONG, eventually};
+
+/// A waker that does not return before its gate is opened.
+#[derive(Default)]
+struct Blocks {
+    called: AtomicUsize,
+    gate: Mutex<()>,
+}
+
+impl Wake for Blocks {
+    fn wake(self: Arc<Self>) {
+        self.called.fetch_add(1, Ordering::SeqCst);
+        drop(self.gate.lock().expect("nobody panics with it"));
+    }
+}
+
+impl Blocks {
+    fn await_called(&self) {
+        eventually("the waker is called", || {
+            (self.called.load(Ordering::SeqCst) != 0).then_some(())
+        });
+    }
+}
+
+fn handle(cluster: &Cluster) -> Redlock {
+    let delay = Duration::from_millis(1)..=Duration::from_millis(3);
+    let builder = over(cluster).retry(Retry::new(u32::MAX, delay));
+    builder.build().expect("a good configuration")
+}
+
+/// Everything that others do with the handle ends, while the waker still blocks.
+fn others_go_on(redlock: &Redlock, held: LockGuard) {
+    let lost = {
+        let short = redlock.try_lock("short", Duration::from_millis(300));
+        short.expect("free")
+    };
+    let (signal, done) = (lost.lost(), Arc::new(AtomicBool::new(false)));
+    let work = {
+        let (redlock, done) = (redlock.clone(), Arc::clone(&done));
+        move || {
+            thread::scope(|scope| {
+                for key in 0..4 {
+                    let redlock = &redlock;
+                    scope.spawn(move || {
+                        for _ in 0..10 {
+                            let mut guard = redlock.lock(format!("{key}"), LONG).expect("free");
+                            guard.extend(LONG).expect("held");
+                            let _ = guard.unlock().expect("held");
+                        }
+                    });
+                }
+                scope.spawn(|| {
+                    let tasks = (0..20).map(|task| {
+                        let redlock = &redlock;
+                        async move {
+                            let name = format!("task {task}");
+                            let guard = redlock.lock_async(name, LONG).await.expect("free");
+                            let _ = guard.unlock_async().await.expect("held");
+                        }
+                    });
+                    block_on(all(tasks));
+                });
+                scope.spawn(|| block_on(signal));
+            });
+            drop(held);
+            done.store(true, Ordering::SeqCst);
+        }
+    };
+    let working = thread::spawn(work);
+    eventually("the others go on", || {
+        done.load(Ordering::SeqCst).then_some(())
+    });
+    working.join().expect("all was as it should be");
+    drop(lost);
+}
+
+/// The waker is called by whichever thread delivers the outcome of a call.
+#[test]
+fn a_waker_that_blocks_holds_up_its_own_task_only() {
+    let cluster = servers::three();
+    let redlock = handle(&cluster);
+    let held = redlock.try_lock("held", LONG).expect("free");
+    let blocks = Arc::new(Blocks::default());
+    let gate = blocks.gate.lock().expect("nobody panics with it");
+    let waker = Waker::from(Arc::clone(&blocks));
+    let before = redlock.try_lock("of its own", LONG).expect("free");
+    let mut locking = pin!(redlock.lock_async("of its own", LONG));
+    let polled = locking.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending(), "it is held");
+    drop(before);
+    blocks.await_called();
+    others_go_on(&redlock, held);
+    drop(gate);
+    drop(block_on(locking).expect("it was free"));
+    drop(redlock);
+    cluster.assert_empty();
+}
+
+/// The waker is called on account of a blocking call: a thread that has nothing to do with its task
+/// delivers the signal.
+#[test]
+fn a_signal_whose_waker_blocks_does_not_hold_up_the_call_that_delivers_it() {
+    let cluster = servers::three();
+    let redlock = handle(&cluster);
+    let held = redlock.try_lock("held", LONG).expect("free");
+    let blocks = Arc::new(Blocks::default());
+    let gate = blocks.gate.lock().expect("nobody panics with it");
+    let waker = Waker::from(Arc::clone(&blocks));
+    let short = redlock.try_lock("signal", Duration::from_millis(300));
+    let short = short.expect("free");
+    let mut signal = pin!(short.lost());
+    let polled = signal.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending(), "it is held");
+    // This one drives, and so finds that the other is lost.
+    let waiting = {
+        let redlock = redlock.clone();
+        thread::spawn(move || drop(redlock.lock("held", LONG).expect("in its turn")))
+    };
+    blocks.await_called();
+    others_go_on(&redlock, held);
+    eventually("the caller has its lock", || {
+        waiting.is_finished().then_some(())
+    });
+    drop(gate);
+    drop(short);
+    drop(redlock);
+    cluster.assert_empty();
+}
+
+/// More than there may be threads for. Calls go on, and every task is woken in the end.
+#[test]
+fn many_wakers_that_block_hold_up_no_call() {
+    let cluster = servers::three();
+    let redlock = handle(&cluster);
+    let blocks = Arc::new(Blocks::default());
+    let gate = blocks.gate.lock().expect("nobody panics with it");
+    let mut tasks: Vec<_> = (0..30)
+        .map(|task| Box::pin(redlock.lock_async(format!("blocks {task}"), LONG)))
+        .collect();
+    let mut pending = 0;
+    for task in &mut tasks {
+        // Each is a task of its own.
+        struct Task(Arc<Blocks>);
+        impl Wake for Task {
+            fn wake(self: Arc<Self>) {
+                Arc::clone(&self.0).wake();
+            }
+        }
+        let waker = Waker::from(Arc::new(Task(Arc::clone(&blocks))));
+        let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
+        pending += usize::from(polled.is_pending());
+    }
+    if pending != 0 {
+        blocks.await_called();
+    }
+    for _ in 0..20 {
+        let guard = redlock.lock("a call", LONG).expect("free");
+        let _ = guard.unlock().expect("held");
+    }
+    drop(gate);
+    eventually("every task is woken", || {
+        (blocks.called.load(Ordering::SeqCst) == pending).then_some(())
+    });
+    drop((tasks, redlock));
+    cluster.assert_empty();
+}
