@@ -127,6 +127,40 @@ pub enum CheckError {
     Closed,
 }
 
+/// Why a node was not trusted: what `trust_node` answers. Nothing was changed.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// No node is configured by this address.
+    #[error("no node is configured by this address; `nodes` shows the addresses")]
+    UnknownNode,
+    /// There is no connection to the node now. What happens to it before there is one nobody can
+    /// vouch for today.
+    #[error("there is no connection to the node now; look at it again when there is (`nodes`)")]
+    NotConnected,
+    /// Another server answers there than the one that was seen: it restarted, or was replaced.
+    #[error(
+        "another server answers there by now, with the run_id {run_id}; look again whether it may \
+         have forgotten a lock, then trust that one"
+    )]
+    Changed {
+        /// The `run_id` of the server that answers now.
+        run_id: String,
+    },
+    /// The server does not say which it is: its user may not ask `INFO server`.
+    #[error("the server does not tell its run_id; permit it (`ACL SETUSER .. +info`)")]
+    NoRunId,
+    /// The node belongs to another cluster, and is never trusted.
+    #[error("the node belongs to another cluster; see `Redlock::reinit`")]
+    OtherCluster,
+    /// The handle was made before a `fork`, in the parent process.
+    #[error("the handle belongs to the parent process; build a new one after the fork")]
+    Forked,
+    /// The handle is closed, or its driving thread has panicked.
+    #[error("the handle is closed; build a new one")]
+    Closed,
+}
+
 /// Why the nodes were not, or not all of them, made a new cluster.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -162,7 +196,10 @@ pub enum UnlockError {
     #[error("the lock was no longer held: {0}; what it protected may have overlapped")]
     NotHeld(Report),
     /// Too few nodes answered. The releases stay owed and are paid when the nodes are back.
-    #[error("too few nodes answered: {0}; the releases stay owed, nothing is to be done")]
+    #[error(
+        "too few nodes confirmed the release: {0}; it stays owed and is tried until it is done or \
+         the keys have ended, mend what is named here if anything is"
+    )]
     Unconfirmed(Report),
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     #[error("the lock belongs to the parent process; leave it to that, and take locks of your own")]
@@ -201,7 +238,10 @@ pub enum InvalidRequest {
     },
     /// The ttl leaves no validity even if every node answered at once: it is zero, or not longer
     /// than its own allowance for clock drift.
-    #[error("a ttl of {ttl:?} is not longer than its own drift of {drift:?}; ask for a longer one")]
+    #[error(
+        "a ttl of {} is not longer than its own drift of {}; ask for a longer one",
+        Span(*ttl), Span(*drift)
+    )]
     TtlTooShort {
         /// The ttl asked for.
         ttl: Duration,
@@ -210,8 +250,8 @@ pub enum InvalidRequest {
     },
     /// The ttl is longer than the longest that this handle allows.
     #[error(
-        "a ttl of {ttl:?} is longer than the {maximum:?} this handle allows; ask for a shorter \
-         one and extend it, or raise `Builder::max_ttl`"
+        "a ttl of {} is longer than the {} this handle allows; ask for a shorter one and extend it, \
+         or raise `Builder::max_ttl`", Span(*ttl), Span(*maximum)
     )]
     TtlTooLong {
         /// The ttl asked for.
@@ -248,15 +288,24 @@ struct ReportParts {
     quorum: u8,
     tries: u32,
     elapsed: Duration,
+    /// When it was made.
+    now: Instant,
 }
 
 impl Report {
-    pub(crate) fn new(nodes: Box<[NodeReport]>, quorum: u8, tries: u32, elapsed: Duration) -> Self {
+    pub(crate) fn new(
+        now: Instant,
+        nodes: Box<[NodeReport]>,
+        quorum: u8,
+        tries: u32,
+        elapsed: Duration,
+    ) -> Self {
         Self(Box::new(ReportParts {
             nodes,
             quorum,
             tries,
             elapsed,
+            now,
         }))
     }
 
@@ -308,12 +357,31 @@ impl fmt::Display for Report {
         )?;
         for (index, node) in self.nodes().iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{} {}", node.address, node.outcome)?;
+            write!(f, "{comma}{} ", node.address)?;
+            if let NodeOutcome::Quarantined { until } = node.outcome
+                && self.0.now < until
+            {
+                let left = Span(until.saturating_since(self.0.now)).rounded_up();
+                write!(
+                    f,
+                    "quarantined for {left} more: it may have forgotten locks"
+                )?;
+            } else {
+                write!(f, "{}", node.outcome)?;
+            }
         }
         f.write_str(")")?;
         match self.tries() {
-            0 | 1 => Ok(()),
-            tries => write!(f, " after {tries} tries in {:?}", self.elapsed()),
+            0 | 1 => {}
+            tries => write!(f, " after {tries} tries in {:?}", self.elapsed())?,
+        }
+        let quarantined =
+            |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Quarantined { .. });
+        match self.count(quarantined) {
+            0 => Ok(()),
+            _ => f.write_str(
+                "; a quarantine ends by itself, or by `trust_nodes` if no lock of before can live",
+            ),
         }
     }
 }
@@ -385,7 +453,10 @@ impl fmt::Display for NodeOutcome {
             Self::Granted => f.write_str("granted"),
             Self::Held => f.write_str("held"),
             Self::Missing => f.write_str("missing"),
-            Self::Refused(error) => write!(f, "refused: {error}"),
+            Self::Refused(error) => match error.advice() {
+                Some(advice) => write!(f, "refused: {error} ({advice})"),
+                None => write!(f, "refused: {error}"),
+            },
             Self::TimedOut => f.write_str("timed out"),
             Self::Unreachable(error) => write!(f, "unreachable: {error}"),
             Self::Quarantined { .. } => f.write_str("quarantined: it may have forgotten locks"),
@@ -427,6 +498,23 @@ impl ServerError {
     #[must_use]
     pub fn code(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+    }
+
+    /// What it means, and what to do, where that is known.
+    fn advice(&self) -> Option<&'static str> {
+        Some(match self.code() {
+            "OOM" => "its memory is full: raise its `maxmemory`, or remove other keys",
+            "MISCONF" => "it cannot save to disk: look at its log and at the space that is left",
+            "READONLY" => "it is a replica: name its master",
+            "MASTERDOWN" => "it is a replica without its master: name a master",
+            "NOREPLICAS" => "it has too few replicas: look at its `min-replicas-to-write`",
+            "LOADING" => "it loads its data, and serves when it has",
+            "BUSY" => "a script runs there for too long: `SCRIPT KILL` ends it",
+            "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {
+                "it is part of a cluster: name independent masters"
+            }
+            _ => return None,
+        })
     }
 }
 
@@ -471,6 +559,10 @@ pub enum LinkError {
     /// The connection was reset.
     #[error("connection reset")]
     Reset,
+    /// The connection was reset before the handshake was done: as a port does that wants TLS, or a
+    /// proxy that has nothing behind it.
+    #[error("connection reset in the handshake; the port may want TLS, look at what listens there")]
+    HandshakeReset,
     /// The connection was given up after a long silence.
     #[error("silent for too long, given up")]
     Silent,
@@ -618,7 +710,7 @@ pub enum ConfigError {
     #[error("a connect timeout of {0:?} is too short; a millisecond is the least")]
     ConnectTimeout(Duration),
     /// `max_ttl` is too short for any lock, or longer than the hard limit.
-    #[error("a max_ttl of {0:?} is not between 4 ms and {max:?}", max = TTL_HARD_MAX)]
+    #[error("a max_ttl of {} is not between 4 ms and {}", Span(*.0), Span(TTL_HARD_MAX))]
     MaxTtl(Duration),
     /// Silence of this length is too short to give a connection up for: it is below 100 ms, or
     /// below the fixed node timeout.
@@ -629,8 +721,8 @@ pub enum ConfigError {
     DeadAfter(Duration),
     /// The allowance for clock drift is as long as the longest ttl: no lock would ever be valid.
     #[error(
-        "the drift of the longest ttl, {maximum:?}, is {drift:?}, which leaves nothing of it; \
-         lower the drift, or raise `Builder::max_ttl`"
+        "the drift of the longest ttl, {}, is {}, which leaves nothing of it; lower the drift, or \
+         raise `Builder::max_ttl`", Span(*maximum), Span(*drift)
     )]
     DriftTooLarge {
         /// What would be subtracted from the longest ttl.
@@ -705,6 +797,47 @@ pub enum UrlProblem {
     Tls,
 }
 
+/// A span of time as people say it: `30 days`, `1 h 30 min`, `1.5 s`.
+#[derive(Clone, Copy)]
+struct Span(Duration);
+
+impl Span {
+    /// In whole seconds.
+    fn rounded_up(self) -> Self {
+        let more = u64::from(self.0.subsec_nanos() != 0);
+        Self(Duration::from_secs(self.0.as_secs().saturating_add(more)))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] = [(86_400, "days"), (3_600, "h"), (60, "min"), (1, "s")];
+        let seconds = self.0.as_secs();
+        if seconds < 120 {
+            return write!(f, "{:?}", self.0);
+        }
+        let mut left = seconds;
+        let mut written = 0;
+        for (unit, name) in UNITS {
+            let count = left / unit;
+            left %= unit;
+            // Two of them say enough.
+            if count == 0 || written == 2 {
+                continue;
+            }
+            let space = if written == 0 { "" } else { " " };
+            let name = if (count, name) == (1, "days") {
+                "day"
+            } else {
+                name
+            };
+            write!(f, "{space}{count} {name}")?;
+            written += 1;
+        }
+        Ok(())
+    }
+}
+
 // An error is returned through every layer, by value; keep it in a few registers.
 const _: () = assert!(size_of::<LockError>() <= 40 && size_of::<Report>() == size_of::<usize>());
 
@@ -742,12 +875,69 @@ mod tests {
             node("b:2", NodeOutcome::Unreachable(LinkError::Refused)),
             node("c:3", NodeOutcome::TimedOut),
         ];
-        let report = Report::new(nodes.into(), 2, 3, Duration::from_millis(400));
+        let report = Report::new(
+            Instant::ZERO,
+            nodes.into(),
+            2,
+            3,
+            Duration::from_millis(400),
+        );
         assert_eq!(
             format!("{}", LockError::NoQuorum(report)),
             "too few nodes answered: 1 of the 2 votes needed (a:1 granted, b:2 unreachable: \
              connection refused, c:3 timed out) after 3 tries in 400ms; look after the nodes \
              named here"
         );
+    }
+
+    #[test]
+    fn a_quarantine_says_how_long_it_lasts_and_what_ends_it() {
+        let nodes = vec![
+            NodeReport::new(
+                "a:1".into(),
+                NodeOutcome::Quarantined {
+                    until: Instant::from_millis(41_001),
+                },
+                None,
+            ),
+            NodeReport::new(
+                "b:2".into(),
+                NodeOutcome::Refused(ServerError::from_line(b"OOM command not allowed")),
+                None,
+            ),
+        ];
+        let now = Instant::from_millis(1_000);
+        let report = Report::new(now, nodes.into(), 2, 1, Duration::ZERO);
+        assert_eq!(
+            format!("{report}"),
+            "0 of the 2 votes needed (a:1 quarantined for 41s more: it may have forgotten locks, \
+             b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys)); \
+             a quarantine ends by itself, or by `trust_nodes` if no lock of before can live"
+        );
+    }
+
+    #[test]
+    fn spans_read_as_people_say_them() {
+        let seconds = |seconds| format!("{}", Span(Duration::from_secs(seconds)));
+        for (span, text) in [
+            (0, "0ns"),
+            (90, "90s"),
+            (120, "2 min"),
+            (5_400, "1 h 30 min"),
+            (86_400, "1 day"),
+            (30 * 86_400, "30 days"),
+            (30 * 86_400 + 7_201, "30 days 2 h"),
+            (TTL_HARD_MAX.as_secs(), "36500 days"),
+        ] {
+            assert_eq!(seconds(span), text);
+        }
+        assert_eq!(format!("{}", Span(Duration::from_millis(1_500))), "1.5s");
+        let up = Span(Duration::from_millis(1_500)).rounded_up();
+        assert_eq!(format!("{up}"), "2s");
+        let invalid = InvalidRequest::TtlTooLong {
+            ttl: Duration::from_secs(31 * 86_400),
+            maximum: Duration::from_secs(30 * 86_400),
+        };
+        assert!(format!("{invalid}").starts_with("a ttl of 31 days is longer than the 30 days"));
     }
 }

@@ -148,7 +148,8 @@ pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 pub use engine::{NodeState, NodeStatus};
 pub use error::{
     CheckError, ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome,
-    NodeReport, ReinitError, Released, Report, ServerError, UnlockError, Unusable, UrlProblem,
+    NodeReport, ReinitError, Released, Report, ServerError, TrustError, UnlockError, Unusable,
+    UrlProblem,
 };
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;

@@ -15,6 +15,7 @@
 //! algorithm is `engine`, the sockets are `driver`.
 
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
@@ -24,7 +25,9 @@ use crate::config::{Builder, LockOptions};
 use crate::driver::face::Reporter;
 use crate::driver::{BuildError, Driver, clock};
 use crate::engine::{Event, NodeStatus};
-use crate::error::{CheckError, ExtendError, LockError, ReinitError, Released, UnlockError};
+use crate::error::{
+    CheckError, ExtendError, LockError, ReinitError, Released, TrustError, UnlockError,
+};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -279,22 +282,28 @@ impl LocalRedlock {
         self.driver.engine().check(clock::now())
     }
 
-    /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from
-    /// voting because it restarted, its votes count from now on. Whether it was. See
-    /// [`Redlock::trust_node`](crate::Redlock::trust_node).
-    pub fn trust_node(&mut self, address: impl AsRef<str>) -> bool {
-        if self.driver.check().is_err() {
-            return false;
-        }
+    /// Asserts that no lock lives that the server with this `run_id`, which is connected as the node
+    /// at `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept
+    /// from voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError`]: nothing was changed.
+    pub fn trust_node(
+        &mut self,
+        address: impl AsRef<str>,
+        run_id: impl AsRef<str>,
+    ) -> Result<bool, TrustError> {
+        self.driver.check()?;
         self.catch_up();
-        self.driver.trust_node(address.as_ref())
+        self.driver.trust_node(address.as_ref(), run_id.as_ref())
     }
 
-    /// Does [`trust_node`](Self::trust_node) for all nodes. How many of them were kept from voting.
-    /// See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
-    pub fn trust_nodes(&mut self) -> usize {
+    /// Does [`trust_node`](Self::trust_node) for the servers that are connected now. Returns their
+    /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    pub fn trust_nodes(&mut self) -> Vec<String> {
         if self.driver.check().is_err() {
-            return 0;
+            return Vec::new();
         }
         self.catch_up();
         self.driver.trust_nodes()

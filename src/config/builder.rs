@@ -568,7 +568,7 @@ mod tests {
             ),
             (
                 one().max_ttl(MS),
-                "a max_ttl of 1ms is not between 4 ms and 3153600000s",
+                "a max_ttl of 1ms is not between 4 ms and 36500 days",
             ),
         ] {
             assert_eq!(builder.config().unwrap_err().to_string(), text);

@@ -2,7 +2,9 @@
 
 use std::io;
 
-use crate::error::{CheckError, ConfigError, ExtendError, LockError, ReinitError, UnlockError};
+use crate::error::{
+    CheckError, ConfigError, ExtendError, LockError, ReinitError, TrustError, UnlockError,
+};
 
 /// Why a handle could not be built. Nodes that cannot be reached are no reason: they are tried
 /// again for as long as the handle lives.
@@ -52,6 +54,15 @@ impl From<Refusal> for ReinitError {
 }
 
 impl From<Refusal> for CheckError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Forked => Self::Forked,
+            Refusal::Closed => Self::Closed,
+        }
+    }
+}
+
+impl From<Refusal> for TrustError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Forked => Self::Forked,

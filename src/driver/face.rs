@@ -146,7 +146,8 @@ impl Reporter {
             };
             NodeReport::new(Arc::clone(label), outcome, None)
         });
-        let elapsed = clock::now().saturating_since(since);
-        Report::new(nodes.collect(), self.quorum, 1, elapsed)
+        let now = clock::now();
+        let elapsed = now.saturating_since(since);
+        Report::new(now, nodes.collect(), self.quorum, 1, elapsed)
     }
 }

@@ -40,6 +40,7 @@ mod turn;
 mod waker;
 
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
@@ -50,7 +51,7 @@ use rustix::process::{Pid, getpid};
 use self::turn::Net;
 use crate::config::{Config, LockOptions};
 use crate::engine::{Engine, Event, Input, NodeStatus, Request, RoundId};
-use crate::error::{ExtendError, LockError, ReinitError, UnlockError};
+use crate::error::{ExtendError, LockError, ReinitError, TrustError, UnlockError};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -303,23 +304,27 @@ impl Driver {
         self.engine.node_statuses(clock::now()).collect()
     }
 
-    /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from
-    /// voting because it restarted, its votes count from now on. Whether it was. `address` is what
-    /// it was configured by, with or without credentials. See
-    /// [`Redlock::trust_node`](crate::Redlock::trust_node).
-    pub fn trust_node(&mut self, address: &str) -> bool {
+    /// Asserts that no lock lives that the server with this `run_id`, which is connected as the node
+    /// at `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept
+    /// from voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError`]: nothing was changed.
+    pub fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, TrustError> {
+        self.usable()?;
         let node = self.engine.node_at(address);
-        let node = node.filter(|_| self.usable().is_ok());
-        node.is_some_and(|node| self.work(|driver| driver.engine.trust(clock::now(), node)))
+        let node = node.ok_or(TrustError::UnknownNode)?;
+        self.work(|driver| driver.engine.trust(clock::now(), node, run_id))
     }
 
-    /// Does [`trust_node`](Self::trust_node) for all nodes. How many of them were kept from voting.
-    /// See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
-    pub fn trust_nodes(&mut self) -> usize {
-        if self.usable().is_err() {
-            return 0;
+    /// Does [`trust_node`](Self::trust_node) for the servers that are connected now. Returns their
+    /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    pub fn trust_nodes(&mut self) -> Vec<String> {
+        match self.usable() {
+            Ok(()) => self.work(|driver| driver.engine.trust_all(clock::now())),
+            Err(_) => Vec::new(),
         }
-        self.work(|driver| driver.engine.trust_all(clock::now()))
     }
 
     /// Makes every node one of this cluster, whatever its marker says

@@ -7,7 +7,8 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::node::{
-    CONFIRM, EXTEND, FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND, JOIN, PROBE, RELEASE, Script,
+    CONFIRM, EXTEND, FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND, JOIN, RELEASE,
+    SET_IF_PERMITTED, Script,
 };
 use crate::resp::OwnedValue;
 
@@ -34,7 +35,7 @@ pub(super) struct Scripts {
     fenced_extend: bool,
     fenced_confirm: bool,
     join: bool,
-    probe: bool,
+    first_set: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -46,7 +47,7 @@ enum Known {
     FencedExtend,
     FencedConfirm,
     Join,
-    Probe,
+    FirstSet,
 }
 
 impl Known {
@@ -58,7 +59,7 @@ impl Known {
         Self::FencedExtend,
         Self::FencedConfirm,
         Self::Join,
-        Self::Probe,
+        Self::FirstSet,
     ];
 
     const fn script(self) -> &'static Script {
@@ -70,7 +71,7 @@ impl Known {
             Self::FencedExtend => &FENCED_EXTEND,
             Self::FencedConfirm => &FENCED_CONFIRM,
             Self::Join => &JOIN,
-            Self::Probe => &PROBE,
+            Self::FirstSet => &SET_IF_PERMITTED,
         }
     }
 
@@ -104,7 +105,7 @@ impl Scripts {
             Known::FencedExtend => &mut self.fenced_extend,
             Known::FencedConfirm => &mut self.fenced_confirm,
             Known::Join => &mut self.join,
-            Known::Probe => &mut self.probe,
+            Known::FirstSet => &mut self.first_set,
         }
     }
 
@@ -200,7 +201,10 @@ fn run(known: Known, database: &mut Database, now: Millis, arguments: &Arguments
         Known::FencedConfirm => fenced(database, now, arguments, 1, confirm),
         Known::Join => join(database, now, arguments),
         // Its one user may do everything.
-        Known::Probe => Ok(OwnedValue::Integer(0)),
+        Known::FirstSet if arguments.ttl.is_some_and(<[u8]>::is_empty) => {
+            Ok(OwnedValue::Integer(0))
+        }
+        Known::FirstSet => acquire(database, now, arguments).map(OwnedValue::Integer),
     };
     result.map_err(|refusal| refusal.in_script(known.digest()))
 }

@@ -15,7 +15,7 @@ use crate::limits::{
     COMMAND_BYTES_MAX, NODES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES, rounds_max,
 };
 use crate::node::wants_the_text;
-use crate::node::{self, Access, Dialect, Errand, Reply, Trouble, refuses_for_certain};
+use crate::node::{self, Access, Dialect, Errand, Forbidden, Reply, Trouble, refuses_for_certain};
 use crate::quorum::{Acquisition, Majority, Vote};
 use crate::resource::{check_not_reserved, check_resource};
 use crate::slab::Key;
@@ -150,7 +150,7 @@ impl Engine {
         }
         round.ballots[node].asked = true;
         if !self.nodes[node].may_release() {
-            self.ask_permission(now, claim, node);
+            self.ask_permission(now, key, claim, node);
             return;
         }
         self.send_set(now, claim, node);
@@ -248,12 +248,17 @@ impl Engine {
                 }
                 (Vote::Mute, NodeOutcome::Refused(error))
             }
-            Reply::Forbidden { .. } => {
+            Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
                 claim.denied(node);
                 let verb = self.verb_of_set(node);
                 let missing = reply.missing(verb).unwrap_or(Unusable::NoPermission);
                 self.nodes[node].forbidden(missing);
                 (Vote::Mute, NodeOutcome::Unusable(missing))
+            }
+            // A fenced one. What it had called before stays done.
+            Reply::Forbidden(Forbidden::Within) => {
+                claim.set_lost(node);
+                (Vote::Mute, NodeOutcome::Unusable(Unusable::NoPermission))
             }
             Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
                 claim.set_lost(node);

@@ -27,7 +27,7 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::config::{LockOptions, Retry};
 use crate::error::{ExtendError, LinkError};
-use crate::node::{CONFIRM, EXTEND, PROBE, RELEASE};
+use crate::node::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
 use crate::resp::{Inbox, Limits};
 
 const CLIENTS: usize = 3;
@@ -673,10 +673,10 @@ fn execute(server: &mut Server, words: &[&[u8]]) -> String {
             server.keys.remove(key);
             ":1\r\n".into()
         }
-        [b"EVAL" | b"EVALSHA", script, ..]
-            if [PROBE.text.as_bytes(), PROBE.sha1.as_bytes()].contains(&script) =>
-        {
-            ":0\r\n".into()
+        [b"EVAL", text, _, key, token, ttl, ..] if text == SET_IF_PERMITTED.text.as_bytes() => {
+            let words: [&[u8]; 6] = [b"SET", key, token, b"NX", b"PX", ttl];
+            let done = execute(server, &words).starts_with('+');
+            format!(":{}\r\n", i32::from(done))
         }
         [b"EVAL", text, _, key, token] if text == CONFIRM.text.as_bytes() => {
             match server.keys.get(key) {

@@ -53,7 +53,7 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckEr
         .zip(outcomes())
         .map(|(node, outcome)| NodeReport::new(Arc::clone(&node.address), outcome, None))
         .collect();
-    let report = Report::new(nodes, quorum as u8, 1, Duration::ZERO);
+    let report = Report::new(now, nodes, quorum as u8, 1, Duration::ZERO);
     Err(match is_split || is_out_of_reach(outcomes()) {
         true => CheckError::Unusable(report),
         false => CheckError::NoQuorum(report),

@@ -20,7 +20,7 @@ use core::time::Duration;
 
 use crate::error::{ExtendError, LinkError};
 use crate::limits::rounds_max;
-use crate::node::{Reply, Said, Trouble};
+use crate::node::{Dialect, Reply, Said, Trouble};
 use crate::quorum::{Lock, Majority, NodeSet, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -69,7 +69,7 @@ impl Engine {
     ) -> Result<(), Trouble> {
         let (said, kept) =
             Said::of_confirmation(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
-        if self.explains(now, node, key, reply) {
+        if self.explains(now, node, key, Dialect::Text.verb(), reply) {
             return Ok(());
         }
         let (vote, outcome) = said.vote();

@@ -4,6 +4,7 @@
 //! is `None`. The sequence of inputs is the bug report: the same seed and inputs give the same
 //! outputs, byte for byte.
 
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -328,6 +329,10 @@ pub struct NodeStatus {
     pub address: Arc<str>,
     /// Whether it votes, and if not, why.
     pub state: NodeState,
+    /// Which server it is, made anew at each of its starts: what
+    /// [`trust_node`](crate::Redlock#method.trust_node) wants to be told. `None` while there is no
+    /// connection, or if its user may not ask `INFO server`.
+    pub run_id: Option<String>,
     /// The shortest of its last 32 round trips, each from the writing of a command to the reading of
     /// its answer; `None` if it has never answered.
     pub round_trip: Option<Duration>,
@@ -397,6 +402,7 @@ mod tests {
     fn a_status_reads_as_one_line() {
         let status = |state, round_trip, owed| NodeStatus {
             address: "10.0.0.2:6379".into(),
+            run_id: None,
             state,
             round_trip: Some(Duration::from_micros(round_trip)).filter(|trip| !trip.is_zero()),
             grants: 7,

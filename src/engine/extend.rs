@@ -222,7 +222,8 @@ impl Engine {
             self.repair_extension(now, node, key);
             return Ok(());
         }
-        if self.explains(now, node, key, reply) {
+        let verb = self.nodes[node].extend_dialect().verb();
+        if self.explains(now, node, key, verb, reply) {
             return Ok(());
         }
         let (vote, outcome) = said.vote();

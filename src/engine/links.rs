@@ -139,11 +139,10 @@ impl Engine {
             Errand::Confirm { round, claim } => {
                 self.confirmation_answered(now, node, round, claim, reply)
             }
-            Errand::Probe { claim, way, last } => {
-                self.permission_answered(now, node, claim, way, last, reply)
-            }
-            Errand::Why { round, verb } => {
-                self.why_answered(now, node, round, verb, reply);
+            Errand::FirstSet { claim } => self.first_set_answered(now, node, claim, reply),
+            Errand::Probe { claim } => self.probe_answered(now, node, claim, reply),
+            Errand::Why { round } => {
+                self.why_answered(now, node, round, reply);
                 Ok(())
             }
             Errand::Greet(_) | Errand::Time => Ok(()),
@@ -301,6 +300,12 @@ impl Engine {
         let node = node.index();
         // Before the driver has heard of the next connection, this can only be about the last.
         if self.nodes[node].has_link() && !self.to_connect.contains(node) {
+            let early = reason == LinkError::Reset && !self.nodes[node].is_ready();
+            let reason = if early {
+                LinkError::HandshakeReset
+            } else {
+                reason
+            };
             self.lose_link(now, node, Trouble::Link(reason));
         }
     }
@@ -342,7 +347,7 @@ impl Engine {
     /// A command will never be answered; `left` is whether any of it may have arrived.
     fn unanswered(&mut self, errand: Errand, node: usize, left: bool) {
         match errand {
-            Errand::Set { claim } => {
+            Errand::Set { claim } | Errand::FirstSet { claim } => {
                 if let Some(claim) = self.claims.get_mut(claim) {
                     match left && !mutant!(SentSetForgotten) {
                         true => claim.set_lost(node),

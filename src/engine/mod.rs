@@ -273,6 +273,7 @@ impl Engine {
         nodes.map(move |(label, node)| NodeStatus {
             address: Arc::clone(label),
             state: node.state(now),
+            run_id: node.run_id().map(Into::into),
             round_trip: node.round_trip(),
             grants: node.grants,
             in_flight: node.in_flight(),

@@ -108,7 +108,10 @@ impl Engine {
                 round,
                 result: Err(match refusal {
                     Refusal::Held => LockError::Held(report(self)?),
-                    Refusal::NoQuorum => LockError::NoQuorum(report(self)?),
+                    Refusal::NoQuorum => {
+                        let labels = &self.settings.labels;
+                        LockError::NoQuorum(self.rounds.get(key)?.report_causes(now, labels))
+                    }
                     Refusal::TooSlow => LockError::TooSlow(report(self)?),
                     Refusal::Saturated => LockError::Saturated,
                     Refusal::OtherCluster => LockError::OtherCluster(report(self)?),

@@ -1,16 +1,17 @@
-//! Whether the user may do what a lock needs: asked before the first `SET` on a connection, and
-//! after an extension that was refused.
+//! Whether the user may do what a lock needs: asked with the first `SET` on a connection, and after
+//! an extension that was refused.
 //!
 //! # Guarantees
 //!
-//! * The `SET` of an attempt is written only after the node has answered that its release is
-//!   permitted. A refusal is told by the name of what is missing, and leaves no key.
+//! * The first `SET` on a connection is done only if its release is permitted. A refusal is told by
+//!   the name of what is missing, and leaves no key.
 //! * A refused extension names what is missing, also where the error of the script does not.
 
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
+use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{
-    Access, Dialect, Reply, Trouble, forbidden_to_extend, forbidden_to_lock, refuses_the_verb,
-    wants_the_text,
+    Access, Dialect, Forbidden, Reply, Said, Trouble, forbidden_to_extend, forbidden_to_lock,
+    refuses_the_verb,
 };
 use crate::quorum::Vote;
 use crate::slab::Key;
@@ -20,174 +21,197 @@ use super::Engine;
 use super::claim::Stage;
 use super::round::{Kind, Round};
 
-/// What a probe has shown of one way to release a lock.
-enum Shown {
-    Permitted,
-    Missing(Unusable),
-    /// The server does not have this way, or forbids it: the next one is asked about.
-    AnotherWay,
-    /// It cannot tell just now.
-    Refused(ServerError),
-}
-
 impl Engine {
-    /// Asks `node` whether a lock of `claim` could be released there.
-    pub(super) fn ask_permission(&mut self, now: Instant, claim: Key, node: usize) {
-        let entry = self
-            .claims
-            .get(claim)
-            .and_then(|claim| claim.entry.as_ref());
-        if let Some(entry) = entry {
-            self.nodes[node].ask_permission(now, claim, entry);
-            self.to_write.insert(node);
+    /// Asks `node` for the lock of `claim` where it was not shown yet that it may be released there:
+    /// the `SET` is done only if it may.
+    pub(super) fn ask_permission(&mut self, now: Instant, round: Key, claim: Key, node: usize) {
+        let there = &mut self.nodes[node];
+        if let Access::Shut(outcome) = there.access(COMMAND_BYTES_MAX) {
+            self.vote(now, round, node, Vote::Mute, outcome);
+            return;
         }
+        let Some(wanted) = self.claims.get_mut(claim) else {
+            return;
+        };
+        let Some(entry) = &wanted.entry else {
+            return;
+        };
+        there.send_first_set(now, claim, entry, wanted.ttl);
+        wanted.set_sent(node);
+        self.to_write.insert(node);
     }
 
-    /// `node` has answered whether a lock of `claim` could be released there.
-    pub(super) fn permission_answered(
+    /// `node` has answered the first `SET` of a connection.
+    pub(super) fn first_set_answered(
         &mut self,
         now: Instant,
         node: usize,
         claim: Key,
-        way: Dialect,
-        last: bool,
         reply: Reply,
     ) -> Result<(), Trouble> {
-        let shown = shown(way, reply).ok_or(Trouble::Link(LinkError::Protocol))?;
-        if reply.error().is_some_and(wants_the_text) {
-            self.nodes[node].forgot_scripts(now);
-        }
-        // An attempt that is over has nobody to tell.
-        let round = match self.claims.get(claim).map(|claim| claim.stage) {
-            Some(Stage::Attempt { round }) => Some(round),
-            Some(Stage::Held { .. } | Stage::Releasing { .. }) | None => None,
-        };
-        let wanted = round.filter(|round| self.wants(now, *round, node));
-        let outcome = match shown {
-            Shown::Permitted if !last => return Ok(()),
-            Shown::Permitted => {
-                // What was asked before this was refused, or nobody waits for it any more.
-                if let Some(round) = wanted {
-                    self.nodes[node].permitted(way);
-                    self.ask_set_late(now, round, node);
+        let plain = match reply {
+            Reply::Ok | Reply::Integer(1) => Reply::Ok,
+            Reply::Nil | Reply::Integer(0) => Reply::Nil,
+            Reply::Integer(_) | Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
+                if let Some(claim) = self.claims.get_mut(claim) {
+                    claim.unanswered.remove(node);
+                    claim.denied(node);
                 }
+                self.scripts_forbidden(now, node, claim, reply)?;
+                self.settle(claim);
                 return Ok(());
             }
-            Shown::AnotherWay => {
+            Reply::Forbidden(Forbidden::Within)
+            | Reply::Pair(..)
+            | Reply::Error(_)
+            | Reply::Other => return self.set_answered(now, node, claim, reply),
+        };
+        self.nodes[node].scripts_permitted();
+        self.set_answered(now, node, claim, plain)
+    }
+
+    /// `node` has answered the native release of a token that no key has. What it says of the key
+    /// does not matter: whoever is told so may run it.
+    pub(super) fn probe_answered(
+        &mut self,
+        now: Instant,
+        node: usize,
+        claim: Key,
+        reply: Reply,
+    ) -> Result<(), Trouble> {
+        let said = Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
+        let outcome = match said {
+            Said::Done | Said::Missing | Said::Foreign => {
+                self.native_permitted(now, node, claim);
+                return Ok(());
+            }
+            Said::Refused(error) if refuses_the_verb(error) => {
                 self.nodes[node].refused_native_release();
-                if wanted.is_some() {
-                    self.ask_permission(now, claim, node);
-                }
-                return Ok(());
+                let missing = self.nodes[node].missing_permission();
+                NodeOutcome::Unusable(missing.unwrap_or(Unusable::NoPermission))
             }
-            Shown::Missing(missing) => {
-                self.nodes[node].forbidden(missing);
-                NodeOutcome::Unusable(missing)
-            }
-            Shown::Refused(error) => NodeOutcome::Refused(error),
+            Said::Refused(error) => NodeOutcome::Refused(error),
         };
-        if let Some(round) = round {
-            self.refuse_node(now, round, node, outcome);
+        self.refuse_node(now, node, claim, outcome);
+        Ok(())
+    }
+
+    /// Locks cannot be released on `node` by a script. Its native command is tried, if it has one.
+    fn scripts_forbidden(
+        &mut self,
+        now: Instant,
+        node: usize,
+        claim: Key,
+        reply: Reply,
+    ) -> Result<(), Trouble> {
+        let missing = match reply {
+            Reply::Integer(answer) => forbidden_to_lock(answer),
+            Reply::Forbidden(_)
+            | Reply::Ok
+            | Reply::Nil
+            | Reply::Pair(..)
+            | Reply::Error(_)
+            | Reply::Other => reply.missing(Dialect::Text.verb()),
+        };
+        let missing = missing.ok_or(Trouble::Link(LinkError::Protocol))?;
+        let there = &mut self.nodes[node];
+        there.forbidden(missing);
+        let native = there.native_release();
+        let native = native.filter(|_| missing != Unusable::KeyPermission);
+        if let Some(way) = native
+            && let Some(entry) = self
+                .claims
+                .get(claim)
+                .and_then(|claim| claim.entry.as_ref())
+        {
+            there.ask_native(now, claim, entry, way);
+            self.to_write.insert(node);
+        } else {
+            self.refuse_node(now, node, claim, NodeOutcome::Unusable(missing));
         }
         Ok(())
     }
 
-    /// Returns `true` if the `SET` of the attempt of `round` is still to go to `node`.
-    fn wants(&self, now: Instant, round: Key, node: usize) -> bool {
-        self.rounds.get(round).is_some_and(|round| {
+    /// A lock of `claim` may be released on `node`: its `SET` goes out, if it is still wanted.
+    fn native_permitted(&mut self, now: Instant, node: usize, claim: Key) {
+        self.nodes[node].native_permitted();
+        let wanted = |round: &Round| {
             let in_time = round.awaits(node) || now < round.ballots[node].deadline;
             round.asks(node) && in_time
-        })
+        };
+        if let Some(key) = self.round_of_attempt(claim)
+            && self.rounds.get(key).is_some_and(wanted)
+        {
+            self.ask_set_late(now, key, node);
+        }
     }
 
-    /// `node` is not asked in this attempt, for what `outcome` says; also where its answer would not
-    /// have counted.
-    fn refuse_node(&mut self, now: Instant, key: Key, node: usize, outcome: NodeOutcome) {
-        self.vote(now, key, node, Vote::Mute, outcome);
+    /// No `SET` of `claim` goes to `node`, for what `outcome` says; it is told also of a node whose
+    /// answer would not have counted.
+    fn refuse_node(&mut self, now: Instant, node: usize, claim: Key, outcome: NodeOutcome) {
+        let Some(key) = self.round_of_attempt(claim) else {
+            return; // The attempt is over: nobody is to be told.
+        };
         if let Some(round) = self.rounds.get_mut(key)
+            && !round.awaits(node)
             && round.asks(node)
         {
             round.ballots[node].outcome = outcome;
+        }
+        self.vote(now, key, node, Vote::Mute, outcome);
+    }
+
+    fn round_of_attempt(&self, claim: Key) -> Option<Key> {
+        match self.claims.get(claim)?.stage {
+            Stage::Attempt { round } => Some(round),
+            Stage::Held { .. } | Stage::Releasing { .. } => None,
         }
     }
 
     // ----- extensions -----------------------------------------------------------------------
 
-    /// An extension or confirmation was answered by `reply`. Returns `true` if that was a refusal
-    /// that may be due to a missing permission: then `node` was asked which, or it is told here.
-    pub(super) fn explains(&mut self, now: Instant, node: usize, key: Key, reply: Reply) -> bool {
-        let verb = match reply {
-            Reply::Forbidden { key: false } => true,
-            Reply::Error(error) if error.code() == "ERR" => false,
-            Reply::Forbidden { key: true } => {
-                let outcome = NodeOutcome::Unusable(Unusable::KeyPermission);
-                self.count_extension(now, node, key, Vote::Mute, outcome);
-                return true;
-            }
-            _ => return false,
-        };
-        let Some(Round {
-            kind: Kind::Extend { entry, .. },
-            ..
-        }) = self.rounds.get(key).filter(|round| round.awaits(node))
-        else {
-            return false;
-        };
-        if self.nodes[node].access(crate::limits::COMMAND_BYTES_MAX) != Access::Open {
-            return false;
-        }
-        self.nodes[node].ask_why(now, key, entry, verb);
-        self.to_write.insert(node);
-        true
-    }
-
-    /// `node` has answered why an extension was refused; `verb`: the command itself was.
-    pub(super) fn why_answered(
+    /// An extension or confirmation by the command `verb` was answered by `reply`. Returns `true` if
+    /// that told of a missing permission: its name is counted here, or `node` is asked for it.
+    pub(super) fn explains(
         &mut self,
         now: Instant,
         node: usize,
         key: Key,
-        verb: bool,
+        verb: &'static str,
         reply: Reply,
-    ) {
-        let within = match reply {
+    ) -> bool {
+        if let Some(missing) = reply.missing(verb) {
+            let outcome = NodeOutcome::Unusable(missing);
+            self.count_extension(now, node, key, Vote::Mute, outcome);
+            return true;
+        }
+        if reply != Reply::Forbidden(Forbidden::Within)
+            || self.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open
+        {
+            return false;
+        }
+        let round = self.rounds.get(key).filter(|round| round.awaits(node));
+        let Some(Kind::Extend { entry, .. }) = round.map(|round| &round.kind) else {
+            return false;
+        };
+        self.nodes[node].ask_why(now, key, entry);
+        self.to_write.insert(node);
+        true
+    }
+
+    /// `node` has answered what was missing when an extension was refused.
+    pub(super) fn why_answered(&mut self, now: Instant, node: usize, key: Key, reply: Reply) {
+        let missing = match reply {
             Reply::Integer(answer) => forbidden_to_extend(answer),
-            _ => reply.missing("eval"),
+            Reply::Forbidden(_)
+            | Reply::Ok
+            | Reply::Nil
+            | Reply::Pair(..)
+            | Reply::Error(_)
+            | Reply::Other => reply.missing(Dialect::Text.verb()),
         };
-        let outcome = match within {
-            Some(missing) => NodeOutcome::Unusable(missing),
-            None if verb => NodeOutcome::Unusable(Unusable::Permission { command: "evalsha" }),
-            None => NodeOutcome::Refused(ServerError::from_line(b"ERR")),
-        };
+        let unnamed = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
+        let outcome = missing.map_or(unnamed, NodeOutcome::Unusable);
         self.count_extension(now, node, key, Vote::Mute, outcome);
     }
-}
-
-/// What `reply` says of a way to release; `None`: nothing that the question is answered with.
-fn shown(way: Dialect, reply: Reply) -> Option<Shown> {
-    let native = matches!(way, Dialect::DelIfEq | Dialect::DelEx);
-    if let Some(missing) = reply.missing(way.verb()) {
-        let key = missing == Unusable::KeyPermission;
-        return Some(match native && !key {
-            true => Shown::AnotherWay,
-            false => Shown::Missing(missing),
-        });
-    }
-    Some(match reply {
-        Reply::Integer(answer) if way == Dialect::Text => match forbidden_to_lock(answer) {
-            Some(missing) => Shown::Missing(missing),
-            None => Shown::Permitted,
-        },
-        Reply::Integer(_) => Shown::Permitted,
-        Reply::Error(error) if native && refuses_the_verb(error) => Shown::AnotherWay,
-        // It ran, and the key is of another type; or the script is not known there, which only who
-        // may ask for it is told.
-        Reply::Error(error) if error.code() == "WRONGTYPE" || wants_the_text(error) => {
-            Shown::Permitted
-        }
-        Reply::Error(error) => Shown::Refused(error),
-        Reply::Ok | Reply::Nil | Reply::Pair(..) | Reply::Forbidden { .. } | Reply::Other => {
-            return None;
-        }
-    })
 }

@@ -169,8 +169,7 @@ impl Engine {
         let Some(claim) = self.claims.get_mut(key) else {
             return;
         };
-        let set = Errand::Set { claim: key };
-        if claim.unanswered.contains(node) && self.nodes[node].withdraw(set) {
+        if claim.unanswered.contains(node) && self.nodes[node].withdraw_set(key) {
             claim.set_withdrawn(node);
             if !claim.may_hold.contains(node) {
                 return;

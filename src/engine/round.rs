@@ -132,6 +132,8 @@ pub(crate) struct Ballot {
     pub(crate) deadline: Instant,
     /// The question was put to it; otherwise it waits for the greeting.
     pub(crate) asked: bool,
+    /// The most telling cause that it gave in earlier attempts.
+    before: NodeOutcome,
 }
 
 impl Ballot {
@@ -140,7 +142,46 @@ impl Ballot {
         latency: None,
         deadline: Instant::MAX,
         asked: false,
+        before: NodeOutcome::Pending,
     };
+
+    /// What is said of the node where too few nodes answered: an earlier cause is not hidden by an
+    /// attempt in which it did not answer.
+    fn cause(&self) -> NodeOutcome {
+        let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
+        match silent {
+            true => more_telling(self.before, self.outcome),
+            false => self.outcome,
+        }
+    }
+
+    /// The same node in the next attempt.
+    fn next(&self) -> Self {
+        Self {
+            before: more_telling(self.outcome, self.before),
+            ..Self::OPEN
+        }
+    }
+}
+
+/// The one of the two that says more of why a node did not vote; `other` if they say as much.
+fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
+    let weight = |outcome| match outcome {
+        NodeOutcome::Unusable(_) => 2,
+        NodeOutcome::Refused(_) => 1,
+        // A vote is one of its attempt alone.
+        NodeOutcome::Granted
+        | NodeOutcome::Held
+        | NodeOutcome::Missing
+        | NodeOutcome::Quarantined { .. }
+        | NodeOutcome::Unreachable(_)
+        | NodeOutcome::TimedOut
+        | NodeOutcome::Pending => 0,
+    };
+    match weight(one) <= weight(other) {
+        true => other,
+        false => one,
+    }
 }
 
 impl Round {
@@ -167,7 +208,9 @@ impl Round {
     pub(crate) fn reset(&mut self, now: Instant) {
         self.state = State::Voting;
         self.tally = Tally::new(self.ballots.len());
-        self.ballots.fill(Ballot::OPEN);
+        for ballot in &mut self.ballots {
+            *ballot = ballot.next();
+        }
         self.left_out = NodeSet::EMPTY;
         mutant!(ValidityFromFirstAttempt => return);
         self.sent = now;
@@ -278,15 +321,28 @@ impl Round {
 
     /// What each node said, for an error.
     pub(crate) fn report(&self, now: Instant, labels: &[Arc<str>]) -> Report {
+        self.report_by(now, labels, |ballot| ballot.outcome)
+    }
+
+    /// The same where too few nodes answered: with what they said in earlier attempts, if it tells
+    /// more.
+    pub(crate) fn report_causes(&self, now: Instant, labels: &[Arc<str>]) -> Report {
+        self.report_by(now, labels, Ballot::cause)
+    }
+
+    fn report_by(
+        &self,
+        now: Instant,
+        labels: &[Arc<str>],
+        said: impl Fn(&Ballot) -> NodeOutcome,
+    ) -> Report {
         let nodes: Box<[NodeReport]> = labels
             .iter()
             .zip(&self.ballots)
-            .map(|(label, ballot)| {
-                NodeReport::new(Arc::clone(label), ballot.outcome, ballot.latency)
-            })
+            .map(|(label, ballot)| NodeReport::new(Arc::clone(label), said(ballot), ballot.latency))
             .collect();
         let since = mutant!(ElapsedSinceAttempt => self.sent, else self.started);
         let elapsed = now.saturating_since(since);
-        Report::new(nodes, self.tally.quorum() as u8, self.tries, elapsed)
+        Report::new(now, nodes, self.tally.quorum() as u8, self.tries, elapsed)
     }
 }

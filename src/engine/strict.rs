@@ -12,7 +12,10 @@
 //!   others before they count again.
 //! * While any node says that it is another cluster's, no lock is taken.
 
-use crate::error::{NodeOutcome, ReinitError, Unusable};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::error::{NodeOutcome, ReinitError, TrustError, Unusable};
 use crate::limits::rounds_max;
 use crate::node::{Access, Errand, Mode, Reply, Trouble, whole_millis};
 use crate::quorum::Vote;
@@ -29,37 +32,57 @@ use super::round::{Decision, Kind, Refusal, State};
 impl Engine {
     // ----- what an operator says ------------------------------------------------------------
 
-    /// Somebody vouches that no lock lives that `node` may have forgotten: its answers count from
-    /// now on. Whether it was kept from voting, or is not there to vote.
+    /// An operator vouches that no lock lives that the server with this `run_id`, which is connected
+    /// as `node`, may have forgotten: its answers count from now on. Returns `true` if it was kept
+    /// from voting.
     ///
     /// Rounds that are open go on without it. What it does next can put it into quarantine again.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict) that is written on the node too, for
-    /// all clients: its barrier goes. A node without a connection is not told, and not remembered:
-    /// what it does before it is connected nobody can vouch for today. Of one that is just being
-    /// greeted it is part of that. Never of one that is another cluster's.
-    pub fn trust(&mut self, now: Instant, node: NodeId) -> bool {
+    /// all clients: its barrier goes. Of one that is just being greeted it is part of that.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError::UnknownNode`], [`TrustError::NotConnected`], [`TrustError::Changed`],
+    /// [`TrustError::NoRunId`], [`TrustError::OtherCluster`]: nothing was changed.
+    pub fn trust(&mut self, now: Instant, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
         let index = node.index();
         let longest = self.settings.longest_ttl;
-        let Some(node) = self.nodes.get_mut(index) else {
-            return false;
-        };
+        let strict = self.settings.strict;
+        let node = self.nodes.get_mut(index).ok_or(TrustError::UnknownNode)?;
+        if node.other_cluster().is_some() {
+            return Err(TrustError::OtherCluster);
+        }
+        let greets = strict && node.run_id().is_some();
+        if !node.is_ready() && !greets {
+            return Err(TrustError::NotConnected);
+        }
+        let present = node.run_id().ok_or(TrustError::NoRunId)?;
+        if present != run_id {
+            let run_id = present.into();
+            return Err(TrustError::Changed { run_id });
+        }
         let mut kept = node.kept_until(now).is_some();
         node.guard.trust();
-        if self.settings.strict {
+        if strict {
             kept |= !node.is_ready();
             kept &= node.vouch(now, longest);
             self.to_write.insert(index);
         }
-        kept
+        Ok(kept)
     }
 
-    /// Does [`trust`](Self::trust) for all nodes. How many of them were kept from voting.
-    pub fn trust_all(&mut self, now: Instant) -> usize {
-        let nodes = 0..self.nodes.len();
-        nodes
-            .filter(|node| self.trust(now, NodeId(*node as u8)))
-            .count()
+    /// Does [`trust`](Self::trust) for the servers that are connected now. Returns their run_ids.
+    pub fn trust_all(&mut self, now: Instant) -> Vec<String> {
+        let mut trusted = Vec::new();
+        for node in 0..self.nodes.len() {
+            if let Some(run_id) = self.nodes[node].run_id().map(String::from)
+                && self.trust(now, NodeId(node as u8), &run_id).is_ok()
+            {
+                trusted.push(run_id);
+            }
+        }
+        trusted
     }
 
     /// Makes every node one of this cluster, whatever its marker says, with a barrier as long as
@@ -194,7 +217,7 @@ impl Engine {
         first: bool,
     ) -> Result<(), Trouble> {
         let counts = match errand {
-            Errand::Set { .. } => mutant!(QuarantinedVotes),
+            Errand::Set { .. } | Errand::FirstSet { .. } => mutant!(QuarantinedVotes),
             Errand::Extend { .. } | Errand::Confirm { .. } => mutant!(QuarantinedExtends),
             Errand::Greet(_)
             | Errand::Release { .. }
@@ -223,10 +246,12 @@ impl Engine {
     /// The round that asked, if it is still about that.
     fn round_of(&self, errand: Errand) -> Option<Key> {
         match errand {
-            Errand::Set { claim } => match self.claims.get(claim)?.stage {
-                Stage::Attempt { round } => Some(round),
-                Stage::Held { .. } | Stage::Releasing { .. } => None,
-            },
+            Errand::Set { claim } | Errand::FirstSet { claim } => {
+                match self.claims.get(claim)?.stage {
+                    Stage::Attempt { round } => Some(round),
+                    Stage::Held { .. } | Stage::Releasing { .. } => None,
+                }
+            }
             Errand::Extend { round, .. } | Errand::Confirm { round, .. } => Some(round),
             Errand::Greet(_)
             | Errand::Release { .. }

@@ -168,11 +168,7 @@ impl World {
 
     /// `node` has shown that its user may release locks, so that nobody asks before the first `SET`.
     fn permit(&mut self, node: usize) {
-        let there = &mut self.engine.nodes[node];
-        match there.release_dialect(false) {
-            Dialect::Text | Dialect::Sha1 => there.permitted(Dialect::Sha1),
-            native => there.permitted(native),
-        }
+        self.engine.nodes[node].scripts_permitted();
     }
 
     fn finish(&mut self, node: usize, run_id: &str) {
@@ -287,10 +283,14 @@ fn shown(value: Value<'_>) -> String {
     match words[0].as_str() {
         "SET" => format!("SET {} {}", words[1], words[6 - 1]),
         "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
-        verb @ ("EVAL" | "EVALSHA")
-            if [crate::node::PROBE.text, crate::node::PROBE.sha1].contains(&&*words[1]) =>
-        {
-            [&[format!("{verb} probe")], &words[4..]].concat().join(" ")
+        verb @ "EVAL" if words[1] == crate::node::SET_IF_PERMITTED.text => {
+            let what = match words[5].as_str() {
+                "" => "permits".to_string(),
+                ttl => format!("SET {} {ttl} if", words[3]),
+            };
+            [&[format!("{verb} {what}")], &words[6..]]
+                .concat()
+                .join(" ")
         }
         verb @ ("EVAL" | "EVALSHA") => {
             let script = match words.len() {
@@ -449,7 +449,10 @@ fn errors_are_no_votes_and_only_uncertain_ones_are_released() {
     let LockError::NoQuorum(report) = world.refusal() else {
         panic!("no quorum")
     };
-    assert_eq!(format!("{}", report.nodes()[0].outcome), "refused: LOADING");
+    assert_eq!(
+        format!("{}", report.nodes()[0].outcome),
+        "refused: LOADING (it loads its data, and serves when it has)"
+    );
     let release = vec!["EVALSHA release"];
     assert_eq!(world.take_all(), [vec![], release.clone(), release]);
     world.say(1, ":0|");

@@ -221,9 +221,7 @@ impl Engine {
             return;
         };
         for node in nodes.iter() {
-            if claim.unanswered.contains(node)
-                && self.nodes[node].withdraw(Errand::Set { claim: key })
-            {
+            if claim.unanswered.contains(node) && self.nodes[node].withdraw_set(key) {
                 claim.set_withdrawn(node);
             }
         }

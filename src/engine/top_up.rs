@@ -81,7 +81,7 @@ impl Engine {
             }
         };
         if self.nodes[node].access(command.len()) != Access::Open
-            || self.nodes[node].lacks_permission()
+            || self.nodes[node].missing_permission().is_some()
         {
             return; // It is tried again with the next extension.
         }

@@ -55,16 +55,19 @@ pub(crate) const CONFIRM: Script = Script {
     sha1: "eff39a10bfd4f5ef8734aa1fc598a9ee03919210",
 };
 
-/// Tells which of the commands in its arguments is the first that the user may not run on the key,
-/// counted from 1; `0`: all are permitted, or the server is too old to tell (Redis 6.2). It asks
-/// with the very name of the lock, because permissions depend on it, and touches nothing.
+/// The first `SET` on a connection: takes the lock if the user may run all the commands in the
+/// arguments behind token and ttl on its key. `1` taken, `0` another's, `-n` the n-th command is
+/// forbidden, and nothing was done. Without a ttl it only asks. Redis 6.2 cannot tell, and takes it.
 ///
-/// The name stands there twice because some of the commands want a second argument; where that is
-/// another key it is the same.
-pub(crate) const PROBE: Script = Script {
-    text: "local c=redis.acl_check_cmd if c then for i,n in ipairs(ARGV) do \
-           if not c(n,KEYS[1],KEYS[1]) then return i end end end return 0",
-    sha1: "e81664c4d45f8ee6d3d4df3df521abbc6754468b",
+/// It asks with the very name of the lock, because permissions depend on it. The name stands there
+/// twice because some of the commands want a second argument; where that is another key it is the
+/// same.
+pub(crate) const SET_IF_PERMITTED: Script = Script {
+    text: "local c,k=redis.acl_check_cmd,KEYS[1] if c then for i=3,#ARGV do \
+           if not c(ARGV[i],k,k) then return 2-i end end end \
+           if ARGV[2]=='' then return 0 end \
+           return redis.call('set',k,ARGV[1],'nx','px',ARGV[2]) and 1 or 0",
+    sha1: "9b47c68a78b0bdd48729ce4a1870d07463b819a1",
 };
 
 /// How a node is asked to run a script.
@@ -172,13 +175,31 @@ pub(crate) fn confirm(out: &mut Vec<u8>, entry: &Entry) {
     CONFIRM_BY_TEXT.write(out, [entry.arguments()]);
 }
 
+/// `SET key token NX PX ttl` if the user may run all of `commands` on the key.
+pub(crate) fn set_if_permitted(
+    out: &mut Vec<u8>,
+    entry: &Entry,
+    ttl: Duration,
+    commands: &[&'static str],
+) {
+    let token = entry.token();
+    if_permitted(
+        out,
+        entry,
+        [token.as_bytes(), millis(ttl).as_bytes()],
+        commands,
+    );
+}
+
 /// The question which of `commands` the user may not run on the key of `entry`.
-pub(crate) fn probe(out: &mut Vec<u8>, entry: &Entry, by: Dialect, commands: &[&str]) {
-    let (verb, script) = match by {
-        Dialect::Sha1 => (&b"EVALSHA"[..], PROBE.sha1),
-        Dialect::Text | Dialect::DelIfEq | Dialect::DelEx => (&b"EVAL"[..], PROBE.text),
-    };
-    let mut words: Vec<&[u8]> = alloc::vec![verb, script.as_bytes(), b"1", entry.resource()];
+pub(crate) fn ask_permission(out: &mut Vec<u8>, entry: &Entry, commands: &[&'static str]) {
+    if_permitted(out, entry, [b"", b""], commands);
+}
+
+fn if_permitted(out: &mut Vec<u8>, entry: &Entry, set: [&[u8]; 2], commands: &[&'static str]) {
+    let script = SET_IF_PERMITTED.text.as_bytes();
+    let mut words = alloc::vec![&b"EVAL"[..], script, b"1", entry.resource()];
+    words.extend(set);
     words.extend(commands.iter().map(|command| command.as_bytes()));
     crate::resp::command(out, &words);
 }

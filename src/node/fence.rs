@@ -76,13 +76,17 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// `SET NX PX`, and whether it counts: said is 1 or 0.
+/// `SET NX PX`, and whether it counts: said is 1 or 0. If the user may not run the n-th of the commands
+/// behind the marker, `-n` alone, and nothing was done: see
+/// [`SET_IF_PERMITTED`](super::command::SET_IF_PERMITTED).
 pub(crate) const FENCED_ACQUIRE: Script = Script {
     text: concat!(
-        "local s=0 if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end ",
+        "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do \
+           if not c(ARGV[i],KEYS[1],KEYS[1]) then return 3-i end end end \
+           if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end ",
         said_and_whether_it_counts!("ARGV[3]")
     ),
-    sha1: "d14ec08ad747cde15a94a196393a582eeb3bcb14",
+    sha1: "4a5c9d63a89474a4582f277fc9c21b30d5c0e51b",
 };
 
 /// The [extension](super::command::EXTEND), and whether it counts.
@@ -127,7 +131,7 @@ static CONFIRM_BY_TEXT: Template<3, 448> = Template::new(&[
 #[derive(Debug)]
 struct Fenced {
     by_sha1: Template<4, 192>,
-    by_text: Template<4, 512>,
+    by_text: Template<4, 576>,
 }
 
 impl Fenced {
@@ -179,6 +183,30 @@ pub(crate) fn fenced_set(
     dialect: Dialect,
 ) {
     ACQUIRE.write(out, entry, ttl, marker, dialect);
+}
+
+/// The same if the user may run all of `commands` on the key.
+pub(crate) fn fenced_set_if_permitted(
+    out: &mut Vec<u8>,
+    entry: &Entry,
+    ttl: Duration,
+    marker: &[u8],
+    commands: &[&'static str],
+) {
+    let (key, token) = (entry.resource(), entry.token());
+    let ttl = millis(ttl);
+    let script = FENCED_ACQUIRE.text.as_bytes();
+    let mut words = alloc::vec![&b"EVAL"[..], script, b"3", key, MARKER_KEY, BARRIER_KEY];
+    words.extend([token.as_bytes(), ttl.as_bytes(), unwrapped(marker)]);
+    words.extend(commands.iter().map(|command| command.as_bytes()));
+    command(out, &words);
+}
+
+/// The bytes of an argument in wire form.
+fn unwrapped(argument: &[u8]) -> &[u8] {
+    let header = argument.iter().position(|byte| *byte == b'\n');
+    let bytes = header.and_then(|end| argument.get(end + 1..argument.len().checked_sub(2)?));
+    bytes.unwrap_or_default()
 }
 
 /// The extension of `entry`, fenced by `marker`.

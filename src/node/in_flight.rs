@@ -37,21 +37,20 @@ pub(crate) enum Errand {
         /// Of whose token, if that is in the engine's care.
         claim: Option<Key>,
     },
-    /// Whether the user may do what a claim needs, asked before its `SET`.
-    Probe {
-        /// For the resource of which claim.
+    /// The same, if the user may do what the lock needs: the first on a connection.
+    FirstSet {
+        /// Whose token.
         claim: Key,
-        /// How it was written: a way of releasing.
-        way: Dialect,
-        /// Nothing more is asked before the `SET`.
-        last: bool,
+    },
+    /// A native release before the `SET` of a claim: whether the user may run it.
+    Probe {
+        /// Whose token.
+        claim: Key,
     },
     /// Which permission was missing when the extension or confirmation of a round was refused.
     Why {
         /// Of which round.
         round: Key,
-        /// The server refused the command itself, and not one inside the script.
-        verb: bool,
     },
     /// The question for the time of the server.
     Time,
@@ -68,7 +67,10 @@ impl Errand {
     /// Whether a vote depends on the answer, and so on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
-            Self::Set { .. } | Self::Extend { .. } | Self::Confirm { .. } => true,
+            Self::Set { .. }
+            | Self::FirstSet { .. }
+            | Self::Extend { .. }
+            | Self::Confirm { .. } => true,
             Self::Greet(_)
             | Self::Release { .. }
             | Self::Probe { .. }
@@ -199,7 +201,7 @@ const fn is_repair(errand: Errand) -> bool {
 }
 
 const fn is_set(errand: Errand) -> bool {
-    matches!(errand, Errand::Set { .. })
+    matches!(errand, Errand::Set { .. } | Errand::FirstSet { .. })
 }
 
 #[cfg(test)]

@@ -183,7 +183,11 @@ impl Membership {
             Reply::Error(error) if error.code() == "WRONGTYPE" && !is_set(errand) => {
                 return (Reply::Integer(-1), Some(NodeOutcome::Held));
             }
-            Reply::Error(_) | Reply::Forbidden { .. } => return (reply, None),
+            Reply::Error(_) | Reply::Forbidden(_) => return (reply, None),
+            // It was not done, for want of a permission.
+            Reply::Integer(..0) if matches!(errand, Errand::FirstSet { .. }) => {
+                return (reply, None);
+            }
             Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
                 return (Reply::Other, None);
             }
@@ -287,7 +291,7 @@ fn plain(errand: Errand, said: i64) -> Reply {
 }
 
 fn is_set(errand: Errand) -> bool {
-    matches!(errand, Errand::Set { .. })
+    matches!(errand, Errand::Set { .. } | Errand::FirstSet { .. })
 }
 
 /// Verdict, milliseconds, marker.

@@ -63,7 +63,7 @@ use pulse::Pulse;
 #[cfg(feature = "embedded")]
 pub(crate) use command::Script;
 #[cfg(any(test, feature = "embedded"))]
-pub(crate) use command::{CONFIRM, EXTEND, PROBE, RELEASE};
+pub(crate) use command::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
 pub(crate) use command::{Dialect, confirm, extend, release, set};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use fence::JOIN;
@@ -79,7 +79,7 @@ pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use reply::{
-    Reply, Said, may_forget, refuses_for_certain, refuses_the_verb, wants_the_text,
+    Forbidden, Reply, Said, may_forget, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
 
 /// The shortest silence after which a node is suspect. A busy machine takes as long now and then.
@@ -331,6 +331,11 @@ impl Node {
         }
     }
 
+    /// Which server answers over the present connection, once it has told.
+    pub(crate) fn run_id(&self) -> Option<&str> {
+        self.phase.run_id()
+    }
+
     // ----- asking ---------------------------------------------------------------------------
 
     /// Whether a question of `len` bytes can be asked now, and its release later.
@@ -399,6 +404,11 @@ impl Node {
             outbox.withdraw(start, len);
         }
         place.is_some()
+    }
+
+    /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
+    pub(crate) fn withdraw_set(&mut self, claim: Key) -> bool {
+        self.withdraw(Errand::Set { claim }) || self.withdraw(Errand::FirstSet { claim })
     }
 
     /// How a release is written for this node; never by digest if it is to `repair`.

@@ -1,14 +1,21 @@
-//! What the user of a connection may do: asked before the first `SET` on it.
+//! What the user of a connection may do: asked with the first `SET` on it.
 //!
 //! A user who may take a lock and not release it would leave a key that stands until its ttl has
 //! passed. Servers tell permissions by the name of the key, so the question is asked with the name
-//! of the first lock that is wanted, and answered before its `SET` is written.
+//! of the first lock that is wanted: the first `SET` on a connection is a script that looks whether
+//! the lock could be released, and takes it only then.
+//!
+//! | the user may not | what follows |
+//! | --- | --- |
+//! | run scripts, but has a native release | that is tried on a token that no key has, then the `SET` goes out |
+//! | do something else that a release needs | no `SET`; the node is unusable, and says for want of what |
+//! | use a key of this name | no `SET`; other names are not affected |
 //!
 //! # Guarantees
 //!
-//! * No `SET` of an attempt goes over a connection on which the way to release it was not shown to
+//! * No plain `SET` of an attempt goes over a connection on which no way to release it was shown to
 //!   be permitted.
-//! * Once it was, nothing more is asked on that connection while that way is used.
+//! * Once one was, nothing more is asked on that connection.
 //!
 //! # Not here
 //!
@@ -16,16 +23,19 @@
 //! the refusal of the command itself tells.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::Unusable;
 use crate::slab::Key;
 use crate::time::Instant;
 
+use super::fence::fenced_set_if_permitted;
 use super::{Dialect, Errand, Node, command};
 
-/// What a lock needs besides the script commands themselves, in the order in which it is asked for.
-const TO_LOCK: [&str; 3] = ["get", "del", "set"];
+/// What a lock needs where it is released by a script, in the order in which it is asked for. The
+/// last is asked for only where the digest of a script is sent.
+const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
 
 /// What an extension or a confirmation needs.
 const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
@@ -33,15 +43,25 @@ const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Permissions {
-    /// The way of releasing that is permitted on this connection.
-    shown: Option<Dialect>,
+    /// How locks may be released on this connection.
+    shown: Shown,
     /// What was missing when it was asked for last, on this connection or an earlier one.
     missing: Option<Unusable>,
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+enum Shown {
+    #[default]
+    Nothing,
+    /// By the native command.
+    Native,
+    /// By scripts, to which every other way falls back.
+    Scripts,
+}
+
 impl Permissions {
     pub(super) fn disconnected(&mut self) {
-        self.shown = None;
+        self.shown = Shown::Nothing;
     }
 
     /// What was missing when it was asked for last.
@@ -51,62 +71,85 @@ impl Permissions {
 }
 
 impl Node {
-    /// Returns `true` if the way in which a lock would be released now was shown to be permitted.
-    /// Who may send the digest of a script was asked for its text too.
+    /// Returns `true` if it was shown on this connection that a lock may be released.
     pub(crate) fn may_release(&self) -> bool {
-        let way = self.release_dialect(false);
-        let shown = self.permissions.shown;
-        shown == Some(way) || shown == Some(Dialect::Sha1) && way == Dialect::Text
+        match self.permissions.shown {
+            Shown::Scripts => true,
+            Shown::Native => self.native_release().is_some(),
+            Shown::Nothing => false,
+        }
     }
 
-    /// Asks whether the lock that `claim` wants, of `entry`, could be released.
-    pub(crate) fn ask_permission(&mut self, now: Instant, claim: Key, entry: &Entry) {
-        let mut command = Vec::new();
+    /// Returns what was missing when it was asked for last.
+    pub(crate) fn missing_permission(&self) -> Option<Unusable> {
+        self.permissions.missing
+    }
+
+    /// The native way to release, if the node has one and has not refused it.
+    pub(crate) fn native_release(&self) -> Option<Dialect> {
         let way = self.release_dialect(false);
-        match way {
-            // The claim's own token, which no key has yet: it finds nothing to delete.
-            Dialect::DelIfEq | Dialect::DelEx => command::release(&mut command, entry, way),
-            Dialect::Text => command::probe(&mut command, entry, way, &TO_LOCK),
-            Dialect::Sha1 => {
-                command::probe(&mut command, entry, Dialect::Text, &TO_LOCK);
-                let (way, last) = (Dialect::Text, false);
-                self.send(now, Errand::Probe { claim, way, last }, &command);
-                command.clear();
-                command::probe(&mut command, entry, Dialect::Sha1, &[]);
-            }
+        matches!(way, Dialect::DelIfEq | Dialect::DelEx).then_some(way)
+    }
+
+    /// Sends the first `SET` of this connection.
+    pub(crate) fn send_first_set(
+        &mut self,
+        now: Instant,
+        claim: Key,
+        entry: &Entry,
+        ttl: Duration,
+    ) {
+        let mut command = Vec::new();
+        let needed = self.to_lock();
+        match self.marker() {
+            None => command::set_if_permitted(&mut command, entry, ttl, needed),
+            Some(marker) => fenced_set_if_permitted(&mut command, entry, ttl, marker, needed),
         }
-        let last = true;
-        self.send(now, Errand::Probe { claim, way, last }, &command);
+        self.send(now, Errand::FirstSet { claim }, &command);
+    }
+
+    /// Asks whether it could be released by the native command, with its own token, which no key
+    /// has yet: there is nothing to delete.
+    pub(crate) fn ask_native(&mut self, now: Instant, claim: Key, entry: &Entry, way: Dialect) {
+        let mut command = Vec::new();
+        command::release(&mut command, entry, way);
+        self.send(now, Errand::Probe { claim }, &command);
     }
 
     /// Asks what was missing when an extension of `entry` was refused.
-    pub(crate) fn ask_why(&mut self, now: Instant, round: Key, entry: &Entry, verb: bool) {
+    pub(crate) fn ask_why(&mut self, now: Instant, round: Key, entry: &Entry) {
         let mut command = Vec::new();
-        command::probe(&mut command, entry, Dialect::Text, &TO_EXTEND);
-        self.send(now, Errand::Why { round, verb }, &command);
+        command::ask_permission(&mut command, entry, &TO_EXTEND);
+        self.send(now, Errand::Why { round }, &command);
     }
 
-    /// Returns `true` if a permission was missing when it was asked for last.
-    pub(crate) fn lacks_permission(&self) -> bool {
-        self.permissions.missing.is_some()
+    fn to_lock(&self) -> &'static [&'static str] {
+        let digests = self.phase.knows_release();
+        &TO_LOCK[..TO_LOCK.len() - usize::from(!digests)]
     }
 
-    /// It was shown that locks can be released this `way`.
-    pub(crate) fn permitted(&mut self, way: Dialect) {
-        self.permissions.shown = Some(way);
+    /// It was shown that locks may be released by scripts.
+    pub(crate) fn scripts_permitted(&mut self) {
         self.permissions.missing = None;
+        self.permissions.shown = Shown::Scripts;
+    }
+
+    /// It was shown that locks may be released by the native command.
+    pub(crate) fn native_permitted(&mut self) {
+        self.permissions.missing = None;
+        self.permissions.shown = Shown::Native;
     }
 
     /// The user lacks a permission. One for a key says nothing of other names.
     pub(crate) fn forbidden(&mut self, missing: Unusable) {
         if missing != Unusable::KeyPermission {
-            self.permissions.shown = None;
+            self.permissions.shown = Shown::Nothing;
             self.permissions.missing = Some(missing);
         }
     }
 }
 
-/// The command that a probe has found to be forbidden, by what it has answered.
+/// The command that was found to be forbidden to who wants a lock, by the answer.
 pub(crate) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
     named(&TO_LOCK, answer)
 }
@@ -117,7 +160,9 @@ pub(crate) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
 }
 
 fn named(commands: &[&'static str], answer: i64) -> Option<Unusable> {
-    let index = usize::try_from(answer).ok()?.checked_sub(1)?;
+    let index = usize::try_from(answer.checked_neg()?)
+        .ok()?
+        .checked_sub(1)?;
     let command = commands.get(index)?;
     Some(Unusable::Permission { command })
 }

@@ -141,6 +141,11 @@ impl Phase {
         }
     }
 
+    /// Returns `true` if releases may be sent by the digest of their script.
+    pub(super) fn knows_release(&self) -> bool {
+        matches!(self, Self::Ready(ready) if ready.scripts.release)
+    }
+
     /// How a fenced `SET` is written for this node.
     pub(super) fn acquire_dialect(&self) -> Dialect {
         match self {

@@ -23,8 +23,8 @@ pub(crate) enum Reply {
     Pair(i64, i64),
     /// `-CODE ..`.
     Error(ServerError),
-    /// `-NOPERM ..`: the user lacks the permission for the command, or for its key.
-    Forbidden { key: bool },
+    /// The user lacks a permission.
+    Forbidden(Forbidden),
     /// Something that no lock command is answered with.
     Other,
 }
@@ -52,26 +52,20 @@ impl Reply {
 }
 
 impl Reply {
-    /// All servers say "to run the '..' command" of a command; what they say of a key differs.
     fn of_error(line: &[u8]) -> Self {
-        const OF_COMMAND: &[u8] = b"' command";
-        let error = ServerError::from_line(line);
-        match error.code() {
-            "NOPERM" => Self::Forbidden {
-                key: !line
-                    .windows(OF_COMMAND.len())
-                    .any(|part| part == OF_COMMAND),
-            },
-            _ => Self::Error(error),
+        match Forbidden::of(line) {
+            Some(forbidden) => Self::Forbidden(forbidden),
+            None => Self::Error(ServerError::from_line(line)),
         }
     }
 
     /// What is missing, where the server has refused to let the user run `command`.
     pub(crate) fn missing(self, command: &'static str) -> Option<Unusable> {
         match self {
-            Self::Forbidden { key: true } => Some(Unusable::KeyPermission),
-            Self::Forbidden { key: false } => Some(Unusable::Permission { command }),
-            Self::Ok
+            Self::Forbidden(Forbidden::Key) => Some(Unusable::KeyPermission),
+            Self::Forbidden(Forbidden::Command) => Some(Unusable::Permission { command }),
+            Self::Forbidden(Forbidden::Within)
+            | Self::Ok
             | Self::Nil
             | Self::Integer(_)
             | Self::Pair(..)
@@ -84,7 +78,8 @@ impl Reply {
     pub(crate) fn error(self) -> Option<ServerError> {
         match self {
             Self::Error(error) => Some(error),
-            Self::Forbidden { .. } => Some(ServerError::from_line(b"NOPERM")),
+            Self::Forbidden(Forbidden::Within) => Some(ServerError::from_line(b"ERR")),
+            Self::Forbidden(_) => Some(ServerError::from_line(b"NOPERM")),
             Self::Ok | Self::Nil | Self::Integer(_) | Self::Pair(..) | Self::Other => None,
         }
     }
@@ -96,6 +91,34 @@ impl Reply {
         match (items.next(), items.next(), items.next()) {
             (Some(Some(said)), Some(Some(left)), None) => Self::Pair(said, left),
             _ => Self::Other,
+        }
+    }
+}
+
+/// What a user lacks the permission for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Forbidden {
+    /// The command. A server that does not have the command is no other.
+    Command,
+    /// Its key.
+    Key,
+    /// A command that a script of ours has called.
+    Within,
+}
+
+impl Forbidden {
+    /// What the error `line` says of a permission. All servers say "to run the '..' command" of a
+    /// command; what they say of a key differs.
+    fn of(line: &[u8]) -> Option<Self> {
+        let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
+        match ServerError::from_line(line).code() {
+            "NOPERM" if says(b"' command") => Some(Self::Command),
+            "NOPERM" => Some(Self::Key),
+            "ERR" if line.starts_with(b"ERR unknown command") => Some(Self::Command),
+            "ERR" if says(b"can't run this command") || says(b"ACL failure in script") => {
+                Some(Self::Within)
+            }
+            _ => None,
         }
     }
 }
@@ -121,7 +144,7 @@ impl Said {
             Reply::Integer(0) => Some(Self::Missing),
             Reply::Integer(-1) => Some(Self::Foreign),
             Reply::Error(error) if error.code() == "WRONGTYPE" => Some(Self::Foreign),
-            Reply::Error(_) | Reply::Forbidden { .. } => reply.error().map(Self::Refused),
+            Reply::Error(_) | Reply::Forbidden(_) => reply.error().map(Self::Refused),
             Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Pair(..) | Reply::Other => None,
         }
     }
@@ -193,33 +216,53 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_permission_is_about_the_command_or_about_its_key() {
+    fn a_missing_permission_is_about_the_command_its_key_or_one_within() {
+        use Forbidden::{Command, Key, Within};
         // As Redis 6.2, 7.0 and Valkey 9.1 say it.
-        for (line, key) in [
+        for (line, forbidden, code) in [
             (
                 "NOPERM this user has no permissions to run the 'eval' command",
-                false,
+                Command,
+                "NOPERM",
             ),
             (
                 "NOPERM this user has no permissions to run the 'eval' command or its subcommand",
-                false,
+                Command,
+                "NOPERM",
             ),
             (
                 "NOPERM User monkey has no permissions to run the 'delifeq' command",
-                false,
+                Command,
+                "NOPERM",
             ),
             (
                 "NOPERM this user has no permissions to access one of the keys used as arguments",
-                true,
+                Key,
+                "NOPERM",
             ),
-            ("NOPERM No permissions to access a key", true),
+            ("NOPERM No permissions to access a key", Key, "NOPERM"),
+            (
+                "ERR unknown command 'EVAL', with args beginning",
+                Command,
+                "NOPERM",
+            ),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: x",
+                Within,
+                "ERR",
+            ),
+            (
+                "ERR ACL failure in script: User u has no permissions to run the 'get' command",
+                Within,
+                "ERR",
+            ),
         ] {
             let reply = Reply::of(Value::Error(line.as_bytes()));
-            assert_eq!(reply, Reply::Forbidden { key }, "{line}");
-            assert_eq!(
-                reply.error().map(|error| error.code() == "NOPERM"),
-                Some(true)
-            );
+            assert_eq!(reply, Reply::Forbidden(forbidden), "{line}");
+            let error = reply.error().expect("it is one");
+            assert_eq!(error.code(), code, "{line}");
+            // What was called before it stays done.
+            assert_eq!(refuses_for_certain(error), forbidden != Within, "{line}");
         }
     }
 

@@ -89,11 +89,14 @@ pub(super) enum Letter {
     Cancel { slot: Arc<Slot> },
     /// Somebody wants to know how the nodes stand.
     Look { slot: Arc<Slot> },
-    /// Somebody vouches for the node of this address, or for all of them.
+    /// Somebody vouches for this server, which is the node of this address.
     Trust {
         slot: Arc<Slot>,
-        address: Option<String>,
+        address: String,
+        run_id: String,
     },
+    /// The same of all servers that are connected.
+    TrustAll { slot: Arc<Slot> },
     /// The nodes are to be a new cluster.
     Reinit { slot: Arc<Slot> },
     /// Makes the engine panic.
@@ -114,6 +117,7 @@ impl Letter {
             | Self::Cancel { slot }
             | Self::Look { slot }
             | Self::Reinit { slot }
+            | Self::TrustAll { slot }
             | Self::Trust { slot, .. } => slot,
             #[cfg(all(test, feature = "embedded"))]
             Self::Break { slot } => slot,

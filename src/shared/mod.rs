@@ -59,6 +59,7 @@ mod standby;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -73,7 +74,7 @@ use self::slot::{Outcome, Slot};
 use crate::config::{Builder, Config, LockOptions};
 use crate::driver::{BuildError, Refusal, clock};
 use crate::engine::{self, NodeStatus};
-use crate::error::{CheckError, LockError, ReinitError};
+use crate::error::{CheckError, LockError, ReinitError, TrustError};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -322,41 +323,84 @@ impl Redlock {
         }
     }
 
-    /// Asserts that no lock lives that the node at `address` may have forgotten: if it is kept from
-    /// voting because it restarted, its votes count from now on. Whether it was.
+    /// Asserts that no lock lives that the server with this `run_id` may have forgotten, which is
+    /// connected as the node at `address`: if it is kept from voting because it restarted, its votes
+    /// count from now on. Returns `true` if it was.
     ///
-    /// `address` is what the node was configured by, with or without credentials. Right where an
-    /// operator knows better than the [`RestartGuard`](crate::RestartGuard): the node wrote every
-    /// lock to disk before it answered, or nobody uses locks yet. Wrong, it can make two holders.
-    /// It holds for this quarantine: the next restart is another. With any guard but
+    /// `address` is what the node was configured by, with or without credentials. `run_id` is what
+    /// [`nodes`](Self::nodes) showed: between that look and this call another server may have come to
+    /// the same address, and it is not trusted.
+    ///
+    /// Right where an operator knows better than the [`RestartGuard`](crate::RestartGuard): the node
+    /// wrote every lock to disk before it answered, or nobody uses locks yet. Wrong, it can make two
+    /// holders. It holds for this quarantine: the next restart is another. With any guard but
     /// [`RestartGuard::Strict`](crate::RestartGuard) it holds for this handle alone.
     ///
-    /// `false` also for an address that is none of the nodes, in a forked child, and once a driving
-    /// thread has panicked.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written on the node, and so holds for
+    /// all clients: the marker is brought up to date without a barrier, and a barrier that stands
+    /// goes. Other handles notice when what they know of the barrier has run out.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was changed. [`TrustError::Changed`]: another server answers there by now, and the
+    /// error tells which. [`TrustError::NotConnected`]: what happens to it before it is connected
+    /// nobody can vouch for today. [`TrustError::UnknownNode`], [`TrustError::NoRunId`];
+    /// [`TrustError::OtherCluster`]: see [`reinit`](Self::reinit). [`TrustError::Forked`],
+    /// [`TrustError::Closed`].
     ///
     /// ```no_run
     /// # use shearline::Redlock;
     /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
-    /// redlock.trust_node("10.0.0.2:6379");
-    /// # Ok::<(), shearline::BuildError>(())
+    /// for node in redlock.nodes() {
+    ///     println!("{} {:?} {:?}", node.address, node.state, node.run_id);
+    /// }
+    /// // An operator has looked, and knows that this one has forgotten nothing.
+    /// redlock.trust_node("10.0.0.2:6379", "f0a1d1c0b5f54c5e8b1d6a1c2f3e4d5c6b7a8990")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written on the node, and so holds for
-    /// all clients: the marker is brought up to date without a barrier, and a barrier that stands
-    /// goes. Other handles notice when what they know of the barrier has run out. A node without a
-    /// connection is not told, and `false` is returned: what happens to it before it is connected
-    /// nobody can vouch for today. A node of another cluster is never trusted; see
-    /// [`reinit`](Self::reinit).
-    pub fn trust_node(&self, address: impl AsRef<str>) -> bool {
-        self.trust(Some(address.as_ref())) != 0
+    pub fn trust_node(
+        &self,
+        address: impl AsRef<str>,
+        run_id: impl AsRef<str>,
+    ) -> Result<bool, TrustError> {
+        let hub = self.hub();
+        if hub.is_foreign() {
+            return Err(TrustError::Forked);
+        }
+        let (address, run_id) = (address.as_ref(), run_id.as_ref());
+        match hub.engage() {
+            Reach::Free(mut engaged) => {
+                let result = engaged.trust(address, run_id);
+                engaged.leave();
+                result
+            }
+            Reach::Taken => {
+                let slot = Arc::new(Slot::new());
+                hub.send_surely(Letter::Trust {
+                    slot: Arc::clone(&slot),
+                    address: address.into(),
+                    run_id: run_id.into(),
+                });
+                match slot.wait(None) {
+                    Some(Outcome::Trusted(result)) => result,
+                    Some(Outcome::Forked) => Err(TrustError::Forked),
+                    _ => Err(TrustError::Closed),
+                }
+            }
+            Reach::Broken => Err(TrustError::Closed),
+        }
     }
 
-    /// Does [`trust_node`](Self::trust_node) for all nodes: asserts that no lock lives that any of them
-    /// may have forgotten. How many of them were kept from voting.
+    /// Does [`trust_node`](Self::trust_node) for the servers that are connected at this moment:
+    /// asserts that no lock lives that any of them may have forgotten. Returns their run_ids, so that
+    /// it can be seen afterwards which were meant. Of a node that is connected later nothing is
+    /// asserted.
     ///
     /// Right for nodes that nobody has used for locks yet. With
     /// [`RestartGuard::Strict`](crate::RestartGuard) such nodes have no marker, which looks like a
     /// `FLUSHALL`: without this they grant nothing for as long as the longest lock may last.
+    ///
+    /// Empty in a forked child, and once a driving thread has panicked.
     ///
     /// ```no_run
     /// use shearline::{Redlock, RestartGuard};
@@ -365,36 +409,32 @@ impl Redlock {
     ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
     ///     .restart_guard(RestartGuard::Strict)
     ///     .build()?;
-    /// assert_eq!(redlock.trust_nodes(), 3); // They were installed a minute ago.
+    /// let trusted = redlock.trust_nodes(); // They were installed a minute ago.
+    /// assert_eq!(trusted.len(), 3);
     /// # Ok::<(), shearline::BuildError>(())
     /// ```
-    pub fn trust_nodes(&self) -> usize {
-        self.trust(None)
-    }
-
-    fn trust(&self, address: Option<&str>) -> usize {
+    pub fn trust_nodes(&self) -> Vec<String> {
         let hub = self.hub();
         if hub.is_foreign() {
-            return 0;
+            return Vec::new();
         }
         match hub.engage() {
             Reach::Free(mut engaged) => {
-                let kept = engaged.trust(address);
+                let trusted = engaged.trust_all();
                 engaged.leave();
-                kept
+                trusted
             }
             Reach::Taken => {
                 let slot = Arc::new(Slot::new());
-                hub.send_surely(Letter::Trust {
+                hub.send_surely(Letter::TrustAll {
                     slot: Arc::clone(&slot),
-                    address: address.map(Into::into),
                 });
                 match slot.wait(None) {
-                    Some(Outcome::Trusted(kept)) => kept,
-                    _ => 0, // Closed, or forked while it was asked.
+                    Some(Outcome::TrustedAll(trusted)) => trusted,
+                    _ => Vec::new(), // Closed, or forked while it was asked.
                 }
             }
-            Reach::Broken => 0,
+            Reach::Broken => Vec::new(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! woken are collected, and woken after the engine was let go of.
 
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Waker;
@@ -14,7 +15,7 @@ use super::slot::{Grant, Outcome, Settled, Slot};
 use crate::config::LockOptions;
 use crate::driver::{Driver, clock};
 use crate::engine::{Event, NodeStatus, RoundId};
-use crate::error::{ExtendError, LockError};
+use crate::error::{ExtendError, LockError, TrustError};
 use crate::quorum::{Lock, LockId};
 
 /// Least wait that is told to the engine for a call whose time is up already. Zero would mean that
@@ -80,13 +81,16 @@ impl Reactor {
         self.driver().nodes()
     }
 
-    /// Ends the quarantine of a node, or of all of them; how many were in one.
-    pub(super) fn trust(&mut self, address: Option<&str>) -> usize {
+    /// Ends the quarantine of a node, if this server is still connected there.
+    pub(super) fn trust(&mut self, address: &str, run_id: &str) -> Result<bool, TrustError> {
         self.dirty = true;
-        match address {
-            Some(address) => usize::from(self.driver().trust_node(address)),
-            None => self.driver().trust_nodes(),
-        }
+        self.driver().trust_node(address, run_id)
+    }
+
+    /// The same for all servers that are connected. Returns their run_ids.
+    pub(super) fn trust_all(&mut self) -> Vec<String> {
+        self.dirty = true;
+        self.driver().trust_nodes()
     }
 
     // ----- what is asked --------------------------------------------------------------------
@@ -130,9 +134,17 @@ impl Reactor {
                 let statuses = self.statuses();
                 self.settle(&slot, Outcome::Looked(statuses));
             }
-            Letter::Trust { slot, address } => {
-                let kept = self.trust(address.as_deref());
-                self.settle(&slot, Outcome::Trusted(kept));
+            Letter::Trust {
+                slot,
+                address,
+                run_id,
+            } => {
+                let result = self.trust(&address, &run_id);
+                self.settle(&slot, Outcome::Trusted(result));
+            }
+            Letter::TrustAll { slot } => {
+                let trusted = self.trust_all();
+                self.settle(&slot, Outcome::TrustedAll(trusted));
             }
             Letter::Reinit { slot } => self.reinit(&slot),
             #[cfg(all(test, feature = "embedded"))]

@@ -12,6 +12,7 @@
 //! Under the mutex of a slot runs no code of a user: wakers are cloned, called and dropped outside.
 //! Nothing there panics.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use super::lost::Watch;
 use crate::driver::clock;
 use crate::engine::{Extension, NodeStatus, RoundId};
-use crate::error::{ExtendError, LockError, ReinitError, Released, UnlockError};
+use crate::error::{ExtendError, LockError, ReinitError, Released, TrustError, UnlockError};
 use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
 
@@ -30,8 +31,10 @@ pub(super) enum Outcome {
     Extended(Result<Extension, ExtendError>),
     Released(Result<Released, UnlockError>),
     Looked(Vec<NodeStatus>),
-    /// How many nodes were kept from voting.
-    Trusted(usize),
+    /// Whether the node was kept from voting.
+    Trusted(Result<bool, TrustError>),
+    /// Which servers are trusted.
+    TrustedAll(Vec<String>),
     Reinitialised(Result<(), ReinitError>),
     /// A driving thread has panicked.
     Closed,

@@ -125,11 +125,8 @@ fn a_user_without_permission_is_told_so() {
         let LockError::NoQuorum(report) = &error else {
             panic!("nobody holds it: {error:?}");
         };
-        let named = match report.nodes()[0].outcome {
-            NodeOutcome::Unusable(unusable) => unusable == Unusable::NoPermission,
-            NodeOutcome::Refused(error) => error.code() == "NOPERM",
-            _ => false,
-        };
+        let missing = Unusable::Permission { command: "set" };
+        let named = report.nodes()[0].outcome == NodeOutcome::Unusable(missing);
         assert!(named, "{report}");
     }
 }

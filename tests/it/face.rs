@@ -179,10 +179,14 @@ impl Face {
     /// Vouches for every node: the answers of all of them count, however young they are.
     pub(crate) fn trust(&mut self) {
         for node in self.nodes() {
-            match self {
-                Self::Shared(redlock) => redlock.trust_node(&*node.address),
-                Self::Local(local) => local.trust_node(&*node.address),
+            let Some(run_id) = &node.run_id else {
+                continue; // It is not connected.
             };
+            let trusted = match self {
+                Self::Shared(redlock) => redlock.trust_node(&*node.address, run_id),
+                Self::Local(local) => local.trust_node(&*node.address, run_id),
+            };
+            drop(trusted); // It may have gone in between.
         }
     }
 
@@ -194,11 +198,11 @@ impl Face {
         }
     }
 
-    /// Vouches for all nodes at once. How many did not vote.
+    /// Vouches for all nodes that are connected. How many these are.
     pub(crate) fn trust_all(&mut self) -> usize {
         match self {
-            Self::Shared(redlock) => redlock.trust_nodes(),
-            Self::Local(local) => local.trust_nodes(),
+            Self::Shared(redlock) => redlock.trust_nodes().len(),
+            Self::Local(local) => local.trust_nodes().len(),
         }
     }
 

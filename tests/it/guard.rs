@@ -5,7 +5,10 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use shearline::{Builder, LockError, LockGuard, NodeOutcome, Redlock, RestartGuard, Retry};
+use shearline::{
+    Builder, LockError, LockGuard, NodeOutcome, NodeState, NodeStatus, Redlock, RestartGuard,
+    Retry, TrustError,
+};
 
 use crate::face::no_quorum;
 use crate::servers::{self, ClosedPort, Cluster, eventually};
@@ -27,9 +30,12 @@ fn over(urls: impl IntoIterator<Item = String>, longest: Duration) -> Builder {
 /// A handle that votes with all its nodes at once, however young they are.
 fn trusting(builder: &Builder) -> Redlock {
     let redlock = builder.build().expect("built");
-    for node in redlock.nodes() {
-        redlock.trust_node(node.address);
-    }
+    eventually("all that answer are trusted", || {
+        redlock.trust_nodes();
+        let settled =
+            |node: &NodeStatus| matches!(node.state, NodeState::Ready | NodeState::Down(_));
+        redlock.nodes().iter().all(settled).then_some(())
+    });
     redlock
 }
 
@@ -62,10 +68,20 @@ fn who_has_just_started_votes_at_once_where_an_operator_vouches() {
     let redlock = over(cluster.urls(), LONG).build().expect("built");
     assert!(quarantined(&redlock, 0) && quarantined(&redlock, 2));
     for (node, url) in cluster.urls().iter().enumerate() {
-        assert!(redlock.trust_node(url), "node {node} was in quarantine");
-        assert!(!redlock.trust_node(url), "node {node} is not any more");
+        let run_id = cluster[node].raw().info("server", "run_id").expect("told");
+        assert_eq!(redlock.nodes()[node].run_id.as_ref(), Some(&run_id));
+        assert_eq!(
+            redlock.trust_node(url, &run_id),
+            Ok(true),
+            "it was kept out"
+        );
+        assert_eq!(redlock.trust_node(url, &run_id), Ok(false), "it is not");
+        let other = "0123456789012345678901234567890123456789";
+        let changed = Err(TrustError::Changed { run_id });
+        assert_eq!(redlock.trust_node(url, other), changed);
     }
-    assert!(!redlock.trust_node("10.0.0.1:6379"), "that is no node");
+    let nobody = redlock.trust_node("10.0.0.1:6379", "0123");
+    assert_eq!(nobody, Err(TrustError::UnknownNode));
     let lock = redlock.try_lock("a", LONG).expect("three vote");
     lock.unlock().expect("held");
 }

@@ -47,6 +47,7 @@ mod guard;
 mod invalid;
 mod names;
 mod orphans;
+mod permissions;
 mod processes;
 mod refusal;
 mod replies;

@@ -113,7 +113,7 @@ fn what_closes_at_once_is_unreachable_and_the_others_go_on() {
         &[
             NodeOutcome::Unreachable(LinkError::Closed),
             // It closed with our greeting unread.
-            NodeOutcome::Unreachable(LinkError::Reset),
+            NodeOutcome::Unreachable(LinkError::HandshakeReset),
         ],
     );
 }

@@ -72,8 +72,8 @@ pub(crate) struct Client {
     pub(crate) acted: bool,
     /// It is not the first in its place.
     met: bool,
-    /// Somebody has vouched for all nodes before it was connected to any.
-    trusts: bool,
+    /// Nodes that are vouched for as soon as they are connected for the first time.
+    to_trust: Vec<usize>,
     /// Nodes for which somebody has just vouched.
     pub(crate) vouched: Vec<usize>,
     /// Somebody wants all nodes to be of its cluster, and has asked for it.
@@ -305,11 +305,10 @@ impl Client {
         seed[..4].copy_from_slice(&process.to_le_bytes());
         seed[4..8].copy_from_slice(&world.entropy.below(u32::MAX).to_le_bytes());
         let shown = world.hosts[host].clock.show(world.now);
-        let mut engine = Engine::new(&config, seed, shown);
+        let engine = Engine::new(&config, seed, shown);
         let trusts = world.plan.trusted && world.now == 0 && !world.plan.is_late(number);
-        if trusts {
-            engine.trust_all(shown); // No node was ever used.
-        }
+        // No node was ever used.
+        let to_trust = if trusts { world.plan.nodes } else { 0 };
         let joins = world.plan.guard == Guard::Strict;
         let path = |_| Path { joins, ..Path::NEW };
         let rest = world.plan.rest;
@@ -345,11 +344,18 @@ impl Client {
             called: None,
             acted: false,
             met: false,
-            trusts,
+            to_trust: (0..to_trust).collect(),
             vouched: Vec::new(),
             to_reinit: false,
             reinit: None,
         }
+    }
+
+    /// The next node that is to be vouched for, and can be.
+    pub(crate) fn next_to_trust(&mut self) -> Option<usize> {
+        let ready = |node: &usize| self.paths[*node].ready_at < NEVER;
+        let place = self.to_trust.iter().position(ready)?;
+        Some(self.to_trust.swap_remove(place))
     }
 
     /// The longest round trip that it can have measured, by its own clock: from when it had
@@ -375,6 +381,7 @@ impl Client {
         self.told.clear();
         self.handed.clear();
         self.vouched.clear();
+        self.to_trust.clear();
         self.to_reinit = false;
         self.reinit = None;
         for user in &mut self.users {
@@ -517,7 +524,7 @@ impl World {
         let engine_wants = engine.poll_timeout().map(|(at, _)| {
             // Every other client looks a tick early too, when nothing is due.
             let early = at.saturating_sub(TICK);
-            let looks = client % 2 == 0 && *shown < early;
+            let looks = client.is_multiple_of(2) && *shown < early;
             clock.when(if looks { early } else { at })
         });
         let load = engine.load();
@@ -811,7 +818,6 @@ impl World {
         };
         self.conns[conn].id = Some(node);
         let there = &mut self.clients[client];
-        self.conns[conn].vouched = there.trusts && there.paths[node.index()].opened == 0;
         there.links[node.index()] = Some(conn);
         let path = &mut there.paths[node.index()];
         (path.back_by, path.opened_shown) = (None, there.shown);

@@ -179,9 +179,18 @@ mod tests {
 
     /// What these worlds never ask for, or no oracle looks at. The stories of `engine::tests` notice
     /// each of these.
-    const STORIES: [Mutant; 1] = [
-        // More claims than any history has: `claims`.
+    const STORIES: [Mutant; 6] = [
+        // More claims than any history of ordinary bounds has: `claims`.
         Mutant::ClaimsUnbounded,
+        // There is always room in ordinary bounds: `claims`.
+        Mutant::DebtWithoutRoomForgotten,
+        // The end of a debt is late enough anyway but for a silence longer than the lock: `claims`.
+        Mutant::ExtensionLeavesExpiryKnown,
+        // A copy that is lost and sent again, within one lock: `claims`.
+        Mutant::DeniedCopyForgotten,
+        // An extension and a confirmation beside each other, and one of them finds less: `extensions`.
+        Mutant::EarlierEndForgotten,
+        Mutant::EarlierEndOverruled,
     ];
 
     /// One row of the table. Whether an oracle objected.

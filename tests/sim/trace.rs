@@ -217,7 +217,7 @@ fn told(bytes: &[u8], text: impl Fn(&shearline::resp::Value<'_>) -> Option<Strin
 /// A command in a few words.
 pub(crate) fn command(words: &[&[u8]]) -> String {
     match *words {
-        [verb, script, b"3", key, _, _, token, ttl, marker] if verb.starts_with(b"EVAL") => {
+        [verb, script, b"3", key, _, _, token, ttl, marker, ..] if verb.starts_with(b"EVAL") => {
             let what = if is_fenced_set(script) {
                 "set"
             } else {

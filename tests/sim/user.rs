@@ -451,6 +451,12 @@ impl World {
             self.trust(client, node);
             return true;
         }
+        if let Some(node) = self.clients[client].next_to_trust()
+            && self.oracle.knows_all(self.plan.server_of(node), self.now)
+        {
+            self.trust(client, node);
+            return true;
+        }
         if std::mem::take(&mut self.clients[client].to_reinit) {
             self.reinit(client);
             return true;
@@ -520,8 +526,15 @@ impl World {
         if !self.oracle.knows_all(server, self.now) {
             return; // It has forgotten since: nobody says otherwise.
         }
+        let engine = &mut self.clients[client].engine;
+        let status = engine.node_statuses(shown).nth(node);
+        let Some(run_id) = status.and_then(|status| status.run_id) else {
+            return; // It has not told yet which it is.
+        };
+        if engine.trust(shown, id, &run_id).is_err() {
+            return; // It is not greeted yet.
+        }
         self.say(Place::Client(client), || format!("trusts node {node}"));
-        self.clients[client].engine.trust(shown, id);
         self.oracle.trusts(client, server);
         if let Some(conn) = link {
             self.conns[conn].asked_to_join += 1;

@@ -7,6 +7,7 @@ mod net;
 use super::*;
 use crate::config::RestartGuard;
 use crate::embedded::Memory;
+use crate::error::TrustError;
 use crate::error::{InvalidRequest, ReinitError};
 use crate::resource::{BARRIER_KEY, MARKER_KEY};
 use net::{Net, builder};
@@ -18,17 +19,33 @@ const BARRIER: Duration = Duration::from_millis(20_202);
 /// What a barrier is told to be longer than it is by whoever finds it there.
 const GRAIN: Duration = Duration::from_millis(1);
 
+impl Net {
+    /// Somebody vouches for the servers that a client is connected to. Returns how many they are.
+    fn trust_all(&mut self, client: usize) -> usize {
+        self.clients[client].engine.trust_all(self.now).len()
+    }
+
+    /// The same of one, as which the node is known to the client.
+    fn trust(&mut self, client: usize, node: usize) -> Result<bool, TrustError> {
+        let engine = &mut self.clients[client].engine;
+        let status = engine.node_statuses(self.now).nth(node);
+        let run_id = status.and_then(|status| status.run_id).unwrap_or_default();
+        engine.trust(self.now, id(node), &run_id)
+    }
+}
+
 /// `clients` clients of three nodes that were vouched for.
 fn trusted(clients: usize) -> Net {
     let mut net = Net::new(3);
     for _ in 0..clients {
         net.client(builder(3).max_ttl(LONGEST));
     }
-    assert_eq!(net.clients[0].engine.trust_all(net.now), 3);
+    net.pump();
+    assert_eq!(net.trust_all(0), 3);
     net.pump();
     for client in 1..clients {
         // The others were told of barriers that are gone. What they know runs out.
-        assert_eq!(net.clients[client].engine.trust_all(net.now), 3);
+        assert_eq!(net.trust_all(client), 3);
     }
     net.pump();
     net
@@ -70,12 +87,12 @@ fn a_virgin_cluster_waits_for_as_long_as_a_lock_may_last() {
 fn a_virgin_cluster_that_is_vouched_for_votes_at_once() {
     let mut net = Net::new(3);
     let client = net.client(builder(3).max_ttl(LONGEST));
-    assert_eq!(net.clients[client].engine.trust_all(net.now), 3);
+    assert_eq!(net.trust_all(client), 3);
     let lock = net.try_lock(client, TTL).expect("behind the word");
     let marker = net.value(0, MARKER_KEY).expect("written");
     assert!(marker.ends_with(" 20000 3 2 0 default"), "{marker}");
     assert_eq!(net.value(0, BARRIER_KEY), None);
-    assert_eq!(net.clients[client].engine.trust_all(net.now), 0);
+    assert_eq!(net.trust_all(client), 3);
     net.release(client, lock);
     net.is_clean();
 }
@@ -94,7 +111,7 @@ fn a_word_for_a_node_that_is_just_asked_to_join_again_is_the_last() {
     refusal(net.try_lock(0, TTL));
     net.hold(0, 1);
     net.admin(1, "FLUSHALL");
-    assert!(net.clients[0].engine.trust(net.now, id(1)));
+    assert_eq!(net.trust(0, 1), Ok(true));
     net.acquire(0, b"k", TTL);
     net.pump();
     net.let_through(0, 1);
@@ -160,7 +177,7 @@ fn names_another_cluster(result: Result<Lock, LockError>) {
 fn who_has_one_try_is_refused_for_what_its_last_node_says() {
     let mut net = Net::new(2);
     net.client(builder(2).max_ttl(LONGEST));
-    net.clients[0].engine.trust_all(net.now);
+    net.trust_all(0);
     net.pump();
     net.pass(Duration::from_secs(2));
     let marker = net.value(1, MARKER_KEY).expect("joined");
@@ -183,7 +200,7 @@ fn who_has_one_try_is_refused_for_what_its_last_node_says() {
 fn who_rests_is_told_which_node_is_another_clusters() {
     let mut net = Net::new(2);
     net.client(builder(2).max_ttl(LONGEST));
-    net.clients[0].engine.trust_all(net.now);
+    net.trust_all(0);
     net.pump();
     net.pass(Duration::from_secs(2));
     net.unreachable(1, true);
@@ -230,7 +247,7 @@ fn a_word_for_a_node_that_is_not_there_is_not_kept() {
     let mut net = trusted(1);
     net.pass(Duration::from_secs(2));
     net.unreachable(2, true);
-    assert!(!net.clients[0].engine.trust(net.now, id(2)));
+    assert_eq!(net.trust(0, 2), Err(TrustError::NotConnected));
     net.restart(2, Memory::Lost);
     net.unreachable(2, false);
     net.pass(Duration::from_secs(3));
@@ -407,7 +424,8 @@ fn a_longer_ttl_that_was_not_told_to_all_is_not_heard_of_by_all() {
     let mut net = Net::new(3);
     let five = Duration::from_secs(5);
     let short = net.client(builder(3).max_ttl(five));
-    assert_eq!(net.clients[short].engine.trust_all(net.now), 3);
+    net.pump();
+    assert_eq!(net.trust_all(short), 3);
     net.pump();
     net.hold(short, 0);
     net.unreachable(2, true);
@@ -438,7 +456,7 @@ fn other(result: Result<Lock, LockError>) -> NodeOutcome {
 fn another_membership_or_name_gets_no_lock_and_changes_nothing() {
     let mut net = Net::new(4);
     net.client(builder(3).max_ttl(LONGEST));
-    net.clients[0].engine.trust_all(net.now);
+    net.trust_all(0);
     net.pump();
     let lock = net.try_lock(0, TTL).expect("three vote");
     let before = net.value(0, MARKER_KEY);
@@ -454,10 +472,8 @@ fn another_membership_or_name_gets_no_lock_and_changes_nothing() {
     let named = net.client(builder(3).max_ttl(LONGEST).cluster("till"));
     assert_eq!(other(net.lock(named, TTL)), differs(true));
     assert_eq!(net.value(0, MARKER_KEY), before);
-    assert!(
-        !net.clients[named].engine.trust(net.now, id(0)),
-        "nor for an operator"
-    );
+    let refused = Err(TrustError::OtherCluster);
+    assert_eq!(net.trust(named, 0), refused, "nor for an operator");
     net.pass(Duration::from_secs(3));
     assert_eq!(net.value(0, MARKER_KEY), before);
     net.release(0, lock);

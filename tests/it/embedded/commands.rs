@@ -25,12 +25,14 @@ const EXTEND_SHA1: &str = "20e6e4505b7e6e25b7c6801967c3885864dca680";
 /// The same of the scripts of the strict restart guard, with their digests.
 const ACQUIRE: (&str, &str) = (
     concat!(
-        "local s=0 if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end ",
+        "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do ",
+        "if not c(ARGV[i],KEYS[1],KEYS[1]) then return 3-i end end end ",
+        "if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end ",
         "local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) ",
         "if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end ",
         "return {s,b}",
     ),
-    "d14ec08ad747cde15a94a196393a582eeb3bcb14",
+    "4a5c9d63a89474a4582f277fc9c21b30d5c0e51b",
 );
 const FENCED_EXTEND: (&str, &str) = (
     concat!(

@@ -274,6 +274,8 @@ impl Said {
         match (verb, first_of(reply)) {
             (Verb::Set, b":1") => Self::Ok,
             (Verb::Set, b":0") => Self::Nil,
+            (Verb::Set, _) if reply == b":1\r\n" => Self::Ok,
+            (Verb::Set, _) if reply == b":0\r\n" => Self::Nil,
             (Verb::Confirm, _) if number_in(reply).is_some_and(|kept| 0 < kept) => Self::One,
             (_, b":1") => Self::One,
             (_, b":0") => Self::Zero,
@@ -397,7 +399,18 @@ impl<'a> Command<'a> {
     /// `fenced_set`: the digest of the script that is a `SET` where servers carry markers.
     pub(crate) fn of(words: &[&'a [u8]], fenced_set: &[u8]) -> Self {
         let (verb, key, token, ttl) = match *words {
-            [b"EVAL" | b"EVALSHA", script, b"3", key, _, _, token, ttl, _] => {
+            [
+                b"EVAL" | b"EVALSHA",
+                script,
+                b"3",
+                key,
+                _,
+                _,
+                token,
+                ttl,
+                _,
+                ..,
+            ] => {
                 let set = script == fenced_set || is_fenced_set(script);
                 (if set { Verb::Set } else { Verb::Extend }, key, token, ttl)
             }
@@ -406,6 +419,18 @@ impl<'a> Command<'a> {
             [b"EVAL", script, b"1", key, token] if is_confirmation(script) => {
                 (Verb::Confirm, key, token, &[][..])
             }
+            // The first on a connection. Without a ttl it only asks for permissions.
+            [b"EVAL", script, b"1", key, token, ttl, _, ..] if is_fenced_set(script) => {
+                match ttl.is_empty() {
+                    false => (Verb::Set, key, token, ttl),
+                    true => {
+                        return Self {
+                            key: Some(key),
+                            ..Self::without_key(Verb::Other)
+                        };
+                    }
+                }
+            }
             [b"SET", key, token, .., ttl] => (Verb::Set, key, token, ttl),
             [b"EVAL" | b"EVALSHA", _, _, key, token] => (Verb::Release, key, token, &[][..]),
             [b"EVAL" | b"EVALSHA", _, _, key, token, ttl] => (Verb::Extend, key, token, ttl),
@@ -413,13 +438,6 @@ impl<'a> Command<'a> {
             [b"DELEX", key, b"IFEQ", token] => (Verb::Release, key, token, &[][..]),
             [b"DEL", key] => (Verb::Release, key, &[][..], &[][..]),
             [b"PEXPIRE", key, ttl] => (Verb::Extend, key, &[][..], ttl),
-            // What the user may do, asked before the first `SET` on a connection.
-            [b"EVAL" | b"EVALSHA", _, b"1", key] | [b"EVAL", _, b"1", key, b"get", _, _] => {
-                return Self {
-                    key: Some(key),
-                    ..Self::without_key(Verb::Other)
-                };
-            }
             [b"TIME"] => return Self::without_key(Verb::Time),
             [b"SCRIPT", b"LOAD", ..] => return Self::without_key(Verb::Load),
             _ => return Self::without_key(Verb::Other),

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use shearline::engine::Event as Told;
 use shearline::{
-    ExtendError, Instant, LinkError, LockError, NodeOutcome, NodeReport, Report, UnlockError,
-    Unusable,
+    ExtendError, Instant, LinkError, LockError, NodeOutcome, NodeReport, Report, ServerError,
+    UnlockError, Unusable,
 };
 
 use super::ledger::{Cell, Code, Entry};
@@ -140,9 +140,8 @@ impl World {
         let asked = entry.filter(|entry| entry.answers(by, question.call.since));
         // Of a script that the node has forgotten the answer is still to come, and so it is of a
         // release for which the node refuses the verb.
-        let again = |code: Code| {
-            code.is_no_script() || question.verb == Verb::Release && code.is_any_error()
-        };
+        let again =
+            |code: Code| code.is_no_script() || question.verb != Verb::Set && code.is_any_error();
         let repaired = |entry: &&Entry| !matches!(entry.said, Said::Refused(code) if again(code));
         let read = asked.filter(|entry| entry.is_read()).filter(repaired);
         if said
@@ -162,13 +161,22 @@ impl World {
             }
             NodeOutcome::Missing if self.is_uncounted(question, read) => return Ok(false),
             NodeOutcome::Missing => read.is_some_and(|entry| entry.said == Said::Zero),
+            // An earlier attempt was refused so, and in the last one the node did not answer.
+            NodeOutcome::Refused(error)
+                if said.latency.is_none()
+                    && !question.first
+                    && self.was_refused(question, node, error) =>
+            {
+                return Ok(false);
+            }
             NodeOutcome::Refused(error) => {
                 let refused =
                     |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
                 // A release that was refused is tried again, and that is another answer.
                 let before = cell.is_some_and(|cell| cell.releases.refusals.contain(error));
-                // A `SET` is not sent again by its text for want of room, nor twice.
-                let set = asked.filter(|entry| entry.is_read() && question.verb == Verb::Set);
+                // A `SET` is not sent again by its text for want of room, nor twice; and an error may stay one
+                // when it was asked which permission is missing.
+                let set = asked.filter(|entry| entry.is_read() && question.verb != Verb::Release);
                 let read = read.or(set);
                 // It may have said so when it was asked whether a release may be: then there is no `SET`.
                 let unset = cell.is_none_or(|cell| cell.sets == 0) && question.verb == Verb::Set;
@@ -196,6 +204,14 @@ impl World {
             }
             (true, Some(_)) => Ok(true),
         }
+    }
+
+    /// Whether a node has refused an attempt of the client so.
+    fn was_refused(&self, question: &Question<'_>, node: usize, error: ServerError) -> bool {
+        let asked = self.oracle.asked[question.client].iter().flatten();
+        let mut cells = asked.map(|id| self.oracle.ledger.cell(*id, node));
+        let first = self.oracle.refused[question.client][node].contain(error);
+        first || cells.any(|cell| matches!(cell.set.said, Said::Refused(code) if code.is(error)))
     }
 
     /// A yes to an extension of a lock that was handed over, from a node on which it does not stand.
@@ -417,7 +433,7 @@ fn is_final(question: &Question<'_>, entry: &Entry) -> bool {
     match entry.said {
         Said::Nil => false,
         Said::Refused(code) => question.verb == Verb::Set || !code.is_any_error(),
-        _ => true,
+        Said::Nothing | Said::Ok | Said::One | Said::Zero | Said::Foreign | Said::Else => true,
     }
 }
 
@@ -425,6 +441,9 @@ fn is_final(question: &Question<'_>, entry: &Entry) -> bool {
 fn engine_knows(reason: LinkError) -> bool {
     matches!(
         reason,
-        LinkError::NotYet | LinkError::ConnectTimeout | LinkError::Silent
+        LinkError::NotYet
+            | LinkError::ConnectTimeout
+            | LinkError::Silent
+            | LinkError::HandshakeReset
     )
 }

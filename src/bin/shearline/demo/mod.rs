@@ -157,9 +157,7 @@ fn builder(nodes: &Nodes, args: &Args) -> Builder {
 /// A handle over the nodes. Without a majority there is nothing to show.
 fn connect(builder: &Builder) -> Result<Redlock, Box<dyn Error>> {
     let redlock = builder.build()?;
-    for node in redlock.nodes() {
-        redlock.trust_node(node.address); // The key is the demo's own: nobody has held it before.
-    }
+    redlock.trust_nodes(); // The key is the demo's own: nobody has held it before.
     let statuses = redlock.nodes();
     let ready = statuses
         .iter()

@@ -1,0 +1,229 @@
+//! Users who may not do all that a lock needs: what is missing is told by its name, in the first try,
+//! and no key is left.
+
+use shearline::{CheckError, ExtendError, LockError, NodeOutcome, Redlock, Report, Unusable};
+
+use crate::face::{Face, Which};
+use crate::servers::{Cluster, LONG, Options, eventually};
+
+/// All that a user needs, as the README says.
+const LINE: &str = "~lock:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +info +time";
+
+/// The user of these tests, with these rules and no others.
+fn permit(cluster: &Cluster, rules: &str) {
+    for raw in &mut cluster.raws() {
+        raw.run(&format!("ACL SETUSER some reset on >secret {rules}"));
+    }
+}
+
+fn without(rule: &str) -> String {
+    let rules: Vec<&str> = LINE.split(' ').filter(|other| *other != rule).collect();
+    assert_eq!(rules.len() + 1, LINE.split(' ').count(), "{rule} is there");
+    rules.join(" ")
+}
+
+/// A handle of that user.
+fn face(which: Which, cluster: &Cluster) -> Face {
+    let urls = cluster.iter().map(|server| server.url_with("some:secret"));
+    which.build(Redlock::builder().nodes(urls))
+}
+
+fn lacks(command: &'static str) -> NodeOutcome {
+    NodeOutcome::Unusable(Unusable::Permission { command })
+}
+
+/// A majority says `missing`; the last of three may not have been heard by then.
+#[track_caller]
+fn assert_names(report: &Report, missing: NodeOutcome) {
+    let said = |outcome: NodeOutcome| {
+        let all = report.nodes().iter();
+        all.filter(|node| node.outcome == outcome).count()
+    };
+    let said = (said(missing), said(NodeOutcome::Pending));
+    assert!(matches!(said, (3, 0) | (2, 1)), "{report}");
+    assert_eq!(report.tries(), 1, "{report}");
+}
+
+/// Redis, and Valkey, which has a native way to release.
+fn clusters() -> [(Cluster, bool); 2] {
+    [(Options::redis(), false), (Options::valkey(), true)]
+        .map(|(options, native)| (Cluster::with(3, &options), native))
+}
+
+#[test]
+fn who_may_not_release_gets_no_lock() {
+    for (cluster, native) in clusters() {
+        for command in ["get", "del", "eval", "evalsha", "set"] {
+            for which in Which::BOTH {
+                permit(&cluster, &without(&format!("+{command}")));
+                let mut face = face(which, &cluster);
+                let error = face
+                    .lock("lock:a", LONG)
+                    .expect_err("it may not be released");
+                let LockError::NoQuorum(report) = &error else {
+                    panic!("nobody holds it: {error:?}");
+                };
+                assert_names(report, lacks(command));
+                assert!(
+                    error.to_string().contains(&format!("+{command}")),
+                    "{error}"
+                );
+                cluster.assert_empty();
+                let Err(CheckError::Unusable(report)) = face.check() else {
+                    panic!("it is known by now")
+                };
+                let named = report
+                    .nodes()
+                    .iter()
+                    .filter(|node| node.outcome == lacks(command));
+                assert!(2 <= named.count(), "{report}");
+                // The operator mends it; nothing has to be connected again.
+                permit(&cluster, LINE);
+                let lock = face.lock("lock:a", LONG).expect("all is permitted");
+                face.unlock(lock).expect("held");
+                face.check().expect("all is permitted");
+                face.assert_gone(&cluster, "lock:a");
+            }
+        }
+        if native {
+            who_may_use_the_native_release_needs_no_script(&cluster);
+        }
+    }
+}
+
+fn who_may_use_the_native_release_needs_no_script(cluster: &Cluster) {
+    permit(cluster, "~lock:* +set +delifeq +info");
+    for which in Which::BOTH {
+        let mut face = face(which, cluster);
+        let mut lock = face.lock("lock:native", LONG).expect("it can be released");
+        let error = face.extend(&mut lock, LONG).expect_err("that is a script");
+        let ExtendError::Unconfirmed(report) = &error else {
+            panic!("it stands: {error:?}");
+        };
+        assert_names(report, lacks("eval"));
+        face.unlock(lock).expect("held");
+        face.assert_gone(cluster, "lock:native");
+    }
+    permit(cluster, "~lock:* +delifeq +info");
+    for which in Which::BOTH {
+        let mut face = face(which, cluster);
+        let Err(LockError::NoQuorum(report)) = face.lock("lock:native", LONG) else {
+            panic!("it may not be taken");
+        };
+        assert_names(&report, lacks("set"));
+    }
+}
+
+#[test]
+fn who_may_not_use_the_name_may_use_others() {
+    for (cluster, _) in clusters() {
+        permit(&cluster, LINE);
+        for which in Which::BOTH {
+            let mut face = face(which, &cluster);
+            let error = face.lock("other", LONG).expect_err("only `lock:*`");
+            let LockError::NoQuorum(report) = &error else {
+                panic!("nobody holds it: {error:?}");
+            };
+            assert_names(report, NodeOutcome::Unusable(Unusable::KeyPermission));
+            assert!(error.to_string().contains("~lock:*"), "{error}");
+            face.check()
+                .expect("of names nothing is known before they are asked for");
+            let lock = face.lock("lock:a", LONG).expect("permitted");
+            // On the same connection, which has shown that others are permitted.
+            let Err(LockError::NoQuorum(report)) = face.lock("other", LONG) else {
+                panic!("only `lock:*`");
+            };
+            assert_names(&report, NodeOutcome::Unusable(Unusable::KeyPermission));
+            face.unlock(lock).expect("held");
+        }
+        cluster.assert_empty();
+    }
+}
+
+#[test]
+fn who_may_not_extend_gets_locks_and_learns_it_at_the_first_extension() {
+    for (cluster, _) in clusters() {
+        for command in ["pttl", "pexpire"] {
+            for which in Which::BOTH {
+                permit(&cluster, &without(&format!("+{command}")));
+                let mut face = face(which, &cluster);
+                face.await_ready();
+                let mut lock = face.lock("lock:a", LONG / 2).expect("it can be released");
+                eventually("all three have it", || {
+                    face.settle();
+                    (cluster.copies("lock:a") == 3).then_some(())
+                });
+                let error = face.extend(&mut lock, LONG).expect_err("not permitted");
+                let ExtendError::Unconfirmed(report) = &error else {
+                    panic!("it stands: {error:?}");
+                };
+                assert_names(report, lacks(command));
+                assert!(
+                    error.to_string().contains(&format!("+{command}")),
+                    "{error}"
+                );
+                assert!(lock.is_valid());
+                permit(&cluster, LINE);
+                face.extend(&mut lock, LONG).expect("permitted by now");
+                face.confirm(&mut lock).expect("permitted by now");
+                permit(&cluster, &without("+pttl"));
+                let Err(ExtendError::Unconfirmed(report)) = face.confirm(&mut lock) else {
+                    panic!("not permitted");
+                };
+                assert_names(&report, lacks("pttl"));
+                face.unlock(lock).expect("held");
+                face.assert_gone(&cluster, "lock:a");
+            }
+        }
+    }
+}
+
+/// A permission that is taken away while a lock is held: its release says so, and is paid when the
+/// permission is back.
+#[test]
+fn a_release_that_is_not_permitted_any_more_says_so_and_is_made_up_for() {
+    for (cluster, native) in clusters() {
+        // The script stands in for a native command that is not permitted, by its text.
+        let command = if native { "eval" } else { "evalsha" };
+        for which in Which::BOTH {
+            permit(&cluster, LINE);
+            let mut face = face(which, &cluster);
+            face.await_ready();
+            let lock = face.lock("lock:a", LONG).expect("permitted");
+            permit(&cluster, &without(&format!("+{command}")));
+            let error = face.unlock(lock).expect_err("not permitted");
+            let shearline::UnlockError::Unconfirmed(report) = &error else {
+                panic!("nobody took it: {error:?}");
+            };
+            assert_names(report, lacks(command));
+            permit(&cluster, LINE);
+            eventually("it is made up for", || {
+                face.settle();
+                (cluster.copies("lock:a") == 0).then_some(())
+            });
+        }
+    }
+}
+
+/// What costs only comfort is not asked for.
+#[test]
+fn what_can_be_done_without_is_not_asked_for() {
+    for (cluster, _) in clusters() {
+        for rules in [
+            without("+script|load"),
+            without("+info"),
+            without("+time"),
+            without("+script|load").replace(" +evalsha", ""),
+        ] {
+            permit(&cluster, &rules);
+            for which in Which::BOTH {
+                let mut face = face(which, &cluster);
+                let mut lock = face.lock("lock:a", LONG / 2).expect("permitted");
+                face.extend(&mut lock, LONG).expect("permitted");
+                face.confirm(&mut lock).expect("permitted");
+                face.unlock(lock).expect("permitted");
+                face.assert_gone(&cluster, "lock:a");
+            }
+        }
+    }
+}
