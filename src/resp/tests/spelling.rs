@@ -28,12 +28,14 @@ fn both(value: &OwnedValue, resp3: &str, resp2: &str) {
     to_slice(&out, |room| encode_resp2_to_slice(room, value));
 }
 
-/// A slice that is a byte too short is left as it was, and a longer one has the rest as it was.
+/// A slice that is a byte too short is left as it was; one of the exact length is enough; and the
+/// rest of a longer one is left as it was.
 fn to_slice(wanted: &[u8], write: impl Fn(&mut [u8]) -> Result<usize, NoRoom>) {
     let needed = wanted.len();
     let mut room = vec![b'?'; needed + 1];
     assert_eq!(write(&mut room[..needed - 1]), Err(NoRoom { needed }));
     assert!(room.iter().all(|byte| *byte == b'?'));
+    assert_eq!(write(&mut vec![b'?'; needed]), Ok(needed));
     assert_eq!(write(&mut room), Ok(needed));
     assert_eq!(room, [wanted, b"?"].concat());
 }
