@@ -45,10 +45,7 @@ impl World {
         }
         let what = match deed.command.verb {
             Verb::Set => self.set_again(deed, id).filter(|_| !copy),
-            Verb::Release => {
-                let probe = self.is_probe(deed, id);
-                self.release_behind(deed, id).filter(|_| !probe)
-            }
+            Verb::Release => self.release_behind(deed, id),
             Verb::Extend | Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => {
                 None
             }

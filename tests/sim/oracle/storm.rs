@@ -131,9 +131,6 @@ impl World {
     }
 
     fn releases(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
-        if self.is_probe(deed, id) {
-            return None;
-        }
         if self.is_denied(deed, id) {
             return Some("a release of what was denied");
         }
@@ -176,19 +173,6 @@ impl World {
         } else {
             None
         }
-    }
-
-    /// Whether a release is the question whether it may be, which goes before the first `SET` on a
-    /// connection where there is a native way to release. So may be the release of a `SET` that never
-    /// arrived.
-    pub(super) fn is_probe(&self, deed: &Deed<'_>, id: TokenId) -> bool {
-        let (record, cell) = (
-            self.oracle.ledger.record(id),
-            self.oracle.ledger.cell(id, deed.node),
-        );
-        let attempt = record.owner == deed.process && deed.begun.asked <= record.granted;
-        let new = cell.sets == 0 && !cell.copied && cell.releases.count == 0;
-        attempt && new && !matches!(deed.done, Said::One | Said::Foreign)
     }
 
     /// Whether the client had read that the server has not got the token.
