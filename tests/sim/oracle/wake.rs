@@ -15,7 +15,8 @@
 //! A rest, a back-off and a node timeout that the user has not fixed are the engine's to choose: of
 //! these only the longest is known, from the configuration, from how often a connection has failed and
 //! from the worst round trip. For how long a node may be silent follows from the timeout of the newest
-//! call: a call with a shorter one lets the next tick find a node silent that had more time before.
+//! call: a call with a shorter one lets the next tick find a node silent that had more time before, so
+//! that it is not known whether a silence that is over was due.
 
 use std::time::Duration;
 
@@ -57,20 +58,13 @@ impl World {
             again.then_some("is to be woken again for what is over")
         } else {
             let kept = next.is_some_and(|(next, _)| next <= at);
-            let silence = wake == Wake::Silence && self.is_any_suspect(client);
-            (!kept && !silence).then_some("did what was not due")
+            (!kept && wake != Wake::Silence).then_some("did what was not due")
         };
         if let Some(what) = what {
             let text =
                 format!("client {client} {what}: it asked for {wake:?}, {before:?}, {after:?}");
             self.object("wake", text);
         }
-    }
-
-    fn is_any_suspect(&self, client: usize) -> bool {
-        let there = &self.clients[client];
-        let mut statuses = there.engine.node_statuses(there.shown);
-        statuses.any(|status| status.state == NodeState::Suspect)
     }
 
     /// A client has done all that its turn brought; the time that it had was `ticked`.
