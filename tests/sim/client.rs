@@ -524,7 +524,7 @@ impl World {
         let engine_wants = engine.poll_timeout().map(|(at, _)| {
             // Every other client looks a tick early too, when nothing is due.
             let early = at.saturating_sub(TICK);
-            let looks = client % 2 == 0 && *shown < early;
+            let looks = client.is_multiple_of(2) && *shown < early;
             clock.when(if looks { early } else { at })
         });
         let load = engine.load();

@@ -593,7 +593,7 @@ impl Plan {
         match (self.credentials, self.database) {
             (false, 0) => format!("node{node}"),
             (false, database) => format!("redis://node{node}/{database}"),
-            (true, database) if node % 2 == 0 => {
+            (true, database) if node.is_multiple_of(2) => {
                 format!("redis://default:{PASSWORD}@node{node}/{database}")
             }
             (true, database) => format!("redis://:{PASSWORD}@node{node}/{database}"),

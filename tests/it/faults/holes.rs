@@ -75,7 +75,7 @@ fn behind(name: &str, hole: Duration, times: usize) {
     for turn in 0..times {
         for face in &mut faces {
             face.await_ready();
-            let lock = face.try_lock("before", LONG).expect("free");
+            let lock = face.lock("before", LONG).expect("free");
             face.unlock(lock).expect("held");
         }
         link.set(Weather::lost(100));

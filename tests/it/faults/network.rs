@@ -23,10 +23,13 @@ fn silent(outcome: NodeOutcome) -> bool {
 
 /// A connection that ended, or that cannot be had.
 fn broken(outcome: NodeOutcome) -> bool {
-    use LinkError::{Closed, ConnectTimeout, Protocol, Reset};
+    use LinkError::{Closed, ConnectTimeout, HandshakeReset, Protocol, Reset};
     match outcome {
         NodeOutcome::Unreachable(reason) => {
-            matches!(reason, Closed | Reset | ConnectTimeout | Protocol)
+            matches!(
+                reason,
+                Closed | Reset | HandshakeReset | ConnectTimeout | Protocol
+            )
         }
         NodeOutcome::Unusable(reason) => reason == Unusable::NotRedis,
         _ => false,

@@ -159,6 +159,9 @@ fn servers_that_are_killed_and_come_back() {
 }
 
 fn gone(outcome: NodeOutcome) -> bool {
-    use LinkError::{Closed, Refused, Reset};
-    matches!(outcome, NodeOutcome::Unreachable(Closed | Refused | Reset))
+    use LinkError::{Closed, HandshakeReset, Refused, Reset};
+    matches!(
+        outcome,
+        NodeOutcome::Unreachable(Closed | Refused | Reset | HandshakeReset)
+    )
 }

@@ -140,9 +140,8 @@ impl World {
         let asked = entry.filter(|entry| entry.answers(by, question.call.since));
         // Of a script that the node has forgotten the answer is still to come, and so it is of a
         // release for which the node refuses the verb.
-        let again = |code: Code| {
-            code.is_no_script() || question.verb == Verb::Release && code.is_any_error()
-        };
+        let again =
+            |code: Code| code.is_no_script() || question.verb != Verb::Set && code.is_any_error();
         let repaired = |entry: &&Entry| !matches!(entry.said, Said::Refused(code) if again(code));
         let read = asked.filter(|entry| entry.is_read()).filter(repaired);
         if said
@@ -175,8 +174,9 @@ impl World {
                     |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
                 // A release that was refused is tried again, and that is another answer.
                 let before = cell.is_some_and(|cell| cell.releases.refusals.contain(error));
-                // A `SET` is not sent again by its text for want of room, nor twice.
-                let set = asked.filter(|entry| entry.is_read() && question.verb == Verb::Set);
+                // A `SET` is not sent again by its text for want of room, nor twice; and an error may stay one
+                // when it was asked which permission is missing.
+                let set = asked.filter(|entry| entry.is_read() && question.verb != Verb::Release);
                 let read = read.or(set);
                 // It may have said so when it was asked whether a release may be: then there is no `SET`.
                 let unset = cell.is_none_or(|cell| cell.sets == 0) && question.verb == Verb::Set;
@@ -433,7 +433,7 @@ fn is_final(question: &Question<'_>, entry: &Entry) -> bool {
     match entry.said {
         Said::Nil => false,
         Said::Refused(code) => question.verb == Verb::Set || !code.is_any_error(),
-        _ => true,
+        Said::Nothing | Said::Ok | Said::One | Said::Zero | Said::Foreign | Said::Else => true,
     }
 }
 

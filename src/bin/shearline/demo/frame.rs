@@ -297,7 +297,12 @@ fn meaning(state: NodeState) -> Option<&'static str> {
         NodeState::Quarantined { .. } => {
             Some("quarantined: it restarted, and votes when all older locks have expired")
         }
-        _ => None,
+        NodeState::New
+        | NodeState::Connecting
+        | NodeState::Ready
+        | NodeState::Down(_)
+        | NodeState::Unusable(_)
+        | _ => None,
     }
 }
 
