@@ -43,6 +43,7 @@ const REPLIES: &[&[u8]] = &[
     b"*12\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n:7\r\n:8\r\n:9\r\n:0\r\n:1\r\n:2\r\n",
     b"*0\r\n",
     b">0\r\n",
+    b">0\r\n+kind\r\n",
     b"*4294967297\r\n:1\r\n",
 ];
 

@@ -123,6 +123,11 @@ fn aggregates_in_both_protocols() {
     both(&set, "~1\r\n:1\r\n", "*1\r\n:1\r\n");
     both(&push, ">1\r\n+k\r\n", "*1\r\n+k\r\n");
     both(&attributed, "|1\r\n_\r\n:1\r\n#t\r\n", ":1\r\n");
+    // Five pairs are ten elements: the header is a byte longer where they are an array.
+    let map = OwnedValue::map(vec![(Boolean(true), Boolean(false)); 5]);
+    let resp3 = format!("%5\r\n{}", "#t\r\n#f\r\n".repeat(5));
+    let resp2 = format!("*10\r\n{}", ":1\r\n:0\r\n".repeat(5));
+    both(&map, &resp3, &resp2);
 }
 
 #[test]
