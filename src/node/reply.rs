@@ -98,7 +98,8 @@ impl Reply {
 /// What a user lacks the permission for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Forbidden {
-    /// The command. A server that does not have the command is no other.
+    /// The command. A server that does not have the command, or no engine for its scripts, is no
+    /// other.
     Command,
     /// Its key.
     Key,
@@ -115,6 +116,9 @@ impl Forbidden {
             "NOPERM" if says(b"' command") => Some(Self::Command),
             "NOPERM" => Some(Self::Key),
             "ERR" if line.starts_with(b"ERR unknown command") => Some(Self::Command),
+            "ERR" if line.starts_with(b"ERR Could not find scripting engine") => {
+                Some(Self::Command)
+            }
             "ERR" if says(b"can't run this command") || says(b"ACL failure in script") => {
                 Some(Self::Within)
             }
@@ -243,6 +247,11 @@ mod tests {
             ("NOPERM No permissions to access a key", Key, "NOPERM"),
             (
                 "ERR unknown command 'EVAL', with args beginning",
+                Command,
+                "NOPERM",
+            ),
+            (
+                "ERR Could not find scripting engine 'lua'",
                 Command,
                 "NOPERM",
             ),

@@ -225,6 +225,22 @@ fn who_may_not_run_scripts_releases_by_the_native_command() {
     }
 }
 
+/// Valkey knows `EVAL` also where its module for Lua is not loaded.
+#[test]
+fn a_server_without_lua_releases_by_the_native_command() {
+    let mut world = native();
+    world.say(0, "-ERR Could not find scripting engine 'lua'|");
+    assert_eq!(world.take(0), ["DELIFEQ k"]);
+    world.say(0, ":0|");
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    world.say(0, "+OK|");
+    let lock = world.lock();
+    world.release(lock);
+    assert_eq!(world.take(0), ["DELIFEQ k"]);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
 #[test]
 fn who_may_not_run_the_native_command_either_gets_no_lock() {
     for refusal in [NO_COMMAND, "-ERR unknown command 'DELIFEQ'|"] {
