@@ -315,6 +315,26 @@ fn a_first_set_that_was_not_answered_is_owed_its_release() {
     world.is_clean();
 }
 
+/// An answer that the first `SET` does not have says nothing of the key.
+#[test]
+fn a_first_set_that_was_answered_by_nonsense_is_owed_its_release() {
+    for nonsense in [":7|", ":-9|", ":-9223372036854775808|", "*0|"] {
+        let mut world = unasked(1);
+        world.try_once();
+        world.take(0);
+        world.say(0, nonsense);
+        world.refusal();
+        while world.links[0] != "connecting" {
+            world.pass(Duration::from_millis(10));
+        }
+        world.welcome(0);
+        assert_eq!(world.take(0)[0], "EVAL release", "{nonsense}");
+        world.say(0, ":1|");
+        world.finish(0, "run0");
+        world.is_clean();
+    }
+}
+
 #[test]
 fn what_cannot_be_told_just_now_is_no_missing_permission() {
     let mut world = unasked(1);
