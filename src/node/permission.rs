@@ -13,7 +13,7 @@
 //!
 //! # Guarantees
 //!
-//! * No plain `SET` of an attempt goes over a connection on which no way to release it was shown to
+//! * No plain `SET`, of an attempt or as a copy, goes over a connection on which no way to release it was shown to
 //!   be permitted.
 //! * Once one was, nothing more is asked on that connection.
 //!

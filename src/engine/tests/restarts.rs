@@ -308,6 +308,40 @@ fn a_copy_is_sent_again_after_two_rounds_and_counts_after_the_quarantine() {
     assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
 }
 
+/// The first `SET` on the connection to a node that came back may be a copy.
+#[test]
+fn a_copy_is_left_only_where_it_may_be_released() {
+    for (answer, missing) in [(":1|", None), (":-2|", Some("del"))] {
+        let mut world = guarded(3);
+        world.try_once();
+        world.grant(&[0, 1, 2]);
+        let mut lock = world.lock();
+        world.unpermitted = true;
+        world.restart(2);
+        let mut copies = Vec::new();
+        for _ in 0..4 {
+            world.ask_extension(&lock);
+            (0..2).for_each(|node| world.say(node, ":1|"));
+            world.extended(&mut lock);
+            world.say(2, ":0|");
+            for copy in world.take(2) {
+                copies.push(copy);
+                world.say(2, answer);
+            }
+        }
+        // A copy is lost again and sent again; where it may not be released it is not.
+        let first = "EVAL SET k 10000 if get del set evalsha";
+        let lacks = |command| NodeState::Unusable(Unusable::Permission { command });
+        match missing {
+            None => assert_eq!(copies, [first, "SET k 10000"]),
+            Some(command) => {
+                assert_eq!(copies, [first]);
+                assert_eq!(world.engine.node_state(world.now, id(2)), lacks(command));
+            }
+        }
+    }
+}
+
 #[test]
 fn no_copy_is_sent_of_what_is_given_back_or_over() {
     let mut world = guarded(3);
