@@ -441,6 +441,31 @@ fn who_refuses_as_a_replica_greets_anew_and_is_kept_from_voting() {
     assert_eq!(world.quarantined_until(2), Some(until));
 }
 
+/// Redis 6.2 quotes what a command within a script was answered, and the first `SET` is one.
+#[test]
+fn who_refuses_as_a_replica_within_a_script_greets_anew_and_is_kept_from_voting() {
+    let mut world = World::with(Config::builder().nodes(["node0"]).max_ttl(LONGEST));
+    world.unpermitted = true;
+    world.welcome(0);
+    world.finish_as(0, "run0", 1_000);
+    world.take(0);
+    world.try_once();
+    world.take(0);
+    world.say(
+        0,
+        "-ERR Error running script (call to f_9b47c68a): @user_script:1: @user_script: 1: \
+         -READONLY You can't write against a read only replica. |",
+    );
+    assert_eq!(world.links[0], "reset");
+    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+    world.is_clean();
+    world.reconnect(0);
+    world.welcome(0);
+    world.finish_as(0, "run0", 1_100);
+    let until = world.now.saturating_add(QUARANTINE);
+    assert_eq!(world.quarantined_until(0), Some(until));
+}
+
 #[test]
 fn who_is_met_soon_after_its_start_waits_and_who_is_trusted_does_not() {
     let mut world = World::with(Config::builder().node("node0:6379").max_ttl(LONGEST));
