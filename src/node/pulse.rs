@@ -120,6 +120,13 @@ impl Pulse {
         (self.round_trip != u64::MAX).then(|| Duration::from_nanos(self.round_trip))
     }
 
+    /// Returns `true` if the path seems to have become so much longer that no answer comes in time any
+    /// more. Only the handshake of another connection can tell that from stalls.
+    pub(super) fn has_moved_away(&self) -> bool {
+        let whole = self.samples.iter().all(|sample| *sample != u64::MAX);
+        whole && self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip
+    }
+
     /// The round trip that the node timeout allows for. It grows beyond [`FOLLOWED`] only with another
     /// connection, so that no number of stalls makes everybody wait for the node.
     pub(super) fn distance(&self) -> Duration {
