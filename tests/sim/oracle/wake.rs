@@ -121,7 +121,7 @@ impl World {
         user: usize,
     ) -> impl Iterator<Item = (&'static str, Instant)> + use<> {
         let there = &self.clients[client];
-        let mut due = [None; 3];
+        let mut due = [None; 4];
         match &there.users[user].task {
             Task::Idle => {}
             Task::Acquiring {
@@ -152,11 +152,11 @@ impl World {
                 due[0] = Some(("the end of a release", after(call.begun, longest)));
             }
         }
-        let asked = there.users[user]
-            .task
-            .hold()
-            .and_then(|hold| hold.confirming);
+        let hold = there.users[user].task.hold();
+        let asked = hold.and_then(|hold| hold.confirming);
         due[2] = asked.map(|asked| self.vote_of(client, &asked.call));
+        let beside = hold.and_then(|hold| hold.beside);
+        due[3] = beside.map(|call| self.vote_of(client, &call));
         due.into_iter().flatten()
     }
 
