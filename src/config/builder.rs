@@ -127,7 +127,7 @@ impl Builder {
     /// If it is not set, ttls up to 30 days are accepted. It is also how long a restarted node is
     /// kept from voting by the [`RestartGuard`], which assumes 60 s if nothing is set, and how long a
     /// node has to be up when it is met for the first time: after all nodes were started at once,
-    /// nobody gets a lock for so long, unless `Redlock::trust_node` is called.
+    /// nobody gets a lock for so long, unless `Redlock::trust_nodes` is called.
     /// With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and it is
     /// written on the nodes: all clients go by the longest.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
