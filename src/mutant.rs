@@ -165,6 +165,8 @@ mutants! {
     ExpiredExtensionStands,
     /// A cancelled extension takes back also what another one has told.
     CancelledExtensionUndoesOthers,
+    /// Only the newest extension of a lock ends with it, and not those before it that are open.
+    OlderExtensionGoesOn,
     /// A lock is handed over with an extension that goes on.
     HandOverLeavesExtension,
     /// A lock that is handed over stands also on nodes that do not vote.
