@@ -304,7 +304,6 @@ impl Engine {
             return;
         };
         if !is_extensible(&self.claims, claim) {
-            // Of several extensions the claim knows the latest, which ended with it.
             self.decide(key, Decision::ExtensionClosed);
             return;
         }
