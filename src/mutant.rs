@@ -5,8 +5,7 @@
 //! whole process, because the engine has no place of its own for it: whoever tries several either
 //! starts a process for each, or tries one after the other with fresh engines.
 //!
-//! In the tests of the library itself the environment chooses:
-//! `SHEARLINE_MUTANT=DriftIgnored cargo test --lib chaos`. Those that the simulator does
+//! In the tests of the library itself the environment chooses. Those that the simulator does
 //! not look for (`STORIES` in `tests/sim/mutations.rs`) are noticed by the stories of the engine:
 //! `SHEARLINE_MUTANT=ClaimsUnbounded cargo test --lib engine::tests`.
 //! Those of nodes that carry markers are noticed in both:
@@ -165,6 +164,8 @@ mutants! {
     ExpiredExtensionStands,
     /// A cancelled extension takes back also what another one has told.
     CancelledExtensionUndoesOthers,
+    /// Only the newest extension of a lock ends with it, and not those before it that are open.
+    OlderExtensionGoesOn,
     /// A lock is handed over with an extension that goes on.
     HandOverLeavesExtension,
     /// A lock that is handed over stands also on nodes that do not vote.

@@ -61,8 +61,9 @@ pub(crate) struct Claim {
     pub(crate) resent: NodeSet,
     /// The nodes that were asked to extend it and did not have it: they are to get it again.
     pub(crate) lacking: NodeSet,
-    /// The round that extends it.
+    /// The newest round that extends it, and whether there may be older ones that are open.
     pub(crate) extension: Option<Key>,
+    pub(crate) extended_beside: bool,
     pub(crate) timer: Option<TimerKey>,
 }
 
@@ -125,6 +126,7 @@ impl Claim {
             resent: NodeSet::EMPTY,
             lacking: NodeSet::EMPTY,
             extension: None,
+            extended_beside: false,
             timer: None,
         }
     }

@@ -104,7 +104,7 @@ impl Engine {
             round.deadline = ends.then_some(valid_until);
         }
         if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
-            claim.extension = Some(key);
+            claim.extended_beside |= claim.extension.replace(key).is_some();
         }
         key
     }
@@ -304,7 +304,6 @@ impl Engine {
             return;
         };
         if !is_extensible(&self.claims, claim) {
-            // Of several extensions the claim knows the latest, which ended with it.
             self.decide(key, Decision::ExtensionClosed);
             return;
         }
@@ -362,17 +361,32 @@ impl Engine {
         }
     }
 
-    /// The lock of `claim` is over or given away: an extension of it that is open comes to
-    /// nothing, and this is what its caller is told.
-    pub(super) fn end_extension(&mut self, claim: Key, outcome: Decision) {
-        let open = self
-            .claims
-            .get_mut(claim)
-            .and_then(|claim| claim.extension.take());
-        let voting = open.filter(|open| self.rounds.get(*open).is_some_and(|r| r.is_voting()));
-        if let Some(open) = voting {
-            self.decide(open, outcome);
+    /// The lock of `claim` is over or given away: the extensions of it that are open come to nothing,
+    /// and this is what their callers are told.
+    pub(super) fn end_extension(&mut self, claim: Key, outcome: impl Fn() -> Decision) {
+        while let Some(open) = self.extension_of(claim) {
+            self.decide(open, outcome());
         }
+        if let Some(claim) = self.claims.get_mut(claim) {
+            claim.extension = None;
+        }
+    }
+
+    /// An extension of the lock of `claim` that is open, if there is one.
+    fn extension_of(&self, key: Key) -> Option<Key> {
+        let claim = self.claims.get(key)?;
+        if claim.extended_beside && !mutant!(OlderExtensionGoesOn) {
+            let extends = |round: &Round| matches!(&round.kind, Kind::Extend { claim, .. } if *claim == Some(key));
+            let mut rounds = self.rounds.iter();
+            let open = rounds.find(|(_, round)| round.is_voting() && extends(round));
+            return open.map(|(open, _)| open);
+        }
+        let voting = |open: &Key| {
+            self.rounds
+                .get(*open)
+                .is_some_and(|round| round.is_voting())
+        };
+        claim.extension.filter(voting)
     }
 
     /// The extension `key` was confirmed, and its caller does not want to know: the lock ends when
@@ -437,15 +451,17 @@ impl Engine {
         let claim = match claim {
             Some(claim) => {
                 mutant!(LostVoteNotTold => (), else self.tell_lost(claim));
-                self.forget_extension(Some(claim), key);
-                self.end_extension(claim, Decision::ExtensionLost);
+                self.decide(key, Decision::ExtensionLost);
+                self.end_extension(claim, || Decision::ExtensionLost);
                 claim
             }
             // A lock in nobody's care: nobody is told, but its copies go all the same.
-            None if self.has_room_for_claim() => self.adopted(now, valid_until, ttl),
             None => {
                 self.decide(key, Decision::ExtensionLost);
-                return;
+                if !self.has_room_for_claim() {
+                    return;
+                }
+                self.adopted(now, valid_until, ttl)
             }
         };
         if let Some(claim) = self.claims.get_mut(claim) {
@@ -453,7 +469,6 @@ impl Engine {
             claim.valid_until = now;
         }
         self.let_go(now, claim, None);
-        self.decide(key, Decision::ExtensionLost);
     }
 }
 

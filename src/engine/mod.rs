@@ -42,8 +42,6 @@
 //! The wake-up of waiters by pushes.
 
 mod acquire;
-#[cfg(test)]
-mod chaos;
 mod check;
 mod claim;
 mod confirm;

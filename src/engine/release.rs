@@ -51,7 +51,7 @@ impl Engine {
             return lock;
         };
         mutant!(HandOverLeavesExtension => (), else {
-            self.end_extension(key, Decision::ExtensionClosed);
+            self.end_extension(key, || Decision::ExtensionClosed);
         });
         let copy = lock.entry().copy_into(self.buffers.take());
         let quarantined =
@@ -100,7 +100,7 @@ impl Engine {
             Some(key) => key,
             None => self.adopted(now, lock.valid_until(), lock.ttl()),
         };
-        self.end_extension(key, Decision::ExtensionClosed);
+        self.end_extension(key, || Decision::ExtensionClosed);
         if let Some(claim) = self.claims.get_mut(key) {
             mutant!(ExpiredNotReleased =>
                 if !lock.is_valid_at(now) { claim.may_hold = NodeSet::EMPTY });

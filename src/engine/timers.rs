@@ -257,7 +257,7 @@ impl Engine {
                 self.tell_lost(key);
                 // What was told to be over is not revived by an answer in its last tick.
                 mutant!(ExpiredExtensionStands => (), else {
-                    self.end_extension(key, Decision::ExtensionUnconfirmed);
+                    self.end_extension(key, || Decision::ExtensionUnconfirmed);
                 });
                 self.take_back(key, self.all_nodes()); // A copy that waits for room.
                 self.forget_later(now, key);

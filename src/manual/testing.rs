@@ -48,15 +48,13 @@
 //!    torn, both also as fuzz targets.
 //! 3. **Stories of the engine**, told by feeding it bytes and time
 //!    (`engine::tests::the_third_vote_of_five_decides_and_stragglers_still_count`).
-//! 4. **Random worlds**: clients, nodes and links that delay, tear, stall and break, from a number
-//!    each (`engine::chaos::exclusion_holds_and_nothing_is_left_behind`).
-//! 5. **The simulator** (`tests/sim`): whole engines in worlds with virtual time, under oracles, and
+//! 4. **The simulator** (`tests/sim`): whole engines in worlds with virtual time, under oracles, and
 //!    with one guard of the algorithm taken out at a time, which some oracle has to notice
 //!    (`shearline::manual::safety`).
-//! 6. **The public interface on real servers**, in `tests/it`: Redis and Valkey processes that each
+//! 5. **The public interface on real servers**, in `tests/it`: Redis and Valkey processes that each
 //!    test starts on free ports and ends by their ids. What a test says about keys it learned over
 //!    a connection of its own.
-//! 7. **The texts**: every program in the documentation is compiled, the tests that the README
+//! 6. **The texts**: every program in the documentation is compiled, the tests that the README
 //!    names have to exist (`readme::every_test_that_is_named_exists`), and the permissions that
 //!    it gives have to suffice and to be the least
 //!    (`readme::the_acl_line_suffices_and_is_the_least`).

@@ -194,3 +194,34 @@ fn a_hand_over_ends_an_extension_that_is_open() {
     (1..3).for_each(|node| world.say(node, ":1|"));
     world.is_clean();
 }
+
+/// Of two extensions that wait for room neither is sent when the lock is let go.
+#[test]
+fn what_ends_a_lock_takes_all_its_extensions_back() {
+    for detached in [true, false] {
+        let (mut world, lock) = World::held(1);
+        world.window[0] = 0;
+        for _ in 0..2 {
+            world.extend(&lock);
+        }
+        world.sent[0].clear();
+        match detached {
+            true => drop(world.engine.detach(world.now, lock)),
+            false => world.engine.give_back(world.now, lock),
+        }
+        world.drain();
+        let closed = |event: &Event| {
+            let result = match event {
+                Event::Extended { result, .. } => result.as_ref(),
+                other => panic!("{other:?}"),
+            };
+            matches!(result, Err(ExtendError::Closed))
+        };
+        assert_eq!(world.events.len(), 2);
+        assert!(world.events.iter().all(closed), "{:?}", world.events);
+        world.window[0] = usize::MAX;
+        world.input(Input::Writable { node: id(0) });
+        let released = ["EVALSHA release"];
+        assert_eq!(world.sent[0], released[usize::from(detached)..]);
+    }
+}
