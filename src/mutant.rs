@@ -278,6 +278,10 @@ mutants! {
     SuspectAsked,
     /// What a call had open stays open when it was told.
     RoundsKept,
+    /// The timer of a call goes on when its outcome is certain.
+    RoundTimerKept,
+    /// The timer of a lock goes on when it is released.
+    ClaimTimerKept,
     /// There is room for any number of commands to a node.
     BoundIgnored,
     /// A connection that has lasted is opened again after a delay, as any other.

@@ -95,7 +95,7 @@ impl Builder {
     /// are still owed. Default: 50 ms. Zero does not wait at all.
     ///
     /// What a silent node still owes an answer to then is no longer waited for: a
-    /// [`Redlock`](crate::Redlock) leaves it to its I/O thread, which goes on in the background
+    /// `Redlock` leaves it to its I/O thread, which goes on in the background
     /// until the last answer has come or the last key must have expired.
     pub fn shutdown_timeout(mut self, most: Duration) -> Self {
         self.settings.shutdown_timeout = most;

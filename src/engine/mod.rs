@@ -429,7 +429,7 @@ impl Engine {
             return;
         };
         round.state = round::State::Decided(decision);
-        if let Some(timer) = round.timer.take() {
+        if let Some(timer) = round.timer.take().filter(|_| !mutant!(RoundTimerKept)) {
             self.wheel.cancel(timer);
         }
         self.take_questions_back(key, self.all_nodes());

@@ -154,7 +154,7 @@ impl Engine {
         claim.stage = Stage::Releasing { round };
         mutant!(UnansweredNotReleased => claim.may_hold = claim.may_hold.without(claim.unanswered));
         let (held, timer) = (claim.may_hold, claim.timer.take());
-        if let Some(timer) = timer {
+        if let Some(timer) = timer.filter(|_| !mutant!(ClaimTimerKept)) {
             self.wheel.cancel(timer);
         }
         self.encoded.clear();

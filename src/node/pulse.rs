@@ -74,17 +74,20 @@ impl Pulse {
         if sent < self.measured_from {
             return;
         }
+        let sample = now.as_nanos().saturating_sub(sent.as_nanos());
+        let mut oldest = u64::MAX;
         if self.sampled_at != now {
             self.sampled_at = now;
             self.latest = (self.latest + 1) % SAMPLES;
-            let oldest = core::mem::replace(&mut self.samples[self.latest], u64::MAX);
-            if oldest <= self.round_trip || self.nearest == u64::MAX {
-                self.round_trip = self.samples.into_iter().fold(u64::MAX, u64::min);
-            }
+            oldest = core::mem::replace(&mut self.samples[self.latest], u64::MAX);
         }
-        let sample = now.as_nanos().saturating_sub(sent.as_nanos());
-        self.samples[self.latest] = self.samples[self.latest].min(sample);
-        self.round_trip = self.round_trip.min(sample);
+        let latest = &mut self.samples[self.latest];
+        *latest = sample.min(*latest);
+        if sample <= self.round_trip || self.nearest == u64::MAX {
+            self.round_trip = sample;
+        } else if oldest <= self.round_trip {
+            self.round_trip = self.samples.iter().copied().fold(u64::MAX, u64::min);
+        }
         self.nearest = self.nearest.min(sample);
     }
 

@@ -7,11 +7,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     // Somebody asked for how long it had a lock, and was told; of an earlier end; of an unknown one.
     "Confirmed",
     "Shortened",
     "Revived",
+    // A second extension was told while the first was open, or the other way round.
+    "Doubled",
     // A release by `DELEX`, by `DELIFEQ`, and one that was refused as such.
     "DelEx",
     "DelIfEq",

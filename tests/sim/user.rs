@@ -6,7 +6,7 @@ use shearline::engine::{Event as Told, Extension, Request, RoundId};
 use shearline::{ExtendError, Instant, Lock, LockError, LockOptions, ReinitError};
 
 use crate::clock::{MILLI, NEVER, Time};
-use crate::oracle::{Belief, Limits, Release, token_of};
+use crate::oracle::{Belief, Limits, Release, Verb, token_of};
 use crate::plan::TRIES;
 use crate::trace::{self, Place};
 use crate::world::World;
@@ -73,6 +73,11 @@ pub(crate) struct Hold {
     pub(crate) early: bool,
     /// The newest extension that it did not wait for.
     pub(crate) cancelled: Option<Call>,
+    /// A second extension beside the first, or left behind by it, and the newest such that it did not
+    /// wait for; whether there was any.
+    pub(crate) beside: Option<Call>,
+    pub(crate) cancelled_beside: Option<Call>,
+    pub(crate) doubled: bool,
     /// A question for how long it is kept, and the newest that it did not wait for; whether there
     /// was any.
     pub(crate) confirming: Option<Confirming>,
@@ -101,6 +106,9 @@ impl Hold {
             told: false,
             early: false,
             cancelled: None,
+            beside: None,
+            cancelled_beside: None,
+            doubled: false,
             confirming: None,
             unasked: None,
             asked: false,
@@ -133,12 +141,14 @@ impl Task {
     /// All calls that are open.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
         let asked = self.hold().and_then(|hold| hold.confirming.as_ref());
+        let beside = self.hold().and_then(|hold| hold.beside.as_ref());
         self.call()
             .into_iter()
             .chain(asked.map(|asked| &asked.call))
+            .chain(beside)
     }
 
-    /// The call that is open, but for a question about a lock that is held.
+    /// The call that is open, but for a question about a lock that is held and a second extension.
     pub(crate) fn call(&self) -> Option<&Call> {
         match self {
             Self::Acquiring { call, .. }
@@ -186,6 +196,15 @@ impl World {
             (asked.call.round == round).then_some(())
         };
         users.iter().position(|user| asks(user).is_some())
+    }
+
+    /// Who has begun a second extension.
+    fn doubler_of(&self, client: usize, round: RoundId) -> Option<usize> {
+        let users = &self.clients[client].users;
+        let beside = |user: &User| user.task.hold()?.beside;
+        users
+            .iter()
+            .position(|user| beside(user).is_some_and(|call| call.round == round))
     }
 
     /// The task of a user, which is idle now.
@@ -259,10 +278,7 @@ impl World {
             }
             Told::Extended { round, result } => match self.user_of(client, round) {
                 Some(user) => self.extended(client, user, result),
-                None => match self.asker_of(client, round) {
-                    Some(user) => self.confirmed(client, user, result),
-                    None => self.closed(client, round, &result),
-                },
+                None => self.extended_besides(client, round, result),
             },
             Told::Released { round, result } => {
                 let Some(user) = self.user_of(client, round) else {
@@ -341,16 +357,58 @@ impl World {
         let Task::Extending { mut hold, call } = self.take_task(client, user) else {
             return;
         };
-        self.extend_ended(client, user);
+        self.apply_extension(client, user, &mut hold, Verb::Extend, &call, result);
+        let next = self.work();
+        self.set_task(client, user, Task::Holding(hold), next);
+    }
+
+    /// What is open beside the call of a user has ended.
+    fn extended_besides(
+        &mut self,
+        client: usize,
+        round: RoundId,
+        result: Result<Extension, ExtendError>,
+    ) {
+        if let Some(user) = self.asker_of(client, round) {
+            self.confirmed(client, user, result);
+        } else if let Some(user) = self.doubler_of(client, round) {
+            let shown = self.shown(client);
+            let mut task = self.take_task(client, user);
+            if let Some(hold) = task.hold_mut()
+                && let Some(call) = hold.beside.take()
+            {
+                self.apply_extension(client, user, hold, Verb::Beside, &call, result);
+            }
+            let user = &mut self.clients[client].users[user];
+            user.task = task;
+            user.begun = shown;
+        } else {
+            self.closed(client, round, &result);
+        }
+    }
+
+    fn apply_extension(
+        &mut self,
+        client: usize,
+        user: usize,
+        hold: &mut Hold,
+        verb: Verb,
+        call: &Call,
+        result: Result<Extension, ExtendError>,
+    ) {
+        self.extend_ended(client, user, verb);
         let shown = self.shown(client);
         let before = (hold.lock.valid_until(), hold.lock.ttl());
         match result {
             Ok(extension) if extension.apply(&mut hold.lock) => {
                 self.oracle.counts.extensions += 1;
+                if verb == Verb::Beside {
+                    self.oracle.counts.sights.note("Doubled");
+                }
                 hold.extensions = hold.extensions.map(|left| left.saturating_sub(1));
-                self.check_extension(client, &hold.lock, &call, before);
+                self.check_extension(client, &hold.lock, verb, call, before);
                 if hold.lock.is_valid_at(shown) && !hold.told {
-                    self.hold_belief(client, user, &hold);
+                    self.hold_belief(client, user, hold);
                 }
             }
             Ok(_) => self.object(
@@ -358,17 +416,15 @@ impl World {
                 format!("client {client} got another's extension"),
             ),
             Err(error) => {
-                self.check_unextended(client, &hold, &call, &error);
+                self.check_unextended(client, hold, verb, call, &error);
                 if matches!(error, ExtendError::Lost(_)) {
-                    self.told_of_loss(client, &mut hold);
+                    self.told_of_loss(client, hold);
                     // What copies remain are released, and all the others when it lets go of it.
                     self.oracle.misses(&hold.lock.token());
                     self.end_belief(client, user);
                 }
             }
         }
-        let next = self.work();
-        self.set_task(client, user, Task::Holding(hold), next);
     }
 
     /// A question for how long a lock is kept has ended.
@@ -554,6 +610,11 @@ impl World {
             if asks && self.entropy.chance(self.plan.second_thoughts) {
                 self.cancel_confirmation(client, user);
             }
+            let hold = self.clients[client].users[user].task.hold();
+            let doubles = hold.is_some_and(|hold| hold.beside.is_some());
+            if doubles && self.entropy.chance(self.plan.second_thoughts) {
+                self.cancel_beside(client, user);
+            }
             let task = &self.clients[client].users[user].task;
             let waits = matches!(task, Task::Acquiring { .. } | Task::Extending { .. });
             if !waits || !self.entropy.chance(self.plan.second_thoughts) {
@@ -720,7 +781,7 @@ impl World {
                 hold.confirming = Some(Confirming {
                     call: self.call(client, round, ttl),
                     within: hold.lock.valid_until(),
-                    overtaken: hold.cancelled.is_some(),
+                    overtaken: hold.cancelled.is_some() || hold.doubled,
                 });
                 self.clients[client].users[user].asked_until = WrittenAt::MAX;
             }
@@ -752,8 +813,13 @@ impl World {
         });
     }
 
-    /// Nobody asks any more for how long a lock is kept that is let go: the engine ends that.
+    /// Nobody asks any more for how long a lock is kept that is let go, nor extends it: the engine ends
+    /// that.
     fn let_go(&mut self, client: usize, user: usize, hold: &Hold) {
+        if let Some(call) = hold.beside {
+            self.extend_ended(client, user, Verb::Beside);
+            self.clients[client].users[user].let_go.push(call.round);
+        }
         if let Some(asked) = hold.confirming {
             self.clients[client].users[user]
                 .let_go
@@ -762,7 +828,45 @@ impl World {
     }
 
     fn extend(&mut self, client: usize, user: usize, mut hold: Hold) {
-        let ttl = self.ttl(client, user);
+        let Some(call) = self.begin_extension(client, user, &mut hold, Verb::Extend) else {
+            let next = self.work();
+            self.set_task(client, user, Task::Holding(hold), next);
+            return;
+        };
+        let next = self.thinks_better_at();
+        self.set_task(client, user, Task::Extending { hold, call }, next);
+    }
+
+    /// When somebody does something though its extension is open, if ever: some time, or before any
+    /// answer can be read.
+    fn thinks_better_at(&mut self) -> Time {
+        if !self.entropy.chance(self.plan.cancels) {
+            NEVER
+        } else if self.entropy.below(2) == 0 {
+            self.work()
+        } else {
+            self.now + 1 + self.entropy.span(2 * self.plan.delay)
+        }
+    }
+
+    /// A second extension of a lock, beside the one that is open.
+    fn extend_again(&mut self, client: usize, user: usize, mut hold: Hold, call: Call) {
+        hold.beside = self.begin_extension(client, user, &mut hold, Verb::Beside);
+        hold.doubled |= hold.beside.is_some();
+        let next = self.thinks_better_at();
+        self.set_task(client, user, Task::Extending { hold, call }, next);
+    }
+
+    /// Asks for an extension. Its ttl tells the two kinds apart.
+    fn begin_extension(
+        &mut self,
+        client: usize,
+        user: usize,
+        hold: &mut Hold,
+        verb: Verb,
+    ) -> Option<Call> {
+        let even = self.ttl(client, user).as_millis() as u64 & !1;
+        let ttl = Duration::from_millis(even - u64::from(verb == Verb::Beside));
         let shown = self.shown(client);
         self.say(Place::Client(client), || {
             format!("extends resource {user} by {ttl:?}")
@@ -770,39 +874,43 @@ impl World {
         let before = self.clients[client].engine.load();
         match self.clients[client].engine.extend(shown, &hold.lock, ttl) {
             Ok(round) => {
-                self.check_begun(client, &hold);
-                self.told_and_extended(client, &hold);
+                self.check_begun(client, hold);
+                self.told_and_extended(client, hold);
                 self.oracle.asks_extension(&hold.lock.token());
                 if let Some(asked) = &mut hold.confirming {
                     asked.overtaken = true;
                 }
                 let call = self.call(client, round, ttl);
-                self.extend_begun(client, user, &call, &hold);
-                let next = if self.entropy.chance(self.plan.cancels) {
-                    self.work()
-                } else {
-                    NEVER
-                };
-                self.set_task(client, user, Task::Extending { hold, call }, next);
+                self.extend_begun(client, user, verb, &call, hold);
+                Some(call)
             }
             Err(error) => {
                 self.oracle.counts.outcomes.unextended(&error);
                 if Self::is_unasked(&error) {
                     self.check_saturated(client, before);
                 } else {
-                    self.check_unbegun(client, &hold, &error);
+                    self.check_unbegun(client, hold, &error);
                 }
-                let next = self.work();
-                self.set_task(client, user, Task::Holding(hold), next);
+                None
             }
         }
     }
 
-    /// Somebody who extends its lock thinks better of it: it releases the lock, leaves it, or hands it
-    /// over.
+    /// Somebody who extends its lock thinks better of it: it releases the lock, leaves it, hands it
+    /// over, or extends it once more; of two extensions it does not want the second any more.
     fn interrupt(&mut self, client: usize, user: usize, hold: Hold, call: &Call) {
-        self.extend_ended(client, user);
-        let next = self.entropy.below(3);
+        let next = self.entropy.below(6);
+        if 3 <= next && hold.beside.is_none() {
+            self.extend_again(client, user, hold, *call);
+            return;
+        }
+        if 3 <= next {
+            let next = self.thinks_better_at();
+            self.set_task(client, user, Task::Extending { hold, call: *call }, next);
+            self.cancel_beside(client, user);
+            return;
+        }
+        self.extend_ended(client, user, Verb::Extend);
         if next == 1 {
             self.cancel_extension(client, user, hold, call);
             return;
@@ -825,6 +933,23 @@ impl World {
         hold.cancelled = Some(*call);
         let next = self.work();
         self.set_task(client, user, Task::Holding(hold), next);
+    }
+
+    fn cancel_beside(&mut self, client: usize, user: usize) {
+        let shown = self.shown(client);
+        let Some(hold) = self.clients[client].users[user].task.hold_mut() else {
+            return;
+        };
+        let Some(call) = hold.beside.take() else {
+            return;
+        };
+        hold.cancelled_beside = Some(call);
+        self.say(Place::Client(client), || {
+            format!("cancels the second extension of resource {user}")
+        });
+        self.extend_ended(client, user, Verb::Beside);
+        self.oracle.counts.outcomes.cancelled();
+        self.clients[client].engine.cancel(shown, call.round);
     }
 
     fn release(&mut self, client: usize, user: usize, hold: Hold) {

@@ -46,7 +46,8 @@ impl World {
                 self.object("settling", text);
             }
             let what = self.is_certain(client, user);
-            if let Some(what) = what.or_else(|| self.is_confirmed(client, user)) {
+            let what = what.or_else(|| self.is_confirmed(client, user));
+            if let Some(what) = what.or_else(|| self.is_certain_beside(client, user)) {
                 self.object("settling", format!("client {client} waits, though {what}"));
             }
         }
@@ -101,6 +102,18 @@ impl World {
         certain.then(|| format!("{count:?} leaves one outcome"))
     }
 
+    /// The same for a second extension of a lock.
+    fn is_certain_beside(&self, client: usize, user: usize) -> Option<String> {
+        let quorum = self.plan.quorum();
+        let hold = self.clients[client].users[user].task.hold()?;
+        let token = self.oracle.ledger.find(&token_of(&hold.lock.token()))?;
+        let token = self.own(client, token)?;
+        let count = self.count(client, hold.beside.as_ref()?, token, Verb::Beside);
+        let most = count.yes.max(count.no);
+        let certain = quorum <= most || most + count.open < quorum;
+        certain.then(|| format!("{count:?} leaves one outcome"))
+    }
+
     /// The token, if it is of this process and was never anybody else's.
     fn own(&self, client: usize, token: TokenId) -> Option<TokenId> {
         let record = self.oracle.ledger.record(token);
@@ -112,12 +125,7 @@ impl World {
         let there = &self.clients[client];
         let mut count = Count::default();
         for (node, cell) in self.oracle.ledger.cells(token).iter().enumerate() {
-            let entry = match verb {
-                Verb::Extend => &cell.extend,
-                Verb::Confirm => &cell.confirm,
-                Verb::Release => &cell.release,
-                Verb::Set | Verb::Load | Verb::Join | Verb::Time | Verb::Other => &cell.set,
-            };
+            let entry = cell.asked(verb);
             let lost = there.paths[node].lost_at;
             let answers = entry.answers(there.process, call.since) && entry.is_read();
             // What was read later may have come when its time was over.
@@ -127,7 +135,8 @@ impl World {
             let waited_for = verb != Verb::Release || greeted && cell.releases.refused == 0;
             // One that waited for room may be the rest of an earlier one.
             let waited_for = waited_for
-                && (!matches!(verb, Verb::Extend | Verb::Confirm) || entry.sent == call.since);
+                && (!matches!(verb, Verb::Extend | Verb::Beside | Verb::Confirm)
+                    || entry.sent == call.since);
             let place = if !answers && call.since < lost {
                 &mut count.mute
             } else if !answers

@@ -173,7 +173,8 @@ impl World {
         let votes = self.check_report(&question, report)?;
         let quorum = self.plan.quorum();
         let certain = if matches!(error, ExtendError::Lost(_)) {
-            quorum <= votes.no || token.is_some_and(|id| self.misses_it(client, id, Verb::Extend))
+            quorum <= votes.no
+                || token.is_some_and(|id| self.other_misses_it(client, id, Verb::Confirm))
         } else if over {
             votes.no < quorum
         } else {
@@ -191,15 +192,17 @@ impl World {
         let process = self.clients[client].process;
         let cells = self.oracle.ledger.cells(id).iter();
         let missing = cells.filter(|cell| {
-            let entry = if verb == Verb::Confirm {
-                &cell.confirm
-            } else {
-                &cell.extend
-            };
+            let entry = cell.asked(verb);
             let no = matches!(entry.said, Said::Zero | Said::Foreign);
             no && entry.is_read() && entry.by == process
         });
         self.plan.quorum() <= missing.count()
+    }
+
+    /// Whether a majority has answered so to any other question about a lock than `verb`.
+    pub(super) fn other_misses_it(&self, client: usize, id: TokenId, verb: Verb) -> bool {
+        let mut others = [Verb::Extend, Verb::Beside, Verb::Confirm].into_iter();
+        others.any(|other| other != verb && self.misses_it(client, id, other))
     }
 
     // ----- when ---------------------------------------------------------------------------------

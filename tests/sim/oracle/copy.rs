@@ -44,28 +44,41 @@ impl World {
         if record.owner != deed.process || record.ended <= deed.begun.asked {
             return Some("a copy of a lock that was let go");
         }
+        // It follows from one of the two extensions that there may be.
+        let one = self.copy_of(deed, id, Verb::Extend)?;
+        self.copy_of(deed, id, Verb::Beside).map(|_| one)
+    }
+
+    /// What is wrong with a copy, if it follows from this extension.
+    fn copy_of(&self, deed: &Deed<'_>, id: TokenId, verb: Verb) -> Option<&'static str> {
+        let record = self.oracle.ledger.record(id);
         let alive = self.clients[deed.peer].process == deed.process;
-        let calls = &self.oracle.calls[deed.peer][record.resource];
-        if !alive || !record.heirs.is_empty() || deed.begun.asked < calls.extend.from {
+        let calls = self.oracle.calls[deed.peer][record.resource].of(verb);
+        if !alive || !record.heirs.is_empty() || deed.begun.asked < calls.spell.from {
             return None; // Of an extension before the newest, or before the heir's.
         }
-        if calls.extend.to < deed.begun.asked {
+        if calls.spell.to < deed.begun.asked {
             return Some("a copy outside of any extension");
         }
         let cell = self.oracle.ledger.cell(id, deed.node);
-        if cell.lacking.is_none_or(|since| calls.extend.from < since) {
+        if cell.lacking.is_none_or(|since| calls.spell.from < since) {
             return Some("a copy that was not known to be lacking");
         }
-        self.copy_without_majority(deed, id)
+        self.copy_without_majority(deed, id, verb)
     }
 
     /// Whether no majority without the node had confirmed the lock, or it ends before the copy.
-    fn copy_without_majority(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+    fn copy_without_majority(
+        &self,
+        deed: &Deed<'_>,
+        id: TokenId,
+        verb: Verb,
+    ) -> Option<&'static str> {
         let record = self.oracle.ledger.record(id);
-        let calls = &self.oracle.calls[deed.peer][record.resource];
+        let calls = self.oracle.calls[deed.peer][record.resource].of(verb);
         let mut yes = Vec::new();
         for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
-            let entry = &cell.extend;
+            let entry = cell.asked(verb);
             let counts = node != deed.node
                 && entry.answers(deed.process, calls.since)
                 && entry.said == super::Said::One

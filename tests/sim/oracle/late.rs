@@ -42,8 +42,16 @@ const TICK: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Calls {
     acquire: Spell,
-    pub(super) extend: Spell,
-    /// The extension: when it was made, and by the client's clock; until when the lock was valid.
+    pub(super) extend: Extending,
+    /// The second extension of the same lock.
+    pub(super) beside: Extending,
+}
+
+/// The newest call for an extension.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Extending {
+    pub(super) spell: Spell,
+    /// When it was made, and by the client's clock; until when the lock was valid.
     pub(super) since: Time,
     begun: Instant,
     pub(super) within: Instant,
@@ -51,7 +59,25 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// When the lock ends at the latest if the newest extension is confirmed.
+    pub(super) fn of(&self, verb: Verb) -> &Extending {
+        if verb == Verb::Beside {
+            &self.beside
+        } else {
+            &self.extend
+        }
+    }
+
+    fn of_mut(&mut self, verb: Verb) -> &mut Extending {
+        if verb == Verb::Beside {
+            &mut self.beside
+        } else {
+            &mut self.extend
+        }
+    }
+}
+
+impl Extending {
+    /// When the lock ends at the latest if it is confirmed.
     pub(super) fn end(&self) -> Instant {
         let longest = super::votes::longest_validity(self.ttl);
         self.within.max(self.begun.saturating_add(longest))
@@ -111,9 +137,16 @@ impl World {
         }
     }
 
-    pub(crate) fn extend_begun(&mut self, client: usize, user: usize, call: &Call, hold: &Hold) {
-        let calls = &mut self.oracle.calls[client][user];
-        calls.extend.begin(self.inputs);
+    pub(crate) fn extend_begun(
+        &mut self,
+        client: usize,
+        user: usize,
+        verb: Verb,
+        call: &Call,
+        hold: &Hold,
+    ) {
+        let calls = self.oracle.calls[client][user].of_mut(verb);
+        calls.spell.begin(self.inputs);
         (calls.since, calls.begun) = (call.since, call.begun);
         calls.within = hold.lock.valid_until();
         calls.ttl = call.ttl;
@@ -127,8 +160,8 @@ impl World {
         }
     }
 
-    pub(crate) fn extend_ended(&mut self, client: usize, user: usize) {
-        self.oracle.calls[client][user].extend.to = self.inputs;
+    pub(crate) fn extend_ended(&mut self, client: usize, user: usize, verb: Verb) {
+        self.oracle.calls[client][user].of_mut(verb).spell.to = self.inputs;
     }
 
     /// A command has left too late.
@@ -140,7 +173,7 @@ impl World {
         let what = match deed.command.verb {
             Verb::Set if copy => None,
             Verb::Set => self.late_set(deed, id),
-            Verb::Extend => self.late_extension(deed, id),
+            Verb::Extend | Verb::Beside => self.late_extension(deed, id),
             Verb::Release | Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => {
                 None
             }
@@ -203,23 +236,23 @@ impl World {
 
     fn late_extension(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
         let record = self.oracle.ledger.record(id);
-        let calls = &self.oracle.calls[deed.peer][record.resource];
+        let calls = self.oracle.calls[deed.peer][record.resource].of(deed.command.verb);
         let place = deed.begun.place;
-        if calls.extend.misses(place) {
+        if calls.spell.misses(place) {
             return Some("an extension outside of its call");
         }
         // Not every node's yes counts for a lock that was handed over.
         let own = record.owner == deed.process && record.heirs.is_empty();
-        let certain = own && calls.extend.from <= place && self.is_extended(deed, id, calls);
+        let certain = own && calls.spell.from <= place && self.is_extended(deed, id, calls);
         certain.then_some("an extension that is decided")
     }
 
     /// Whether a majority had said yes when the command left.
-    fn is_extended(&self, deed: &Deed<'_>, id: TokenId, calls: &Calls) -> bool {
+    fn is_extended(&self, deed: &Deed<'_>, id: TokenId, calls: &Extending) -> bool {
         let within = calls.within.min(calls.begun.saturating_add(SOON));
         let mut yes = Servers::default();
         for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
-            let entry = &cell.extend;
+            let entry = cell.asked(deed.command.verb);
             let lost = self.clients[deed.peer].paths[node].lost_at;
             let counts = entry.answers(deed.process, calls.since)
                 && entry.said == Said::One

@@ -73,6 +73,7 @@ pub(crate) struct Record {
 pub(crate) struct Cell {
     pub(crate) set: Entry,
     pub(crate) extend: Entry,
+    pub(crate) beside: Entry,
     pub(crate) confirm: Entry,
     pub(crate) release: Entry,
     /// What the node's clock shows when the key expires.
@@ -365,6 +366,9 @@ pub(crate) enum Verb {
     Set,
     Release,
     Extend,
+    /// A second extension of the same lock, beside the first: its ttl is odd, and that of every other is
+    /// even.
+    Beside,
     /// Asks for how long a key is kept.
     Confirm,
     /// Teaches a script: the last questions of a greeting.
@@ -381,7 +385,7 @@ impl Verb {
     pub(crate) fn is_of_locks(self) -> bool {
         matches!(
             self,
-            Self::Set | Self::Release | Self::Extend | Self::Confirm
+            Self::Set | Self::Release | Self::Extend | Self::Beside | Self::Confirm
         )
     }
 }
@@ -442,8 +446,13 @@ impl<'a> Command<'a> {
             [b"SCRIPT", b"LOAD", ..] => return Self::without_key(Verb::Load),
             _ => return Self::without_key(Verb::Other),
         };
+        let odd = ttl.last().is_some_and(|digit| digit % 2 == 1);
         Self {
-            verb,
+            verb: if verb == Verb::Extend && odd {
+                Verb::Beside
+            } else {
+                verb
+            },
             key: Some(key),
             token: (!token.is_empty()).then(|| token_of(token)),
             ttl: (!ttl.is_empty()).then_some(ttl),
@@ -582,10 +591,10 @@ impl Ledger {
         let own = self.record(id).owner == reading.by;
         let cell = self.cell_mut(id, node);
         match (verb, reading.said) {
-            (Verb::Extend | Verb::Confirm, Said::Zero | Said::Foreign) if own => {
+            (Verb::Extend | Verb::Beside | Verb::Confirm, Said::Zero | Said::Foreign) if own => {
                 cell.lacking = cell.lacking.or(Some(reading.place));
             }
-            (Verb::Extend | Verb::Confirm, Said::One) | (Verb::Set, Said::Ok) => {
+            (Verb::Extend | Verb::Beside | Verb::Confirm, Said::One) | (Verb::Set, Said::Ok) => {
                 cell.lacking = None;
             }
             _ => {}
@@ -600,6 +609,7 @@ impl Cell {
     const EMPTY: Self = Self {
         set: Entry::NONE,
         extend: Entry::NONE,
+        beside: Entry::NONE,
         confirm: Entry::NONE,
         release: Entry::NONE,
         until: Instant::ZERO,
@@ -624,10 +634,22 @@ impl Cell {
         },
     };
 
+    /// The newest question of this kind about a lock, and its answer.
+    pub(crate) fn asked(&self, verb: Verb) -> &Entry {
+        match verb {
+            Verb::Set | Verb::Load | Verb::Join | Verb::Time | Verb::Other => &self.set,
+            Verb::Extend => &self.extend,
+            Verb::Beside => &self.beside,
+            Verb::Confirm => &self.confirm,
+            Verb::Release => &self.release,
+        }
+    }
+
     fn entry(&mut self, verb: Verb) -> Option<&mut Entry> {
         match verb {
             Verb::Set => Some(&mut self.set),
             Verb::Extend => Some(&mut self.extend),
+            Verb::Beside => Some(&mut self.beside),
             Verb::Confirm => Some(&mut self.confirm),
             Verb::Release => Some(&mut self.release),
             Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,

@@ -155,7 +155,8 @@ impl Open {
             Task::Releasing { .. } => (1, 0),
         };
         let asks = task.hold().is_some_and(|hold| hold.confirming.is_some());
-        self.calls += calls + usize::from(asks);
+        let doubles = task.hold().is_some_and(|hold| hold.beside.is_some());
+        self.calls += calls + usize::from(asks) + usize::from(doubles);
         self.tokens += tokens;
     }
 }

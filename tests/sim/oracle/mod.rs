@@ -431,15 +431,16 @@ impl World {
         // the rest of an extension that had begun to leave, also when the next one is asked for.
         let holder = record.heirs.last().unwrap_or(&record.owner);
         let alive = oracle.lives[process as usize].alive && deed.peer < oracle.calls.len();
-        let stale = verb == Verb::Extend && alive && {
+        let extends = matches!(verb, Verb::Extend | Verb::Beside);
+        let stale = extends && alive && {
             let calls = &oracle.calls[deed.peer][record.resource];
-            deed.begun.place < calls.extend.from
+            deed.begun.place < calls.of(verb).spell.from
         };
         if verb == Verb::Set || *holder == process && !stale {
             oracle.ledger.executed(id, node, verb, entry);
         }
         let given = match (verb, done) {
-            (Verb::Set, Said::Ok) | (Verb::Extend, Said::One) => deed.command.ttl,
+            (Verb::Set, Said::Ok) | (Verb::Extend | Verb::Beside, Said::One) => deed.command.ttl,
             _ => None,
         };
         if let Some(until) = given.and_then(|ttl| end_of(deed.shown, ttl)) {

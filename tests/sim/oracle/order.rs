@@ -46,9 +46,13 @@ impl World {
         let what = match deed.command.verb {
             Verb::Set => self.set_again(deed, id).filter(|_| !copy),
             Verb::Release => self.release_behind(deed, id),
-            Verb::Extend | Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => {
-                None
-            }
+            Verb::Extend
+            | Verb::Beside
+            | Verb::Confirm
+            | Verb::Load
+            | Verb::Join
+            | Verb::Time
+            | Verb::Other => None,
         };
         self.conns[deed.conn].written.executed += 1;
         if let Some(what) = what {

@@ -243,10 +243,11 @@ impl World {
         &mut self,
         client: usize,
         hold: &Hold,
+        verb: Verb,
         call: &Call,
         error: &ExtendError,
     ) {
-        if let Err(what) = self.unextended(client, hold, call, error) {
+        if let Err(what) = self.unextended(client, hold, verb, call, error) {
             self.object("outcome", format!("client {client} got {error:?}: {what}"));
         }
     }
@@ -255,11 +256,12 @@ impl World {
         &self,
         client: usize,
         hold: &Hold,
+        verb: Verb,
         call: &Call,
         error: &ExtendError,
     ) -> Result<(), String> {
         // Of two questions about a lock that is over, the engine ends the newer one as such.
-        if hold.asked && hold.told && matches!(error, ExtendError::Closed) {
+        if (hold.asked || hold.doubled) && hold.told && matches!(error, ExtendError::Closed) {
             return Ok(());
         }
         let (ExtendError::Lost(report) | ExtendError::Unconfirmed(report)) = error else {
@@ -270,7 +272,7 @@ impl World {
         let question = Question {
             client,
             call,
-            verb: Verb::Extend,
+            verb,
             token,
             first: true,
             at_once: true,
@@ -282,9 +284,11 @@ impl World {
         } = votes;
         // A confirmation may have found a later end since: the extension has no more time by that.
         let resource = token.map(|id| self.oracle.ledger.record(id).resource);
-        let within = resource.map_or(Instant::ZERO, |user| self.oracle.calls[client][user].within);
+        let within = resource.map_or(Instant::ZERO, |user| {
+            self.oracle.calls[client][user].of(verb).within
+        });
         let certain = if matches!(error, ExtendError::Lost(_)) {
-            let by_other = |id| hold.asked && self.misses_it(client, id, Verb::Confirm);
+            let by_other = |id| self.other_misses_it(client, id, verb);
             quorum <= no || token.is_some_and(by_other)
         } else if hold.told || within <= self.clients[client].shown {
             // Told of the end in between, its holder is not told that it goes on.

@@ -219,7 +219,7 @@ impl World {
         let record = question.token.map(|id| self.oracle.ledger.record(id));
         let inherited = record.is_some_and(|record| !record.heirs.is_empty());
         let yes = read.is_some_and(|entry| entry.said == Said::One);
-        inherited && yes && matches!(question.verb, Verb::Extend | Verb::Confirm)
+        inherited && yes && matches!(question.verb, Verb::Extend | Verb::Beside | Verb::Confirm)
     }
 
     /// Whether an answer is said to have been asked for before the attempt began.
@@ -382,12 +382,7 @@ impl World {
 
 impl Question<'_> {
     fn entry<'c>(&self, cell: &'c Cell) -> &'c Entry {
-        match self.verb {
-            Verb::Set | Verb::Load | Verb::Join | Verb::Time | Verb::Other => &cell.set,
-            Verb::Extend => &cell.extend,
-            Verb::Confirm => &cell.confirm,
-            Verb::Release => &cell.release,
-        }
+        cell.asked(self.verb)
     }
 
     fn yes(&self) -> Said {
@@ -433,7 +428,7 @@ fn is_final(question: &Question<'_>, entry: &Entry) -> bool {
     match entry.said {
         Said::Nil => false,
         Said::Refused(code) => question.verb == Verb::Set || !code.is_any_error(),
-        _ => true,
+        Said::Nothing | Said::Ok | Said::One | Said::Zero | Said::Foreign | Said::Else => true,
     }
 }
 

@@ -23,7 +23,7 @@ use shearline::engine::Wake;
 
 use crate::clock::{MILLI, Time};
 use crate::plan::{CONNECT_TIMEOUT, TRIES};
-use crate::user::{Call, Task};
+use crate::user::{Call, Hold, Task};
 use crate::world::World;
 
 /// The tick of the engine's timers.
@@ -67,17 +67,32 @@ impl World {
                 late(after(call, longest)).then_some("an acquire is open after all its tries")
             }
             Task::Extending { hold, .. } => {
-                let within = self.oracle.calls[client][user].within;
+                let within = self.oracle.calls[client][user].extend.within;
                 let over = late(within).then_some("an extension is open after the old end");
-                over.or_else(|| self.unended(client, hold, late))
+                over.or_else(|| self.unended_beside(client, user, hold, late))
+                    .or_else(|| self.unended(client, hold, late))
             }
             Task::Releasing { call, .. } => {
                 let longest = self.longest_release(client);
                 late(after(call, longest)).then_some("a release is open after its node timeout")
             }
-            Task::Holding(hold) => self.unended(client, hold, late),
+            Task::Holding(hold) => self
+                .unended_beside(client, user, hold, late)
+                .or_else(|| self.unended(client, hold, late)),
             Task::Idle => None,
         }
+    }
+
+    fn unended_beside(
+        &self,
+        client: usize,
+        user: usize,
+        hold: &Hold,
+        late: impl Fn(Instant) -> bool,
+    ) -> Option<&'static str> {
+        let within = self.oracle.calls[client][user].beside.within;
+        let over = hold.beside.is_some() && late(within);
+        over.then_some("a second extension is open after the old end")
     }
 
     /// The node timeout of a release: fixed, or four of the worst round trips, which the client

@@ -134,7 +134,10 @@ impl World {
 
     /// A server was asked for a vote that had been silent for too long.
     pub(super) fn asked_of_silent(&mut self, deed: &Deed<'_>) {
-        let asked = matches!(deed.command.verb, Verb::Set | Verb::Extend | Verb::Confirm);
+        let asked = matches!(
+            deed.command.verb,
+            Verb::Set | Verb::Extend | Verb::Beside | Verb::Confirm
+        );
         if asked && deed.begun.to_silent {
             let text = format!(
                 "client {} asks node {}, which is silent",

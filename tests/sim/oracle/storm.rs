@@ -62,7 +62,7 @@ impl World {
         let what = match deed.command.verb {
             Verb::Set if copy => None,
             Verb::Set => self.sets(deed, id),
-            Verb::Extend => self.extends(deed, id),
+            Verb::Extend | Verb::Beside => self.extends(deed, id),
             Verb::Release => self.releases(deed, id),
             Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         };

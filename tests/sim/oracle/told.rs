@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use shearline::{Instant, LockId};
 
-use super::{Said, Verb};
+use super::{Said, TokenId, Verb};
+use crate::clock::Time;
 use crate::user::{Hold, Task};
 use crate::world::World;
 
@@ -92,25 +93,37 @@ impl World {
             self.oracle.misses(&token);
             return;
         }
-        let there = &self.clients[client];
-        let Task::Holding(hold) = &there.users[user].task else {
-            return;
-        };
-        let (Some(call), Some(id)) = (hold.cancelled, self.oracle.ledger.find(&token)) else {
-            return;
-        };
-        let cells = self.oracle.ledger.cells(id).iter();
-        let missing = cells.filter(|cell| {
-            let entry = &cell.extend;
-            let no = matches!(entry.said, Said::Zero | Said::Foreign);
-            no && entry.is_read() && entry.answers(there.process, call.since)
+        let hold = self.clients[client].users[user].task.hold();
+        let cancelled = hold.map_or([None; 2], |hold| {
+            [
+                (Verb::Extend, hold.cancelled),
+                (Verb::Beside, hold.cancelled_beside),
+            ]
+            .map(|(verb, call)| call.map(|call| (verb, call)))
         });
-        if self.plan.quorum() <= missing.count() {
-            if let Task::Holding(hold) = &mut self.clients[client].users[user].task {
+        let Some(id) = self.oracle.ledger.find(&token) else {
+            return;
+        };
+        let mut cancelled = cancelled.into_iter().flatten();
+        if cancelled.any(|(verb, call)| self.missed_since(client, id, verb, call.since)) {
+            if let Some(hold) = self.clients[client].users[user].task.hold_mut() {
                 hold.early = false;
             }
             self.oracle.misses(&token);
         }
+    }
+
+    /// Whether a majority has answered to an extension that was asked for at `since`, or later, that it
+    /// misses the token.
+    fn missed_since(&self, client: usize, id: TokenId, verb: Verb, since: Time) -> bool {
+        let process = self.clients[client].process;
+        let cells = self.oracle.ledger.cells(id).iter();
+        let missing = cells.filter(|cell| {
+            let entry = cell.asked(verb);
+            let no = matches!(entry.said, Said::Zero | Said::Foreign);
+            no && entry.is_read() && entry.answers(process, since)
+        });
+        self.plan.quorum() <= missing.count()
     }
 
     /// An extension was begun of a lock.

@@ -33,7 +33,8 @@ use crate::world::World;
 
 /// What is subtracted for drifting clocks by default: a hundredth of the ttl and 2 ms.
 pub(super) fn drift(ttl: u64) -> Duration {
-    Duration::from_nanos((ttl * MILLI).div_ceil(100) + 2 * MILLI)
+    let hundredth = ttl.saturating_mul(MILLI).div_ceil(100);
+    Duration::from_nanos(hundredth + 2 * MILLI)
 }
 
 /// How long a lock of `ttl` may be trusted at most.
@@ -103,6 +104,7 @@ impl World {
         &mut self,
         client: usize,
         lock: &Lock,
+        verb: Verb,
         call: &Call,
         (before, ttl): (Instant, Duration),
     ) {
@@ -117,9 +119,9 @@ impl World {
         let until = lock.valid_until();
         // Asked for less than was left, it ends when it would have, and by its old votes.
         let longer = before < until;
-        self.check_votes(client, id, Verb::Extend, call, until, longer, before);
+        self.check_votes(client, id, verb, call, until, longer, before);
         if longer {
-            self.check_validity(client, id, Verb::Extend, call, until);
+            self.check_validity(client, id, verb, call, until);
         } else if until < before {
             self.object("validity", "an extension has shortened a lock");
         } else if before < call.begun.saturating_add(longest_validity(call.ttl)) {
@@ -145,18 +147,10 @@ impl World {
         // Told too late, it promises nothing.
         let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
         let record = self.oracle.ledger.record(id);
-        let doubted = if verb == Verb::Extend {
-            record.doubted
-        } else {
-            0
-        };
+        let doubted = if verb == Verb::Set { 0 } else { record.doubted };
         let said: Vec<_> = (self.oracle.ledger.cells(id).iter().enumerate())
             .map(|(node, cell)| {
-                let entry = if verb == Verb::Set {
-                    &cell.set
-                } else {
-                    &cell.extend
-                };
+                let entry = cell.asked(verb);
                 let said = entry.read_shown < within
                     && self.is_vote(client, node, entry, call)
                     && (excused || doubted & 1 << node == 0)
@@ -239,13 +233,7 @@ impl World {
     ) {
         let began = until.saturating_sub(longest_validity(call.ttl));
         let cells = self.oracle.ledger.cells(id).iter();
-        let entries = cells.map(|cell| {
-            if verb == Verb::Set {
-                &cell.set
-            } else {
-                &cell.extend
-            }
-        });
+        let entries = cells.map(|cell| cell.asked(verb));
         let process = self.clients[client].process;
         let asked = entries.filter(|entry| entry.answers(process, call.since));
         let Some(sent) = asked.map(|entry| entry.sent).min() else {

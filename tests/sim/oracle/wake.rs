@@ -10,11 +10,16 @@
 //!   does not come about; the next try of a connection that is lost, or of a release that was refused;
 //!   and a node that is silent for too long.
 //!
+//! * Nor is any timer left over: who has neither a call, nor a lock, nor a debt asks for no time but
+//!   those of its connections, and of the next try of a release that was refused.
+//!
 //! # What it does not see
 //!
-//! A rest, a back-off and a node timeout that the user has not fixed are the engine's to choose: of
+//! A timer that is left over and fires while others are due. A rest, a back-off and a node timeout that the user has not fixed are the engine's to choose: of
 //! these only the longest is known, from the configuration, from how often a connection has failed and
-//! from the worst round trip.
+//! from the worst round trip. For how long a node may be silent follows from the timeout of the newest
+//! call: a call with a shorter one lets the next tick find a node silent that had more time before, so
+//! that it is not known whether a silence that is over was due.
 
 use std::time::Duration;
 
@@ -56,7 +61,7 @@ impl World {
             again.then_some("is to be woken again for what is over")
         } else {
             let kept = next.is_some_and(|(next, _)| next <= at);
-            (!kept).then_some("did what was not due")
+            (!kept && wake != Wake::Silence).then_some("did what was not due")
         };
         if let Some(what) = what {
             let text =
@@ -68,6 +73,10 @@ impl World {
     /// A client has done all that its turn brought; the time that it had was `ticked`.
     pub(crate) fn wake(&mut self, client: usize, ticked: Instant) {
         let asked = self.clients[client].engine.poll_timeout();
+        if let Some(at) = self.left_over(client, asked) {
+            let text = format!("client {client} has a timer {at:?} that is for nothing: {asked:?}");
+            self.object("wake", text);
+        }
         // What is over is a matter of those who wait for it.
         let due = self
             .due(client)
@@ -79,6 +88,23 @@ impl World {
             let text = format!("client {client} sleeps until {asked:?}, and {what} is due {due:?}");
             self.object("wake", text);
         }
+    }
+
+    /// When an engine wants to be woken for a call, a lock or a debt that it has not.
+    fn left_over(&self, client: usize, asked: Asked) -> Option<Instant> {
+        let there = &self.clients[client];
+        let load = there.engine.load();
+        let (at, wake) = asked?;
+        let nothing = match wake {
+            Wake::Retry | Wake::NodeTimeout | Wake::Deadline => load.rounds == 0,
+            Wake::Expiry => load.claims == 0,
+            Wake::Debt => {
+                let tried_again = after(there.shown, TRY_AGAIN).saturating_add(TICK);
+                load.claims == 0 && load.owed == 0 && tried_again < at
+            }
+            Wake::Output | Wake::Connection | Wake::Silence | _ => false,
+        };
+        nothing.then_some(at)
     }
 
     /// What is known from outside to be due, and when by the client's clock.
@@ -97,7 +123,7 @@ impl World {
         user: usize,
     ) -> impl Iterator<Item = (&'static str, Instant)> + use<> {
         let there = &self.clients[client];
-        let mut due = [None; 3];
+        let mut due = [None; 4];
         match &there.users[user].task {
             Task::Idle => {}
             Task::Acquiring {
@@ -128,11 +154,11 @@ impl World {
                 due[0] = Some(("the end of a release", after(call.begun, longest)));
             }
         }
-        let asked = there.users[user]
-            .task
-            .hold()
-            .and_then(|hold| hold.confirming);
+        let hold = there.users[user].task.hold();
+        let asked = hold.and_then(|hold| hold.confirming);
         due[2] = asked.map(|asked| self.vote_of(client, &asked.call));
+        let beside = hold.and_then(|hold| hold.beside);
+        due[3] = beside.map(|call| self.vote_of(client, &call));
         due.into_iter().flatten()
     }
 
