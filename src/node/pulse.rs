@@ -123,8 +123,8 @@ impl Pulse {
     /// Returns `true` if the path seems to have become so much longer that no answer comes in time any
     /// more. Only the handshake of another connection can tell that from stalls.
     pub(super) fn has_moved_away(&self) -> bool {
-        let whole = self.samples.iter().all(|sample| *sample != u64::MAX);
-        whole && self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip
+        let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
+        far && self.samples.iter().all(|sample| *sample != u64::MAX)
     }
 
     /// The round trip that the node timeout allows for. It grows beyond [`FOLLOWED`] only with another
