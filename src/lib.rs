@@ -71,6 +71,9 @@
 //! | [`Released`] | what an unlock found: on how many nodes the key was deleted |
 //! | [`LockError`], [`ExtendError`], [`UnlockError`] | why not, with a [`Report`] of what each node said |
 //!
+//! For operators `Redlock::nodes` tells how each node stands, `check` what has to be mended, and
+//! `trust_node` and `trust_nodes` vouch for servers that have just started.
+//!
 //! # Modules, in reading order
 //!
 //! For users: the faces above, [`LockOptions`] and [`Builder`] for what can be set, [`LockError`],

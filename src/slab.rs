@@ -98,8 +98,9 @@ pub(crate) struct Slab<T> {
     len: usize,
 }
 
+/// One value, with all that the slab keeps beside it; or the room for one.
 #[derive(Debug)]
-struct Place<T> {
+pub(crate) struct Place<T> {
     /// Of the key that the value here has, or that the next one will get.
     generation: NonZeroU32,
     state: State<T>,
@@ -112,9 +113,6 @@ enum State<T> {
 }
 
 impl<T> Slab<T> {
-    /// What one value takes, with all that the slab keeps beside it.
-    pub(crate) const PLACE_BYTES: usize = size_of::<Place<T>>();
-
     /// A slab that holds nothing and has allocated nothing.
     pub(crate) const fn new() -> Self {
         Self {

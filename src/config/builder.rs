@@ -95,7 +95,7 @@ impl Builder {
     /// are still owed. Default: 50 ms. Zero does not wait at all.
     ///
     /// What a silent node still owes an answer to then is no longer waited for: a
-    /// [`Redlock`](crate::Redlock) leaves it to its I/O thread, which goes on in the background
+    /// `Redlock` leaves it to its I/O thread, which goes on in the background
     /// until the last answer has come or the last key must have expired.
     pub fn shutdown_timeout(mut self, most: Duration) -> Self {
         self.settings.shutdown_timeout = most;
@@ -127,7 +127,7 @@ impl Builder {
     /// If it is not set, ttls up to 30 days are accepted. It is also how long a restarted node is
     /// kept from voting by the [`RestartGuard`], which assumes 60 s if nothing is set, and how long a
     /// node has to be up when it is met for the first time: after all nodes were started at once,
-    /// nobody gets a lock for so long, unless `Redlock::trust_node` is called.
+    /// nobody gets a lock for so long, unless `Redlock::trust_nodes` is called.
     /// With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and it is
     /// written on the nodes: all clients go by the longest.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {

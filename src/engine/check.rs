@@ -20,7 +20,7 @@ use super::contract::NodeStatus;
 
 impl Engine {
     /// Whether a majority of the nodes would vote at `now`. Costs an allocation and no I/O. See
-    /// [`Redlock::check`](crate::Redlock#method.check).
+    /// `Redlock::check`.
     ///
     /// # Errors
     ///

@@ -196,6 +196,13 @@ impl Claim {
         matches!(self.stage, Stage::Releasing { .. }) && self.may_hold.is_empty()
     }
 
+    /// Returns `true` if a `SET` or an extension of it was not answered: some node may run it yet.
+    #[cfg(feature = "std")]
+    pub(crate) fn may_be_written_yet(&self) -> bool {
+        let open = self.unknown.union(self.unanswered).union(self.lost);
+        !open.is_empty()
+    }
+
     /// The nodes that owe it nothing but time: its release is due there, its expiry is known, and no
     /// `SET` of it can still be run.
     pub(crate) fn ends_by_time(&self) -> NodeSet {

@@ -330,7 +330,7 @@ pub struct NodeStatus {
     /// Whether it votes, and if not, why.
     pub state: NodeState,
     /// Which server it is, made anew at each of its starts: what
-    /// [`trust_node`](crate::Redlock#method.trust_node) wants to be told. `None` while there is no
+    /// `Redlock::trust_node` wants to be told. `None` while there is no
     /// connection, or if its user may not ask `INFO server`.
     pub run_id: Option<String>,
     /// The shortest of its last 32 round trips, each from the writing of a command to the reading of

@@ -96,6 +96,9 @@ impl Engine {
         if was_silent {
             self.regained(now);
         }
+        if self.nodes[node].has_moved_away() {
+            self.give_up(now, node, Trouble::Link(LinkError::Silent));
+        }
     }
 
     fn heard(&mut self, now: Instant, node: usize, heard: Heard) -> Result<(), Trouble> {

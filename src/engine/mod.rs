@@ -310,18 +310,17 @@ impl Engine {
         load
     }
 
-    /// Returns when the last key of the present claims is over: by its known expiry, or where a
-    /// `SET` is unanswered a whole ttl from now.
+    /// Returns when the last key of the present claims is over: by its known expiry, or where a `SET`
+    /// or an extension is unanswered a whole ttl from now.
     #[cfg(feature = "std")]
     pub(crate) fn keys_end_by(&self, now: Instant) -> Instant {
-        let drift = self.settings.drift;
-        let ends = self
-            .claims
-            .iter()
-            .map(|(_, claim)| match claim.unknown.is_empty() {
-                true => claim.gone_by,
-                false => claim.gone_by.max(drift.gone_by(now, claim.ttl)),
-            });
+        let end = |claim: &Claim| match claim.may_be_written_yet() {
+            true => claim
+                .gone_by
+                .max(self.settings.drift.gone_by(now, claim.ttl)),
+            false => claim.gone_by,
+        };
+        let ends = self.claims.iter().map(|(_, claim)| end(claim));
         ends.max().unwrap_or(now)
     }
 

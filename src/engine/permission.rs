@@ -52,19 +52,22 @@ impl Engine {
         let plain = match reply {
             Reply::Ok | Reply::Integer(1) => Reply::Ok,
             Reply::Nil | Reply::Integer(0) => Reply::Nil,
-            Reply::Integer(_) | Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
+            Reply::Integer(_)
+            | Reply::Forbidden(_)
+            | Reply::Pair(..)
+            | Reply::Error(_)
+            | Reply::Other => {
+                let Some(missing) = missing_to_lock(reply) else {
+                    return self.set_answered(now, node, claim, reply);
+                };
                 if let Some(claim) = self.claims.get_mut(claim) {
                     claim.unanswered.remove(node);
                     claim.denied(node);
                 }
-                self.scripts_forbidden(now, node, claim, reply)?;
+                self.scripts_forbidden(now, node, claim, missing);
                 self.settle(claim);
                 return Ok(());
             }
-            Reply::Forbidden(Forbidden::Within)
-            | Reply::Pair(..)
-            | Reply::Error(_)
-            | Reply::Other => return self.set_answered(now, node, claim, reply),
         };
         self.nodes[node].scripts_permitted();
         self.set_answered(now, node, claim, plain)
@@ -97,23 +100,7 @@ impl Engine {
     }
 
     /// Locks cannot be released on `node` by a script. Its native command is tried, if it has one.
-    fn scripts_forbidden(
-        &mut self,
-        now: Instant,
-        node: usize,
-        claim: Key,
-        reply: Reply,
-    ) -> Result<(), Trouble> {
-        let missing = match reply {
-            Reply::Integer(answer) => forbidden_to_lock(answer),
-            Reply::Forbidden(_)
-            | Reply::Ok
-            | Reply::Nil
-            | Reply::Pair(..)
-            | Reply::Error(_)
-            | Reply::Other => reply.missing(Dialect::Text.verb()),
-        };
-        let missing = missing.ok_or(Trouble::Link(LinkError::Protocol))?;
+    fn scripts_forbidden(&mut self, now: Instant, node: usize, claim: Key, missing: Unusable) {
         let there = &mut self.nodes[node];
         there.forbidden(missing);
         let native = there.native_release();
@@ -129,7 +116,6 @@ impl Engine {
         } else {
             self.refuse_node(now, node, claim, NodeOutcome::Unusable(missing));
         }
-        Ok(())
     }
 
     /// A lock of `claim` may be released on `node`: its `SET` goes out, if it is still wanted.
@@ -213,5 +199,19 @@ impl Engine {
         let unnamed = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
         let outcome = missing.map_or(unnamed, NodeOutcome::Unusable);
         self.count_extension(now, node, key, Vote::Mute, outcome);
+    }
+}
+
+/// What is missing by this answer to the first `SET` of a connection, which was not done then.
+/// Returns `None` if the answer says nothing of that.
+fn missing_to_lock(reply: Reply) -> Option<Unusable> {
+    match reply {
+        Reply::Integer(answer) => forbidden_to_lock(answer),
+        Reply::Forbidden(_)
+        | Reply::Ok
+        | Reply::Nil
+        | Reply::Pair(..)
+        | Reply::Error(_)
+        | Reply::Other => reply.missing(Dialect::Text.verb()),
     }
 }

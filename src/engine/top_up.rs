@@ -16,6 +16,7 @@
 
 use core::time::Duration;
 
+use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{self, Access, Dialect, Errand};
 use crate::quorum::{Majority, NodeSet};
 use crate::slab::Key;
@@ -68,25 +69,28 @@ impl Engine {
         }
         let left = mutant!(TopUpWithFullTtl => held.ttl, else end.saturating_since(now));
         let ttl = whole_millis(left.saturating_add(drift.of(held.ttl)));
-        let command = match self.nodes[node].marker() {
-            None => self
-                .encoded
-                .get(Dialect::Text, |out| node::set(out, entry, ttl)),
-            Some(marker) => {
-                self.encoded.clear();
-                let dialect = self.nodes[node].acquire_dialect();
-                self.encoded.get(dialect, |out| {
-                    node::fenced_set(out, entry, ttl, marker, dialect);
-                })
-            }
-        };
-        if self.nodes[node].access(command.len()) != Access::Open
-            || self.nodes[node].missing_permission().is_some()
-        {
+        let there = &mut self.nodes[node];
+        if there.access(COMMAND_BYTES_MAX) != Access::Open || there.missing_permission().is_some() {
             return; // It is tried again with the next extension.
         }
-        self.nodes[node].send(now, Errand::Set { claim }, command);
         self.to_write.insert(node);
+        if there.may_release() {
+            let command = match there.marker() {
+                None => self
+                    .encoded
+                    .get(Dialect::Text, |out| node::set(out, entry, ttl)),
+                Some(marker) => {
+                    self.encoded.clear();
+                    let dialect = there.acquire_dialect();
+                    self.encoded.get(dialect, |out| {
+                        node::fenced_set(out, entry, ttl, marker, dialect);
+                    })
+                }
+            };
+            there.send(now, Errand::Set { claim }, command);
+        } else {
+            there.send_first_set(now, claim, entry, ttl);
+        }
         held.set_sent(node);
         held.granted.remove(node); // What it had is gone, and this is not answered.
     }

@@ -753,6 +753,12 @@ impl Node {
         self.pulse.round_trip()
     }
 
+    /// Returns `true` if it is to be connected to again, because its path may have become longer than
+    /// this connection allows for.
+    pub(crate) fn has_moved_away(&self) -> bool {
+        self.is_ready() && self.pulse.has_moved_away()
+    }
+
     /// The round trip that the node timeout allows for.
     pub(crate) fn distance(&self) -> Duration {
         self.pulse.distance()

@@ -13,8 +13,8 @@
 //!
 //! # Guarantees
 //!
-//! * No plain `SET` of an attempt goes over a connection on which no way to release it was shown to
-//!   be permitted.
+//! * No plain `SET`, of an attempt or as a copy, goes over a connection on which no way to release it
+//!   was shown to be permitted.
 //! * Once one was, nothing more is asked on that connection.
 //!
 //! # Not here

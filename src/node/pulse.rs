@@ -74,17 +74,20 @@ impl Pulse {
         if sent < self.measured_from {
             return;
         }
+        let sample = now.as_nanos().saturating_sub(sent.as_nanos());
+        let mut oldest = u64::MAX;
         if self.sampled_at != now {
             self.sampled_at = now;
             self.latest = (self.latest + 1) % SAMPLES;
-            let oldest = core::mem::replace(&mut self.samples[self.latest], u64::MAX);
-            if oldest <= self.round_trip || self.nearest == u64::MAX {
-                self.round_trip = self.samples.into_iter().fold(u64::MAX, u64::min);
-            }
+            oldest = core::mem::replace(&mut self.samples[self.latest], u64::MAX);
         }
-        let sample = now.as_nanos().saturating_sub(sent.as_nanos());
-        self.samples[self.latest] = self.samples[self.latest].min(sample);
-        self.round_trip = self.round_trip.min(sample);
+        let latest = &mut self.samples[self.latest];
+        *latest = sample.min(*latest);
+        if sample <= self.round_trip || self.nearest == u64::MAX {
+            self.round_trip = sample;
+        } else if oldest <= self.round_trip {
+            self.round_trip = self.samples.iter().copied().fold(u64::MAX, u64::min);
+        }
         self.nearest = self.nearest.min(sample);
     }
 
@@ -115,6 +118,13 @@ impl Pulse {
     /// The shortest of the last [`SAMPLES`] round trips, if the node has ever answered.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         (self.round_trip != u64::MAX).then(|| Duration::from_nanos(self.round_trip))
+    }
+
+    /// Returns `true` if the path seems to have become so much longer that no answer comes in time any
+    /// more. Only the handshake of another connection can tell that from stalls.
+    pub(super) fn has_moved_away(&self) -> bool {
+        let whole = self.samples.iter().all(|sample| *sample != u64::MAX);
+        whole && self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip
     }
 
     /// The round trip that the node timeout allows for. It grows beyond [`FOLLOWED`] only with another

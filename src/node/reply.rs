@@ -55,7 +55,7 @@ impl Reply {
     fn of_error(line: &[u8]) -> Self {
         match Forbidden::of(line) {
             Some(forbidden) => Self::Forbidden(forbidden),
-            None => Self::Error(ServerError::from_line(line)),
+            None => Self::Error(ServerError::from_line(quoted(line).unwrap_or(line))),
         }
     }
 
@@ -98,7 +98,8 @@ impl Reply {
 /// What a user lacks the permission for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Forbidden {
-    /// The command. A server that does not have the command is no other.
+    /// The command. A server that does not have the command, or no engine for its scripts, is no
+    /// other.
     Command,
     /// Its key.
     Key,
@@ -115,12 +116,24 @@ impl Forbidden {
             "NOPERM" if says(b"' command") => Some(Self::Command),
             "NOPERM" => Some(Self::Key),
             "ERR" if line.starts_with(b"ERR unknown command") => Some(Self::Command),
+            "ERR" if line.starts_with(b"ERR Could not find scripting engine") => {
+                Some(Self::Command)
+            }
             "ERR" if says(b"can't run this command") || says(b"ACL failure in script") => {
                 Some(Self::Within)
             }
             _ => None,
         }
     }
+}
+
+/// The error of a command that a script of ours has called: servers before Redis 7.0 quote it, behind
+/// where in the script that was.
+fn quoted(line: &[u8]) -> Option<&[u8]> {
+    const BEFORE: &[u8] = b": -";
+    let line = line.strip_prefix(b"ERR Error running script ")?;
+    let place = line.windows(BEFORE.len()).position(|part| part == BEFORE)?;
+    line.get(place + BEFORE.len()..)
 }
 
 /// What a script of ours, or a native compare-and-delete, says of the token.
@@ -247,6 +260,11 @@ mod tests {
                 "NOPERM",
             ),
             (
+                "ERR Could not find scripting engine 'lua'",
+                Command,
+                "NOPERM",
+            ),
+            (
                 "ERR The user executing the script can't run this command or subcommand script: x",
                 Within,
                 "ERR",
@@ -263,6 +281,27 @@ mod tests {
             assert_eq!(error.code(), code, "{line}");
             // What was called before it stays done.
             assert_eq!(refuses_for_certain(error), forbidden != Within, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_command_within_a_script_was_answered_decides() {
+        let script = "ERR Error running script (call to f_9b47)";
+        for (line, code) in [
+            (
+                ": @user_script:1: @user_script: 1: -READONLY You can't",
+                "READONLY",
+            ),
+            (": @user_script:1: -OOM command not allowed", "OOM"),
+            (
+                ": @user_script:1: @user_script: 1: Wrong number of args",
+                "ERR",
+            ),
+            ("", "ERR"),
+        ] {
+            let line = alloc::format!("{script}{line}");
+            let reply = Reply::of(Value::Error(line.as_bytes()));
+            assert_eq!(reply.error().expect("it is one").code(), code, "{line}");
         }
     }
 

@@ -40,7 +40,7 @@ use super::view::{Entry, View};
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
     limits: Limits,
-    /// What is decoded directly.
+    /// The limits of what is decoded directly (`direct`).
     longest: Longest,
     phase: Phase,
     /// Offset of the element that is being read; everything before it was found valid. The length

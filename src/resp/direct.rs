@@ -1,8 +1,10 @@
-//! Complete replies and elements of the usual kinds: strings, errors, integers and null.
+//! The fast path for complete values of the usual kinds: strings, errors, integers and null, and
+//! short aggregates of these.
 //!
-//! What [`token`](super::token::token) would find, or `None` if it has to be asked: nothing is
-//! refused here, and nothing torn is understood. So a value costs one scan for the end of its
-//! line, or for the digits of its length, and nothing goes through memory.
+//! Each function returns what [`token`](super::token::token) would find, or `None`. `None` means
+//! that the value is torn, invalid, longer than a limit, or of another kind: the caller then asks
+//! `token`, which decides. So no error is raised here and no state is kept, and a value costs one
+//! scan for the end of its line or for the digits of its length.
 
 use memchr::memchr2;
 
@@ -10,14 +12,16 @@ use super::limits::Limits;
 use super::token::{Kind, Token};
 use super::value::Value;
 
-/// The longest that is taken here. Those of few bytes pass all limits that there may be.
+/// The limits that the fast path checks. The shortest replies are within any limits
+/// ([`Limits::clamped`]) and are not checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Longest {
-    /// Text of a line.
+    /// Longest text of a line.
     line: usize,
-    /// Payload of a bulk string. With a header of two digits it passes the next bound too.
+    /// Longest payload of a bulk string. A bulk string whose length has at most two digits and is
+    /// within this bound is within `whole` too.
     bulk: usize,
-    /// All of it.
+    /// Longest reply, header and line ends included.
     whole: usize,
 }
 
@@ -52,15 +56,16 @@ pub(super) fn direct_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
     }
 }
 
-/// Apart, so that loops over short elements stay short.
+/// Not inlined, so that the machine code of loops over short elements stays small.
 #[inline(never)]
 fn measured_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
     measured(bytes, *longest).map(|(_, len)| len)
 }
 
-/// The replies of a lock, and short bulk strings. They are compared instead of measured: where the
-/// next one begins then does not have to be computed from these bytes, only foretold by the
-/// processor.
+/// The value and the length of a reply to a lock command, or of a short bulk string.
+///
+/// They are compared with constant patterns, so that the offset of the next reply follows from a
+/// branch that the processor predicts, and not from a computation on these bytes.
 #[inline(always)]
 pub(super) fn compared(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
     match *bytes {
@@ -81,7 +86,7 @@ pub(super) fn compared(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usi
     }
 }
 
-/// The others, whatever their length.
+/// The value and the length of any other string, error or integer.
 #[inline(always)]
 pub(super) fn measured(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
     let (kind, rest) = bytes.split_first()?;
@@ -98,7 +103,7 @@ pub(super) fn measured(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usi
     (len <= longest.whole).then_some((value, len))
 }
 
-/// A text of at most `longest` bytes, and the length of its line.
+/// The text of a line, and the length of the line with its CR LF.
 #[inline(always)]
 fn line(bytes: &[u8], longest: Longest) -> Option<(&[u8], usize)> {
     let stop = memchr2(b'\r', b'\n', bytes)?;
@@ -106,10 +111,10 @@ fn line(bytes: &[u8], longest: Longest) -> Option<(&[u8], usize)> {
     (end.starts_with(b"\r\n") && stop <= longest.line).then_some((text, stop + 2))
 }
 
-/// Digits without a zero before them, and the length of their line.
+/// A number without leading zeros, and the length of its line with CR LF.
 #[inline(always)]
 fn natural(bytes: &[u8]) -> Option<(u64, usize)> {
-    /// Longest number that always fits.
+    /// Every number of so many digits fits into 64 bits, with a sign too.
     const DIGITS_MAX: usize = 18;
     let mut number = 0;
     for (len, &byte) in bytes.iter().enumerate().take(DIGITS_MAX + 1) {
@@ -124,6 +129,7 @@ fn natural(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
+/// An integer without `+`, and the length of its line with CR LF.
 #[inline(always)]
 fn integer(bytes: &[u8]) -> Option<(i64, usize)> {
     match bytes.split_first() {
@@ -135,7 +141,7 @@ fn integer(bytes: &[u8]) -> Option<(i64, usize)> {
     }
 }
 
-/// A string whose header ends at `start`, if it is all there.
+/// A bulk string whose payload begins at `start` and has `length` bytes, and where it ends.
 #[inline(always)]
 fn bulk(bytes: &[u8], start: usize, length: usize, longest: Longest) -> Option<(Value<'_>, usize)> {
     let stop = start.checked_add(length)?;
@@ -147,8 +153,8 @@ fn bulk(bytes: &[u8], start: usize, length: usize, longest: Longest) -> Option<(
     }
 }
 
-/// The header of an aggregate at the front of `bytes`, but for attributes and for a push without
-/// elements.
+/// The header of an array, map, set or push at the front of `bytes`. `None` for attributes, and for
+/// a push without elements.
 #[inline(always)]
 pub(super) fn header(bytes: &[u8]) -> Option<Token> {
     let (kind, rest) = bytes.split_first()?;
@@ -164,11 +170,11 @@ pub(super) fn header(bytes: &[u8]) -> Option<Token> {
     (kind != Kind::Push || elements > 0).then_some(Token::header(kind, elements, 1 + len))
 }
 
-/// More elements are not worth the attempt, which is in vain when one of them is torn.
+/// Longer aggregates are not tried: if one element is torn, all before it are read again.
 const FLAT_MAX: usize = 16;
 
-/// A short aggregate at the front of `bytes` whose elements are all taken directly, if it is within the
-/// limits: its header, and its length.
+/// The header and the length of a short aggregate at the front of `bytes`, if it is within the
+/// limits and all its elements are strings, errors, integers or null.
 #[inline]
 pub(super) fn flat(bytes: &[u8], limits: &Limits, longest: &Longest) -> Option<(Token, usize)> {
     let header = header(bytes)?;
@@ -184,134 +190,4 @@ pub(super) fn flat(bytes: &[u8], limits: &Limits, longest: &Longest) -> Option<(
         end += direct_len(&bytes[end..], longest)?;
     }
     (end <= limits.reply_bytes).then_some((header, end))
-}
-
-#[cfg(test)]
-mod tests {
-    use alloc::vec::Vec;
-
-    use super::super::{DecodeError, Decoder, Inbox, Limits, OwnedValue};
-    use super::{Longest, flat};
-
-    /// Replies that are taken directly, and some that only look like it.
-    const REPLIES: &[&[u8]] = &[
-        b"+OK\r\n",
-        b"+OK\n\r",
-        b":7\r\n",
-        b":-7\r\n",
-        b"$-1\r\n",
-        b"$-2\r\n",
-        b"_\r\n",
-        b"$0\r\n\r\n",
-        b"$4\r\nabcd\r\n",
-        b"$4\r\nabcde\r\n",
-        b"$12\r\nhello, world\r\n",
-        b"$04\r\nabcd\r\n",
-        b"*2\r\n+OK\r\n$4\r\nabcd\r\n",
-        b"*3\r\n:1\r\n_\r\n$12\r\nhello, world\r\n",
-        b"*2\r\n:1\r\n*1\r\n:2\r\n",
-        b"*2\r\n:1\r\n>1\r\n+kind\r\n",
-        b"%1\r\n:1\r\n:2\r\n",
-        b"~1\r\n:1\r\n",
-        b"+QUEUED\r\n",
-        b"+a longer text\r\n",
-        b"+a longer text\n\r",
-        b"-ERR unknown command\r\n",
-        b":12345\r\n",
-        b":+12345\r\n",
-        b":-12345\r\n",
-        b":-0\r\n",
-        b":01\r\n",
-        b":999999999999999999\r\n",
-        b":-9223372036854775808\r\n",
-        b":-9223372036854775809\r\n",
-        b">2\r\n+kind\r\n_\r\n",
-        b">2\r\n_\r\n+kind\r\n",
-        b">1\r\n$2\r\nab\r\n",
-        b"*12\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n:7\r\n:8\r\n:9\r\n:0\r\n:1\r\n:2\r\n",
-        b"*0\r\n",
-        b">0\r\n",
-        b"*4294967297\r\n:1\r\n",
-    ];
-
-    fn whole(limits: Limits, bytes: &[u8]) -> Result<OwnedValue, DecodeError> {
-        let mut decoder = Decoder::new(limits);
-        let frame = decoder.decode(bytes)?.expect("complete");
-        assert_eq!(frame.len, bytes.len());
-        Ok(frame.element().to_owned())
-    }
-
-    /// Never directly: no reply is complete before its last byte, and then it is torn.
-    fn byte_by_byte(limits: Limits, bytes: &[u8]) -> Result<OwnedValue, DecodeError> {
-        let mut inbox = Inbox::new(limits);
-        for byte in bytes.chunks(1) {
-            if let Some(frame) = inbox.next(&mut { byte })? {
-                return Ok(frame.element().to_owned());
-            }
-        }
-        panic!("incomplete");
-    }
-
-    /// Each bound from nothing up to where it lets everything through.
-    fn limits() -> impl Iterator<Item = Limits> {
-        let most = Limits::DEFAULT;
-        (0..40).flat_map(move |bound| {
-            [
-                Limits {
-                    depth: bound,
-                    ..most
-                },
-                Limits {
-                    elements: bound,
-                    ..most
-                },
-                Limits {
-                    bulk_bytes: bound,
-                    ..most
-                },
-                Limits {
-                    reply_bytes: bound,
-                    ..most
-                },
-                Limits {
-                    line_bytes: bound,
-                    ..most
-                },
-            ]
-        })
-    }
-
-    #[test]
-    fn the_direct_way_and_the_long_way_agree_within_all_limits() {
-        for limits in limits() {
-            for bytes in REPLIES {
-                let shown = bytes.escape_ascii();
-                assert_eq!(
-                    whole(limits, bytes),
-                    byte_by_byte(limits, bytes),
-                    "{shown} with {limits:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn flat_aggregates_are_taken_directly() {
-        let direct: Vec<_> = REPLIES
-            .iter()
-            .filter_map(|bytes| flat(bytes, &Limits::DEFAULT, &Longest::within(Limits::DEFAULT)))
-            .map(|(header, len)| (header.elements(), len))
-            .collect();
-        let wanted = [
-            (2, 19),
-            (3, 30),
-            (2, 12),
-            (1, 8),
-            (2, 14),
-            (1, 12),
-            (12, 53),
-            (0, 4),
-        ];
-        assert_eq!(direct, wanted);
-    }
 }

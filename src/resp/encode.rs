@@ -176,7 +176,8 @@ fn begin_len(value: &OwnedValue) -> usize {
     }
 }
 
-/// How many bytes [`begin_resp2`] appends, but for attributes, which it passes over.
+/// How many bytes [`begin_resp2`] appends. Not for an attributed value, which
+/// appends nothing itself.
 fn begin_len_resp2(value: &OwnedValue) -> usize {
     match value {
         OwnedValue::BulkError(text) => line_len(text.len()),
@@ -196,7 +197,7 @@ fn begin_len_resp2(value: &OwnedValue) -> usize {
     }
 }
 
-/// How many bytes a line with so many in its text has.
+/// The length of a line whose text has `text` bytes: its kind, the text, CR LF.
 const fn line_len(text: usize) -> usize {
     1 + text + LINE_END.len()
 }

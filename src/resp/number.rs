@@ -9,7 +9,7 @@ use super::error::{DecodeError, Reason};
 use super::text::line_end;
 use super::token::{Bounds, Lexed, Progress};
 
-/// Digits without a zero before them and CR LF behind them: a number not above `most`.
+/// A number of at most `most`: digits without a leading zero, and CR LF.
 #[inline]
 pub(super) fn natural(
     bytes: &[u8],
@@ -78,8 +78,8 @@ pub(super) fn boolean(bytes: &[u8], body: usize) -> Lexed<u64> {
     Ok(line_end(bytes, body + 1)?.map(|end| (value, end)))
 }
 
-/// `(`: an integer of any length, kept as its text. Servers pass on what a script made, so a plus
-/// sign and leading zeros are let through; nothing is computed from them here.
+/// `(`: an integer of any length, kept as its text. A plus sign and leading zeros are allowed,
+/// because servers send what a script returned as it is.
 pub(super) fn big_number(
     bytes: &[u8],
     body: usize,
@@ -114,8 +114,8 @@ pub(super) fn double(
     Ok(line?.map(|(_, end)| (value.to_bits(), end)))
 }
 
-/// A number on a line. `check` is given its text with each byte that is added, and at last with the
-/// CR behind it.
+/// A number on a line. `check` is called once for each byte, with the text up to that byte; the
+/// last time the byte is the CR.
 fn number_line(
     bytes: &[u8],
     body: usize,
@@ -163,12 +163,12 @@ fn double_word_line(bytes: &[u8], body: usize, word: &[u8], value: f64) -> Lexed
     }
 }
 
-/// Checks the last byte of `text`, all before it being the beginning of a double. Returns the value
-/// at the end of the line.
+/// Checks the last byte of `text`; the bytes before it were checked before. Returns the value if
+/// the last byte is the CR, and an unspecified number otherwise.
 ///
-/// Whether the double is too large is certain there, or before that at a byte that makes its
-/// exponent larger: an exponent never shrinks. It is computed nowhere else, so that each byte is
-/// looked at a bounded number of times.
+/// That a double is too large becomes certain at the CR, or earlier at a byte that makes its
+/// exponent larger, since a further digit never makes an exponent smaller. The value is computed
+/// only at these bytes, so each byte is looked at a bounded number of times.
 fn double_check(text: &[u8], progress: &mut Progress) -> Result<f64, Reason> {
     let Some((&byte, before)) = text.split_last() else {
         return Ok(0.0);
@@ -192,8 +192,8 @@ fn double_check(text: &[u8], progress: &mut Progress) -> Result<f64, Reason> {
         .ok_or(Reason::Overflow)
 }
 
-/// Whether `byte` may come next in a double that begins with `text`. What may, the byte before it
-/// says; but for the point and the mark of the exponent, which come only once.
+/// Returns `true` if `byte` may follow `text` in a double. This depends on the byte before it; for
+/// the point and the `e`, which a double has at most once, on all bytes before it.
 fn double_may_go_on(text: &[u8], byte: u8, progress: &mut Progress) -> bool {
     match byte {
         b'0'..=b'9' => !matches!(text, [b'0'] | [b'+' | b'-', b'0']),
@@ -209,7 +209,8 @@ fn double_may_go_on(text: &[u8], byte: u8, progress: &mut Progress) -> bool {
     }
 }
 
-/// The exponent, from the byte on that says it is not negative, once `byte` has come behind `text`.
+/// The exponent of `text` followed by `byte`, where `exponent` is that of `text`. `None` if there
+/// is no exponent, if it is negative, or if its first digit or sign has not arrived.
 fn exponent_with(exponent: Option<u64>, text: &[u8], byte: u8) -> Option<u64> {
     let digit = u64::from(byte.wrapping_sub(b'0'));
     match (exponent, text, byte) {
@@ -224,7 +225,7 @@ fn ends_with_digit(text: &[u8]) -> bool {
     text.last().is_some_and(u8::is_ascii_digit)
 }
 
-/// How many bytes a number that begins like this has at least: an integer, a double or a big number.
+/// The least length of an integer, double or big number that begins with `text`.
 pub(super) fn number_bytes_min(text: &[u8]) -> usize {
     match double_word(text) {
         Some((word, _)) => word.len(),

@@ -8,11 +8,11 @@ use super::owned::OwnedValue;
 
 /// Writes a value as [`encode`] does to the front of `out`. Returns how many bytes it took.
 ///
-/// The value is looked at twice, the first time for its length.
+/// The value is walked twice: first for its length, then to write it.
 ///
 /// # Errors
 ///
-/// [`NoRoom`] if `out` is too small; it is as it was.
+/// [`NoRoom`] if `out` is too small. Then nothing was written to it.
 ///
 /// ```
 /// use shearline::resp::{OwnedValue, encode_to_slice};
@@ -31,7 +31,7 @@ pub fn encode_to_slice(out: &mut [u8], value: &OwnedValue) -> Result<usize, NoRo
 ///
 /// # Errors
 ///
-/// [`NoRoom`] if `out` is too small; it is as it was.
+/// [`NoRoom`] if `out` is too small. Then nothing was written to it.
 pub fn encode_resp2_to_slice(out: &mut [u8], value: &OwnedValue) -> Result<usize, NoRoom> {
     written(out, encoded_len_resp2(value), |mut out| {
         encode_resp2(&mut out, value)
@@ -42,7 +42,7 @@ pub fn encode_resp2_to_slice(out: &mut [u8], value: &OwnedValue) -> Result<usize
 ///
 /// # Errors
 ///
-/// [`NoRoom`] if `out` is too small; it is as it was.
+/// [`NoRoom`] if `out` is too small. Then nothing was written to it.
 ///
 /// ```
 /// use shearline::resp::command_to_slice;

@@ -275,7 +275,8 @@ impl Redlock {
     ///
     /// Which permissions a user has depends on the name of the lock, so a missing one is found by
     /// the first call that asks for a lock ([`Unusable::Permission`](crate::Unusable)); after that
-    /// it is named here too, until a later call finds it granted.
+    /// it is named here too, until a later call finds it granted. What a node says of one name alone (a
+    /// key pattern that does not fit) or just now (`OOM`) only the calls tell.
     ///
     /// Nothing is sent. What an operator has mended shows as soon as the node was tried again, which
     /// takes two seconds at most. Costs as much as [`nodes`](Self::nodes).

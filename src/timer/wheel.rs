@@ -17,7 +17,7 @@ use core::num::NonZeroU64;
 
 use super::level::{Occupancy, Place};
 use super::ring::Rings;
-use crate::slab::{Key, Slab};
+use crate::slab::{self, Key, Slab};
 use crate::time::Instant;
 
 /// Names one timer of one [`Wheel`].
@@ -76,7 +76,7 @@ impl Tick {
 }
 
 // Beside the value a key's generation and a tick, and nothing else.
-const _: () = assert!(Slab::<Timer<u64>>::PLACE_BYTES <= 24);
+const _: () = assert!(size_of::<slab::Place<Timer<u64>>>() <= 24);
 
 impl<T> Wheel<T> {
     /// A wheel without timers that stands at `start`.

@@ -30,6 +30,23 @@ fn lock_extend_unlock() {
     }
 }
 
+/// Its module for Lua can be left out, and locks can be had all the same.
+#[test]
+fn a_server_without_lua() {
+    let options = Options::valkey().arguments(["--enable-module-command", "yes"]);
+    let cluster = Cluster::with(3, &options);
+    for raw in &mut cluster.raws() {
+        raw.run("MODULE UNLOAD lua");
+    }
+    for which in Which::BOTH {
+        let key = which.key("no lua");
+        let mut face = which.build(over(&cluster));
+        let lock = face.try_lock(&key, LONG).expect("free");
+        face.unlock(lock).expect("held");
+        face.assert_gone(&cluster, &key);
+    }
+}
+
 #[test]
 fn scripts_flushed_between_lock_and_unlock() {
     scripts::story(&cluster(3));

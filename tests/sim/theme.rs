@@ -113,7 +113,8 @@ fn severed(plan: Plan, entropy: &mut Entropy) -> Plan {
     }
 }
 
-fn away(plan: Plan, entropy: &mut Entropy) -> Plan {
+/// See [`Theme::Away`].
+pub(crate) fn away(plan: Plan, entropy: &mut Entropy) -> Plan {
     let longest = entropy.pick(&[100, 1_000]);
     Plan {
         shortest_ttl: 200,

@@ -674,6 +674,7 @@ impl World {
         let before = self.clients[client].engine.load();
         match self.clients[client].engine.acquire(shown, &request) {
             Ok(round) => {
+                self.check_room(client, before);
                 let next = if self.entropy.chance(self.plan.cancels) && !self.calm {
                     self.work()
                 } else {

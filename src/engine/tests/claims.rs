@@ -371,3 +371,22 @@ fn there_are_no_more_claims_than_there_may_be() {
     ));
     assert_eq!(world.engine.load().claims, full);
 }
+
+/// For so long the last handle pays in the background.
+#[cfg(feature = "std")]
+#[test]
+fn a_key_whose_set_was_not_answered_may_live_for_a_whole_ttl_from_now() {
+    let mut world = World::ready(1);
+    world.try_once();
+    world.lose(0);
+    world.refusal();
+    let whole = |world: &World| world.engine.settings.drift.gone_by(world.now, TTL);
+    assert_eq!(world.engine.keys_end_by(world.now), whole(&world));
+    // Also if it is not answered over a connection that stands.
+    let mut world = World::ready(1);
+    let round = world.try_once();
+    world.engine.cancel(world.now, round);
+    world.drain();
+    world.pass(Duration::from_millis(50));
+    assert_eq!(world.engine.keys_end_by(world.now), whole(&world));
+}

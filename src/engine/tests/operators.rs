@@ -225,6 +225,22 @@ fn who_may_not_run_scripts_releases_by_the_native_command() {
     }
 }
 
+/// Valkey knows `EVAL` also where its module for Lua is not loaded.
+#[test]
+fn a_server_without_lua_releases_by_the_native_command() {
+    let mut world = native();
+    world.say(0, "-ERR Could not find scripting engine 'lua'|");
+    assert_eq!(world.take(0), ["DELIFEQ k"]);
+    world.say(0, ":0|");
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    world.say(0, "+OK|");
+    let lock = world.lock();
+    world.release(lock);
+    assert_eq!(world.take(0), ["DELIFEQ k"]);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
 #[test]
 fn who_may_not_run_the_native_command_either_gets_no_lock() {
     for refusal in [NO_COMMAND, "-ERR unknown command 'DELIFEQ'|"] {
@@ -297,6 +313,26 @@ fn a_first_set_that_was_not_answered_is_owed_its_release() {
     world.input(Input::Writable { node: id(0) });
     assert!(world.take(0).is_empty());
     world.is_clean();
+}
+
+/// An answer that the first `SET` does not have says nothing of the key.
+#[test]
+fn a_first_set_that_was_answered_by_nonsense_is_owed_its_release() {
+    for nonsense in [":7|", ":-9|", ":-9223372036854775808|", "*0|"] {
+        let mut world = unasked(1);
+        world.try_once();
+        world.take(0);
+        world.say(0, nonsense);
+        world.refusal();
+        while world.links[0] != "connecting" {
+            world.pass(Duration::from_millis(10));
+        }
+        world.welcome(0);
+        assert_eq!(world.take(0)[0], "EVAL release", "{nonsense}");
+        world.say(0, ":1|");
+        world.finish(0, "run0");
+        world.is_clean();
+    }
 }
 
 #[test]

@@ -308,6 +308,40 @@ fn a_copy_is_sent_again_after_two_rounds_and_counts_after_the_quarantine() {
     assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
 }
 
+/// The first `SET` on the connection to a node that came back may be a copy.
+#[test]
+fn a_copy_is_left_only_where_it_may_be_released() {
+    for (answer, missing) in [(":1|", None), (":-2|", Some("del"))] {
+        let mut world = guarded(3);
+        world.try_once();
+        world.grant(&[0, 1, 2]);
+        let mut lock = world.lock();
+        world.unpermitted = true;
+        world.restart(2);
+        let mut copies = Vec::new();
+        for _ in 0..4 {
+            world.ask_extension(&lock);
+            (0..2).for_each(|node| world.say(node, ":1|"));
+            world.extended(&mut lock);
+            world.say(2, ":0|");
+            for copy in world.take(2) {
+                copies.push(copy);
+                world.say(2, answer);
+            }
+        }
+        // A copy is lost again and sent again; where it may not be released it is not.
+        let first = "EVAL SET k 10000 if get del set evalsha";
+        let lacks = |command| NodeState::Unusable(Unusable::Permission { command });
+        match missing {
+            None => assert_eq!(copies, [first, "SET k 10000"]),
+            Some(command) => {
+                assert_eq!(copies, [first]);
+                assert_eq!(world.engine.node_state(world.now, id(2)), lacks(command));
+            }
+        }
+    }
+}
+
 #[test]
 fn no_copy_is_sent_of_what_is_given_back_or_over() {
     let mut world = guarded(3);
@@ -405,6 +439,31 @@ fn who_refuses_as_a_replica_greets_anew_and_is_kept_from_voting() {
     world.finish_as(2, "run2", 1_100);
     let until = world.now.saturating_add(QUARANTINE);
     assert_eq!(world.quarantined_until(2), Some(until));
+}
+
+/// Redis 6.2 quotes what a command within a script was answered, and the first `SET` is one.
+#[test]
+fn who_refuses_as_a_replica_within_a_script_greets_anew_and_is_kept_from_voting() {
+    let mut world = World::with(Config::builder().nodes(["node0"]).max_ttl(LONGEST));
+    world.unpermitted = true;
+    world.welcome(0);
+    world.finish_as(0, "run0", 1_000);
+    world.take(0);
+    world.try_once();
+    world.take(0);
+    world.say(
+        0,
+        "-ERR Error running script (call to f_9b47c68a): @user_script:1: @user_script: 1: \
+         -READONLY You can't write against a read only replica. |",
+    );
+    assert_eq!(world.links[0], "reset");
+    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+    world.is_clean();
+    world.reconnect(0);
+    world.welcome(0);
+    world.finish_as(0, "run0", 1_100);
+    let until = world.now.saturating_add(QUARANTINE);
+    assert_eq!(world.quarantined_until(0), Some(until));
 }
 
 #[test]

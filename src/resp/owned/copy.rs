@@ -273,7 +273,7 @@ impl<'b> Copying<'b> {
         let mut value = value;
         while let Some(open) = self.open.last_mut() {
             if open.values.len() == open.values.capacity() {
-                // Twice as many, but no more than will come: nothing is left over at the end.
+                // Twice as many places, but no more than there are values: none stays unused.
                 open.values.reserve_exact(open.left.min(open.values.len()));
             }
             open.values.push(value);

@@ -26,3 +26,30 @@ fn attributes_make_no_difference_to_accessors() {
     let items = told(OwnedValue::set([Null])).as_items().cloned();
     assert_eq!(items.expect("a set").into_vec(), [Null]);
 }
+
+/// Only a space or the end of a line ends the first word; a colon is part of it.
+#[test]
+fn the_code_of_an_error_is_its_first_word_whole() {
+    for (text, code) in [
+        ("NOSCRIPT No matching script.", "NOSCRIPT"),
+        ("ERR", "ERR"),
+        ("ERR: no", "ERR:"),
+        ("ERR:no", "ERR:no"),
+        ("ERR\tno", "ERR\tno"),
+        ("ERR\r\nno", "ERR"),
+        ("ERR\nno", "ERR"),
+        (" ERR", ""),
+        ("", ""),
+    ] {
+        let (text, code) = (text.as_bytes(), Some(code.as_bytes()));
+        assert_eq!(Value::Error(text).error_code(), code);
+        assert_eq!(Value::BulkError(text).error_code(), code);
+        let owned = [OwnedValue::Error, OwnedValue::BulkError];
+        for error in owned.map(|kind| kind(text.to_vec().into())) {
+            assert_eq!(error.error_code(), code);
+            assert_eq!(OwnedValue::attributed([], error).error_code(), code);
+        }
+    }
+    assert_eq!(Value::Bulk(b"ERR no").error_code(), None);
+    assert_eq!(OwnedValue::bulk(b"ERR no").error_code(), None);
+}

@@ -6,6 +6,7 @@ mod commands;
 mod corpus;
 mod cost;
 mod depth;
+mod direct;
 mod equality;
 mod inbox;
 mod measure;

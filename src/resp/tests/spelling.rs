@@ -28,12 +28,14 @@ fn both(value: &OwnedValue, resp3: &str, resp2: &str) {
     to_slice(&out, |room| encode_resp2_to_slice(room, value));
 }
 
-/// A slice that is a byte too short is left as it was, and a longer one has the rest as it was.
+/// A slice that is a byte too short is left as it was; one of the exact length is enough; and the
+/// rest of a longer one is left as it was.
 fn to_slice(wanted: &[u8], write: impl Fn(&mut [u8]) -> Result<usize, NoRoom>) {
     let needed = wanted.len();
     let mut room = vec![b'?'; needed + 1];
     assert_eq!(write(&mut room[..needed - 1]), Err(NoRoom { needed }));
     assert!(room.iter().all(|byte| *byte == b'?'));
+    assert_eq!(write(&mut vec![b'?'; needed]), Ok(needed));
     assert_eq!(write(&mut room), Ok(needed));
     assert_eq!(room, [wanted, b"?"].concat());
 }
@@ -121,6 +123,11 @@ fn aggregates_in_both_protocols() {
     both(&set, "~1\r\n:1\r\n", "*1\r\n:1\r\n");
     both(&push, ">1\r\n+k\r\n", "*1\r\n+k\r\n");
     both(&attributed, "|1\r\n_\r\n:1\r\n#t\r\n", ":1\r\n");
+    // Five pairs are ten elements: the header is a byte longer where they are an array.
+    let map = OwnedValue::map(vec![(Boolean(true), Boolean(false)); 5]);
+    let resp3 = format!("%5\r\n{}", "#t\r\n#f\r\n".repeat(5));
+    let resp2 = format!("*10\r\n{}", ":1\r\n:0\r\n".repeat(5));
+    both(&map, &resp3, &resp2);
 }
 
 #[test]

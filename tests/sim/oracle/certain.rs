@@ -11,7 +11,8 @@
 //! again. Who could not be asked at all, and whose nil or error may be
 //! asked again, counts here as one who may still answer; so does, under a guard, a node that was ever
 //! restarted or refused. Extensions and releases of locks that were
-//! handed over, where not every answer counts.
+//! handed over, where not every answer counts, and releases of locks that were lost: what copies were
+//! left was released before, and the answers to both are not told apart.
 
 use super::Release;
 use super::ledger::{Code, Entry};
@@ -82,6 +83,9 @@ impl World {
             }
             Task::Releasing { call, release } => {
                 let token = self.own(client, release.token?)?;
+                if self.oracle.ledger.record(token).lost {
+                    return None; // Its copies were released before, and those answers count for nothing.
+                }
                 let count = self.count(client, call, token, Verb::Release);
                 (count, is_released(count, *release, quorum))
             }

@@ -8,6 +8,8 @@
 //! * No more commands are in flight to one node than there may be, and what waits for it fits its
 //!   buffer. The latter is seen when its kernel has room again; until then only what waits for all
 //!   nodes is known.
+//! * A call for a lock is begun where there is room for it, and refused for want of room only where
+//!   there is none.
 //!
 //! # What it does not see
 //!
@@ -45,6 +47,11 @@ impl Bounds {
                 out_bytes: limits::OUT_BYTES_MAX,
             }
         }
+    }
+
+    /// There is no room for another call for a lock.
+    fn is_full(&self, load: &Load) -> bool {
+        self.rounds <= load.rounds || self.claims <= load.claims
     }
 
     #[cfg(shearline_mutants)]
@@ -117,11 +124,18 @@ impl World {
         }
     }
 
+    /// A call for a lock was begun. `before`: what was open then.
+    pub(crate) fn check_room(&mut self, client: usize, before: Load) {
+        if Bounds::get().is_full(&before) {
+            let text = format!("client {client} begins a call without room: {before:?}");
+            self.object("memory", text);
+        }
+    }
+
     /// A client has no room for a call, and has sent nothing for it. `before`: what was open then.
     pub(crate) fn check_saturated(&mut self, client: usize, before: Load) {
         self.oracle.counts.sights.note("Saturated");
-        let bounds = Bounds::get();
-        let full = bounds.rounds <= before.rounds || bounds.claims <= before.claims;
+        let full = Bounds::get().is_full(&before);
         if !full || self.clients[client].engine.load() != before {
             let text = format!("client {client} is refused for want of room: {before:?}");
             self.object("memory", text);

@@ -428,7 +428,7 @@ fn is_final(question: &Question<'_>, entry: &Entry) -> bool {
     match entry.said {
         Said::Nil => false,
         Said::Refused(code) => question.verb == Verb::Set || !code.is_any_error(),
-        _ => true,
+        Said::Nothing | Said::Ok | Said::One | Said::Zero | Said::Foreign | Said::Else => true,
     }
 }
 

@@ -33,7 +33,8 @@ use crate::world::World;
 
 /// What is subtracted for drifting clocks by default: a hundredth of the ttl and 2 ms.
 pub(super) fn drift(ttl: u64) -> Duration {
-    Duration::from_nanos((ttl * MILLI).div_ceil(100) + 2 * MILLI)
+    let hundredth = ttl.saturating_mul(MILLI).div_ceil(100);
+    Duration::from_nanos(hundredth + 2 * MILLI)
 }
 
 /// How long a lock of `ttl` may be trusted at most.

@@ -17,7 +17,9 @@
 //!
 //! A timer that is left over and fires while others are due. A rest, a back-off and a node timeout that the user has not fixed are the engine's to choose: of
 //! these only the longest is known, from the configuration, from how often a connection has failed and
-//! from the worst round trip.
+//! from the worst round trip. For how long a node may be silent follows from the timeout of the newest
+//! call: a call with a shorter one lets the next tick find a node silent that had more time before, so
+//! that it is not known whether a silence that is over was due.
 
 use std::time::Duration;
 
@@ -59,7 +61,7 @@ impl World {
             again.then_some("is to be woken again for what is over")
         } else {
             let kept = next.is_some_and(|(next, _)| next <= at);
-            (!kept).then_some("did what was not due")
+            (!kept && wake != Wake::Silence).then_some("did what was not due")
         };
         if let Some(what) = what {
             let text =

@@ -301,7 +301,8 @@ fn meaning(state: NodeState) -> Option<&'static str> {
         | NodeState::Connecting
         | NodeState::Ready
         | NodeState::Down(_)
-        | NodeState::Unusable(_) => None,
+        | NodeState::Unusable(_)
+        | _ => None,
     }
 }
 

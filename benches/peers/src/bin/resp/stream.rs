@@ -105,7 +105,11 @@ pub(crate) fn streams() -> Vec<Stream> {
         one("integer", "`:12345`", (b":12345\r\n".to_vec(), 12_345)),
         one("bulk-5000", "bulk of 5,000 bytes", bulk(5_000)),
         one("message", "`message` array with 60 bytes", message(60)),
-        one("message-300", "`message` array with 300 bytes", message(300)),
+        one(
+            "message-300",
+            "`message` array with 300 bytes",
+            message(300),
+        ),
     ]
 }
 
