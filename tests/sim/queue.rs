@@ -1,31 +1,86 @@
 //! What is going to happen, in order.
 //!
-//! Sorted by time, the next event last. Most of what is arranged happens soon: its place is found
-//! near the end, and little has to move. That is cheaper than a heap, although an event in the far
-//! future costs as much as the queue is long.
+//! Most of what is arranged happens soon: that is sorted by time, the next event last, and the place of
+//! another is found near the end, where little has to move. That is cheaper than a heap; whatever happens
+//! later than [`NEAR`] others goes into one.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use crate::clock::Time;
 use crate::world::Event;
 
+/// How many events are looked at for the place of another.
+const NEAR: usize = 32;
+
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(crate) struct Queue(Vec<(Time, Event)>);
+pub(crate) struct Queue {
+    soon: Vec<Entry>,
+    later: BinaryHeap<Reverse<Entry>>,
+    pushed: u64,
+}
+
+/// An event, by its time and by the order in which those of one time were arranged.
+#[derive(Clone, Copy, Debug)]
+struct Entry(Time, u64, Event);
+
+impl Entry {
+    fn place(&self) -> (Time, u64) {
+        (self.0, self.1)
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for Entry {}
 
 impl Queue {
     /// Behind everything that was arranged for the same time before.
     pub(crate) fn push(&mut self, at: Time, event: Event) {
-        let later = self.0.iter().rposition(|(other, _)| *other > at);
-        let place = later.map_or(0, |later| later + 1);
-        self.0.insert(place, (at, event));
+        self.pushed += 1;
+        let entry = Entry(at, self.pushed, event);
+        let near = self.soon.len().saturating_sub(NEAR);
+        let later = self.soon[near..].iter().rposition(|other| other.0 > at);
+        match later {
+            Some(later) => self.soon.insert(near + later + 1, entry),
+            None if near == 0 => self.soon.insert(0, entry),
+            None => self.later.push(Reverse(entry)),
+        }
     }
 
     /// When something happens next.
     pub(crate) fn next_at(&self) -> Option<Time> {
-        self.0.last().map(|(at, _)| *at)
+        let later = self.later.peek().map(|Reverse(entry)| entry.0);
+        let soon = self.soon.last().map(|entry| entry.0);
+        soon.into_iter().chain(later).min()
     }
 
     pub(crate) fn pop(&mut self) -> Option<(Time, Event)> {
-        self.0.pop()
+        let later = self.later.peek().map(|Reverse(entry)| entry);
+        let soon = self.soon.last();
+        let is_soon = soon.is_some_and(|soon| later.is_none_or(|later| soon < later));
+        let entry = match is_soon {
+            true => self.soon.pop(),
+            false => self.later.pop().map(|Reverse(entry)| entry),
+        };
+        entry.map(|Entry(at, _, event)| (at, event))
     }
 }
 
@@ -41,4 +96,26 @@ fn what_is_arranged_first_happens_first() {
         assert!(queue.next_at().is_none_or(|next| at <= next));
     }
     assert_eq!(happened, [(1, 4), (5, 0), (5, 2), (7, 1), (7, 5), (9, 3)]);
+}
+
+/// Whatever is arranged, and when, as a stable sort would have it.
+#[test]
+fn what_is_far_away_happens_in_its_turn() {
+    let mut queue = Queue::default();
+    let mut arranged = Vec::new();
+    for server in 0..5_000 {
+        let at = (server as Time).wrapping_mul(0x9e37_79b9) % 701;
+        queue.push(at, Event::Serve(server));
+        arranged.push((at, server));
+    }
+    arranged.sort_by_key(|(at, _)| *at);
+    for (at, server) in arranged {
+        assert_eq!(queue.next_at(), Some(at));
+        let next = queue.pop();
+        assert!(
+            matches!(next, Some((when, Event::Serve(which))) if (when, which) == (at, server)),
+            "{next:?}"
+        );
+    }
+    assert!(queue.pop().is_none());
 }

@@ -475,7 +475,7 @@ pub(crate) struct Ledger {
     nodes: usize,
     records: Vec<Record>,
     /// By token and node.
-    cells: Vec<Cell>,
+    cells: Vec<Box<[Cell]>>,
     /// Tokens by their first bytes, which are random: the next free place behind them. One more
     /// than the number of the token, and zero where there is none.
     places: Vec<TokenId>,
@@ -538,8 +538,7 @@ impl Ledger {
             confirms: 0,
             releases: 0,
         });
-        let cells = self.cells.len() + self.nodes;
-        self.cells.resize(cells, Cell::EMPTY);
+        self.cells.push(vec![Cell::EMPTY; self.nodes].into());
         self.places[place] = self.records.len() as TokenId;
         if self.places.len() < 2 * self.records.len() {
             self.grow();
@@ -564,17 +563,16 @@ impl Ledger {
     }
 
     pub(crate) fn cell(&self, id: TokenId, node: usize) -> &Cell {
-        &self.cells[id as usize * self.nodes + node]
+        &self.cells[id as usize][node]
     }
 
     pub(crate) fn cell_mut(&mut self, id: TokenId, node: usize) -> &mut Cell {
-        &mut self.cells[id as usize * self.nodes + node]
+        &mut self.cells[id as usize][node]
     }
 
     /// What is known of a token, node by node.
     pub(crate) fn cells(&self, id: TokenId) -> &[Cell] {
-        let first = id as usize * self.nodes;
-        &self.cells[first..first + self.nodes]
+        &self.cells[id as usize]
     }
 
     /// A node has executed a command for a token.

@@ -24,7 +24,7 @@
 use std::time::Duration;
 
 use shearline::Instant;
-use shearline::engine::{NodeState, NodeStatus, Wake};
+use shearline::engine::{NodeState, Wake};
 
 use crate::client::Path;
 use crate::clock::{MILLI, NEVER, Time};
@@ -111,9 +111,17 @@ impl World {
     fn due(&self, client: usize) -> impl Iterator<Item = (&'static str, Instant)> {
         let there = &self.clients[client];
         let users = (0..self.plan.resources).flat_map(move |user| self.due_for(client, user));
-        let statuses = there.engine.node_statuses(there.shown).enumerate();
-        let nodes = statuses.flat_map(move |(node, status)| self.due_at(client, node, &status));
-        users.chain(nodes)
+        let owed = 0 < there.engine.load().owed;
+        let statuses = owed.then(|| there.engine.node_statuses(there.shown));
+        let refused = statuses.into_iter().flatten().enumerate();
+        let refused = refused.filter(move |(node, status)| {
+            there.paths[*node].ready_at < NEVER && status.in_flight == 0 && 0 < status.owed
+        });
+        let again = after(there.shown, TRY_AGAIN);
+        let nodes = 0..self.plan.nodes_of(client);
+        users
+            .chain(refused.map(move |_| ("a refused release", again)))
+            .chain(nodes.flat_map(move |node| self.due_at(client, node)))
     }
 
     /// What is due for a user, with the longest that anything may take.
@@ -197,37 +205,31 @@ impl World {
         &self,
         client: usize,
         node: usize,
-        status: &NodeStatus,
     ) -> impl Iterator<Item = (&'static str, Instant)> + use<> {
         let there = &self.clients[client];
         let path = &there.paths[node];
-        let mut due = [None; 3];
+        let mut due = [None; 2];
         let ready = path.ready_at < NEVER;
         match there.links[node] {
             None => due[0] = path.back_by.map(|by| ("another connection", by)),
             Some(conn) => {
                 let greeted = after(path.opened_shown, CONNECT_TIMEOUT);
                 due[0] = (!ready).then_some(("the end of a greeting", greeted));
-                due[1] = self.silent(client, conn, status, ready);
+                due[1] = self.silent(client, conn, ready);
             }
         }
-        let refused = ready && status.in_flight == 0 && 0 < status.owed;
-        due[2] = refused.then(|| ("a refused release", after(there.shown, TRY_AGAIN)));
         due.into_iter().flatten()
     }
 
     /// Until when a node may be silent that is.
-    fn silent(
-        &self,
-        client: usize,
-        conn: usize,
-        status: &NodeStatus,
-        ready: bool,
-    ) -> Option<(&'static str, Instant)> {
+    fn silent(&self, client: usize, conn: usize, ready: bool) -> Option<(&'static str, Instant)> {
         let since = self.conns[conn].written.silent_since?;
         let dead = self.plan.dead_after * MILLI;
         let suspect = PATIENCE.max(4 * self.longest_release(client)).min(dead);
-        let asked = ready && status.state != NodeState::Suspect;
+        let there = &self.clients[client];
+        let id = self.conns[conn].id;
+        let state = id.map(|id| there.engine.node_state(there.shown, id));
+        let asked = ready && state != Some(NodeState::Suspect);
         Some(match asked {
             true => ("a node that is silent", after(since, suspect)),
             false => ("a node that is dead", after(since, dead)),
