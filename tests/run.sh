@@ -435,6 +435,7 @@ under_the_acl_line() {
 addresses::a_database_behind_a_unix_socket  needs +select besides, as the README says
 auth::the_database_of_the_url_holds_the_key  needs +select besides, as the README says
 strict::a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back  needs +config|get besides, as the README says
+valkey::a_server_without_lua  needs +delifeq besides, as the README says
 refusal::a_missing_database_is_unusable_and_the_others_go_on  needs +select besides, as the README says
 faults::refusing::servers_that_let_nobody_in  is about the default user, whom nobody is here
 deadlines::  takes long, and is about nodes that say nothing

@@ -174,10 +174,11 @@ impl World {
                     |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
                 // A release that was refused is tried again, and that is another answer.
                 let before = cell.is_some_and(|cell| cell.releases.refusals.contain(error));
-                // A `SET` is not sent again by its text for want of room, nor twice; and an error may stay one
-                // when it was asked which permission is missing.
-                let set = asked.filter(|entry| entry.is_read() && question.verb != Verb::Release);
-                let read = read.or(set);
+                // A `SET` is not sent again by its text for want of room, nor twice; and another error to
+                // an extension may stay one when it was asked which permission is missing.
+                let stays = question.verb == Verb::Set
+                    || question.verb != Verb::Release && error.code() != "NOSCRIPT";
+                let read = read.or(asked.filter(|entry| entry.is_read() && stays));
                 // It may have said so when it was asked whether a release may be: then there is no `SET`.
                 let unset = cell.is_none_or(|cell| cell.sets == 0) && question.verb == Verb::Set;
                 let probed = unset && self.oracle.refused[question.client][node].contain(error);
