@@ -279,7 +279,8 @@ impl Redlock {
     /// key pattern that does not fit) or just now (`OOM`) only the calls tell.
     ///
     /// Nothing is sent. What an operator has mended shows as soon as the node was tried again, which
-    /// takes two seconds at most; a permission, when a lock is asked for again. Costs as much as [`nodes`](Self::nodes).
+    /// takes two seconds at most; a permission, when a lock is asked for again. Costs as much as
+    /// [`nodes`](Self::nodes).
     ///
     /// # Errors
     ///
