@@ -123,6 +123,7 @@ mod time;
 
 mod config;
 mod entry;
+mod keys;
 mod slab;
 
 pub mod engine;
