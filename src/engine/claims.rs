@@ -44,12 +44,19 @@ pub(super) struct Claims {
     pub(super) buffers: Pool<u8>,
 }
 
+/// What claims work with: the present time, the nodes, and the timers.
+#[derive(Debug)]
+pub(super) struct Below<'a> {
+    pub(super) now: Instant,
+    pub(super) nodes: &'a mut Nodes,
+    pub(super) timers: &'a mut Timers,
+}
+
 /// What an answer of a node is worth to an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) operation: OperationKey,
-    pub(super) vote: Vote,
-    pub(super) outcome: NodeOutcome,
+    pub(super) said: (Vote, NodeOutcome),
 }
 
 /// What the timer of a claim has come to.
@@ -171,11 +178,9 @@ impl Claims {
     /// The token of `claim` is to go from every node that may hold it; `operation` waits for that.
     pub(super) fn release(
         &mut self,
-        now: Instant,
         operation: Option<OperationKey>,
         claim: ClaimKey,
-        nodes: &mut Nodes,
-        timers: &mut Timers,
+        below: &mut Below<'_>,
     ) {
         let Some(there) = self.slab.get_mut(claim.0) else {
             return;
@@ -184,16 +189,16 @@ impl Claims {
         mutant!(UnansweredNotReleased => there.may_hold = there.may_hold.without(there.unanswered));
         let (held, timer) = (there.may_hold, there.timer.take());
         if let Some(timer) = timer.filter(|_| !mutant!(ClaimTimerKept)) {
-            timers.cancel(timer);
+            below.timers.cancel(timer);
         }
         let mut command = Command::new(self.buffers.take());
         for node in held.iter() {
-            there.release_on(now, node, &mut command, nodes, timers);
+            there.release_on(node, &mut command, below);
         }
         self.buffers.give(command.into_buffer());
         #[cfg(shearline_mutants)]
-        there.top_up_late(now, nodes);
-        self.settle(claim, timers);
+        there.top_up_late(below);
+        self.settle(claim, below.timers);
     }
 
     /// Pays what is owed to `node`, oldest first, while there is room.
@@ -201,67 +206,59 @@ impl Claims {
     /// Only an answer ends what is owed for an unanswered `SET`, and no handshake does: a server that
     /// postpones writes answers it all the same, and may run the `SET` later, over a connection of whose
     /// end it has not heard.
-    pub(super) fn pay_debts(&mut self, now: Instant, node: usize, nodes: &mut Nodes) {
-        mutant!(DebtsAfterSets => if !nodes[node].waiting.is_empty() { return });
-        while let Some(key) = nodes[node].debts.pop() {
+    pub(super) fn pay_debts(&mut self, node: usize, below: &mut Below<'_>) {
+        mutant!(DebtsAfterSets => if !below.nodes[node].waiting.is_empty() { return });
+        while let Some(key) = below.nodes[node].debts.pop() {
             let owed = |claim: &&mut Claim| claim.owed.contains(node);
             let Some(claim) = self.slab.get_mut(key.0).filter(owed) else {
-                nodes[node].debts.popped_forgotten();
+                below.nodes[node].debts.popped_forgotten();
                 continue;
             };
             let mut command = Command::new(self.buffers.take());
-            let paid = claim.pay(now, node, &mut command, true, nodes);
+            let paid = claim.pay(node, &mut command, true, below);
             self.buffers.give(command.into_buffer());
             if !paid {
                 mutant!(DebtWithoutRoomForgotten => return);
-                nodes[node].debts.put_back(key);
+                below.nodes[node].debts.put_back(key);
                 return;
             }
         }
     }
 
     /// Tries again what `node` has refused to release.
-    pub(super) fn try_debts_again(
-        &mut self,
-        now: Instant,
-        node: usize,
-        nodes: &mut Nodes,
-        timers: &mut Timers,
-    ) {
-        if let Some(timer) = nodes[node].debt_timer.take() {
-            timers.cancel(timer);
+    pub(super) fn try_debts_again(&mut self, node: usize, below: &mut Below<'_>) {
+        if let Some(timer) = below.nodes[node].debt_timer.take() {
+            below.timers.cancel(timer);
         }
-        if nodes[node].debts.try_again() && nodes[node].is_ready() {
-            self.pay_debts(now, node, nodes);
+        if below.nodes[node].debts.try_again() && below.nodes[node].is_ready() {
+            self.pay_debts(node, below);
         }
     }
 
     /// `node` has answered the release of `claim`. Returns what that is worth to who waits for it.
     pub(super) fn release_answered(
         &mut self,
-        now: Instant,
         node: usize,
         claim: ClaimKey,
         dialect: Dialect,
         reply: Reply,
-        nodes: &mut Nodes,
-        timers: &mut Timers,
+        below: &mut Below<'_>,
     ) -> Result<Option<Answer>, Trouble> {
         let Some(said) = Said::of(reply) else {
-            self.owe(node, claim, nodes, timers);
+            self.owe(node, claim, below);
             return Err(Trouble::Link(LinkError::Protocol));
         };
         if let Said::Refused(error) = said
             && !(mutant!(NoscriptReleaseDropped) && wants_the_text(error))
         {
-            let another_way = find_another_way(now, node, dialect, error, nodes);
+            let another_way = find_another_way(node, dialect, error, below);
             if another_way {
-                self.release_again(now, node, claim, nodes, timers);
+                self.release_again(node, claim, below);
                 return Ok(None);
             }
             let missing = reply.missing(dialect.verb());
             let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
-            self.defer(now, node, claim, nodes, timers);
+            self.defer(node, claim, below);
             return Ok(self.waiting_for(claim, Vote::Mute, outcome));
         }
         let (vote, outcome) = said.vote();
@@ -271,7 +268,7 @@ impl Claims {
         there.releasing.remove(node);
         there.may_hold.remove(node);
         let answer = self.waiting_for(claim, vote, outcome);
-        self.settle(claim, timers);
+        self.settle(claim, below.timers);
         Ok(answer)
     }
 
@@ -281,60 +278,45 @@ impl Claims {
         };
         Some(Answer {
             operation: operation?,
-            vote,
-            outcome,
+            said: (vote, outcome),
         })
     }
 
-    fn release_again(
-        &mut self,
-        now: Instant,
-        node: usize,
-        claim: ClaimKey,
-        nodes: &mut Nodes,
-        timers: &mut Timers,
-    ) {
+    fn release_again(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
         let Some(there) = self.slab.get_mut(claim.0) else {
             return;
         };
         let mut command = Command::new(self.buffers.take());
-        if !there.pay(now, node, &mut command, true, nodes) {
-            there.owe(node, nodes, timers);
+        if !there.pay(node, &mut command, true, below) {
+            there.owe(node, below);
         }
         self.buffers.give(command.into_buffer());
     }
 
     /// The release of `claim` was not done by `node`: it is tried again after a while.
-    fn defer(
-        &mut self,
-        now: Instant,
-        node: usize,
-        claim: ClaimKey,
-        nodes: &mut Nodes,
-        timers: &mut Timers,
-    ) {
+    fn defer(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
         let Some(claim) = self.slab.get_mut(claim.0) else {
             return;
         };
         claim.releasing.remove(node);
         if claim.unknown.remove(node) {
-            claim.gone_by = claim.gone_by.max(self.drift.gone_by(now, claim.ttl));
+            claim.gone_by = claim.gone_by.max(self.drift.gone_by(below.now, claim.ttl));
         }
-        let there = &mut nodes[node];
+        let there = &mut below.nodes[node];
         if claim.owed.insert(node) {
             there.debts.defer(claim.key);
         }
         if there.debt_timer.is_none() && !mutant!(RefusedNotTriedAgain) {
-            let at = now.saturating_add(TRY_AGAIN);
-            there.debt_timer = Some(timers.insert(at, Alarm::Debts(node)));
+            let at = below.now.saturating_add(TRY_AGAIN);
+            there.debt_timer = Some(below.timers.insert(at, Alarm::Debts(node)));
         }
-        claim.limit_debt(timers);
+        claim.limit_debt(below.timers);
     }
 
-    fn owe(&mut self, node: usize, claim: ClaimKey, nodes: &mut Nodes, timers: &mut Timers) {
+    fn owe(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
         if let Some(there) = self.slab.get_mut(claim.0) {
-            there.owe(node, nodes, timers);
-            self.settle(claim, timers);
+            there.owe(node, below);
+            self.settle(claim, below.timers);
         }
     }
 
@@ -370,8 +352,7 @@ impl Claims {
         node: usize,
         errand: Errand,
         left: bool,
-        nodes: &mut Nodes,
-        timers: &mut Timers,
+        below: &mut Below<'_>,
     ) {
         match errand {
             Errand::Set { claim } | Errand::FirstSet { claim } => {
@@ -382,7 +363,7 @@ impl Claims {
                     }
                 }
             }
-            Errand::Release { claim, .. } => self.owe(node, claim, nodes, timers),
+            Errand::Release { claim, .. } => self.owe(node, claim, below),
             Errand::Extend {
                 claim: Some(claim), ..
             } if left => {
@@ -404,41 +385,29 @@ impl Claims {
     // ----- time -----------------------------------------------------------------------------
 
     /// The timer of `claim` has fired.
-    pub(super) fn due(
-        &mut self,
-        now: Instant,
-        claim: ClaimKey,
-        nodes: &mut Nodes,
-        timers: &mut Timers,
-    ) -> Due {
+    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Due {
         let Some(there) = self.slab.get_mut(claim.0) else {
             return Due::Nothing;
         };
         there.timer = None;
         match there.stage {
-            Stage::Held { told: false } if now < told_at(there.stands_until()) => {
-                there.watch(timers); // It was extended meanwhile.
+            Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
+                there.watch(below.timers); // It was extended meanwhile.
             }
             Stage::Held { told: false } => return Due::Over,
-            Stage::Held { told: true } => self.forget(now, claim, timers),
-            Stage::Releasing { .. } => self.expire_debts(now, claim, nodes, timers),
+            Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
+            Stage::Releasing { .. } => self.expire_debts(claim, below),
             Stage::Attempt { .. } => {}
         }
         Due::Nothing
     }
 
     /// The keys of `claim` have expired where that is known: nothing is owed there any more.
-    fn expire_debts(
-        &mut self,
-        now: Instant,
-        key: ClaimKey,
-        nodes: &mut Nodes,
-        timers: &mut Timers,
-    ) {
+    fn expire_debts(&mut self, key: ClaimKey, below: &mut Below<'_>) {
         let Some(claim) = self.slab.get_mut(key.0) else {
             return;
         };
-        if claim.gone_by <= now {
+        if claim.gone_by <= below.now {
             let ended = claim.ends_by_time();
             claim.owed = claim.owed.without(ended);
             claim.may_hold = claim.may_hold.without(ended);
@@ -447,29 +416,23 @@ impl Claims {
                     let other = self.slab.get(other.0);
                     other.is_some_and(|other| other.owed.contains(node))
                 };
-                nodes[node].debts.forget(owes);
+                below.nodes[node].debts.forget(owes);
             }
         }
         if let Some(claim) = self.slab.get_mut(key.0) {
-            claim.limit_debt(timers);
+            claim.limit_debt(below.timers);
         }
-        self.settle(key, timers);
+        self.settle(key, below.timers);
     }
 
     /// A lock that is over and was never released is remembered until its keys are gone, so that
     /// a late release still goes to the right nodes. A copy that waits for room is taken back.
-    pub(super) fn is_over(
-        &mut self,
-        now: Instant,
-        claim: ClaimKey,
-        nodes: &mut Nodes,
-        timers: &mut Timers,
-    ) {
-        let all = nodes.set();
+    pub(super) fn is_over(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
+        let all = below.nodes.set();
         if let Some(there) = self.slab.get_mut(claim.0) {
-            there.take_back(all, nodes);
+            there.take_back(all, below);
         }
-        self.forget_later(now, claim, timers);
+        self.forget_later(below.now, claim, below.timers);
     }
 
     fn forget_later(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
@@ -498,15 +461,14 @@ impl Claims {
 
 /// `node` has refused a release. Returns `true` if there is another way to write it there.
 fn find_another_way(
-    now: Instant,
     node: usize,
     dialect: Dialect,
     error: ServerError,
-    nodes: &mut Nodes,
+    below: &mut Below<'_>,
 ) -> bool {
     let forgotten = wants_the_text(error);
     if forgotten {
-        nodes.forgot_scripts(now, node);
+        below.nodes.forgot_scripts(below.now, node);
     }
     let another_way = match dialect {
         Dialect::Text => false,
@@ -514,10 +476,10 @@ fn find_another_way(
         Dialect::DelIfEq | Dialect::DelEx => refuses_the_verb(error),
     };
     if dialect == Dialect::Text && refuses_the_verb(error) {
-        nodes[node].refused_scripted_release();
+        below.nodes[node].refused_scripted_release();
     }
     if another_way && dialect != Dialect::Sha1 {
-        nodes[node].refused_native_release();
+        below.nodes[node].refused_native_release();
     }
     another_way
 }

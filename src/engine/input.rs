@@ -77,7 +77,8 @@ impl Engine {
     fn after_reading(&mut self, now: Instant, node: usize) {
         let parts = &mut self.parts;
         if parts.nodes[node].is_ready() && parts.nodes[node].debts.is_due() {
-            parts.claims.pay_debts(now, node, &mut parts.nodes);
+            let (claims, mut below) = parts.claims(now);
+            claims.pay_debts(node, &mut below);
         }
         parts.nodes.has_to_write(node);
     }
@@ -129,12 +130,11 @@ impl Engine {
 
     /// The server lets us in: what is owed goes first, then the rest of the handshake.
     fn greeted(&mut self, now: Instant, node: usize) {
-        let parts = &mut self.parts;
-        let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
-        parts.claims.try_debts_again(now, node, nodes, timers);
-        parts.claims.pay_debts(now, node, nodes);
-        nodes[node].survey(now);
-        nodes.has_to_write(node);
+        let (claims, mut below) = self.parts.claims(now);
+        claims.try_debts_again(node, &mut below);
+        claims.pay_debts(node, &mut below);
+        below.nodes[node].survey(now);
+        below.nodes.has_to_write(node);
     }
 
     /// The handshake is done. The same server under another name has one vote.
@@ -150,9 +150,9 @@ impl Engine {
         if self.parts.restarts.has_markers() {
             self.joined(now, node);
         }
-        let parts = &mut self.parts;
-        parts.claims.pay_debts(now, node, &mut parts.nodes); // Those that came up meanwhile.
-        self.operations.ask_late(now, node, parts);
+        let (claims, mut below) = self.parts.claims(now);
+        claims.pay_debts(node, &mut below); // Those that came up meanwhile.
+        self.operations.ask_late(now, node, &mut self.parts);
         self.regained(now);
         Ok(())
     }
@@ -286,10 +286,10 @@ impl Engine {
     /// given over it is owed a release.
     fn lose_link(&mut self, now: Instant, node: usize, trouble: Trouble) {
         let parts = &mut self.parts;
-        let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
-        let (lost, delay) = nodes.lost(now, node, trouble, &mut parts.random);
+        let (lost, delay) = parts.nodes.lost(now, node, trouble, &mut parts.random);
+        let (claims, mut below) = parts.claims(now);
         for (errand, left) in lost {
-            parts.claims.unanswered(node, errand, left, nodes, timers);
+            claims.unanswered(node, errand, left, &mut below);
         }
         self.operations
             .lose_votes(now, node, trouble.outcome(), parts);
@@ -316,8 +316,8 @@ impl Engine {
                 Alarm::Debts(node) => self.debts_due(now, node),
                 Alarm::Operation(key) => self.operations.due(now, key, &mut self.parts),
                 Alarm::Claim(key) => {
-                    let (nodes, timers) = (&mut self.parts.nodes, &mut self.parts.timers);
-                    if self.parts.claims.due(now, key, nodes, timers) == claims::Due::Over {
+                    let (claims, mut below) = self.parts.claims(now);
+                    if claims.due(key, &mut below) == claims::Due::Over {
                         self.lock_is_over(now, key);
                     }
                 }
@@ -342,9 +342,9 @@ impl Engine {
     }
 
     fn debts_due(&mut self, now: Instant, node: usize) {
-        let (nodes, timers) = (&mut self.parts.nodes, &mut self.parts.timers);
-        nodes[node].debt_timer = None;
-        self.parts.claims.try_debts_again(now, node, nodes, timers);
+        self.parts.nodes[node].debt_timer = None;
+        let (claims, mut below) = self.parts.claims(now);
+        claims.try_debts_again(node, &mut below);
     }
 
     /// The lock of `claim` is over: its holder is told, and what is told is not revived by an answer in
@@ -353,10 +353,10 @@ impl Engine {
         self.parts.tell_lost(claim);
         mutant!(ExpiredExtensionStands => (), else {
             let verdict = || Verdict::Unconfirmed;
-            self.operations.end_questions(claim, verdict, &mut self.parts);
+            self.operations.end_questions(now, claim, verdict, &mut self.parts);
         });
-        let (nodes, timers) = (&mut self.parts.nodes, &mut self.parts.timers);
-        self.parts.claims.is_over(now, claim, nodes, timers);
+        let (claims, mut below) = self.parts.claims(now);
+        claims.is_over(claim, &mut below);
     }
 
     // ----- majorities that are silent -------------------------------------------------------

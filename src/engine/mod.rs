@@ -70,6 +70,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::Config;
 use crate::error::{ExtendError, LockError, ReinitError, TrustError};
+#[cfg(feature = "std")]
 use crate::node::Node;
 use crate::quorum::{Lock, LockId, NodeSet};
 use crate::resource::{check_not_reserved, check_resource};
@@ -360,7 +361,7 @@ impl Engine {
             None => parts.adopt(now, lock.valid_until(), lock.ttl()),
         };
         self.operations
-            .end_questions(key, || Verdict::Closed, parts);
+            .end_questions(now, key, || Verdict::Closed, parts);
         if let Some(claim) = parts.claims.get_mut(key) {
             mutant!(ExpiredNotReleased =>
                 if !lock.is_valid_at(now) { claim.may_hold = NodeSet::EMPTY });
@@ -378,7 +379,7 @@ impl Engine {
             return lock;
         };
         mutant!(HandOverLeavesExtension => (), else {
-            self.operations.end_questions(key, || Verdict::Closed, parts);
+            self.operations.end_questions(now, key, || Verdict::Closed, parts);
         });
         let copy = lock.entry().copy_into(parts.claims.buffers.take());
         let quarantined =

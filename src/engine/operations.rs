@@ -20,9 +20,10 @@ use crate::time::Instant;
 use super::claims::Answer;
 use super::claims::claim::Stage;
 use super::contract::{Event, RoundId, Wake};
+use super::operation::acquire::{self, Acquire};
 use super::operation::held::Verdict;
 use super::operation::round::{Ballot, Round};
-use super::operation::{After, Kind, Operation, acquire, confirm, extend};
+use super::operation::{After, Context, Kind, Operation, confirm, extend};
 use super::parts::Parts;
 use super::pool::Pool;
 
@@ -61,6 +62,20 @@ impl Operations {
 
     pub(super) fn get_mut(&mut self, operation: OperationKey) -> Option<&mut Operation> {
         self.slab.get_mut(operation.0)
+    }
+
+    /// Returns `operation` with what it works with, if it is an acquire.
+    pub(super) fn acquire<'a>(
+        &'a mut self,
+        now: Instant,
+        operation: OperationKey,
+        parts: &'a mut Parts,
+    ) -> Option<(&'a mut Acquire, Context<'a>)> {
+        let (kind, cx) = self.get_mut(operation)?.at(now, parts);
+        match kind {
+            Kind::Acquire(acquire) => Some((acquire, cx)),
+            Kind::Extend(_) | Kind::Confirm(_) | Kind::Release(_) | Kind::Reinit(_) => None,
+        }
     }
 
     /// Returns the keys of all that are open, by age of their places.
@@ -125,7 +140,7 @@ impl Operations {
     }
 
     fn recycle(&mut self, operation: Operation, parts: &mut Parts) {
-        let (mut round, kind) = operation.into_parts();
+        let Operation { mut round, kind } = operation;
         round.disarm(&mut parts.timers);
         self.ballots.give(round.ballots);
         kind.end(parts);
@@ -166,7 +181,7 @@ impl Operations {
         match after {
             After::Nothing => {}
             After::Lost(claim) => {
-                self.end_questions(claim, || Verdict::Lost, parts);
+                self.end_questions(now, claim, || Verdict::Lost, parts);
                 parts.give_back(now, claim);
             }
         }
@@ -176,13 +191,14 @@ impl Operations {
     /// nothing, and this is what their callers are told.
     pub(super) fn end_questions(
         &mut self,
+        now: Instant,
         claim: ClaimKey,
         verdict: impl Fn() -> Verdict,
         parts: &mut Parts,
     ) {
         while let Some(open) = self.question_about(claim, parts) {
             if let Some(operation) = self.get_mut(open) {
-                operation.end_question(verdict(), parts);
+                operation.end_question(now, verdict(), parts);
             }
         }
         if let Some(claim) = parts.claims.get_mut(claim) {
@@ -213,12 +229,8 @@ impl Operations {
     pub(super) fn refuse_all(&mut self, now: Instant, parts: &mut Parts) {
         mutant!(OtherClusterIgnored => return);
         for key in self.keys() {
-            if let Some(Operation {
-                round,
-                kind: Kind::Acquire(acquire),
-            }) = self.get_mut(key)
-            {
-                acquire.refuse(now, round, parts);
+            if let Some((acquire, mut cx)) = self.acquire(now, key, parts) {
+                acquire.refuse(&mut cx);
             }
         }
     }
@@ -226,12 +238,8 @@ impl Operations {
     /// A majority answers again, which did not before.
     pub(super) fn regained(&mut self, now: Instant, parts: &mut Parts) {
         for key in self.keys() {
-            if let Some(Operation {
-                round,
-                kind: Kind::Acquire(acquire),
-            }) = self.get_mut(key)
-            {
-                acquire.regained(now, round, parts);
+            if let Some((acquire, mut cx)) = self.acquire(now, key, parts) {
+                acquire.regained(&mut cx);
             }
         }
     }
@@ -252,10 +260,8 @@ impl Operations {
         match errand {
             Errand::Set { claim } => self.set_answered(now, node, claim, reply, parts),
             Errand::Release { claim, dialect, .. } => {
-                let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
-                let claims = &mut parts.claims;
-                let answer =
-                    claims.release_answered(now, node, claim, dialect, reply, nodes, timers)?;
+                let (claims, mut below) = parts.claims(now);
+                let answer = claims.release_answered(node, claim, dialect, reply, &mut below)?;
                 if let Some(answer) = answer {
                     self.release_counts(now, node, answer, parts);
                 }
@@ -281,13 +287,9 @@ impl Operations {
     }
 
     fn release_counts(&mut self, now: Instant, node: usize, answer: Answer, parts: &mut Parts) {
-        let Answer {
-            operation,
-            vote,
-            outcome,
-        } = answer;
+        let Answer { operation, said } = answer;
         if let Some(operation) = self.get_mut(operation) {
-            let after = operation.vote(now, node, vote, outcome, parts);
+            let after = operation.vote(now, node, said, parts);
             self.follow(now, after, parts);
         }
     }
@@ -306,12 +308,8 @@ impl Operations {
         };
         match parts.claims.get(claim).map(|claim| claim.stage) {
             Some(Stage::Attempt { operation }) => {
-                if let Some(Operation {
-                    round,
-                    kind: Kind::Acquire(acquire),
-                }) = self.get_mut(operation)
-                {
-                    acquire.answered(now, node, said, round, parts);
+                if let Some((acquire, mut cx)) = self.acquire(now, operation, parts) {
+                    acquire.answered(node, said, &mut cx);
                 }
             }
             Some(Stage::Releasing { .. }) => {
@@ -389,7 +387,7 @@ impl Operations {
         node: usize,
         operation: OperationKey,
         (verb, reply): (&'static str, Reply),
-        (vote, outcome): (Vote, NodeOutcome),
+        said: (Vote, NodeOutcome),
         parts: &mut Parts,
     ) {
         let Some(operation) = self.get_mut(operation) else {
@@ -398,10 +396,10 @@ impl Operations {
         let after = match reply.missing(verb) {
             Some(missing) => {
                 let outcome = NodeOutcome::Unusable(missing);
-                operation.vote_held(now, node, Vote::Mute, outcome, parts)
+                operation.vote_held(now, node, (Vote::Mute, outcome), parts)
             }
             None if operation.ask_why(now, node, reply, parts) => After::Nothing,
-            None => operation.vote_held(now, node, vote, outcome, parts),
+            None => operation.vote_held(now, node, said, parts),
         };
         self.follow(now, after, parts);
     }
@@ -471,11 +469,12 @@ impl Operations {
 
     /// `node` has joined: whoever asked it to is told.
     pub(super) fn joined(&mut self, now: Instant, node: usize, parts: &mut Parts) {
+        let joined = (Vote::Yes, NodeOutcome::Granted);
         for key in self.keys() {
             if let Some(operation) = self.get_mut(key)
                 && matches!(operation.kind, Kind::Reinit(_))
             {
-                let after = operation.vote(now, node, Vote::Yes, NodeOutcome::Granted, parts);
+                let after = operation.vote(now, node, joined, parts);
                 self.follow(now, after, parts);
             }
         }

@@ -15,12 +15,13 @@ use crate::quorum::LockId;
 use crate::time::Instant;
 
 use super::alarm::Timers;
-use super::claims::Claims;
+use super::claims::{Below, Claims};
 use super::nodes::Nodes;
 use super::restarts::Restarts;
 use super::settings::Settings;
 
 /// See the [module](self).
+#[derive(Debug)]
 pub(super) struct Parts {
     pub(super) settings: Settings,
     pub(super) restarts: Restarts,
@@ -55,6 +56,12 @@ impl Parts {
         }
     }
 
+    /// Returns the claims, and what they work with at `now`.
+    pub(super) fn claims(&mut self, now: Instant) -> (&mut Claims, Below<'_>) {
+        let (nodes, timers) = (&mut self.nodes, &mut self.timers);
+        (&mut self.claims, Below { now, nodes, timers })
+    }
+
     /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here.
     pub(super) fn adopt(&mut self, now: Instant, until: Instant, ttl: Duration) -> ClaimKey {
         self.restarts.may_last(ttl);
@@ -63,8 +70,8 @@ impl Parts {
 
     /// Releases `claim`, which nobody waits for.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey) {
-        self.claims
-            .release(now, None, claim, &mut self.nodes, &mut self.timers);
+        let (claims, mut below) = self.claims(now);
+        claims.release(None, claim, &mut below);
     }
 
     /// Tells the holder of `claim`, once, that its lock is over.

@@ -528,7 +528,7 @@ impl Node {
             return Err(TrustError::OtherCluster);
         }
         let marked = self.membership.is_some();
-        if !self.is_ready() && !(marked && self.run_id().is_some()) {
+        if !(self.is_ready() || marked && self.run_id().is_some()) {
             return Err(TrustError::NotConnected);
         }
         let present = self.run_id().ok_or(TrustError::NoRunId)?;

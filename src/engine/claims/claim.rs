@@ -22,7 +22,7 @@ use crate::time::{Instant, NANOS_PER_TICK};
 use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
-use crate::engine::nodes::Nodes;
+use crate::engine::claims::Below;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -245,22 +245,15 @@ impl Claim {
     // ----- its release ----------------------------------------------------------------------
 
     /// Sends its release to `node`, or owes it.
-    pub(super) fn release_on(
-        &mut self,
-        now: Instant,
-        node: usize,
-        command: &mut Command,
-        nodes: &mut Nodes,
-        timers: &mut Timers,
-    ) {
-        if self.unanswered.contains(node) && nodes[node].withdraw_set(self.key) {
+    pub(super) fn release_on(&mut self, node: usize, command: &mut Command, below: &mut Below<'_>) {
+        if self.unanswered.contains(node) && below.nodes[node].withdraw_set(self.key) {
             self.set_withdrawn(node);
             if !self.may_hold.contains(node) {
                 return;
             }
         }
-        if !nodes[node].is_ready() || !self.pay(now, node, command, false, nodes) {
-            self.owe(node, nodes, timers);
+        if !below.nodes[node].is_ready() || !self.pay(node, command, false, below) {
+            self.owe(node, below);
         }
     }
 
@@ -268,32 +261,31 @@ impl Claim {
     /// `repair`. Returns `false` if there is no room.
     pub(super) fn pay(
         &mut self,
-        now: Instant,
         node: usize,
         command: &mut Command,
         repair: bool,
-        nodes: &mut Nodes,
+        below: &mut Below<'_>,
     ) -> bool {
         let Some(entry) = &self.entry else {
             return true;
         };
-        if !nodes[node].send_release(now, self.key, command, entry, repair) {
+        if !below.nodes[node].send_release(below.now, self.key, command, entry, repair) {
             return false;
         }
-        nodes.has_to_write(node);
+        below.nodes.has_to_write(node);
         self.releasing.insert(node);
         self.owed.remove(node);
         true
     }
 
     /// Its release cannot be on its way to `node` yet: it goes out when it can.
-    pub(super) fn owe(&mut self, node: usize, nodes: &mut Nodes, timers: &mut Timers) {
+    pub(super) fn owe(&mut self, node: usize, below: &mut Below<'_>) {
         self.releasing.remove(node);
         mutant!(DebtForgotten => { self.may_hold.remove(node); return });
         if self.owed.insert(node) {
-            nodes[node].debts.owe(self.key);
+            below.nodes[node].debts.owe(self.key);
         }
-        self.limit_debt(timers);
+        self.limit_debt(below.timers);
     }
 
     /// Arms the end of its debts, where time can end them.
@@ -304,10 +296,10 @@ impl Claim {
     }
 
     /// Takes its `SET`s back from `nodes`, where no byte of them has left.
-    pub(crate) fn take_back(&mut self, from: NodeSet, nodes: &mut Nodes) {
+    pub(crate) fn take_back(&mut self, from: NodeSet, below: &mut Below<'_>) {
         mutant!(QueuedSetSentLate => return);
         for node in from.iter() {
-            if self.unanswered.contains(node) && nodes[node].withdraw_set(self.key) {
+            if self.unanswered.contains(node) && below.nodes[node].withdraw_set(self.key) {
                 self.set_withdrawn(node);
             }
         }
@@ -335,27 +327,27 @@ pub(super) fn told_at(end: Instant) -> Instant {
 /// What is done only where a guard is taken out.
 #[cfg(shearline_mutants)]
 impl Claim {
-    pub(in crate::engine) fn pay_all(&mut self, now: Instant, nodes: &mut Nodes) {
+    pub(in crate::engine) fn pay_all(&mut self, below: &mut Below<'_>) {
         let mut command = Command::new(alloc::vec::Vec::new());
         for node in self.may_hold.iter() {
-            if nodes[node].is_ready() {
-                self.pay(now, node, &mut command, false, nodes);
+            if below.nodes[node].is_ready() {
+                self.pay(node, &mut command, false, below);
             }
         }
     }
 
-    pub(super) fn top_up_late(&self, now: Instant, nodes: &mut Nodes) {
+    pub(super) fn top_up_late(&self, below: &mut Below<'_>) {
         let Some(entry) = self.entry.as_ref().filter(|_| mutant!(TopUpAfterRelease)) else {
             return;
         };
-        let left = self.valid_until.saturating_since(now).as_millis() as u64 + 1;
+        let left = self.valid_until.saturating_since(below.now).as_millis() as u64 + 1;
         let ttl = Duration::from_millis(left);
         let mut command = Command::new(alloc::vec::Vec::new());
         for node in self.lacking.iter() {
-            let len = nodes[node].set_len(&mut command, entry, ttl);
-            if nodes[node].access(len) == crate::node::Access::Open {
-                nodes[node].send_set(now, self.key, &mut command, entry, ttl);
-                nodes.has_to_write(node);
+            let len = below.nodes[node].set_len(&mut command, entry, ttl);
+            if below.nodes[node].access(len) == crate::node::Access::Open {
+                below.nodes[node].send_set(below.now, self.key, &mut command, entry, ttl);
+                below.nodes.has_to_write(node);
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::patience::Patience;
 use super::round::{Round, State};
-use super::{After, Operate};
+use super::{After, Context, Operate};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
@@ -110,123 +110,95 @@ impl Acquire {
     // ----- an attempt -----------------------------------------------------------------------
 
     /// One attempt: the same bytes to every node, before any answer is read.
-    fn attempt(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) {
-        round.reset(now);
-        mutant!(OneTokenPerRound => parts.random = rand::SeedableRng::seed_from_u64(
-            parts.claims.engine() ^ round.key.0.to_bits()));
-        let buffer = parts.claims.buffers.take();
-        let owner = &parts.settings.owner;
-        let entry = fresh_entry(buffer, &self.resource, &mut parts.random, owner);
-        let claim = Claim::attempt(round.key, entry, round.ttl);
-        let claim = parts.claims.insert(claim);
+    fn attempt(&mut self, cx: &mut Context<'_>) {
+        cx.round.reset(cx.now);
+        mutant!(OneTokenPerRound => cx.parts.random = rand::SeedableRng::seed_from_u64(
+            cx.parts.claims.engine() ^ cx.round.key.0.to_bits()));
+        let buffer = cx.parts.claims.buffers.take();
+        let owner = &cx.parts.settings.owner;
+        let entry = fresh_entry(buffer, &self.resource, &mut cx.parts.random, owner);
+        let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
+        let claim = cx.parts.claims.insert(claim);
         self.claim = Some(claim);
-        parts.nodes.knock(now, &mut parts.timers);
-        let mut command = Command::new(parts.claims.buffers.take());
-        look_around(now, claim, &mut command, round, parts);
-        self.ask_all(now, claim, &mut command, round, parts);
-        parts.claims.buffers.give(command.into_buffer());
+        cx.parts.nodes.knock(cx.now, &mut cx.parts.timers);
+        let mut command = Command::new(cx.parts.claims.buffers.take());
+        look_around(claim, &mut command, cx);
+        self.ask_all(claim, &mut command, cx);
+        cx.parts.claims.buffers.give(command.into_buffer());
     }
 
-    fn ask_all(
-        &mut self,
-        now: Instant,
-        claim: ClaimKey,
-        command: &mut Command,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) {
-        if self.refuse_for_other_cluster(now, round, parts) {
+    fn ask_all(&mut self, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
+        if self.refuse_for_other_cluster(cx) {
             return;
         }
-        if self.judge_attempt(now, round, parts) {
+        if self.judge_attempt(cx) {
             return; // A majority is out of reach: nobody is asked in vain.
         }
-        for node in 0..parts.nodes.len() {
-            if !ask(now, node, claim, command, round, parts) {
-                self.judge_attempt(now, round, parts);
+        for node in 0..cx.parts.nodes.len() {
+            if !ask(node, claim, command, cx) {
+                self.judge_attempt(cx);
             }
         }
-        round.arm(&mut parts.timers);
+        cx.round.arm(&mut cx.parts.timers);
     }
 
     /// Asks `node` late: its handshake is done, or its permission was shown.
-    pub(super) fn ask_now(
-        &mut self,
-        now: Instant,
-        node: usize,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) {
+    pub(super) fn ask_now(&mut self, node: usize, cx: &mut Context<'_>) {
         let Some(claim) = self.claim else {
             return; // It rests.
         };
-        let mut command = Command::new(parts.claims.buffers.take());
-        match access_for_set(node, claim, &mut command, parts) {
+        let mut command = Command::new(cx.parts.claims.buffers.take());
+        match access_for_set(node, claim, &mut command, cx.parts) {
             Access::Open => {
-                leave_out(now, node, round, parts);
-                let _ = ask(now, node, claim, &mut command, round, parts);
-                self.judge_if_voting(now, round, parts);
+                leave_out(node, cx);
+                let _ = ask(node, claim, &mut command, cx);
+                self.judge_if_voting(cx);
             }
             Access::Greeting { .. } => {}
-            Access::Shut(outcome) => self.count(now, node, Vote::Mute, outcome, round, parts),
+            Access::Shut(outcome) => self.count(node, Vote::Mute, outcome, cx),
         }
-        parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.buffers.give(command.into_buffer());
     }
 
     // ----- answers --------------------------------------------------------------------------
 
     /// `node` has answered the `SET` of the present attempt.
-    pub(in crate::engine) fn answered(
-        &mut self,
-        now: Instant,
-        node: usize,
-        said: Said,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) {
+    pub(in crate::engine) fn answered(&mut self, node: usize, said: Said, cx: &mut Context<'_>) {
         let (vote, outcome) = match said {
             Said::Vote(vote, outcome) => (vote, outcome),
-            Said::Nil => match self.own_key(now, node, round, parts) {
+            Said::Nil => match self.own_key(node, cx) {
                 OwnKey::No => (Vote::No, NodeOutcome::Held),
                 OwnKey::AskedAgain => return,
                 OwnKey::Still => (Vote::Mute, NodeOutcome::Pending),
             },
             Said::Forgotten(outcome) => {
-                if self.ask_by_text(now, node, round, parts) {
+                if self.ask_by_text(node, cx) {
                     return;
                 }
                 (Vote::Mute, outcome)
             }
         };
-        self.count(now, node, vote, outcome, round, parts);
+        self.count(node, vote, outcome, cx);
     }
 
     pub(super) fn count(
         &mut self,
-        now: Instant,
         node: usize,
         vote: Vote,
         outcome: NodeOutcome,
-        round: &mut Round,
-        parts: &mut Parts,
+        cx: &mut Context<'_>,
     ) {
-        if round.count(now, node, vote, outcome) {
+        if cx.round.count(cx.now, node, vote, outcome) {
             mutant!(RefusalNotJudged => if vote != Vote::Yes { return });
-            self.judge_if_voting(now, round, parts);
+            self.judge_if_voting(cx);
         }
     }
 
     /// Whether a nil was due to a key of our own whose release is under repair on this node. Then
     /// it is no answer, and the `SET` goes out again behind that release, once.
-    fn own_key(
-        &mut self,
-        now: Instant,
-        node: usize,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) -> OwnKey {
+    fn own_key(&mut self, node: usize, cx: &mut Context<'_>) -> OwnKey {
         mutant!(NilIsHeld => return OwnKey::No);
-        let claim = self.claim.and_then(|key| parts.claims.get(key));
+        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(Claim {
             key,
             entry: Some(entry),
@@ -236,28 +208,28 @@ impl Acquire {
         else {
             return OwnKey::No;
         };
-        if !parts.claims.is_releasing(node, entry, &parts.nodes) {
+        if !cx.parts.claims.is_releasing(node, entry, &cx.parts.nodes) {
             return OwnKey::No;
         }
         let key = *key;
-        if resent.contains(node) || !round.awaits(node) {
+        if resent.contains(node) || !cx.round.awaits(node) {
             return OwnKey::Still;
         }
         mutant!(RetryBeforeRelease => (), else {
-            let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
-            parts.claims.try_debts_again(now, node, nodes, timers);
+            let (claims, mut below) = cx.parts.claims(cx.now);
+            claims.try_debts_again(node, &mut below);
         });
-        let mut command = Command::new(parts.claims.buffers.take());
-        let open = access_for_set(node, key, &mut command, parts) == Access::Open;
+        let mut command = Command::new(cx.parts.claims.buffers.take());
+        let open = access_for_set(node, key, &mut command, cx.parts) == Access::Open;
         if open {
-            if let Some(claim) = parts.claims.get_mut(key) {
+            if let Some(claim) = cx.parts.claims.get_mut(key) {
                 claim.resent.insert(node);
             }
-            if !ask(now, node, key, &mut command, round, parts) {
-                self.judge_if_voting(now, round, parts);
+            if !ask(node, key, &mut command, cx) {
+                self.judge_if_voting(cx);
             }
         }
-        parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.buffers.give(command.into_buffer());
         match open {
             true => OwnKey::AskedAgain,
             false => OwnKey::Still,
@@ -266,95 +238,89 @@ impl Acquire {
 
     /// The node has forgotten the script of a `SET`, which was not run: the same goes out by its text,
     /// once, if `round` still waits for this node. Returns `true` if it did.
-    fn ask_by_text(
-        &mut self,
-        now: Instant,
-        node: usize,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) -> bool {
-        let claim = self.claim.and_then(|key| parts.claims.get_mut(key));
+    fn ask_by_text(&mut self, node: usize, cx: &mut Context<'_>) -> bool {
+        let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
         let Some(claim) = claim else {
             return false;
         };
-        if !round.awaits(node)
-            || parts.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open
+        if !cx.round.awaits(node)
+            || cx.parts.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open
             || !claim.resent.insert(node)
         {
             return false;
         }
         let key = claim.key;
-        let mut command = Command::new(parts.claims.buffers.take());
-        if !ask(now, node, key, &mut command, round, parts) {
-            self.judge_if_voting(now, round, parts);
+        let mut command = Command::new(cx.parts.claims.buffers.take());
+        if !ask(node, key, &mut command, cx) {
+            self.judge_if_voting(cx);
         }
-        parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.buffers.give(command.into_buffer());
         true
     }
 
     // ----- verdicts -------------------------------------------------------------------------
 
-    fn judge_if_voting(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) {
-        if round.is_voting() {
-            self.judge_attempt(now, round, parts);
+    fn judge_if_voting(&mut self, cx: &mut Context<'_>) {
+        if cx.round.is_voting() {
+            self.judge_attempt(cx);
         }
     }
 
     /// Ends the attempt if its outcome is certain. Returns `true` if it was.
-    fn judge_attempt(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> bool {
-        match round.tally.acquisition() {
+    fn judge_attempt(&mut self, cx: &mut Context<'_>) -> bool {
+        match cx.round.tally.acquisition() {
             None => return false,
-            Some(Acquisition::Granted(majority)) => self.win(now, majority, round, parts),
-            Some(Acquisition::Held) => self.fail(now, Refusal::Held, round, parts),
+            Some(Acquisition::Granted(majority)) => self.win(majority, cx),
+            Some(Acquisition::Held) => self.fail(Refusal::Held, cx),
             Some(Acquisition::NoQuorum) => {
-                let refusal = why_no_quorum(round, parts);
-                self.fail(now, refusal, round, parts);
+                let refusal = why_no_quorum(cx);
+                self.fail(refusal, cx);
             }
         }
         true
     }
 
     /// A majority granted it. It is a lock if there is validity left.
-    fn win(&mut self, now: Instant, majority: Majority, round: &mut Round, parts: &mut Parts) {
-        let sent = mutant!(ValidityFromAnswer => now, else round.sent);
-        let valid_until = parts.settings.drift.valid_until(sent, round.ttl);
-        if valid_until <= now && !mutant!(ValidityUnchecked) {
-            self.fail(now, Refusal::TooSlow, round, parts);
+    fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
+        let sent = mutant!(ValidityFromAnswer => cx.now, else cx.round.sent);
+        let valid_until = cx.parts.settings.drift.valid_until(sent, cx.round.ttl);
+        if valid_until <= cx.now && !mutant!(ValidityUnchecked) {
+            self.fail(Refusal::TooSlow, cx);
         } else {
-            self.decide(Verdict::Granted(majority, valid_until), round, parts);
+            self.decide(Verdict::Granted(majority, valid_until), cx);
         }
     }
 
     /// An attempt came to nothing: what it won is given back, and another follows if the caller
     /// has tries and time left.
-    fn fail(&mut self, now: Instant, refusal: Refusal, round: &mut Round, parts: &mut Parts) {
+    fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         let Some(claim) = self.claim.take() else {
             return;
         };
-        let rest = match refusal == Refusal::OtherCluster || is_for_an_operator(round) {
+        let rest = match refusal == Refusal::OtherCluster || is_for_an_operator(cx.round) {
             true => None,
-            false => self.rest(now, round, parts),
+            false => self.rest(cx),
         };
-        parts.give_back(now, claim);
+        cx.parts.give_back(cx.now, claim);
         match rest {
-            Some(until) => self.rest_until(until, refusal, round, parts),
-            None => self.decide(Verdict::Refused(refusal), round, parts),
+            Some(until) => self.rest_until(until, refusal, cx),
+            None => self.decide(Verdict::Refused(refusal), cx),
         }
     }
 
-    fn decide(&mut self, verdict: Verdict, round: &mut Round, parts: &mut Parts) {
+    fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
-        round.decide(&mut parts.news, &mut parts.timers);
-        let all = parts.nodes.set();
-        self.withdraw(all, round, parts);
+        cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+        let all = cx.parts.nodes.set();
+        self.withdraw(all, cx);
     }
 
     // ----- between attempts -----------------------------------------------------------------
 
-    fn rest_until(&mut self, until: Instant, after: Refusal, round: &mut Round, parts: &mut Parts) {
+    fn rest_until(&mut self, until: Instant, after: Refusal, cx: &mut Context<'_>) {
         self.verdict = Verdict::Refused(after);
-        round.state = State::Resting { until };
-        round.arm(&mut parts.timers);
+        cx.round.state = State::Resting { until };
+        cx.round.arm(&mut cx.parts.timers);
     }
 
     /// Returns when the next attempt may begin: after a random delay, and while there are tries and
@@ -362,69 +328,62 @@ impl Acquire {
     ///
     /// A delay that would end too late for another attempt is drawn again from what is left, so that
     /// a waiter still looks shortly before it gives up.
-    fn rest(&self, now: Instant, round: &Round, parts: &mut Parts) -> Option<Instant> {
-        if self.tries_allowed.is_some_and(|most| most <= round.tries) {
+    fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
+        if self
+            .tries_allowed
+            .is_some_and(|most| most <= cx.round.tries)
+        {
             return None;
         }
-        let (shortest, longest) = parts.settings.retry.delay().into_inner();
+        let (shortest, longest) = cx.parts.settings.retry.delay().into_inner();
         let longest = mutant!(RetryInStep => shortest, else longest);
-        let delay = between(&mut parts.random, shortest, longest).max(SHORTEST_REST);
+        let delay = between(&mut cx.parts.random, shortest, longest).max(SHORTEST_REST);
         let delay = mutant!(RetryAtOnce => SHORTEST_REST, else delay);
-        let Some(deadline) = round.deadline else {
-            return Some(now.saturating_add(delay));
+        let Some(deadline) = cx.round.deadline else {
+            return Some(cx.now.saturating_add(delay));
         };
-        let left = deadline.saturating_since(now);
-        let round_trips = parts.nodes.round_trip().saturating_mul(2);
+        let left = deadline.saturating_since(cx.now);
+        let round_trips = cx.parts.nodes.round_trip().saturating_mul(2);
         let least = LAST_CHANCE.saturating_add(round_trips);
         if delay.saturating_add(least / 2) <= left {
-            return Some(now.saturating_add(delay));
+            return Some(cx.now.saturating_add(delay));
         }
-        let late = || between(&mut parts.random, left / 2, left - least / 2);
+        let late = || between(&mut cx.parts.random, left / 2, left - least / 2);
         (least < left)
             .then(late)
-            .map(|rest| now.saturating_add(rest))
+            .map(|rest| cx.now.saturating_add(rest))
     }
 
     /// A majority answers again. It goes on if it rests because there was none.
-    pub(in crate::engine) fn regained(
-        &mut self,
-        now: Instant,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) {
-        if matches!(round.state, State::Resting { .. })
+    pub(in crate::engine) fn regained(&mut self, cx: &mut Context<'_>) {
+        if matches!(cx.round.state, State::Resting { .. })
             && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
         {
-            let at = now.saturating_add(Duration::from_nanos(NANOS_PER_TICK));
-            self.rest_until(at, Refusal::NoQuorum, round, parts);
+            let at = cx.now.saturating_add(Duration::from_nanos(NANOS_PER_TICK));
+            self.rest_until(at, Refusal::NoQuorum, cx);
         }
     }
 
     // ----- another cluster's ----------------------------------------------------------------
 
     /// A node has said that it is another cluster's: no lock is taken.
-    pub(in crate::engine) fn refuse(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) {
-        match round.state {
-            State::Voting => drop(self.refuse_for_other_cluster(now, round, parts)),
+    pub(in crate::engine) fn refuse(&mut self, cx: &mut Context<'_>) {
+        match cx.round.state {
+            State::Voting => drop(self.refuse_for_other_cluster(cx)),
             State::Resting { .. } => {
-                name_other_clusters(round, parts);
-                self.decide(Verdict::Refused(Refusal::OtherCluster), round, parts);
+                name_other_clusters(cx);
+                self.decide(Verdict::Refused(Refusal::OtherCluster), cx);
             }
             State::Decided | State::Told => {}
         }
     }
 
     /// Refuses an attempt if any node is another cluster's. Returns `true` if it did.
-    fn refuse_for_other_cluster(
-        &mut self,
-        now: Instant,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) -> bool {
+    fn refuse_for_other_cluster(&mut self, cx: &mut Context<'_>) -> bool {
         mutant!(OtherClusterIgnored => return false);
-        let any = name_other_clusters(round, parts);
+        let any = name_other_clusters(cx);
         if any {
-            self.fail(now, Refusal::OtherCluster, round, parts);
+            self.fail(Refusal::OtherCluster, cx);
         }
         any
     }
@@ -459,55 +418,50 @@ impl Acquire {
 }
 
 impl Operate for Acquire {
-    fn begin(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> After {
-        self.attempt(now, round, parts);
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+        self.attempt(cx);
         After::Nothing
     }
 
-    fn judge(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> After {
-        self.judge_attempt(now, round, parts);
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+        self.judge_attempt(cx);
         After::Nothing
     }
 
     /// A lock whose validity has run out since it was granted is given back here, and not handed out.
-    fn tell(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> Option<Event> {
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         if let Verdict::Granted(_, valid_until) = self.verdict
-            && valid_until <= now
+            && valid_until <= cx.now
             && !mutant!(StaleNow | ValidityUnchecked)
         {
-            self.fail(now, Refusal::TooSlow, round, parts);
+            self.fail(Refusal::TooSlow, cx);
             return None;
         }
-        let labels = parts.nodes.labels();
+        let labels = cx.parts.nodes.labels();
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
-            Verdict::Granted(majority, until) => Ok(self.hand_out(&majority, until, parts)?),
+            Verdict::Granted(majority, until) => Ok(self.hand_out(&majority, until, cx.parts)?),
             Verdict::Refused(refusal) => Err(match refusal {
-                Refusal::Held => LockError::Held(round.report(now, labels)),
-                Refusal::NoQuorum => LockError::NoQuorum(round.report_causes(now, labels)),
-                Refusal::TooSlow => LockError::TooSlow(round.report(now, labels)),
+                Refusal::Held => LockError::Held(cx.round.report(cx.now, labels)),
+                Refusal::NoQuorum => LockError::NoQuorum(cx.round.report_causes(cx.now, labels)),
+                Refusal::TooSlow => LockError::TooSlow(cx.round.report(cx.now, labels)),
                 Refusal::Saturated => LockError::Saturated,
-                Refusal::OtherCluster => LockError::OtherCluster(round.report(now, labels)),
+                Refusal::OtherCluster => LockError::OtherCluster(cx.round.report(cx.now, labels)),
             }),
         };
-        let round = RoundId(round.key);
+        let round = RoundId(cx.round.key);
         Some(Event::Acquired { round, result })
     }
 
-    fn ask_late(
-        &mut self,
-        now: Instant,
-        node: usize,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) -> After {
-        self.ask_now(now, node, round, parts);
+    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+        self.ask_now(node, cx);
         After::Nothing
     }
 
-    fn withdraw(&mut self, nodes: NodeSet, _: &Round, parts: &mut Parts) {
-        if let Some(claim) = self.claim.and_then(|key| parts.claims.get_mut(key)) {
-            claim.take_back(nodes, &mut parts.nodes);
+    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+        let (claims, mut below) = cx.parts.claims(cx.now);
+        if let Some(claim) = self.claim.and_then(|key| claims.get_mut(key)) {
+            claim.take_back(nodes, &mut below);
         }
     }
 
@@ -523,26 +477,26 @@ impl Operate for Acquire {
         self.tries_allowed = Some(round.tries);
     }
 
-    fn rested(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) {
-        let State::Resting { until } = round.state else {
+    fn rested(&mut self, cx: &mut Context<'_>) {
+        let State::Resting { until } = cx.round.state else {
             return;
         };
-        if round.deadline.is_some_and(|deadline| deadline <= now) {
+        if cx.round.deadline.is_some_and(|deadline| deadline <= cx.now) {
             let after = core::mem::replace(&mut self.verdict, Verdict::Open);
-            self.decide(after, round, parts);
-        } else if until <= now && !parts.claims.has_room() {
-            self.decide(Verdict::Refused(Refusal::Saturated), round, parts);
-        } else if until <= now {
-            round.tries = round.tries.saturating_add(1);
-            self.attempt(now, round, parts);
+            self.decide(after, cx);
+        } else if until <= cx.now && !cx.parts.claims.has_room() {
+            self.decide(Verdict::Refused(Refusal::Saturated), cx);
+        } else if until <= cx.now {
+            cx.round.tries = cx.round.tries.saturating_add(1);
+            self.attempt(cx);
         } else {
-            round.arm(&mut parts.timers);
+            cx.round.arm(&mut cx.parts.timers);
         }
     }
 
-    fn cancel(&mut self, now: Instant, _: &mut Round, parts: &mut Parts) {
+    fn cancel(&mut self, cx: &mut Context<'_>) {
         if let Some(claim) = self.claim.take() {
-            mutant!(CancelNotReleased => (), else parts.give_back(now, claim));
+            mutant!(CancelNotReleased => (), else cx.parts.give_back(cx.now, claim));
         }
     }
 
@@ -554,33 +508,27 @@ impl Operate for Acquire {
 // ----- what is known before anybody is asked ------------------------------------------------
 
 /// Notes the nodes that cannot be asked, and how long the others may take.
-fn look_around(
-    now: Instant,
-    claim: ClaimKey,
-    command: &mut Command,
-    round: &mut Round,
-    parts: &mut Parts,
-) {
-    let patience = Patience::for_vote(round.ttl, &parts.settings);
-    for node in 0..parts.nodes.len() {
-        let access = access_for_set(node, claim, command, parts);
-        let timeout = patience.with(&mut parts.nodes[node]);
+fn look_around(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
+    let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
+    for node in 0..cx.parts.nodes.len() {
+        let access = access_for_set(node, claim, command, cx.parts);
+        let timeout = patience.with(&mut cx.parts.nodes[node]);
         let patience = match access {
             Access::Open | Access::Greeting { first: false } => timeout,
-            Access::Greeting { first: true } => timeout.max(parts.settings.connect_timeout),
+            Access::Greeting { first: true } => timeout.max(cx.parts.settings.connect_timeout),
             Access::Shut(outcome) => {
-                round.record(node, Vote::Mute, outcome);
+                cx.round.record(node, Vote::Mute, outcome);
                 continue;
             }
         };
-        round.ballots[node].deadline = now.saturating_add(patience);
-        leave_out(now, node, round, parts);
+        cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+        leave_out(node, cx);
     }
 }
 
-fn leave_out(now: Instant, node: usize, round: &mut Round, parts: &Parts) {
+fn leave_out(node: usize, cx: &mut Context<'_>) {
     if !mutant!(QuarantinedVotes) {
-        round.leave_out(now, node, &parts.nodes);
+        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
     }
 }
 
@@ -600,39 +548,32 @@ fn access_for_set(node: usize, claim: ClaimKey, command: &mut Command, parts: &P
 ///
 /// Returns `false` if it cannot be asked: that is recorded, and is to be judged.
 #[must_use]
-fn ask(
-    now: Instant,
-    node: usize,
-    claim: ClaimKey,
-    command: &mut Command,
-    round: &mut Round,
-    parts: &mut Parts,
-) -> bool {
-    if !round.asks(node) {
+fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) -> bool {
+    if !cx.round.asks(node) {
         return true;
     }
-    if !parts.nodes[node].is_ready() {
-        return round.wait_for(node, &mut parts.nodes);
+    if !cx.parts.nodes[node].is_ready() {
+        return cx.round.wait_for(node, &mut cx.parts.nodes);
     }
-    round.ballots[node].asked = true;
-    let Some(claim) = parts.claims.get_mut(claim) else {
+    cx.round.ballots[node].asked = true;
+    let Some(claim) = cx.parts.claims.get_mut(claim) else {
         return true;
     };
     let Some(entry) = &claim.entry else {
         return true;
     };
-    let there = &mut parts.nodes[node];
+    let there = &mut cx.parts.nodes[node];
     if there.may_release() {
-        there.send_set(now, claim.key, command, entry, claim.ttl);
+        there.send_set(cx.now, claim.key, command, entry, claim.ttl);
     } else if let Access::Shut(outcome) = there.access(COMMAND_BYTES_MAX) {
-        return !round.count(now, node, Vote::Mute, outcome);
+        return !cx.round.count(cx.now, node, Vote::Mute, outcome);
     } else {
-        there.send_first_set(now, claim.key, entry, claim.ttl);
+        there.send_first_set(cx.now, claim.key, entry, claim.ttl);
     }
     claim.set_sent(node);
-    parts.nodes.has_to_write(node);
+    cx.parts.nodes.has_to_write(node);
     mutant!(DebtOnClientTime => {
-        let gone_by = parts.settings.drift.gone_by(now, claim.ttl);
+        let gone_by = cx.parts.settings.drift.gone_by(cx.now, claim.ttl);
         claim.gone_by = claim.gone_by.max(gone_by);
     });
     true
@@ -741,13 +682,14 @@ pub(in crate::engine) fn ask_again_after_end(
 
 /// Whether too few nodes answered because too many are down, or because too many are so far
 /// away that no answer of theirs can be there within half of the ttl.
-fn why_no_quorum(round: &Round, parts: &Parts) -> Refusal {
-    let half = parts.settings.half_of(round.ttl);
+fn why_no_quorum(cx: &Context<'_>) -> Refusal {
+    let half = cx.parts.settings.half_of(cx.round.ttl);
     let too_far = |&node: &usize| {
-        round.ballots[node].outcome == NodeOutcome::TimedOut && half < parts.nodes[node].distance()
+        cx.round.ballots[node].outcome == NodeOutcome::TimedOut
+            && half < cx.parts.nodes[node].distance()
     };
-    let far = (0..parts.nodes.len()).filter(too_far).count();
-    match round.tally.quorum() <= round.tally.can_vote() + far {
+    let far = (0..cx.parts.nodes.len()).filter(too_far).count();
+    match cx.round.tally.quorum() <= cx.round.tally.can_vote() + far {
         true => Refusal::TooSlow,
         false => Refusal::NoQuorum,
     }
@@ -761,11 +703,11 @@ fn is_for_an_operator(round: &Round) -> bool {
 }
 
 /// Says in the report of an attempt which nodes are another cluster's. Returns `true` if any is.
-fn name_other_clusters(round: &mut Round, parts: &Parts) -> bool {
+fn name_other_clusters(cx: &mut Context<'_>) -> bool {
     let mut any = false;
-    for (node, there) in parts.nodes.iter().enumerate() {
+    for (node, there) in cx.parts.nodes.iter().enumerate() {
         if let Some(reason) = there.other_cluster() {
-            round.ballots[node].outcome = NodeOutcome::Unusable(reason);
+            cx.round.ballots[node].outcome = NodeOutcome::Unusable(reason);
             any = true;
         }
     }

@@ -25,7 +25,7 @@ use crate::time::Instant;
 use super::extend::{ask_all, ask_late};
 use super::held::{Held, Question, Verdict};
 use super::round::Round;
-use super::{After, Operate};
+use super::{After, Context, Operate};
 use crate::engine::contract::Event;
 use crate::engine::parts::Parts;
 
@@ -65,36 +65,30 @@ impl Confirm {
     /// `majority` has the lock. If it keeps it for less long than was known, others may know better
     /// (nodes that an extension did not wait for are no reason to shorten a lock), and are heard
     /// first.
-    fn confirmed(
-        &mut self,
-        now: Instant,
-        majority: Majority,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) {
+    fn confirmed(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
-        let kept = kept_by_majority(&self.kept, round.tally.yes(), round.tally.quorum());
-        let sent = mutant!(ConfirmationFromAnswer => now, else round.sent);
-        if sent.saturating_add(kept) < held.valid_until && !round.tally.open().is_empty() {
+        let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
+        let sent = mutant!(ConfirmationFromAnswer => cx.now, else cx.round.sent);
+        if sent.saturating_add(kept) < held.valid_until && !cx.round.tally.open().is_empty() {
             return;
         }
-        let drift = parts.settings.drift;
-        let gone_by = drift.gone_by(now, kept.min(parts.settings.ttl_limit));
-        let kept = kept.min(parts.restarts.longest());
-        round.ttl = kept;
+        let drift = cx.parts.settings.drift;
+        let gone_by = drift.gone_by(cx.now, kept.min(cx.parts.settings.ttl_limit));
+        let kept = kept.min(cx.parts.restarts.longest());
+        cx.round.ttl = kept;
         let mut end = drift.valid_until(sent, kept);
-        if let Some(claim) = held.claim_in(&mut parts.claims) {
-            if claim.extension != Some(round.key) {
+        if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
+            if claim.extension != Some(cx.round.key) {
                 end = end.max(claim.valid_until); // An extension was asked for after this.
             }
             claim.valid_until = end;
             claim.told_until = claim.told_until.min(end); // An earlier end is not taken back.
             claim.ttl = claim.ttl.max(kept);
             claim.gone_by = claim.gone_by.max(gone_by);
-            claim.watch(&mut parts.timers);
+            claim.watch(&mut cx.parts.timers);
         }
-        held.forget(round.key, &mut parts.claims);
-        self.held.decide(Verdict::Kept(majority, end), round, parts);
+        held.forget(cx.round.key, &mut cx.parts.claims);
+        self.held.decide(Verdict::Kept(majority, end), cx);
     }
 }
 
@@ -134,37 +128,31 @@ impl AsRef<Held> for Confirm {
 }
 
 impl Operate for Confirm {
-    fn begin(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> After {
-        self.held.begin(round, &mut parts.claims);
-        ask_all(self, now, round, parts)
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+        self.held.begin(cx);
+        ask_all(self, cx)
     }
 
-    fn judge(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> After {
-        match self.held.judge(now, round, parts) {
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+        match self.held.judge(cx) {
             Ok(majority) => {
-                self.confirmed(now, majority, round, parts);
+                self.confirmed(majority, cx);
                 After::Nothing
             }
             Err(after) => after,
         }
     }
 
-    fn tell(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> Option<Event> {
-        self.held.tell(now, round, parts)
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        self.held.tell(cx)
     }
 
-    fn ask_late(
-        &mut self,
-        now: Instant,
-        node: usize,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) -> After {
-        ask_late(self, now, node, round, parts)
+    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+        ask_late(self, node, cx)
     }
 
-    fn withdraw(&mut self, nodes: NodeSet, round: &Round, parts: &mut Parts) {
-        self.held.withdraw(nodes, round.key, parts);
+    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+        self.held.withdraw(nodes, cx);
     }
 
     fn lose(&mut self, node: usize, outcome: NodeOutcome, round: &mut Round) -> bool {
@@ -175,8 +163,8 @@ impl Operate for Confirm {
         true
     }
 
-    fn cancel(&mut self, _: Instant, round: &mut Round, parts: &mut Parts) {
-        self.held.forget(round.key, &mut parts.claims);
+    fn cancel(&mut self, cx: &mut Context<'_>) {
+        self.held.forget(cx.round.key, &mut cx.parts.claims);
     }
 
     fn end(self, parts: &mut Parts) {

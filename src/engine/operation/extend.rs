@@ -12,7 +12,7 @@ use crate::time::Instant;
 
 use super::held::{Held, Question, Verdict};
 use super::round::Round;
-use super::{After, Operate};
+use super::{After, Context, Operate};
 use crate::engine::contract::Event;
 use crate::engine::parts::Parts;
 
@@ -40,62 +40,55 @@ impl Extend {
     }
 
     /// `majority` keeps the lock for at least as long as was asked.
-    fn extended(&mut self, now: Instant, majority: Majority, round: &mut Round, parts: &mut Parts) {
+    fn extended(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
-        let claim = held.claim_in(&mut parts.claims);
+        let claim = held.claim_in(&mut cx.parts.claims);
         // A later question may have found an earlier end.
         let known = match &claim {
             Some(claim) if !mutant!(EarlierEndOverruled) => held.valid_until.min(claim.valid_until),
             Some(_) | None => held.valid_until,
         };
-        let sent = mutant!(ExtensionFromAnswer => now, else round.sent);
-        let end = parts.settings.drift.valid_until(sent, round.ttl);
+        let sent = mutant!(ExtensionFromAnswer => cx.now, else cx.round.sent);
+        let end = cx.parts.settings.drift.valid_until(sent, cx.round.ttl);
         let end = end.max(mutant!(ExtensionShortens => Instant::ZERO, else known));
         if let Some(claim) = claim {
             claim.valid_until = claim.valid_until.max(end);
         }
-        held.forget(round.key, &mut parts.claims);
-        held.top_up(now, &majority, end, parts);
-        self.held.decide(Verdict::Kept(majority, end), round, parts);
+        held.forget(cx.round.key, &mut cx.parts.claims);
+        held.top_up(&majority, end, cx);
+        self.held.decide(Verdict::Kept(majority, end), cx);
     }
 }
 
 /// Asks all nodes what `operation` wants to know.
-pub(super) fn ask_all(
-    operation: &mut (impl Operate + AsRef<Held>),
-    now: Instant,
-    round: &mut Round,
-    parts: &mut Parts,
-) -> After {
-    operation.as_ref().look_around(now, round, parts);
-    let mut after = operation.judge(now, round, parts);
-    let mut command = Command::new(parts.claims.buffers.take());
-    for node in 0..parts.nodes.len() {
+pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Context<'_>) -> After {
+    operation.as_ref().look_around(cx);
+    let mut after = operation.judge(cx);
+    let mut command = Command::new(cx.parts.claims.buffers.take());
+    for node in 0..cx.parts.nodes.len() {
         let held = operation.as_ref();
-        if !held.ask(now, node, &mut command, round, parts) && round.is_voting() {
-            after = operation.judge(now, round, parts);
+        if !held.ask(node, &mut command, cx) && cx.round.is_voting() {
+            after = operation.judge(cx);
         }
     }
-    parts.claims.buffers.give(command.into_buffer());
-    round.arm(&mut parts.timers);
+    cx.parts.claims.buffers.give(command.into_buffer());
+    cx.round.arm(&mut cx.parts.timers);
     after
 }
 
 /// Asks `node` late what `operation` wants to know.
 pub(super) fn ask_late(
     operation: &mut (impl Operate + AsRef<Held>),
-    now: Instant,
     node: usize,
-    round: &mut Round,
-    parts: &mut Parts,
+    cx: &mut Context<'_>,
 ) -> After {
     let held = operation.as_ref();
-    let mut command = Command::new(parts.claims.buffers.take());
-    held.leave_out(now, node, round, parts);
-    let _ = held.ask(now, node, &mut command, round, parts);
-    parts.claims.buffers.give(command.into_buffer());
-    match round.is_voting() {
-        true => operation.judge(now, round, parts),
+    let mut command = Command::new(cx.parts.claims.buffers.take());
+    held.leave_out(node, cx);
+    let _ = held.ask(node, &mut command, cx);
+    cx.parts.claims.buffers.give(command.into_buffer());
+    match cx.round.is_voting() {
+        true => operation.judge(cx),
         false => After::Nothing,
     }
 }
@@ -134,40 +127,34 @@ impl AsRef<Held> for Extend {
 }
 
 impl Operate for Extend {
-    fn begin(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> After {
-        self.held.begin(round, &mut parts.claims);
-        if let Some(claim) = self.held.claim_in(&mut parts.claims) {
-            mutant!(DebtForgetsExtension => (), else claim.ttl = claim.ttl.max(round.ttl));
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+        self.held.begin(cx);
+        if let Some(claim) = self.held.claim_in(&mut cx.parts.claims) {
+            mutant!(DebtForgetsExtension => (), else claim.ttl = claim.ttl.max(cx.round.ttl));
         }
-        ask_all(self, now, round, parts)
+        ask_all(self, cx)
     }
 
-    fn judge(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> After {
-        match self.held.judge(now, round, parts) {
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+        match self.held.judge(cx) {
             Ok(majority) => {
-                self.extended(now, majority, round, parts);
+                self.extended(majority, cx);
                 After::Nothing
             }
             Err(after) => after,
         }
     }
 
-    fn tell(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> Option<Event> {
-        self.held.tell(now, round, parts)
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        self.held.tell(cx)
     }
 
-    fn ask_late(
-        &mut self,
-        now: Instant,
-        node: usize,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) -> After {
-        ask_late(self, now, node, round, parts)
+    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+        ask_late(self, node, cx)
     }
 
-    fn withdraw(&mut self, nodes: NodeSet, round: &Round, parts: &mut Parts) {
-        self.held.withdraw(nodes, round.key, parts);
+    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+        self.held.withdraw(nodes, cx);
     }
 
     fn lose(&mut self, node: usize, outcome: NodeOutcome, round: &mut Round) -> bool {
@@ -178,8 +165,8 @@ impl Operate for Extend {
         true
     }
 
-    fn cancel(&mut self, _: Instant, round: &mut Round, parts: &mut Parts) {
-        self.held.forget(round.key, &mut parts.claims);
+    fn cancel(&mut self, cx: &mut Context<'_>) {
+        self.held.forget(cx.round.key, &mut cx.parts.claims);
     }
 
     fn end(self, parts: &mut Parts) {

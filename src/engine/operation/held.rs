@@ -14,9 +14,9 @@ use crate::node::{Access, Command, Errand};
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
-use super::After;
 use super::patience::Patience;
 use super::round::Round;
+use super::{After, Context};
 use crate::engine::claims::Claims;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Extension, RoundId, random_part};
@@ -95,14 +95,14 @@ impl Held {
     }
 
     /// The operation is `round.key` from now on. Its claim knows the newest.
-    pub(super) fn begin(&self, round: &mut Round, claims: &mut Claims) {
+    pub(super) fn begin(&self, cx: &mut Context<'_>) {
         let ends = match self.question {
             Question::AtLeast => !mutant!(ExtensionRevives),
             Question::HowLong => self.valid_until != Instant::ZERO && !mutant!(ConfirmationRevives),
         };
-        round.deadline = ends.then_some(self.valid_until);
-        if let Some(claim) = self.claim_in(claims) {
-            claim.extended_beside |= claim.extension.replace(round.key).is_some();
+        cx.round.deadline = ends.then_some(self.valid_until);
+        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
+            claim.extended_beside |= claim.extension.replace(cx.round.key).is_some();
         }
     }
 
@@ -113,39 +113,32 @@ impl Held {
     // ----- asking ---------------------------------------------------------------------------
 
     /// How long the nodes may take, and whose answers do not count.
-    pub(super) fn look_around(&self, now: Instant, round: &mut Round, parts: &mut Parts) {
-        let patience = Patience::for_vote(round.ttl, &parts.settings);
-        for node in 0..parts.nodes.len() {
-            let patience = patience.with(&mut parts.nodes[node]);
-            round.ballots[node].deadline = now.saturating_add(patience);
-            self.leave_out(now, node, round, parts);
+    pub(super) fn look_around(&self, cx: &mut Context<'_>) {
+        let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
+        for node in 0..cx.parts.nodes.len() {
+            let patience = patience.with(&mut cx.parts.nodes[node]);
+            cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+            self.leave_out(node, cx);
         }
     }
 
-    pub(super) fn leave_out(&self, now: Instant, node: usize, round: &mut Round, parts: &Parts) {
+    pub(super) fn leave_out(&self, node: usize, cx: &mut Context<'_>) {
         if !mutant!(QuarantinedExtends) {
-            round.leave_out(now, node, &parts.nodes);
+            cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
     }
 
     /// Puts the question into the connection to `node`, or into the queue for when its handshake is
     /// done. Returns `false` if it cannot be asked: that is recorded, and is to be judged.
     #[must_use]
-    pub(super) fn ask(
-        &self,
-        now: Instant,
-        node: usize,
-        command: &mut Command,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) -> bool {
-        match parts.nodes[node].access(COMMAND_BYTES_MAX) {
+    pub(super) fn ask(&self, node: usize, command: &mut Command, cx: &mut Context<'_>) -> bool {
+        match cx.parts.nodes[node].access(COMMAND_BYTES_MAX) {
             Access::Open => {
-                self.send(now, node, command, false, round, parts);
+                self.send(node, command, false, cx);
                 true
             }
-            Access::Greeting { .. } => round.wait_for(node, &mut parts.nodes),
-            Access::Shut(outcome) => !round.count(now, node, Vote::Mute, outcome),
+            Access::Greeting { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
+            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Mute, outcome),
         }
     }
 
@@ -153,40 +146,38 @@ impl Held {
     /// what it would lengthen has been given away.
     pub(super) fn send(
         &self,
-        now: Instant,
         node: usize,
         command: &mut Command,
         by_text: bool,
-        round: &mut Round,
-        parts: &mut Parts,
+        cx: &mut Context<'_>,
     ) {
         if !mutant!(ExtensionRepairedAfterEnd)
-            && (!round.asks(node) || !self.is_open(&parts.claims))
+            && (!cx.round.asks(node) || !self.is_open(&cx.parts.claims))
         {
             return;
         }
-        let there = &mut parts.nodes[node];
-        let asked = (round.key, self.claim);
+        let there = &mut cx.parts.nodes[node];
+        let asked = (cx.round.key, self.claim);
         match self.question {
             Question::AtLeast => {
-                if let Some(claim) = self.claim_in(&mut parts.claims) {
+                if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
                     claim.unknown.insert(node);
                     mutant!(ExtensionLeavesExpiryKnown => claim.unknown.remove(node));
                 }
-                there.send_extend(now, asked, command, &self.entry, round.ttl, by_text);
+                there.send_extend(cx.now, asked, command, &self.entry, cx.round.ttl, by_text);
             }
-            Question::HowLong => there.send_confirm(now, asked, command, &self.entry),
+            Question::HowLong => there.send_confirm(cx.now, asked, command, &self.entry),
         }
-        parts.nodes.has_to_write(node);
-        round.ballots[node].asked = true;
+        cx.parts.nodes.has_to_write(node);
+        cx.round.ballots[node].asked = true;
     }
 
     /// Takes the question back from `nodes`, where no byte of it has left.
-    pub(super) fn withdraw(&self, nodes: NodeSet, operation: OperationKey, parts: &mut Parts) {
+    pub(super) fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
         mutant!(QueuedExtensionSentLate => return);
-        let claim = self.claim;
+        let (operation, claim) = (cx.round.key, self.claim);
         for node in nodes.iter() {
-            parts.nodes[node].withdraw(Errand::Extend { operation, claim });
+            cx.parts.nodes[node].withdraw(Errand::Extend { operation, claim });
         }
     }
 
@@ -198,8 +189,7 @@ impl Held {
         &self,
         now: Instant,
         node: usize,
-        vote: Vote,
-        outcome: NodeOutcome,
+        (vote, outcome): (Vote, NodeOutcome),
         round: &Round,
         claims: &Claims,
     ) -> (Vote, NodeOutcome) {
@@ -220,66 +210,56 @@ impl Held {
 
     /// Ends the question if its outcome is certain, unless a majority keeps the lock: that majority is
     /// returned.
-    pub(super) fn judge(
-        &mut self,
-        now: Instant,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) -> Result<Majority, After> {
-        let verdict = round.tally.extension().ok_or(After::Nothing)?;
-        if !self.is_open(&parts.claims) {
-            self.decide(Verdict::Closed, round, parts);
+    pub(super) fn judge(&mut self, cx: &mut Context<'_>) -> Result<Majority, After> {
+        let verdict = cx.round.tally.extension().ok_or(After::Nothing)?;
+        if !self.is_open(&cx.parts.claims) {
+            self.decide(Verdict::Closed, cx);
             return Err(After::Nothing);
         }
         match verdict {
             Extending::Extended(majority) => return Ok(majority),
             Extending::Lost if !mutant!(LostKeepsValid) => {
-                return Err(self.lose(now, round, parts));
+                return Err(self.lose(cx));
             }
             Extending::Lost | Extending::Unconfirmed => {
                 #[cfg(shearline_mutants)]
-                self.give_keys_back(now, parts);
-                self.forget(round.key, &mut parts.claims);
-                self.decide(Verdict::Unconfirmed, round, parts);
+                self.give_keys_back(cx);
+                self.forget(cx.round.key, &mut cx.parts.claims);
+                self.decide(Verdict::Unconfirmed, cx);
             }
         }
         Err(After::Nothing)
     }
 
-    pub(in crate::engine) fn decide(
-        &mut self,
-        verdict: Verdict,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) {
+    pub(in crate::engine) fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
-        round.decide(&mut parts.news, &mut parts.timers);
-        let all = parts.nodes.set();
-        self.withdraw(all, round.key, parts);
+        cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+        let all = cx.parts.nodes.set();
+        self.withdraw(all, cx);
     }
 
     /// A majority no longer has the lock: it is over, its holder is told, and what copies remain
     /// are released.
-    fn lose(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> After {
-        let copy = self.entry.copy_into(parts.claims.buffers.take());
+    fn lose(&mut self, cx: &mut Context<'_>) -> After {
+        let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
         let key = match self.claim {
             Some(claim) => {
-                mutant!(LostVoteNotTold => (), else parts.tell_lost(claim));
-                self.decide(Verdict::Lost, round, parts);
+                mutant!(LostVoteNotTold => (), else cx.parts.tell_lost(claim));
+                self.decide(Verdict::Lost, cx);
                 claim
             }
             // A lock in nobody's care: nobody is told, but its copies go all the same.
             None => {
-                self.decide(Verdict::Lost, round, parts);
-                if !parts.claims.has_room() {
+                self.decide(Verdict::Lost, cx);
+                if !cx.parts.claims.has_room() {
                     return After::Nothing;
                 }
-                parts.adopt(now, self.valid_until, round.ttl)
+                cx.parts.adopt(cx.now, self.valid_until, cx.round.ttl)
             }
         };
-        if let Some(claim) = parts.claims.get_mut(key) {
+        if let Some(claim) = cx.parts.claims.get_mut(key) {
             claim.entry = Some(copy);
-            claim.valid_until = now;
+            claim.valid_until = cx.now;
         }
         After::Lost(key)
     }
@@ -314,18 +294,18 @@ impl Held {
 
     // ----- the outcome ----------------------------------------------------------------------
 
-    pub(super) fn tell(&mut self, now: Instant, round: &Round, parts: &mut Parts) -> Option<Event> {
-        let report = || round.report(now, parts.nodes.labels());
+    pub(super) fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
             Verdict::Lost => Err(ExtendError::Lost(report())),
             Verdict::Unconfirmed => Err(ExtendError::Unconfirmed(report())),
             Verdict::Closed => Err(ExtendError::Closed),
             Verdict::Kept(majority, until) => {
-                Ok(self.kept(majority, until, round.ttl, &mut parts.claims))
+                Ok(self.kept(majority, until, cx.round.ttl, &mut cx.parts.claims))
             }
         };
-        let round = RoundId(round.key);
+        let round = RoundId(cx.round.key);
         Some(Event::Extended { round, result })
     }
 
@@ -386,13 +366,15 @@ pub(in crate::engine) fn is_held(claim: &Claim) -> bool {
 /// Releases what is held: only where that guard is taken out.
 #[cfg(shearline_mutants)]
 impl Held {
-    fn give_keys_back(&self, now: Instant, parts: &mut Parts) {
-        mutant!(UnconfirmedGivesBack => {
-            let copy = self.entry.copy_into(parts.claims.buffers.take());
-            if let Some(claim) = self.claim_in(&mut parts.claims) {
-                claim.entry = Some(copy);
-                claim.pay_all(now, &mut parts.nodes);
-            }
-        });
+    fn give_keys_back(&self, cx: &mut Context<'_>) {
+        let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
+        let (claims, mut below) = cx.parts.claims(cx.now);
+        if let Some(claim) = self
+            .claim_in(claims)
+            .filter(|_| mutant!(UnconfirmedGivesBack))
+        {
+            claim.entry = Some(copy);
+            claim.pay_all(&mut below);
+        }
     }
 }

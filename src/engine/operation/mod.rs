@@ -69,32 +69,34 @@ pub(super) enum After {
     Lost(ClaimKey),
 }
 
+/// What an operation works with: the present time, its round, and the parts.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub(super) now: Instant,
+    pub(super) round: &'a mut Round,
+    pub(super) parts: &'a mut Parts,
+}
+
 /// What every operation knows to do.
 pub(super) trait Operate {
     /// Asks the nodes.
-    fn begin(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> After;
+    fn begin(&mut self, cx: &mut Context<'_>) -> After;
 
-    /// Ends the operation, or its attempt, if the outcome of `round` is certain.
-    fn judge(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> After;
+    /// Ends the operation, or its attempt, if the outcome of its round is certain.
+    fn judge(&mut self, cx: &mut Context<'_>) -> After;
 
     /// The outcome was decided, and it is told now. Returns `None` if it does not stand any more.
-    fn tell(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> Option<Event>;
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
     /// Asks `node`, which has just finished its handshake.
-    fn ask_late(
-        &mut self,
-        now: Instant,
-        node: usize,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) -> After {
-        let _ = (now, node, round, parts);
+    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+        let _ = (node, cx);
         After::Nothing
     }
 
     /// Takes the question back from `nodes`, where no byte of it has left.
-    fn withdraw(&mut self, nodes: NodeSet, round: &Round, parts: &mut Parts) {
-        let _ = (nodes, round, parts);
+    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+        let _ = (nodes, cx);
     }
 
     /// The connection to `node` is lost, or its answers do not count any more. Returns `true` if that
@@ -114,13 +116,13 @@ pub(super) trait Operate {
     }
 
     /// The random delay before the next attempt may be over.
-    fn rested(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) {
-        let _ = (now, round, parts);
+    fn rested(&mut self, cx: &mut Context<'_>) {
+        let _ = cx;
     }
 
     /// The caller does not want to know the outcome: gives back what there may be.
-    fn cancel(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) {
-        let _ = (now, round, parts);
+    fn cancel(&mut self, cx: &mut Context<'_>) {
+        let _ = cx;
     }
 
     /// It is over: gives buffers back to their pool.
@@ -161,15 +163,27 @@ impl Kind {
 }
 
 impl Operation {
+    /// Returns what is wanted, and what it works with at `now`.
+    pub(super) fn at<'a>(
+        &'a mut self,
+        now: Instant,
+        parts: &'a mut Parts,
+    ) -> (&'a mut Kind, Context<'a>) {
+        let round = &mut self.round;
+        (&mut self.kind, Context { now, round, parts })
+    }
+
     /// Asks the nodes.
     pub(super) fn begin(&mut self, now: Instant, parts: &mut Parts) -> After {
-        self.kind.get().begin(now, &mut self.round, parts)
+        let (kind, mut cx) = self.at(now, parts);
+        kind.get().begin(&mut cx)
     }
 
     /// Ends it, or its attempt, if its outcome is certain.
     pub(super) fn judge(&mut self, now: Instant, parts: &mut Parts) -> After {
-        match self.round.is_voting() {
-            true => self.kind.get().judge(now, &mut self.round, parts),
+        let (kind, mut cx) = self.at(now, parts);
+        match cx.round.is_voting() {
+            true => kind.get().judge(&mut cx),
             false => After::Nothing,
         }
     }
@@ -179,8 +193,7 @@ impl Operation {
         &mut self,
         now: Instant,
         node: usize,
-        vote: Vote,
-        outcome: NodeOutcome,
+        (vote, outcome): (Vote, NodeOutcome),
         parts: &mut Parts,
     ) -> After {
         if !self.round.count(now, node, vote, outcome) {
@@ -195,40 +208,41 @@ impl Operation {
         &mut self,
         now: Instant,
         node: usize,
-        vote: Vote,
-        outcome: NodeOutcome,
+        said: (Vote, NodeOutcome),
         parts: &mut Parts,
     ) -> After {
         let Some(held) = self.kind.held() else {
             return After::Nothing;
         };
-        let (vote, outcome) = held.worth(now, node, vote, outcome, &self.round, &parts.claims);
-        self.vote(now, node, vote, outcome, parts)
+        let said = held.worth(now, node, said, &self.round, &parts.claims);
+        self.vote(now, node, said, parts)
     }
 
     /// `node` has forgotten the script of a question about a lock that is held: the same goes out by
     /// its text.
     pub(super) fn ask_by_text(&mut self, now: Instant, node: usize, parts: &mut Parts) {
-        if let Some(held) = self.kind.held() {
-            let mut command = Command::new(parts.claims.buffers.take());
-            held.send(now, node, &mut command, true, &mut self.round, parts);
-            parts.claims.buffers.give(command.into_buffer());
+        let (kind, mut cx) = self.at(now, parts);
+        if let Some(held) = kind.held() {
+            let mut command = Command::new(cx.parts.claims.buffers.take());
+            held.send(node, &mut command, true, &mut cx);
+            cx.parts.claims.buffers.give(command.into_buffer());
         }
     }
 
     /// The question about a lock that is held has come to this.
-    pub(super) fn end_question(&mut self, verdict: Verdict, parts: &mut Parts) {
-        if let Kind::Extend(Extend { held }) | Kind::Confirm(Confirm { held, .. }) = &mut self.kind
-        {
-            held.decide(verdict, &mut self.round, parts);
+    pub(super) fn end_question(&mut self, now: Instant, verdict: Verdict, parts: &mut Parts) {
+        let (kind, mut cx) = self.at(now, parts);
+        if let Kind::Extend(Extend { held }) | Kind::Confirm(Confirm { held, .. }) = kind {
+            held.decide(verdict, &mut cx);
         }
     }
 
     #[cfg(shearline_mutants)]
     pub(super) fn top_up_early(&mut self, now: Instant, node: usize, parts: &mut Parts) {
-        if let Some(held) = self.kind.held() {
+        let (kind, mut cx) = self.at(now, parts);
+        if let Some(held) = kind.held() {
             let mut command = Command::new(alloc::vec::Vec::new());
-            held.top_up_node(now, node, held.valid_until, &mut command, parts);
+            held.top_up_node(node, held.valid_until, &mut command, &mut cx);
         }
     }
 
@@ -252,24 +266,21 @@ impl Operation {
 
     /// Asks `node`, which has just finished its handshake, if its answer still counts.
     pub(super) fn ask_late(&mut self, now: Instant, node: usize, parts: &mut Parts) -> After {
-        match self.round.asks_late(now, node) {
-            true => self.kind.get().ask_late(now, node, &mut self.round, parts),
+        let (kind, mut cx) = self.at(now, parts);
+        match cx.round.asks_late(now, node) {
+            true => kind.get().ask_late(node, &mut cx),
             false => After::Nothing,
         }
     }
 
-    /// Takes back what it has not begun to ask of `nodes`.
-    pub(super) fn withdraw(&mut self, nodes: NodeSet, parts: &mut Parts) {
-        self.kind.get().withdraw(nodes, &self.round, parts);
-    }
-
     /// Its timer has fired.
     pub(super) fn due(&mut self, now: Instant, parts: &mut Parts) -> After {
-        self.round.fired();
-        match self.round.state {
-            State::Resting { .. } => self.kind.get().rested(now, &mut self.round, parts),
+        let (kind, mut cx) = self.at(now, parts);
+        cx.round.fired();
+        match cx.round.state {
+            State::Resting { .. } => kind.get().rested(&mut cx),
             State::Voting => {
-                self.time_out(now, parts);
+                time_out(kind.get(), &mut cx);
                 let after = self.judge(now, parts);
                 if self.round.is_voting() {
                     self.round.arm(&mut parts.timers);
@@ -281,40 +292,38 @@ impl Operation {
         After::Nothing
     }
 
-    /// Ends the wait for nodes that took too long, and for all of them at the caller's deadline.
-    /// A question of which no byte has left is taken back: it is never sent late.
-    fn time_out(&mut self, now: Instant, parts: &mut Parts) {
-        let round = &mut self.round;
-        let open = round.tally.open();
-        let nodes = &parts.nodes;
-        round.time_out(now, |node| nodes[node].trouble().outcome());
-        if round.deadline.is_some_and(|deadline| deadline <= now) {
-            round.close();
-            self.kind.get().out_of_time(round);
-        }
-        let given_up = open
-            .without(round.tally.open())
-            .union(round.end_left_out(now));
-        self.withdraw(given_up, parts);
-    }
-
     /// Returns what is to be told of it. `now` may be later than when it was decided.
     pub(super) fn tell(&mut self, now: Instant, parts: &mut Parts) -> Option<Event> {
-        if self.round.state != State::Decided {
+        let (kind, mut cx) = self.at(now, parts);
+        if cx.round.state != State::Decided {
             return None;
         }
-        let event = self.kind.get().tell(now, &mut self.round, parts)?;
-        self.round.state = State::Told;
+        let event = kind.get().tell(&mut cx)?;
+        cx.round.state = State::Told;
         Some(event)
     }
 
     /// Ends it with nobody told.
     pub(super) fn cancel(&mut self, now: Instant, parts: &mut Parts) {
-        self.withdraw(parts.nodes.set(), parts);
-        self.kind.get().cancel(now, &mut self.round, parts);
+        let (kind, mut cx) = self.at(now, parts);
+        let all = cx.parts.nodes.set();
+        kind.get().withdraw(all, &mut cx);
+        kind.get().cancel(&mut cx);
     }
+}
 
-    pub(super) fn into_parts(self) -> (Round, Kind) {
-        (self.round, self.kind)
+/// Ends the wait for nodes that took too long, and for all of them at the caller's deadline.
+/// A question of which no byte has left is taken back: it is never sent late.
+fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
+    let (now, nodes) = (cx.now, &cx.parts.nodes);
+    let open = cx.round.tally.open();
+    cx.round
+        .time_out(now, |node| nodes[node].trouble().outcome());
+    if cx.round.deadline.is_some_and(|deadline| deadline <= now) {
+        cx.round.close();
+        operation.out_of_time(cx.round);
     }
+    let closed = open.without(cx.round.tally.open());
+    let given_up = closed.union(cx.round.end_left_out(now));
+    operation.withdraw(given_up, cx);
 }

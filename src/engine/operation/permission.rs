@@ -18,8 +18,7 @@ use crate::quorum::Vote;
 use crate::time::Instant;
 
 use super::acquire::Acquire;
-use super::round::Round;
-use super::{After, Kind, Operation};
+use super::{After, Context, Operation};
 use crate::engine::operations::Operations;
 use crate::engine::parts::Parts;
 
@@ -72,8 +71,8 @@ impl Operations {
         let outcome = match Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))? {
             Said::Done | Said::Missing | Said::Foreign => {
                 parts.nodes[node].native_permitted();
-                if let Some((acquire, round)) = self.attempt_of(claim, parts) {
-                    acquire.permitted(now, node, round, parts);
+                if let Some((acquire, mut cx)) = self.attempt_of(now, claim, parts) {
+                    acquire.permitted(node, &mut cx);
                 }
                 return Ok(());
             }
@@ -85,8 +84,8 @@ impl Operations {
             }
             Said::Refused(error) => NodeOutcome::Refused(error),
         };
-        if let Some((acquire, round)) = self.attempt_of(claim, parts) {
-            acquire.refused(now, node, outcome, round, parts);
+        if let Some((acquire, mut cx)) = self.attempt_of(now, claim, parts) {
+            acquire.refused(node, outcome, &mut cx);
         }
         Ok(())
     }
@@ -109,45 +108,39 @@ impl Operations {
         if let (Some(way), Some(entry)) = (native, entry) {
             there.ask_native(now, claim, entry, way);
             parts.nodes.has_to_write(node);
-        } else if let Some((acquire, round)) = self.attempt_of(claim, parts) {
-            acquire.refused(now, node, NodeOutcome::Unusable(missing), round, parts);
+        } else if let Some((acquire, mut cx)) = self.attempt_of(now, claim, parts) {
+            acquire.refused(node, NodeOutcome::Unusable(missing), &mut cx);
         }
     }
 
     /// Returns the operation whose present attempt `claim` is, if it is not over.
-    fn attempt_of(&mut self, claim: ClaimKey, parts: &Parts) -> Option<(&mut Acquire, &mut Round)> {
+    fn attempt_of<'a>(
+        &'a mut self,
+        now: Instant,
+        claim: ClaimKey,
+        parts: &'a mut Parts,
+    ) -> Option<(&'a mut Acquire, Context<'a>)> {
         let operation = parts.claims.get(claim)?.attempted_by()?;
-        let Operation { round, kind } = self.get_mut(operation)?;
-        match kind {
-            Kind::Acquire(acquire) => Some((acquire, round)),
-            Kind::Extend(_) | Kind::Confirm(_) | Kind::Release(_) | Kind::Reinit(_) => None,
-        }
+        self.acquire(now, operation, parts)
     }
 }
 
 impl Acquire {
     /// Its lock may be released on `node`: its `SET` goes out, if it is still wanted.
-    fn permitted(&mut self, now: Instant, node: usize, round: &mut Round, parts: &mut Parts) {
-        let in_time = round.awaits(node) || now < round.ballots[node].deadline;
-        if round.asks(node) && in_time {
-            self.ask_now(now, node, round, parts);
+    fn permitted(&mut self, node: usize, cx: &mut Context<'_>) {
+        let in_time = cx.round.awaits(node) || cx.now < cx.round.ballots[node].deadline;
+        if cx.round.asks(node) && in_time {
+            self.ask_now(node, cx);
         }
     }
 
     /// No `SET` of it goes to `node`, for what `outcome` says; that is reported also of a node whose
     /// answer would not have counted.
-    fn refused(
-        &mut self,
-        now: Instant,
-        node: usize,
-        outcome: NodeOutcome,
-        round: &mut Round,
-        parts: &mut Parts,
-    ) {
-        if !round.awaits(node) && round.asks(node) {
-            round.ballots[node].outcome = outcome;
+    fn refused(&mut self, node: usize, outcome: NodeOutcome, cx: &mut Context<'_>) {
+        if !cx.round.awaits(node) && cx.round.asks(node) {
+            cx.round.ballots[node].outcome = outcome;
         }
-        self.count(now, node, Vote::Mute, outcome, round, parts);
+        self.count(node, Vote::Mute, outcome, cx);
     }
 }
 
@@ -196,7 +189,7 @@ impl Operation {
         };
         let unnamed = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
         let outcome = missing.map_or(unnamed, NodeOutcome::Unusable);
-        self.vote_held(now, node, Vote::Mute, outcome, parts)
+        self.vote_held(now, node, (Vote::Mute, outcome), parts)
     }
 }
 

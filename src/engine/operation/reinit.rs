@@ -9,7 +9,7 @@ use crate::node::{Access, Mode, Trouble};
 use crate::time::Instant;
 
 use super::round::Round;
-use super::{After, Operate};
+use super::{After, Context, Operate};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::parts::Parts;
 
@@ -42,45 +42,45 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
 
 impl Operate for Reinit {
     /// Asks every node to join this cluster behind a barrier as long as the longest lock of either.
-    fn begin(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> After {
-        let deadline = now.saturating_add(parts.settings.connect_timeout);
-        for ballot in &mut round.ballots {
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+        let deadline = cx.now.saturating_add(cx.parts.settings.connect_timeout);
+        for ballot in &mut cx.round.ballots {
             ballot.deadline = deadline;
             ballot.asked = true;
         }
-        parts.restarts.reset();
-        for node in 0..parts.nodes.len() {
-            parts.nodes[node].claim(now, parts.restarts.longest());
-            parts.nodes.has_to_write(node);
-            if !parts.nodes[node].has_link() {
-                parts.nodes.connect(now, node, &mut parts.timers);
+        cx.parts.restarts.reset();
+        for node in 0..cx.parts.nodes.len() {
+            cx.parts.nodes[node].claim(cx.now, cx.parts.restarts.longest());
+            cx.parts.nodes.has_to_write(node);
+            if !cx.parts.nodes[node].has_link() {
+                cx.parts.nodes.connect(cx.now, node, &mut cx.parts.timers);
             }
         }
-        round.arm(&mut parts.timers);
+        cx.round.arm(&mut cx.parts.timers);
         After::Nothing
     }
 
-    fn judge(&mut self, _: Instant, round: &mut Round, parts: &mut Parts) -> After {
-        let (yes, open) = (round.tally.yes(), round.tally.open());
-        if yes == parts.nodes.set() {
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+        let (yes, open) = (cx.round.tally.yes(), cx.round.tally.open());
+        if yes == cx.parts.nodes.set() {
             self.done = Some(true);
         } else if open.is_empty() {
             self.done = Some(false);
         }
         if self.done.is_some() {
-            round.decide(&mut parts.news, &mut parts.timers);
+            cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
         }
         After::Nothing
     }
 
-    fn tell(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> Option<Event> {
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = match self.done.take()? {
             true => Ok(()),
             false => Err(ReinitError::Incomplete(
-                round.report(now, parts.nodes.labels()),
+                cx.round.report(cx.now, cx.parts.nodes.labels()),
             )),
         };
-        let round = RoundId(round.key);
+        let round = RoundId(cx.round.key);
         Some(Event::Reinitialised { round, result })
     }
 

@@ -6,11 +6,9 @@
 use crate::error::{NodeOutcome, Released, UnlockError};
 use crate::keys::ClaimKey;
 use crate::quorum::{Releasing, Vote};
-use crate::time::Instant;
 
 use super::patience::Patience;
-use super::round::Round;
-use super::{After, Operate};
+use super::{After, Context, Operate};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::parts::Parts;
 
@@ -36,62 +34,61 @@ impl Release {
 
 impl Operate for Release {
     /// Sends the releases of `claim`, and counts what is known already.
-    fn begin(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> After {
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
         let claim = self.claim;
-        let ttl = parts.claims.get(claim).map(|claim| claim.ttl);
-        let patience = Patience::for_release(ttl.unwrap_or_default(), &parts.settings);
-        for node in 0..parts.nodes.len() {
-            let patience = patience.with(&mut parts.nodes[node]);
-            round.ballots[node].deadline = now.saturating_add(patience);
-            round.ballots[node].asked = true;
+        let ttl = cx.parts.claims.get(claim).map(|claim| claim.ttl);
+        let patience = Patience::for_release(ttl.unwrap_or_default(), &cx.parts.settings);
+        for node in 0..cx.parts.nodes.len() {
+            let patience = patience.with(&mut cx.parts.nodes[node]);
+            cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+            cx.round.ballots[node].asked = true;
         }
-        let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
-        parts
-            .claims
-            .release(now, Some(round.key), claim, nodes, timers);
+        let (claims, mut below) = cx.parts.claims(cx.now);
+        claims.release(Some(cx.round.key), claim, &mut below);
         // A `SET` that had not left was taken back: there is nothing to release.
-        let (asked, owed) = parts
+        let (asked, owed) = cx
+            .parts
             .claims
             .get(claim)
             .map_or_else(Default::default, |claim| {
                 (claim.releasing.union(claim.owed), claim.owed)
             });
-        for node in 0..parts.nodes.len() {
+        for node in 0..cx.parts.nodes.len() {
             let outcome = if !asked.contains(node) {
                 NodeOutcome::Missing
-            } else if owed.contains(node) && !parts.nodes[node].is_ready() {
-                parts.nodes[node].trouble().outcome()
+            } else if owed.contains(node) && !cx.parts.nodes[node].is_ready() {
+                cx.parts.nodes[node].trouble().outcome()
             } else {
                 continue;
             };
-            round.ballots[node].asked = false;
-            if round.count(now, node, Vote::Mute, outcome) {
-                let _ = self.judge(now, round, parts);
+            cx.round.ballots[node].asked = false;
+            if cx.round.count(cx.now, node, Vote::Mute, outcome) {
+                let _ = self.judge(cx);
             }
         }
-        round.arm(&mut parts.timers);
+        cx.round.arm(&mut cx.parts.timers);
         After::Nothing
     }
-    fn judge(&mut self, _: Instant, round: &mut Round, parts: &mut Parts) -> After {
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
         if self.verdict.is_none() {
-            self.verdict = round.tally.release(self.valid);
+            self.verdict = cx.round.tally.release(self.valid);
             if self.verdict.is_some() {
-                round.decide(&mut parts.news, &mut parts.timers);
+                cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
             }
         }
         After::Nothing
     }
 
-    fn tell(&mut self, now: Instant, round: &mut Round, parts: &mut Parts) -> Option<Event> {
-        let report = || round.report(now, parts.nodes.labels());
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
         let result = match self.verdict.take()? {
             Releasing::Released => Ok(Released {
-                deleted: round.tally.yes().len() as u8,
+                deleted: cx.round.tally.yes().len() as u8,
             }),
             Releasing::NotHeld => Err(UnlockError::NotHeld(report())),
             Releasing::Unconfirmed => Err(UnlockError::Unconfirmed(report())),
         };
-        let round = RoundId(round.key);
+        let round = RoundId(cx.round.key);
         Some(Event::Released { round, result })
     }
 

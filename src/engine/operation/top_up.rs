@@ -21,59 +21,52 @@ use crate::node::{Access, Command};
 use crate::quorum::Majority;
 use crate::time::Instant;
 
+use super::Context;
 use super::held::Held;
 use crate::engine::claims::claim::Claim;
-use crate::engine::parts::Parts;
 
 impl Held {
     /// `majority` has confirmed an extension until `end`: the nodes that lacked the key before it was
     /// begun, and still do, get it again.
-    pub(super) fn top_up(
-        &self,
-        now: Instant,
-        majority: &Majority,
-        end: Instant,
-        parts: &mut Parts,
-    ) {
+    pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
         if lacking.is_empty() {
             return;
         }
-        let mut command = Command::new(parts.claims.buffers.take());
+        let mut command = Command::new(cx.parts.claims.buffers.take());
         for node in lacking.iter() {
-            self.top_up_node(now, node, end, &mut command, parts);
+            self.top_up_node(node, end, &mut command, cx);
         }
-        parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.buffers.give(command.into_buffer());
     }
 
     pub(super) fn top_up_node(
         &self,
-        now: Instant,
         node: usize,
         end: Instant,
         command: &mut Command,
-        parts: &mut Parts,
+        cx: &mut Context<'_>,
     ) {
-        let drift = parts.settings.drift;
-        let claim = self.claim_in(&mut parts.claims);
+        let drift = cx.parts.settings.drift;
+        let claim = self.claim_in(&mut cx.parts.claims);
         let Some(claim) = claim.filter(|claim| may_be_topped_up(claim)) else {
             return;
         };
         if !claim.lacking.contains(node) || claim.unanswered.contains(node) {
             return; // It has got a copy in between, or one is on its way.
         }
-        let left = mutant!(TopUpWithFullTtl => claim.ttl, else end.saturating_since(now));
+        let left = mutant!(TopUpWithFullTtl => claim.ttl, else end.saturating_since(cx.now));
         let ttl = whole_millis(left.saturating_add(drift.of(claim.ttl)));
-        let there = &mut parts.nodes[node];
+        let there = &mut cx.parts.nodes[node];
         if there.access(COMMAND_BYTES_MAX) != Access::Open || there.missing_permission().is_some() {
             return; // It is tried again with the next extension.
         }
         if there.may_release() {
-            there.send_set(now, claim.key, command, &self.entry, ttl);
+            there.send_set(cx.now, claim.key, command, &self.entry, ttl);
         } else {
-            there.send_first_set(now, claim.key, &self.entry, ttl);
+            there.send_first_set(cx.now, claim.key, &self.entry, ttl);
         }
-        parts.nodes.has_to_write(node);
+        cx.parts.nodes.has_to_write(node);
         claim.set_sent(node);
         claim.granted.remove(node); // What it had is gone, and this is not answered.
     }
