@@ -776,7 +776,9 @@ impl World {
         match self.clients[client].engine.confirm(shown, &hold.lock) {
             Ok(round) => {
                 self.check_confirmation_begun(client, &hold);
-                self.oracle.asks_confirmation(&hold.lock.token());
+                let token = hold.lock.token();
+                self.oracle
+                    .asks_confirmation(client, user, &token, self.inputs);
                 let ttl = hold.lock.ttl();
                 hold.asked = true;
                 hold.confirming = Some(Confirming {

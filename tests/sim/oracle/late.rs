@@ -45,6 +45,8 @@ pub(super) struct Calls {
     pub(super) extend: Extending,
     /// The second extension of the same lock.
     pub(super) beside: Extending,
+    /// Where it was asked for how long the lock is kept.
+    pub(super) confirm: Place,
 }
 
 /// The newest call for an extension.
@@ -64,6 +66,14 @@ impl Calls {
             &self.beside
         } else {
             &self.extend
+        }
+    }
+
+    /// Where the newest question of this kind about a lock was asked.
+    pub(super) fn asked_at(&self, verb: Verb) -> Place {
+        match verb {
+            Verb::Confirm => self.confirm,
+            _ => self.of(verb).spell.from,
         }
     }
 

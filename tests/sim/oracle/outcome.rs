@@ -336,10 +336,11 @@ impl World {
             let there = &self.clients[client];
             let soon = call.begun.saturating_add(TOO_SOON);
             let waited_for = there.paths[node].ready_at < call.since;
-            // Who refused before has had its vote.
-            let refused = release
-                .token
-                .is_some_and(|id| self.oracle.ledger.cell(id, node).releases.refused > 0);
+            // Who refused before has had its vote, or is asked again for more than one.
+            let refused = release.token.is_some_and(|id| {
+                let releases = &self.oracle.ledger.cell(id, node).releases;
+                releases.refused > 0 || releases.are_mixed_up()
+            });
             let early = entry.read < there.turn_began && entry.read_shown < soon;
             waited_for && early && !refused
         };
