@@ -366,14 +366,7 @@ impl Oracle {
     }
 
     /// A call for how long a lock is kept is made.
-    pub(crate) fn asks_confirmation(
-        &mut self,
-        client: usize,
-        user: usize,
-        token: &[u8],
-        place: Place,
-    ) {
-        self.calls[client][user].confirm = place;
+    pub(crate) fn asks_confirmation(&mut self, token: &[u8]) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
             self.ledger.record_mut(id).confirms += 1;
         }
