@@ -10,7 +10,7 @@ use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::claim::Stage;
 use super::contract::Wake;
-use super::round::{Decision, Kind, State};
+use super::round::{Decision, Kind, Question, State};
 use super::{Due, Engine};
 
 /// What a timer is for.
@@ -206,6 +206,7 @@ impl Engine {
                 claim, question, ..
             }) => {
                 mutant!(QueuedExtensionSentLate => return);
+                mutant!(QueuedConfirmationSentLate => if matches!(question, Question::HowLong(_)) { return });
                 let errand = question.errand(key, *claim);
                 for node in nodes.iter() {
                     self.nodes[node].withdraw(errand);

@@ -4,8 +4,8 @@
 //!   or when its node has had all the time that a vote may take. So neither does one that was
 //!   cancelled or decided while it waited for room, for a greeting or for another try.
 //! * No extension begins to leave outside of its call, which ends with its verdict, its cancelling,
-//!   the release of the lock or its hand-over; nor when a majority of yes was read already. Neither does
-//!   a question for how long a lock is kept.
+//!   the release of the lock or its hand-over; nor when a majority of yes was read already.
+//! * No question for how long a lock is kept begins to leave outside of its call.
 //!
 //! # What it does not see
 //!

@@ -9,7 +9,8 @@
 //! # What it does not see
 //!
 //! Keys of the dead, which only time can remove (see [`keys`](super::keys)); those of strangers;
-//! and what a server brought back from its disk.
+//! what a server brought back from its disk; and for 250 ms more a key whose native release was refused,
+//! though that is tried another way at once.
 
 use super::ledger::Entry;
 use super::{Said, TokenId};

@@ -12,7 +12,9 @@
 //!
 //! Of an attempt that is not the first of its call it is not known when it began, so a *too slow*
 //! of one is not held against the clock. A lock that a client has handed over to itself is released
-//! twice on some nodes, and the answers are not told apart: its outcome is believed.
+//! twice on some nodes, and the answers are not told apart: its outcome is believed. Nor are those of a
+//! node that has refused several releases of one token, as it does when it has forgotten the script: that
+//! it has not answered yet is believed.
 
 use std::time::Duration;
 
