@@ -72,9 +72,10 @@ impl Calls {
 
     /// Where the newest question of this kind about a lock was asked.
     pub(super) fn asked_at(&self, verb: Verb) -> Place {
-        match verb {
-            Verb::Confirm => self.confirm.from,
-            _ => self.of(verb).spell.from,
+        if verb == Verb::Confirm {
+            self.confirm.from
+        } else {
+            self.of(verb).spell.from
         }
     }
 
