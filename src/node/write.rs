@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::ClaimKey;
 use crate::limits::COMMAND_BYTES_MAX;
 use crate::time::Instant;
 
@@ -125,11 +125,11 @@ impl Node {
         true
     }
 
-    /// Sends the extension of `entry` to at least `ttl`; by the text of its script if `by_text`.
+    /// Sends the extension of `entry` to at least `ttl`, for `errand`; by the text of its script if `by_text`.
     pub(crate) fn send_extend(
         &mut self,
         now: Instant,
-        asked: (OperationKey, Option<ClaimKey>),
+        errand: Errand,
         command: &mut Command,
         entry: &Entry,
         ttl: Duration,
@@ -143,15 +143,14 @@ impl Node {
             None => command.shared(dialect, |out| command::extend(out, entry, ttl, dialect)),
             Some(marker) => command.own(|out| fenced_extend(out, entry, ttl, marker, dialect)),
         };
-        let (operation, claim) = asked;
-        self.send(now, Errand::Extend { operation, claim }, bytes);
+        self.send(now, errand, bytes);
     }
 
-    /// Asks for how long `entry` is kept.
+    /// Asks for how long `entry` is kept, for `errand`.
     pub(crate) fn send_confirm(
         &mut self,
         now: Instant,
-        asked: (OperationKey, Option<ClaimKey>),
+        errand: Errand,
         command: &mut Command,
         entry: &Entry,
     ) {
@@ -159,7 +158,6 @@ impl Node {
             None => command.shared(Dialect::Text, |out| command::confirm(out, entry)),
             Some(marker) => command.own(|out| fenced_confirm(out, entry, marker)),
         };
-        let (operation, claim) = asked;
-        self.send(now, Errand::Confirm { operation, claim }, bytes);
+        self.send(now, errand, bytes);
     }
 }

@@ -667,6 +667,7 @@ impl World {
         };
         link.far.replied += (out.len() - start) as u64;
         let deed = Deed {
+            number: self.oracle.counts.commands,
             peer: link.peer,
             process: link.process,
             conn,
@@ -685,6 +686,7 @@ impl World {
             after,
         };
         let answer = Answer {
+            number: deed.number,
             end: link.far.replied,
             asked: link.asked(),
             verb: command.verb,

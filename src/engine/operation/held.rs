@@ -157,16 +157,16 @@ impl Held {
             return;
         }
         let there = &mut cx.parts.nodes[node];
-        let asked = (cx.round.key, self.claim);
+        let errand = self.errand(cx.round.key);
         match self.question {
             Question::AtLeast => {
                 if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
                     claim.unknown.insert(node);
                     mutant!(ExtensionLeavesExpiryKnown => claim.unknown.remove(node));
                 }
-                there.send_extend(cx.now, asked, command, &self.entry, cx.round.ttl, by_text);
+                there.send_extend(cx.now, errand, command, &self.entry, cx.round.ttl, by_text);
             }
-            Question::HowLong => there.send_confirm(cx.now, asked, command, &self.entry),
+            Question::HowLong => there.send_confirm(cx.now, errand, command, &self.entry),
         }
         cx.parts.nodes.has_to_write(node);
         cx.round.ballots[node].asked = true;
@@ -175,9 +175,19 @@ impl Held {
     /// Takes the question back from `nodes`, where no byte of it has left.
     pub(super) fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
         mutant!(QueuedExtensionSentLate => return);
-        let (operation, claim) = (cx.round.key, self.claim);
+        mutant!(QueuedConfirmationSentLate => if self.question == Question::HowLong { return });
+        let errand = self.errand(cx.round.key);
         for node in nodes.iter() {
-            cx.parts.nodes[node].withdraw(Errand::Extend { operation, claim });
+            cx.parts.nodes[node].withdraw(errand);
+        }
+    }
+
+    /// What a command of `operation` is for that asks this.
+    fn errand(&self, operation: OperationKey) -> Errand {
+        let claim = self.claim;
+        match self.question {
+            Question::AtLeast => Errand::Extend { operation, claim },
+            Question::HowLong => Errand::Confirm { operation, claim },
         }
     }
 
