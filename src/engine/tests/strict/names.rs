@@ -59,6 +59,20 @@ fn an_alarm_outlives_a_restart_under_the_other_name() {
     }
 }
 
+/// The other name may stand for another server by then, which has not greeted since the alarm.
+#[test]
+fn an_alarm_is_not_over_with_a_greeting_of_another_process() {
+    let mut world = world();
+    greet(&mut world, 0, "abc");
+    greet(&mut world, 1, "abc");
+    refuse(&mut world);
+    greet_again(&mut world, 1, "def");
+    world.pass(Duration::from_secs(5));
+    greet_again(&mut world, 0, "ghi");
+    let until = world.now.saturating_add(BARRIER);
+    assert_eq!(world.quarantined_until(0), Some(until));
+}
+
 /// That the two are one is known only when the first name greets again.
 #[test]
 fn an_alarm_reaches_a_name_that_was_met_after_the_restart() {
