@@ -120,6 +120,8 @@ pub(crate) struct Entry {
     pub(crate) by: Process,
     /// Which life of the server executed it.
     pub(crate) life: u32,
+    /// With which byte of its connection it ends.
+    asked: u64,
     pub(crate) sent: Time,
     pub(crate) said: Said,
     pub(crate) fence: Fence,
@@ -306,6 +308,7 @@ impl Entry {
     const NONE: Self = Self {
         by: Process::MAX,
         life: 0,
+        asked: 0,
         sent: 0,
         said: Said::Nothing,
         fence: Fence::None,
@@ -330,6 +333,7 @@ impl Entry {
         Self {
             by: deed.process,
             life: deed.life,
+            asked: deed.asked,
             sent: deed.sent,
             said: deed.said,
             fence: deed.fence,
@@ -341,7 +345,9 @@ impl Entry {
     }
 
     fn read(&mut self, answer: &Reading) {
-        if self.by == answer.by && self.sent == answer.sent && self.said == answer.said {
+        // Of two that end to leave at the same time, the one that is answered.
+        let same = self.sent == answer.sent && self.asked == answer.asked;
+        if self.by == answer.by && same && self.said == answer.said {
             self.read = self.read.min(answer.at);
             self.read_shown = answer.shown;
             self.read_place = answer.place;
@@ -353,6 +359,8 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     pub(crate) by: Process,
+    /// With which byte of its connection the command ends that is answered.
+    pub(crate) asked: u64,
     pub(crate) sent: Time,
     pub(crate) said: Said,
     pub(crate) at: Time,
