@@ -259,14 +259,7 @@ impl Path {
         self.full_since = (!all).then(|| since.unwrap_or(now));
     }
 
-    /// `known`: how often the engine has tried. `at_once`: it tries at once if this one has lasted.
-    fn lost(
-        &mut self,
-        now: Time,
-        shown: Instant,
-        reason: Option<LinkError>,
-        (known, at_once): (bool, bool),
-    ) {
+    fn lost(&mut self, now: Time, shown: Instant, reason: Option<LinkError>, known: bool) {
         // Who gives a connection up did so a little earlier, when it may have lasted less.
         let lasted = self.ready_shown.saturating_add(LASTED) <= shown;
         let was_ready = self.ready_shown < Instant::MAX;
@@ -279,11 +272,7 @@ impl Path {
             }
         }
         self.backoff.exact &= known;
-        let longest = match at_once {
-            true => self.backoff.longest(),
-            false => Duration::from_nanos(LONGEST_BACKOFF),
-        };
-        self.back_by = Some(shown.saturating_add(longest));
+        self.back_by = Some(shown.saturating_add(self.backoff.longest()));
         self.ready_shown = Instant::MAX;
         self.full_since = None;
         self.lost_at = now;
@@ -781,9 +770,7 @@ impl World {
         there.links[node] = None;
         // Who was stopped for long may have given up what it had not begun.
         let known = there.longest_stop < CONNECT_TIMEOUT / 2;
-        // In this very turn, if it was stopped in it: it had seen what is no answer.
-        let at_once = now - there.turn_began < CONNECT_TIMEOUT / 2;
-        there.paths[node].lost(now, shown, reason, (known, at_once));
+        there.paths[node].lost(now, shown, reason, known);
     }
 
     /// Does one thing that the engine wants done. Whether there may be more.
