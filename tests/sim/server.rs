@@ -677,9 +677,8 @@ impl World {
             _ => before,
         };
         link.far.replied += (out.len() - start) as u64;
-        let asked = link.asked();
         let deed = Deed {
-            asked,
+            number: self.oracle.counts.commands,
             peer: link.peer,
             process: link.process,
             conn,
@@ -698,8 +697,9 @@ impl World {
             after,
         };
         let answer = Answer {
+            number: deed.number,
             end: link.far.replied,
-            asked,
+            asked: link.asked(),
             since: begun.since,
             verb: command.verb,
             token: None,

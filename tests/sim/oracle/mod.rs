@@ -181,6 +181,8 @@ pub(crate) struct Counts {
 /// A server has executed a command, or refused it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deed<'a> {
+    /// How many there were before it.
+    pub(crate) number: u64,
     pub(crate) peer: usize,
     pub(crate) process: Process,
     pub(crate) conn: usize,
@@ -188,8 +190,6 @@ pub(crate) struct Deed<'a> {
     pub(crate) server: usize,
     /// How often the server has started.
     pub(crate) life: u32,
-    /// With which byte of its connection it ends.
-    pub(crate) asked: u64,
     pub(crate) sent: Time,
     /// How its first byte left.
     pub(crate) begun: Writing,
@@ -211,6 +211,8 @@ pub(crate) struct Deed<'a> {
 /// An answer on its way to a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
+    /// The number of the deed.
+    pub(crate) number: u64,
     /// With which byte of the stream it ends.
     pub(crate) end: u64,
     /// With which byte of the other way its command ends.
@@ -423,7 +425,6 @@ impl World {
     fn enter(&mut self, deed: &Deed<'_>, id: TokenId) {
         let Deed {
             node,
-            sent,
             done,
             said,
             process,
@@ -434,13 +435,13 @@ impl World {
         let verb = deed.command.verb;
         let record = oracle.ledger.record(id);
         // Nobody is told of what whoever handed the lock over gives back behind its `SET`, nor of
-        // the rest of an extension that had begun to leave, also when the next one is asked for.
+        // the rest of a question that had begun to leave, also when the next one is asked.
         let holder = record.heirs.last().unwrap_or(&record.owner);
         let alive = oracle.lives[process as usize].alive && deed.peer < oracle.calls.len();
-        let extends = matches!(verb, Verb::Extend | Verb::Beside);
-        let stale = extends && alive && {
+        let asks = matches!(verb, Verb::Extend | Verb::Beside | Verb::Confirm);
+        let stale = asks && alive && {
             let calls = &oracle.calls[deed.peer][record.resource];
-            deed.begun.place < calls.of(verb).spell.from
+            deed.begun.place < calls.asked_at(verb)
         };
         if verb == Verb::Set || *holder == process && !stale {
             oracle.ledger.executed(id, node, verb, entry);
@@ -470,8 +471,10 @@ impl World {
         if !asked.contains(&id) {
             asked.push(id);
         }
+        // By how they began: the rest of a `SET` that was cut short is sent when later attempts are made.
+        let first = oracle.ledger.record(id).first.min(deed.begun.place);
         let newest = &mut oracle.newest[deed.peer][resource];
-        if newest.is_none_or(|newest| oracle.ledger.record(newest).sent < sent) {
+        if newest.is_none_or(|newest| oracle.ledger.record(newest).first < first) {
             *newest = Some(id);
         }
     }
@@ -523,9 +526,8 @@ impl World {
             }
             if let Some(id) = answer.token {
                 let reading = Reading {
+                    number: answer.number,
                     by,
-                    asked: answer.asked,
-                    sent,
                     said,
                     at: self.now,
                     shown,
