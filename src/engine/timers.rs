@@ -88,7 +88,10 @@ impl Engine {
 
     fn connection_due(&mut self, now: Instant, node: usize) {
         self.nodes[node].connection_timer = None;
-        if self.nodes[node].has_link() {
+        if self.to_connect.contains(node) {
+            // The driver has not heard of it yet: it was stopped within a turn.
+            self.connect(now, node);
+        } else if self.nodes[node].has_link() {
             self.give_up(now, node, Trouble::Link(LinkError::ConnectTimeout));
         } else {
             self.connect(now, node);
