@@ -160,9 +160,9 @@ impl Engine {
     fn begin_quarantine(&mut self, now: Instant, node: usize) {
         let terms = self.parts.restarts.terms();
         let nodes = &mut self.parts.nodes;
-        let alarmed = nodes[node].guard.is_alarmed();
+        let told = nodes[node].guard.is_alarmed() || self.parts.restarts.has_markers();
         nodes[node].guard_greeted(now, terms);
-        let Some((names, until)) = nodes.share_quarantine(now, node, terms, alarmed) else {
+        let Some((names, until)) = nodes.share_quarantine(now, node, terms, told) else {
             return;
         };
         for other in names.iter() {

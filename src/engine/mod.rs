@@ -431,13 +431,8 @@ impl Engine {
     /// [`TrustError::UnknownNode`], [`TrustError::NotConnected`], [`TrustError::Changed`],
     /// [`TrustError::NoRunId`], [`TrustError::OtherCluster`]: nothing was changed.
     pub fn trust(&mut self, now: Instant, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
-        let parts = &mut self.parts;
-        let index = node.index();
-        if parts.nodes.len() <= index {
-            return Err(TrustError::UnknownNode);
-        }
-        parts.nodes.has_to_write(index);
-        parts.nodes[index].trust(now, run_id, parts.restarts.longest())
+        let longest = self.parts.restarts.longest();
+        self.parts.nodes.trust(now, node.index(), run_id, longest)
     }
 
     /// Does [`trust`](Self::trust) for the servers that are connected now. Returns their run_ids.

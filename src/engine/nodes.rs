@@ -21,6 +21,7 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 
 use crate::config::{Config, NodeConfig};
+use crate::error::TrustError;
 use crate::limits::NODES_MAX;
 use crate::node::{Errand, HELLO, Node, Terms, Trouble};
 use crate::quorum::{NodeSet, quorum_of};
@@ -191,25 +192,61 @@ impl Nodes {
 
     /// A server that stands in the configuration under several names has one quarantine, whichever of
     /// them it is met by: until when the others say, and the alarm that one of them has heard. A name
-    /// that is connected has served what it knew; it hears of an alarm at once: those names and until
-    /// when are returned.
+    /// that is connected has served what it knew. If it is to be told (of an alarm always, and where
+    /// there are markers of any quarantine, because no change of identity tells it of one), those
+    /// names and until when are returned.
     pub(super) fn share_quarantine(
         &mut self,
         now: Instant,
         node: usize,
         terms: Terms,
-        alarmed: bool,
+        told: bool,
     ) -> Option<(NodeSet, Instant)> {
-        let names = self.other_names(node);
-        for other in names.iter() {
-            let until = self.all[other].guard.hand_on(now, terms);
-            self.all[node].guard.keep_until(until);
+        let present = self.other_names(node);
+        self.note_names(node, present);
+        for other in self.all[node].guard.names.iter() {
+            if other != node {
+                let same = present.contains(other);
+                let until = self.all[other].guard.hand_on(now, terms, same);
+                self.all[node].guard.keep_until(until);
+            }
         }
-        let until = self.all[node].guard.until(now).filter(|_| alarmed)?;
+        let until = self.all[node].guard.until(now).filter(|_| told)?;
+        let names = self.other_names(node);
         for other in names.iter() {
             self.all[other].guard.keep_until(Some(until));
         }
         Some((names, until))
+    }
+
+    /// Notes for all names of the server behind `node` that they are: those of now, and earlier ones.
+    fn note_names(&mut self, node: usize, present: NodeSet) {
+        let mut names = self.all[node].guard.names.union(present);
+        names.insert(node);
+        for other in present.iter() {
+            names = names.union(self.all[other].guard.names);
+        }
+        for name in names.iter() {
+            self.all[name].guard.names = names;
+        }
+    }
+
+    /// An operator vouches for the server with this `run_id` behind `node`: under any of its names.
+    /// Returns `true` if it did not vote until now.
+    pub(super) fn trust(
+        &mut self,
+        now: Instant,
+        node: usize,
+        run_id: &str,
+        longest: Duration,
+    ) -> Result<bool, TrustError> {
+        let there = self.all.get_mut(node).ok_or(TrustError::UnknownNode)?;
+        let kept = there.trust(now, run_id, longest)?;
+        self.to_write.insert(node);
+        for other in self.other_names(node).iter() {
+            self.all[other].guard.trust();
+        }
+        Ok(kept)
     }
 
     // ----- connections ----------------------------------------------------------------------
@@ -313,7 +350,8 @@ impl Nodes {
         timers: &mut Timers,
     ) -> bool {
         self.all[node].connection_timer = None;
-        let late = self.all[node].has_link();
+        // One that the driver was not asked for yet, because it was stopped, is not late.
+        let late = self.has_link(node);
         if !late {
             self.connect(now, node, timers);
         }

@@ -219,8 +219,12 @@ pub(crate) struct Answer {
     pub(crate) asked: u64,
     pub(crate) verb: Verb,
     pub(crate) token: Option<TokenId>,
+    /// Before when its command was asked for by no means.
+    pub(crate) since: Time,
     pub(crate) sent: Time,
     pub(crate) said: Said,
+    /// How often the server had started.
+    pub(crate) life: u32,
     /// By how much the clock of the server had been set forward.
     pub(crate) jumped: Time,
 }
@@ -496,12 +500,16 @@ impl World {
             } = answer;
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, shown, sent, (verb, said));
+            self.measured(client, node, answer.since);
             if let (Verb::Other | Verb::Release, Said::Refused(code)) = (verb, said) {
                 self.oracle.refused[client][node].add(code);
             }
             if verb == Verb::Load {
                 let server = self.plan.server_of(node);
                 self.oracle.quarantine.meets(client, server, self.now);
+            }
+            if verb == Verb::Join && said == Said::One {
+                self.oracle.quarantine.greets(client, node, answer.life);
             }
             if verb == Verb::Join && said == Said::Zero {
                 let since = &mut self.oracle.shut_out[client];
@@ -527,7 +535,7 @@ impl World {
                 };
                 self.oracle.ledger.read(id, node, verb, &reading);
                 let server = self.plan.server_of(node);
-                self.oracle.quarantine.heard(client, server, &reading);
+                self.oracle.quarantine.heard(client, node, &reading);
                 let twin = server + self.plan.servers < self.plan.nodes;
                 if twin && matches!(said, Said::Refused(code) if code.may_forget()) {
                     self.oracle.counts.sights.note("TwinAlarmed");
