@@ -126,6 +126,7 @@ mod time;
 
 mod config;
 mod entry;
+mod keys;
 mod slab;
 
 pub mod engine;
