@@ -1,9 +1,9 @@
 //! Users who may not do all that a lock needs: what is missing is told by its name, in the first try,
 //! and no key is left.
 
-use shearline::{CheckError, ExtendError, LockError, NodeOutcome, Redlock, Report, Unusable};
+use shearline::{CheckError, ExtendError, LockError, NodeOutcome, Report, Unusable};
 
-use crate::face::{Face, Which};
+use crate::face::{Face, Which, at};
 use crate::servers::{Cluster, LONG, Options, eventually};
 
 /// All that a user needs, as the README says.
@@ -25,7 +25,7 @@ fn without(rule: &str) -> String {
 /// A handle of that user.
 fn face(which: Which, cluster: &Cluster) -> Face {
     let urls = cluster.iter().map(|server| server.url_with("some:secret"));
-    which.build(Redlock::builder().nodes(urls))
+    which.build(at(urls))
 }
 
 fn lacks(command: &'static str) -> NodeOutcome {

@@ -27,7 +27,7 @@ pub(crate) use link::{Link, Weather};
 pub(crate) use ports::ClosedPort;
 pub(crate) use process::{Options, Server};
 pub(crate) use proxy::{End, Mischief, Proxy, Way};
-pub(crate) use raw::{Raw, Reply};
+pub(crate) use raw::{Raw, Reply, uninterrupted};
 pub(crate) use stranger::{Manner, Stranger};
 
 use std::thread;
@@ -39,6 +39,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
 
 /// A ttl that no test outlives: a key that has gone was released, it did not expire.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
+
+/// The ttl of a lock that is to end by itself. Far more than it takes to get it and to begin what is
+/// told of it, also where something stands still meanwhile.
+pub(crate) const BRIEF: Duration = Duration::from_secs(2);
+
+/// What a node is waited for in stories about silent nodes, which wait for as long: more than a
+/// machine stands still for.
+pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
 /// Five servers.
 pub(crate) fn five() -> Cluster {
