@@ -12,7 +12,9 @@ use shearline::{NodeState, Redlock, UnlockError};
 
 use crate::face::{Face, Held, Which};
 use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
-use crate::servers::{Cluster, LONG, Link, Options, Raw, Reply, Weather, eventually};
+use crate::servers::{
+    Cluster, LONG, Link, Options, Raw, Reply, STOOD_STILL_MAX, Weather, eventually, longest_stop,
+};
 
 const OWN: Namespaces = Namespaces {
     arguments: &["--net"],
@@ -22,11 +24,8 @@ const OWN: Namespaces = Namespaces {
 /// How long the first lock behind a hole may take, with six round trips of a few microseconds.
 const BOUND: Duration = Duration::from_millis(310);
 
-/// How long this process or a server may have stood still meanwhile. Where it was longer, what was
-/// seen says nothing, and there is one hole more.
-const STOOD_STILL_MAX: Duration = Duration::from_millis(50);
-
 /// How long holes last in milliseconds, and how often one is looked at: a busy machine may delay one.
+/// Where something stood still meanwhile there is one hole more.
 const HOLES: [(&str, u64, usize); 4] = [
     ("hole of 0.3 s", 300, 5),
     ("hole of 1 s", 1_000, 4),
@@ -125,25 +124,6 @@ fn behind(name: &str, hole: Duration, times: usize) {
     println!("{name}: shared {:?}, local {:?}", took[0], took[1]);
     for took in took {
         assert!(took.iter().min() < Some(&BOUND), "{name}: {took:?}");
-    }
-}
-
-/// Asks every server beside the link, again and again until `had`. The longest that one round took: for
-/// as long, this process or a server stood still.
-fn longest_stop(servers: &mut [Raw], mut last: Instant, had: impl Fn() -> bool) -> Duration {
-    let mut longest = Duration::ZERO;
-    loop {
-        let over = had();
-        for raw in &mut *servers {
-            raw.run("PING");
-        }
-        let now = Instant::now();
-        longest = longest.max(now - last);
-        if over {
-            return longest;
-        }
-        last = now;
-        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -5,6 +5,7 @@
 //! * A [`Cluster`] is N of them, independent of each other, as Redlock wants them.
 //! * [`Raw`] is a blocking connection with a reply parser that shares no line with the library.
 //! * [`Proxy`] does to a connection what networks do, and worse; [`Link`] does it to packets.
+//! * [`watched`] tells for how long something stood still while a story was told.
 //! * [`Stranger`] is what answers at an address where no server should have been; [`ClosedPort`] is
 //!   an address at which nobody listens.
 //!
@@ -20,6 +21,7 @@ mod process;
 mod proxy;
 mod raw;
 mod stranger;
+mod watch;
 
 pub(crate) use cluster::Cluster;
 #[cfg(target_os = "linux")]
@@ -29,6 +31,9 @@ pub(crate) use process::{Options, Server};
 pub(crate) use proxy::{End, Mischief, Proxy, Way};
 pub(crate) use raw::{Raw, Reply, uninterrupted};
 pub(crate) use stranger::{Manner, Stranger};
+#[cfg(target_os = "linux")]
+pub(crate) use watch::longest_stop;
+pub(crate) use watch::{STOOD_STILL_MAX, watched};
 
 use std::thread;
 use std::time::{Duration, Instant};
