@@ -9,7 +9,7 @@ use std::thread;
 
 use shearline::{LinkError, NodeOutcome, NodeState, RestartGuard};
 
-use super::story::{Fault, Scene, Victim, play};
+use super::story::{Fault, Scene, Victim, play, play_silent};
 use crate::face::{Which, at, no_quorum};
 use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
 use crate::servers::{Cluster, LONG, Options, eventually, within_patience};
@@ -78,7 +78,7 @@ fn packets() {
                 | NodeOutcome::Unreachable(LinkError::ConnectTimeout | LinkError::Os(_))
         )
     }
-    play(
+    play_silent(
         &Options::redis(),
         &[
             Fault {

@@ -2,7 +2,7 @@
 
 use shearline::{LinkError, NodeOutcome, Unusable};
 
-use super::story::{Fault, Victim, play};
+use super::story::{Fault, Victim, play, play_silent};
 use crate::servers::{Options, Reply, eventually};
 
 fn silent(outcome: NodeOutcome) -> bool {
@@ -22,7 +22,7 @@ fn says(outcome: NodeOutcome, code: &str) -> bool {
 #[test]
 fn servers_that_stand_still() {
     let options = Options::redis().arguments(["--enable-debug-command", "yes"]);
-    play(
+    play_silent(
         &options,
         &[
             Fault {
