@@ -13,7 +13,7 @@ use crate::servers::{
 };
 
 /// What a vote is waited for where a fault makes nodes silent, which costs it once for each report.
-const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Greetings that are too slow are given up after this.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -118,7 +118,7 @@ impl Scene {
         self
     }
 
-    /// Votes are not waited for as long as a healthy server may stand still on a busy machine.
+    /// Votes are waited for less long.
     fn silent(mut self) -> Self {
         self.is_silent = true;
         self
