@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::error::{ExtendError, LinkError, NodeOutcome};
 use crate::limits::rounds_max;
-use crate::node::{self, Access, Dialect, Errand, Reply, Said, Trouble, wants_the_text};
+use crate::node::{self, Access, Dialect, Reply, Said, Trouble, wants_the_text};
 use crate::quorum::{Extending, Lock, Majority, NodeSet, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
@@ -178,7 +178,8 @@ impl Engine {
         if marker.is_some() {
             self.encoded.clear(); // What was written for another node is fenced by its marker.
         }
-        let (errand, command) = match question {
+        let errand = question.errand(key, claim);
+        let command = match question {
             Question::AtLeast => {
                 if let Some(claim) = claim.and_then(|claim| self.claims.get_mut(claim)) {
                     claim.unknown.insert(node);
@@ -188,16 +189,14 @@ impl Engine {
                     None => node::extend(out, entry, ttl, dialect),
                     Some(marker) => node::fenced_extend(out, entry, ttl, marker, dialect),
                 };
-                let errand = Errand::Extend { round: key, claim };
-                (errand, self.encoded.get(dialect, write))
+                self.encoded.get(dialect, write)
             }
             Question::HowLong(_) => {
                 let write = |out: &mut _| match marker {
                     None => node::confirm(out, entry),
                     Some(marker) => node::fenced_confirm(out, entry, marker),
                 };
-                let errand = Errand::Confirm { round: key, claim };
-                (errand, self.encoded.get(Dialect::Text, write))
+                self.encoded.get(Dialect::Text, write)
             }
         };
         self.nodes[node].send(now, errand, command);

@@ -186,15 +186,19 @@ impl Engine {
 
     /// A server that stands in the configuration under several names has one quarantine, whichever
     /// of them it is met by: until when the others say, and the alarm that one of them has heard. A
-    /// name that is connected has served what it knew; of an alarm it hears at once.
+    /// name that is connected has served what it knew; of an alarm it hears at once, and where there
+    /// are markers of any quarantine, because no change of identity tells it of one.
     fn share_quarantine(&mut self, now: Instant, node: usize, terms: Terms, alarmed: bool) {
-        for other in 0..self.nodes.len() {
-            if self.is_other_name(other, node) {
-                let until = self.nodes[other].guard.hand_on(now, terms);
+        self.note_names(node);
+        for other in self.nodes[node].guard.names.iter() {
+            if other != node {
+                let same = self.is_other_name(other, node);
+                let until = self.nodes[other].guard.hand_on(now, terms, same);
                 self.nodes[node].guard.keep_until(until);
             }
         }
-        let Some(until) = self.nodes[node].guard.until(now).filter(|_| alarmed) else {
+        let told = alarmed || self.settings.strict;
+        let Some(until) = self.nodes[node].guard.until(now).filter(|_| told) else {
             return;
         };
         for other in 0..self.nodes.len() {
@@ -205,8 +209,23 @@ impl Engine {
         }
     }
 
+    /// Notes for all names of the server behind `node` that they are.
+    fn note_names(&mut self, node: usize) {
+        let mut names = self.nodes[node].guard.names;
+        names.insert(node);
+        for other in 0..self.nodes.len() {
+            if self.is_other_name(other, node) {
+                names = names.union(self.nodes[other].guard.names);
+                names.insert(other);
+            }
+        }
+        for name in names.iter() {
+            self.nodes[name].guard.names = names;
+        }
+    }
+
     /// Whether `other` is the server behind `node` under another name.
-    fn is_other_name(&self, other: usize, node: usize) -> bool {
+    pub(super) fn is_other_name(&self, other: usize, node: usize) -> bool {
         other != node && self.nodes[other].guard.is_of(&self.nodes[node].guard)
     }
 

@@ -11,6 +11,7 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{NodeOutcome, NodeReport, Report};
+use crate::node::Errand;
 use crate::quorum::{Majority, NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -82,6 +83,16 @@ pub(crate) enum Question {
     AtLeast,
     /// For how long they keep it, and what each has said.
     HowLong(Box<[Duration]>),
+}
+
+impl Question {
+    /// What a command is for that asks this question.
+    pub(crate) const fn errand(&self, round: Key, claim: Option<Key>) -> Errand {
+        match self {
+            Self::AtLeast => Errand::Extend { round, claim },
+            Self::HowLong(_) => Errand::Confirm { round, claim },
+        }
+    }
 }
 
 /// How far a round is.

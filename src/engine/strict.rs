@@ -69,7 +69,17 @@ impl Engine {
             kept &= node.vouch(now, longest);
             self.to_write.insert(index);
         }
+        self.trust_other_names(index);
         Ok(kept)
+    }
+
+    /// What an operator says of the server behind `node` is about it under any name.
+    fn trust_other_names(&mut self, node: usize) {
+        for other in 0..self.nodes.len() {
+            if self.is_other_name(other, node) {
+                self.nodes[other].guard.trust();
+            }
+        }
     }
 
     /// Does [`trust`](Self::trust) for the servers that are connected now. Returns their run_ids.

@@ -3,14 +3,14 @@
 use core::time::Duration;
 
 use crate::error::LinkError;
-use crate::node::{Errand, Trouble};
+use crate::node::Trouble;
 use crate::quorum::NodeSet;
 use crate::slab::Key;
 use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::claim::Stage;
 use super::contract::Wake;
-use super::round::{Decision, Kind, State};
+use super::round::{Decision, Kind, Question, State};
 use super::{Due, Engine};
 
 /// What a timer is for.
@@ -88,7 +88,10 @@ impl Engine {
 
     fn connection_due(&mut self, now: Instant, node: usize) {
         self.nodes[node].connection_timer = None;
-        if self.nodes[node].has_link() {
+        if self.to_connect.contains(node) {
+            // The driver has not heard of it yet: it was stopped within a turn.
+            self.connect(now, node);
+        } else if self.nodes[node].has_link() {
             self.give_up(now, node, Trouble::Link(LinkError::ConnectTimeout));
         } else {
             self.connect(now, node);
@@ -202,11 +205,14 @@ impl Engine {
             Some(Kind::Acquire {
                 claim: Some(claim), ..
             }) => self.take_back(*claim, nodes),
-            Some(Kind::Extend { claim, .. }) => {
+            Some(Kind::Extend {
+                claim, question, ..
+            }) => {
                 mutant!(QueuedExtensionSentLate => return);
-                let (round, claim) = (key, *claim);
+                mutant!(QueuedConfirmationSentLate => if matches!(question, Question::HowLong(_)) { return });
+                let errand = question.errand(key, *claim);
                 for node in nodes.iter() {
-                    self.nodes[node].withdraw(Errand::Extend { round, claim });
+                    self.nodes[node].withdraw(errand);
                 }
             }
             Some(Kind::Acquire { claim: None, .. } | Kind::Release { .. } | Kind::Reinit)

@@ -326,3 +326,29 @@ fn clients_that_lost_a_node_together_come_back_apart() {
     delays.dedup();
     assert!(15 < delays.len(), "{delays:?}");
 }
+
+/// It was stopped between losing a connection and asking for the next.
+#[test]
+fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
+    let mut world = World::ready(3);
+    world.pass(Duration::from_secs(2)); // It has lasted: the next follows at once.
+    world.links[0] = "";
+    world.engine.handle(
+        world.now,
+        Input::Disconnected {
+            node: id(0),
+            reason: LinkError::Reset,
+        },
+    );
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.links[0], "connecting");
+    assert_eq!(
+        world.engine.node_state(world.now, id(0)),
+        NodeState::Connecting
+    );
+    world.pass(Duration::from_millis(999));
+    assert_eq!(world.links[0], "connecting");
+    world.pass(Duration::from_millis(1));
+    let down = NodeState::Down(LinkError::ConnectTimeout);
+    assert_eq!(world.engine.node_state(world.now, id(0)), down);
+}
