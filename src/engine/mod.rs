@@ -193,6 +193,7 @@ impl Engine {
         let mut load = Load {
             rounds: self.operations.len(),
             claims: self.parts.claims.len(),
+            broken: crate::invariant::count(),
             ..Load::default()
         };
         for node in self.parts.nodes.iter() {

@@ -12,6 +12,7 @@ use rand::{Rng, RngExt};
 
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome, Unusable};
+use crate::invariant::Must;
 use crate::keys::ClaimKey;
 use crate::limits::{COMMAND_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
@@ -296,7 +297,7 @@ impl Acquire {
     /// An attempt came to nothing: what it won is given back, and another follows if the caller
     /// has tries and time left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
-        let Some(claim) = self.claim.take() else {
+        let Some(claim) = self.claim.take().must() else {
             return;
         };
         let rest = match refusal == Refusal::OtherCluster || is_for_an_operator(cx.round) {
@@ -399,9 +400,10 @@ impl Acquire {
         valid_until: Instant,
         parts: &mut Parts,
     ) -> Option<Lock> {
-        let id = parts.claims.lock_id(self.claim?);
-        let claim = parts.claims.get_mut(self.claim?)?;
-        let entry = claim.entry.take()?;
+        let key = self.claim.must()?;
+        let id = parts.claims.lock_id(key);
+        let claim = parts.claims.get_mut(key).must()?;
+        let entry = claim.entry.take().must()?;
         mutant!(StragglerForgotten => claim.may_hold = majority.nodes());
         claim.stage = Stage::Held { told: false };
         claim.valid_until = valid_until;
@@ -557,10 +559,10 @@ fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>
         return cx.round.wait_for(node, &mut cx.parts.nodes);
     }
     cx.round.ballots[node].asked = true;
-    let Some(claim) = cx.parts.claims.get_mut(claim) else {
+    let Some(claim) = cx.parts.claims.get_mut(claim).must() else {
         return true;
     };
-    let Some(entry) = &claim.entry else {
+    let Some(entry) = claim.entry.as_ref().must() else {
         return true;
     };
     let there = &mut cx.parts.nodes[node];
