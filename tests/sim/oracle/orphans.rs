@@ -4,7 +4,8 @@
 //! once the server has answered a command that the owner sent to it after the end: a question about a
 //! lock, or the end of a greeting, in which what is owed goes before the last questions. A release that
 //! the server has refused counts as another end, 250 ms after its owner has read that: then it is tried
-//! again. And when all is over there is no such key at all.
+//! again. Of a server that has forgotten the script it is tried again as soon as that is read. And when
+//! all is over there is no such key at all.
 //!
 //! # What it does not see
 //!
@@ -162,14 +163,11 @@ impl World {
 
 /// When a release is tried again that was refused; the beginning of time if it was not.
 fn tried_again(release: &Entry) -> Time {
-    let Said::Refused(code) = release.said else {
-        return 0;
-    };
-    if code.is_no_script() {
-        0
-    } else if release.is_read() {
-        release.read + TRY_AGAIN
-    } else {
-        release.executed // If its owner never reads that, it releases over its next connection.
+    match release.said {
+        Said::Refused(code) if release.is_read() && code.is_no_script() => release.read,
+        Said::Refused(_) if release.is_read() => release.read + TRY_AGAIN,
+        // If its owner never reads that, it releases over its next connection.
+        Said::Refused(_) => release.executed,
+        _ => 0,
     }
 }
