@@ -163,11 +163,14 @@ impl World {
 
 /// When a release is tried again that was refused; the beginning of time if it was not.
 fn tried_again(release: &Entry) -> Time {
-    match release.said {
-        Said::Refused(code) if release.is_read() && code.is_no_script() => release.read,
-        Said::Refused(_) if release.is_read() => release.read + TRY_AGAIN,
-        // If its owner never reads that, it releases over its next connection.
-        Said::Refused(_) => release.executed,
-        _ => 0,
+    let Said::Refused(code) = release.said else {
+        return 0;
+    };
+    if !release.is_read() {
+        release.executed // If its owner never reads that, it releases over its next connection.
+    } else if code.is_no_script() {
+        release.read
+    } else {
+        release.read + TRY_AGAIN
     }
 }
