@@ -420,9 +420,15 @@ fn an_earlier_cause_is_not_said_to_have_taken_as_long_as_a_later_answer() {
         world.say(node, said);
     }
     world.say(0, ":1|");
-    world.pass(Duration::from_millis(250));
+    world.take_all();
+    world.pass(Duration::from_millis(249)); // Before the release is tried again by itself.
     world.say(0, "+OK|");
-    world.say(1, "-BUSY x|$-1|");
+    world.say(1, "$-1|");
+    assert_eq!(
+        world.take(1).len(),
+        3,
+        "the release, and the `SET` before and behind it"
+    );
     world.say(1, "-BUSY x|$-1|");
     world.pass(Duration::from_millis(51));
     let LockError::NoQuorum(report) = world.refusal() else {
