@@ -118,7 +118,8 @@ impl World {
         let mut nodes = (0..self.plan.nodes).filter(|node| self.plan.server_of(*node) == server);
         nodes.all(|node| {
             let cell = self.oracle.ledger.cell(id, node);
-            let unknown = cell.sets == 0 && self.plan.servers < self.plan.nodes;
+            let never = cell.sets == 0 && !cell.copied;
+            let unknown = never && self.plan.servers < self.plan.nodes;
             let due = ended.max(tried_again(&cell.release));
             unknown || due < self.oracle.answered[client][node]
         })
