@@ -11,6 +11,7 @@ mod claims;
 mod clocks;
 mod confirm;
 mod extensions;
+mod memory;
 mod operators;
 mod patience;
 mod probes;
