@@ -10,8 +10,7 @@ const QUARANTINE: Duration = Duration::from_millis(60_602);
 const EPOCH: u64 = 1_790_000_000_000_000;
 
 fn watching(nodes: usize, guard: RestartGuard) -> World {
-    let names = (0..nodes).map(|node| format!("node{node}:6379"));
-    let mut world = World::watching(Config::builder().nodes(names).restart_guard(guard));
+    let mut world = World::watching(named(nodes).restart_guard(guard));
     (0..nodes).for_each(|node| world.greet(node));
     world
 }
@@ -56,17 +55,16 @@ impl World {
 fn the_time_is_asked_in_front_of_a_question_and_at_most_once_a_second() {
     let mut world = watching(1, RestartGuard::Observed);
     world.cycle(&[Duration::ZERO]);
-    world.now = world.now.saturating_add(Duration::from_millis(999));
+    world.wait(999 * MS);
     world.try_once();
     assert_eq!(world.take(0), ["SET k 10000"]);
     world.say(0, "+OK|");
     let lock = world.lock();
-    world.now = world.now.saturating_add(Duration::from_millis(1));
-    world.engine.confirm(world.now, &lock).expect("asked");
-    world.drain();
+    world.wait(MS);
+    world.ask_confirm(&lock);
     assert_eq!(world.take(0), ["TIME", "EVAL confirm"]);
     // While it is not answered it is not asked again, and a release never waits for it.
-    world.now = world.now.saturating_add(Duration::from_secs(2));
+    world.wait(Duration::from_secs(2));
     world.extend(&lock);
     world.release(lock);
     assert_eq!(world.take(0), ["EVALSHA extend", "EVALSHA release"]);
@@ -84,7 +82,7 @@ fn a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round() {
     world.take_all();
     world.tells(0, hour);
     world.say(0, "+OK|");
-    world.tells(2, Duration::from_millis(11));
+    world.tells(2, 11 * MS);
     world.say(2, "+OK|");
     assert!(
         world.events.is_empty(),
@@ -93,9 +91,7 @@ fn a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round() {
     assert_eq!(world.steps(), [0, 0, 1]);
     world.tells(1, Duration::ZERO);
     world.say(1, "-ERR x|");
-    let LockError::NoQuorum(report) = world.refusal() else {
-        panic!("one vote is no majority")
-    };
+    let report = world.no_quorum();
     assert_eq!(outcomes(&report)[2], NodeOutcome::Quarantined { until });
     assert_eq!(world.take(2), ["EVALSHA release"], "it may hold it");
     // It votes again when all that it may have let end is over.
@@ -113,7 +109,7 @@ fn a_yes_from_before_the_step_was_seen_is_taken_back() {
     world.take_all();
     world.say(2, "+OK|");
     // Another question to the same node finds that it was stepped.
-    world.now = world.now.saturating_add(Duration::from_secs(1));
+    world.wait(Duration::from_secs(1));
     let options = LockOptions::new(TTL).tries(1);
     world
         .engine
@@ -151,9 +147,7 @@ fn what_was_known_outlives_a_connection_and_who_may_not_tell_votes() {
         "-NOPERM this user has no permissions to run the 'time' command|+OK|",
     );
     let lock = world.lock();
-    world.release(lock);
-    world.say(0, ":1|");
-    assert!(world.unlocked().is_ok());
+    world.release_on(0..1, lock);
     world.pass(Duration::from_secs(2));
     world.take(0);
     world.try_once();
@@ -166,5 +160,5 @@ fn what_was_known_outlives_a_connection_and_who_may_not_tell_votes() {
     assert_eq!(world.take(0), ["TIME", "SET k 10000"]);
     world.tells(0, Duration::from_secs(3));
     assert_eq!(world.steps(), [1]);
-    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+    world.no_quorum();
 }
