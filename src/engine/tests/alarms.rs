@@ -80,9 +80,7 @@ fn an_alarm_is_for_all_names_of_a_server() {
 fn an_alarm_that_a_twin_hears_is_for_the_name_that_votes() {
     let mut world = twins();
     // What is owed to it goes out in its greeting, and is refused there.
-    world.try_once();
-    world.grant(&[0, 1, 2]);
-    let lock = world.lock();
+    let lock = world.lock_by(&[0, 1, 2]);
     let lock = world.detach(lock);
     let lock = world.adopt(lock);
     world.release(lock);

@@ -33,9 +33,7 @@ impl World {
 fn set_lost() -> (World, Lock) {
     let mut world = guarded(3);
     world.pass(Duration::from_secs(2));
-    world.try_once();
-    world.grant(&[0, 1]);
-    let lock = world.lock();
+    let lock = world.lock_by(&[0, 1]);
     world.break_and_mend(2);
     (world, lock)
 }

@@ -10,9 +10,7 @@ const QUARANTINE: Duration = Duration::from_millis(60_602);
 const EPOCH: u64 = 1_790_000_000_000_000;
 
 fn watching(nodes: usize, guard: RestartGuard) -> World {
-    let mut world = World::watching(named(nodes).restart_guard(guard));
-    (0..nodes).for_each(|node| world.greet(node));
-    world
+    World::watching(named(nodes).restart_guard(guard)).greeted()
 }
 
 impl World {
@@ -33,9 +31,7 @@ impl World {
             self.say(node, "+OK|");
         }
         let lock = self.lock();
-        self.release(lock);
-        (0..ahead.len()).for_each(|node| self.say(node, ":1|"));
-        assert!(self.unlocked().is_ok());
+        self.release_on(0..ahead.len(), lock);
         self.take_all();
         self.is_clean();
     }
@@ -43,11 +39,6 @@ impl World {
     fn steps(&self) -> Vec<u32> {
         let statuses = self.engine.node_statuses(self.now);
         statuses.map(|status| status.clock_steps).collect()
-    }
-
-    fn is_quarantined(&self, node: usize) -> bool {
-        let state = self.engine.node_state(self.now, id(node));
-        matches!(state, NodeState::Quarantined { .. })
     }
 }
 
@@ -96,9 +87,9 @@ fn a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round() {
     assert_eq!(world.take(2), ["EVALSHA release"], "it may hold it");
     // It votes again when all that it may have let end is over.
     world.now = until.saturating_sub(Duration::from_nanos(1));
-    assert!(world.is_quarantined(2));
+    assert!(world.quarantined_until(2).is_some());
     world.now = until;
-    assert!(!world.is_quarantined(2));
+    assert!(world.quarantined_until(2).is_none());
 }
 
 #[test]
@@ -130,7 +121,7 @@ fn without_the_guard_a_step_is_reported_alone() {
     world.pass(Duration::from_secs(1));
     world.cycle(&[Duration::ZERO, Duration::from_secs(9), Duration::ZERO]);
     assert_eq!(world.steps(), [0, 1, 0]);
-    assert!(!world.is_quarantined(1));
+    assert!(world.quarantined_until(1).is_none());
 }
 
 #[test]

@@ -93,22 +93,14 @@ fn cancelling_a_question_does_not_take_an_earlier_end_back() {
 
 /// The end of a lock that lives for ten seconds is found to be in two.
 fn confirm_two_seconds(world: &mut World, lock: &Lock) -> Instant {
-    world.engine.confirm(world.now, lock).expect("asked");
-    world.drain();
+    world.ask_confirm(lock);
     world.now.saturating_add(Duration::from_secs(2))
 }
 
 #[track_caller]
 fn comes_too_late(world: &mut World) {
-    let event = world.events.pop();
-    let Some(Event::Extended {
-        result: Err(ExtendError::Unconfirmed(report)),
-        ..
-    }) = event
-    else {
-        panic!("{event:?}")
-    };
-    assert_eq!(outcomes(&report), [NodeOutcome::TimedOut]);
+    world.events.drain(..world.events.len() - 1);
+    assert_eq!(world.unconfirmed(), [NodeOutcome::TimedOut]);
 }
 
 /// What was found is known before its holder has applied it, and before a timer has fired.

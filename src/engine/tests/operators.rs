@@ -109,20 +109,22 @@ fn a_check_names_what_an_operator_has_to_mend() {
     assert!(world.engine.check(world.now).is_ok());
 }
 
-#[test]
-fn an_early_cause_is_not_hidden_by_an_attempt_without_an_answer() {
+/// Two nodes have no memory, and a second attempt is under way.
+fn second_attempt_behind_oom() -> World {
     let mut world = World::ready(3);
     world.acquire(&LockOptions::new(TTL).tries(2));
-    world.say(
-        0,
-        "-OOM command not allowed when used memory > 'maxmemory'.|",
-    );
-    world.say(
-        1,
+    world.all_say(
+        0..2,
         "-OOM command not allowed when used memory > 'maxmemory'.|",
     );
     assert!(world.events.is_empty());
     world.pass(250 * MS);
+    world
+}
+
+#[test]
+fn an_early_cause_is_not_hidden_by_an_attempt_without_an_answer() {
+    let mut world = second_attempt_behind_oom();
     world.pass(51 * MS);
     let report = world.no_quorum();
     let oom = NodeOutcome::Refused(crate::error::ServerError::from_line(b"OOM"));
@@ -132,17 +134,7 @@ fn an_early_cause_is_not_hidden_by_an_attempt_without_an_answer() {
 
 #[test]
 fn a_vote_of_the_last_attempt_stands_beside_an_earlier_cause() {
-    let mut world = World::ready(3);
-    world.acquire(&LockOptions::new(TTL).tries(2));
-    world.say(
-        0,
-        "-OOM command not allowed when used memory > 'maxmemory'.|",
-    );
-    world.say(
-        1,
-        "-OOM command not allowed when used memory > 'maxmemory'.|",
-    );
-    world.pass(250 * MS);
+    let mut world = second_attempt_behind_oom();
     world.all_say(0..2, "$-1|");
     let report = world.held_by_another();
     let said = [NodeOutcome::Held, NodeOutcome::Held, NodeOutcome::Pending];

@@ -89,30 +89,12 @@ fn native() -> World {
     world
 }
 
-#[test]
-fn who_may_not_run_scripts_releases_by_the_native_command() {
-    for found in [":0|", ":-1|", "-WRONGTYPE Operation against a key|"] {
-        let mut world = native();
-        world.say(0, NO_COMMAND);
-        assert_eq!(world.take(0), ["DELIFEQ k"]);
-        world.say(0, found);
-        assert_eq!(world.take(0), ["SET k 10000"]);
-        world.say(0, "+OK|");
-        let lock = world.lock();
-        world.release(lock);
-        assert_eq!(world.take(0), ["DELIFEQ k"]);
-        world.say(0, ":1|");
-        world.is_clean();
-    }
-}
-
-/// Valkey knows `EVAL` also where its module for Lua is not loaded.
-#[test]
-fn a_server_without_lua_releases_by_the_native_command() {
+/// Scripts are refused, and the native release answers `found` where there is nothing to release.
+fn releases_natively(refusal: &str, found: &str) {
     let mut world = native();
-    world.say(0, "-ERR Could not find scripting engine 'lua'|");
+    world.say(0, refusal);
     assert_eq!(world.take(0), ["DELIFEQ k"]);
-    world.say(0, ":0|");
+    world.say(0, found);
     assert_eq!(world.take(0), ["SET k 10000"]);
     world.say(0, "+OK|");
     let lock = world.lock();
@@ -120,6 +102,19 @@ fn a_server_without_lua_releases_by_the_native_command() {
     assert_eq!(world.take(0), ["DELIFEQ k"]);
     world.say(0, ":1|");
     world.is_clean();
+}
+
+#[test]
+fn who_may_not_run_scripts_releases_by_the_native_command() {
+    for found in [":0|", ":-1|", "-WRONGTYPE Operation against a key|"] {
+        releases_natively(NO_COMMAND, found);
+    }
+}
+
+/// Valkey knows `EVAL` also where its module for Lua is not loaded.
+#[test]
+fn a_server_without_lua_releases_by_the_native_command() {
+    releases_natively("-ERR Could not find scripting engine 'lua'|", ":0|");
 }
 
 #[test]

@@ -19,6 +19,14 @@ impl World {
         world
     }
 
+    /// `node` greets, is sent a release first, and answers it with `found`.
+    fn greet_owed(&mut self, node: usize, found: &str) {
+        self.welcome(node);
+        assert_eq!(self.take(node)[0], "EVAL release");
+        self.say(node, found);
+        self.finish(node, &format!("run{node}"));
+    }
+
     fn answer_probe(&mut self, node: usize) {
         self.input(Input::Probed { node: id(node) });
     }
@@ -61,14 +69,7 @@ fn the_answer_to_a_probe_replaces_a_connection_that_brings_nothing() {
     );
     world.answer_probe(0);
     for node in 0..2 {
-        world.welcome(node);
-        assert_eq!(
-            world.take(node)[0],
-            "EVAL release",
-            "what is owed goes first"
-        );
-        world.say(node, ":1|");
-        world.finish(node, &format!("run{node}"));
+        world.greet_owed(node, ":1|"); // What is owed goes first.
     }
     world.try_once();
     assert_eq!(world.take(0), ["SET k 10000"]);
@@ -195,10 +196,7 @@ fn a_call_that_waits_goes_on_as_soon_as_a_majority_is_back() {
             assert_eq!(world.take(node), NOTHING);
             if by_probe {
                 world.answer_probe(node);
-                world.welcome(node);
-                assert_eq!(world.take(node)[0], "EVAL release");
-                world.say(node, ":0|");
-                world.finish(node, &format!("run{node}"));
+                world.greet_owed(node, ":0|");
             } else {
                 world.say(node, "+OK|:1|");
             }

@@ -19,9 +19,7 @@ pub(super) fn guarded(nodes: usize) -> World {
 /// Three such nodes, and a lock that `granted` have granted. The others have not answered.
 pub(super) fn guarded_lock(granted: &[usize]) -> (World, Lock) {
     let mut world = guarded(3);
-    world.try_once();
-    world.grant(granted);
-    let lock = world.lock();
+    let lock = world.lock_by(granted);
     (world, lock)
 }
 
@@ -39,6 +37,14 @@ impl World {
             assert_eq!(self.take(*node), ["SET k 10000"], "node {node}");
             self.say(*node, "+OK|");
         }
+    }
+
+    /// A lock that `nodes` grant at the first try.
+    #[track_caller]
+    pub(super) fn lock_by(&mut self, nodes: &[usize]) -> Lock {
+        self.try_once();
+        self.grant(nodes);
+        self.lock()
     }
 
     pub(super) fn ask_extension(&mut self, lock: &Lock) {
@@ -94,9 +100,7 @@ fn without_a_majority_that_votes_nobody_is_asked() {
     assert_eq!(world.take_all().concat(), NOTHING);
     world.is_clean();
     world.now = until;
-    world.try_once();
-    world.grant(&[0, 2]);
-    let _lock = world.lock();
+    let _lock = world.lock_by(&[0, 2]);
 }
 
 /// Between the greeting and the last answer of a round it may end: that round goes on without.
@@ -204,13 +208,10 @@ fn a_confirmation_does_not_count_who_may_have_forgotten() {
 #[test]
 fn a_guard_that_is_off_counts_everybody() {
     let off = named(3).restart_guard(RestartGuard::Off);
-    let mut world = World::with(off.max_ttl(LONGEST));
-    (0..3).for_each(|node| world.greet(node));
+    let mut world = World::with(off.max_ttl(LONGEST)).greeted();
     world.restart(2);
     assert_eq!(world.quarantined_until(2), None);
-    world.try_once();
-    world.grant(&[2, 0]);
-    let _lock = world.lock();
+    let _lock = world.lock_by(&[2, 0]);
     world.take(1);
     world.say(1, "-LOADING Redis is loading the dataset in memory|");
     assert_eq!(world.links[1], "up");

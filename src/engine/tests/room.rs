@@ -127,7 +127,7 @@ fn a_confirmation_that_waits_for_room_is_not_sent_when_it_was_cancelled() {
 #[test]
 fn a_confirmation_that_waits_for_room_is_not_sent_behind_its_verdict() {
     ends_while_it_waits(|world, lock, _| {
-        (0..2).for_each(|node| world.keeps(node, 9_999));
+        world.all_keep(0..2, 9_999);
         world.extended(lock);
     });
 }

@@ -18,9 +18,7 @@ fn who_is_met_soon_after_its_start_waits_and_who_is_trusted_does_not() {
     assert_eq!(world.engine.trust(world.now, id(0), "run0"), Ok(false));
     let nobody = Err(TrustError::UnknownNode);
     assert_eq!(world.engine.trust(world.now, id(7), "run0"), nobody);
-    world.try_once();
-    world.grant(&[0]);
-    let _lock = world.lock();
+    let _lock = world.lock_by(&[0]);
 }
 
 /// Between the look of an operator and his word another server came.
