@@ -219,7 +219,7 @@ fn a_round_waits_for_a_first_greeting_and_no_set_goes_before_it() {
 }
 
 #[test]
-fn without_reachable_nodes_nobody_is_asked_in_vain() {
+fn without_a_majority_that_is_reachable_no_set_is_sent() {
     let mut world = World::ready(3);
     world.lose(1);
     world.lose(2);

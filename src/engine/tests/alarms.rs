@@ -32,7 +32,7 @@ fn twins() -> World {
 }
 
 #[test]
-fn who_refuses_as_a_replica_greets_anew_and_is_kept_from_voting() {
+fn a_node_that_refuses_as_a_replica_is_greeted_again_and_does_not_vote() {
     let mut world = guarded(3);
     world.refuse_as_a_replica(2);
     assert_eq!(world.links[2], "reset");
@@ -46,7 +46,7 @@ fn who_refuses_as_a_replica_greets_anew_and_is_kept_from_voting() {
 
 /// Redis 6.2 quotes what a command within a script was answered, and the first `SET` is one.
 #[test]
-fn who_refuses_as_a_replica_within_a_script_greets_anew_and_is_kept_from_voting() {
+fn a_node_that_refuses_as_a_replica_within_a_script_does_not_vote() {
     let mut world = World::with(Config::builder().nodes(["node0"]).max_ttl(LONGEST));
     world.unpermitted = true;
     world.welcome(0);

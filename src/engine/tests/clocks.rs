@@ -125,7 +125,7 @@ fn without_the_guard_a_step_is_reported_alone() {
 }
 
 #[test]
-fn what_was_known_outlives_a_connection_and_who_may_not_tell_votes() {
+fn what_a_clock_showed_outlives_a_connection_and_a_node_without_time_votes() {
     let mut world = watching(1, RestartGuard::Observed);
     world.cycle(&[Duration::ZERO]);
     world.pass(Duration::from_secs(2));

@@ -93,7 +93,7 @@ fn keys_that_were_shortened_end_the_lock_earlier_and_the_loss_is_told_then() {
 }
 
 #[test]
-fn who_keeps_it_for_less_long_than_the_others_shortens_nothing() {
+fn a_node_that_keeps_the_key_for_less_time_than_the_others_shortens_nothing() {
     let (mut world, mut lock) = World::held(5);
     let sent = world.now;
     world.confirm(&lock);
@@ -166,7 +166,7 @@ fn a_lock_from_another_clock_comes_to_life() {
 }
 
 #[test]
-fn a_lock_in_nobodys_care_is_confirmed_too() {
+fn a_detached_lock_is_confirmed_too() {
     let (mut world, mut lock) = World::from_another_boot(3);
     let sent = world.now;
     world.confirm(&lock);
@@ -178,7 +178,7 @@ fn a_lock_in_nobodys_care_is_confirmed_too() {
 }
 
 #[test]
-fn a_lock_from_another_clock_that_nobody_confirms_is_over_with_its_keys() {
+fn a_lock_from_another_clock_that_is_not_confirmed_is_over_with_its_keys() {
     let (mut world, lock) = World::adopted_from_another_boot(3);
     let keys_gone = Drift::default().gone_by(world.now, TTL_ASSUMED_MAX);
     world.sleep_until_event();
@@ -309,7 +309,7 @@ fn a_confirmation_is_no_extension() {
 }
 
 #[test]
-fn who_is_found_without_it_gets_a_copy_with_the_next_extension() {
+fn a_node_that_is_found_without_the_key_gets_a_copy_with_the_next_extension() {
     let (mut world, mut lock) = World::held(3);
     world.confirm(&lock);
     world.say(2, ":0|");

@@ -75,7 +75,7 @@ fn pushes_take_no_place_and_a_flood_of_them_costs_the_connection() {
 }
 
 #[test]
-fn reports_that_fit_nothing_do_nothing() {
+fn inputs_that_fit_no_connection_do_nothing() {
     let mut world = World::ready(1);
     for node in [id(0), id(1), id(31), id(255)] {
         let (bytes, len, reason) = (&b""[..], usize::MAX, LinkError::Reset);

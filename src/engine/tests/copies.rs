@@ -116,7 +116,7 @@ fn no_copy_is_sent_of_what_is_given_back_or_over() {
 
 /// It was not known to have its copy when the extension was begun, and is when that is confirmed.
 #[test]
-fn who_has_got_its_copy_meanwhile_gets_no_other() {
+fn a_node_that_has_got_its_copy_meanwhile_gets_no_other() {
     let (mut world, mut lock) = copy_sent();
     world.extend_but_for_2(&mut lock, "+OK|");
     assert_eq!(world.take(2), NOTHING);
@@ -133,7 +133,7 @@ fn a_copy_that_is_unanswered_is_given_back_when_its_lock_is_handed_over() {
 
 /// What a node denied when the lock was taken it may be given later.
 #[test]
-fn who_held_anothers_gets_a_copy_too() {
+fn a_node_that_held_another_lock_gets_a_copy_too() {
     let (mut world, mut lock) = guarded_lock(&[0, 1]);
     world.take(2);
     world.say(2, "_|");

@@ -60,7 +60,7 @@ fn a_majority_that_misses_the_key_loses_the_lock_and_tells_so() {
 }
 
 #[test]
-fn nothing_is_revived() {
+fn an_extension_does_not_revive_an_expired_lock() {
     let (mut world, lock) = World::held(3);
     world.now = lock.valid_until();
     assert!(matches!(

@@ -96,7 +96,7 @@ fn an_extension_fits_its_own_lock_alone_also_where_locks_have_no_name() {
 }
 
 #[test]
-fn the_loss_of_a_lock_in_nobodys_care_is_told_to_who_asked_alone() {
+fn the_loss_of_a_detached_lock_is_told_by_its_extension_alone() {
     let (mut world, lock) = World::held(3);
     let lock = world.detach(lock);
     world.extend(&lock);

@@ -47,7 +47,7 @@ fn the_first_set_on_a_connection_is_done_only_if_its_release_is_permitted() {
 }
 
 #[test]
-fn who_may_not_release_gets_no_lock_and_learns_what_is_missing() {
+fn a_user_who_may_not_release_gets_no_lock_and_learns_what_is_missing() {
     for (reply, missing) in [
         (NO_COMMAND, lacks("eval")),
         (":-1|", lacks("get")),
@@ -105,7 +105,7 @@ fn releases_natively(refusal: &str, found: &str) {
 }
 
 #[test]
-fn who_may_not_run_scripts_releases_by_the_native_command() {
+fn a_user_who_may_not_run_scripts_releases_by_the_native_command() {
     for found in [":0|", ":-1|", "-WRONGTYPE Operation against a key|"] {
         releases_natively(NO_COMMAND, found);
     }
@@ -118,7 +118,7 @@ fn a_server_without_lua_releases_by_the_native_command() {
 }
 
 #[test]
-fn who_may_not_run_the_native_command_either_gets_no_lock() {
+fn a_user_who_may_not_run_the_native_command_either_gets_no_lock() {
     for refusal in [NO_COMMAND, "-ERR unknown command 'DELIFEQ'|"] {
         let mut world = native();
         world.say(0, ":-2|");

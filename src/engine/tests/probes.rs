@@ -113,7 +113,7 @@ fn a_silent_minority_is_waited_for() {
 }
 
 #[test]
-fn nobody_is_probed_for_nothing() {
+fn nodes_are_not_probed_while_no_lock_is_wanted() {
     let (mut world, lock) = World::held(3);
     world.extend(&lock);
     drop(world.detach(lock));

@@ -89,7 +89,7 @@ fn a_node_that_restarted_is_asked_and_not_counted() {
 }
 
 #[test]
-fn without_a_majority_that_votes_nobody_is_asked() {
+fn without_a_majority_that_votes_no_set_is_sent() {
     let mut world = guarded(3);
     world.restart(0);
     world.restart(2);
@@ -117,7 +117,7 @@ fn a_quarantine_that_ends_in_a_round_ends_for_the_next() {
 }
 
 #[test]
-fn who_restarts_in_a_round_is_asked_late_and_not_counted() {
+fn a_node_that_restarts_in_a_round_is_asked_late_and_not_counted() {
     let mut world = guarded(3);
     world.pass(Duration::from_secs(2)); // One that lasted is connected to again at once.
     world.lose(2);
@@ -134,7 +134,7 @@ fn who_restarts_in_a_round_is_asked_late_and_not_counted() {
 
 /// A round may go on for longer, because of a node that greets for the first time.
 #[test]
-fn who_does_not_vote_is_not_asked_when_its_time_is_over() {
+fn a_node_that_does_not_vote_is_not_asked_when_its_time_is_over() {
     let builder = named(3).max_ttl(LONGEST);
     let mut world = World::with(builder.connect_timeout(Duration::from_secs(60)));
     for node in [0, 2] {
@@ -156,7 +156,7 @@ fn who_does_not_vote_is_not_asked_when_its_time_is_over() {
 
 /// A round may go on for longer, because of nodes that greet for the first time.
 #[test]
-fn what_does_not_count_and_waits_for_room_is_not_sent_when_its_time_is_over() {
+fn a_set_that_does_not_count_and_waits_for_room_is_not_sent_late() {
     let builder = named(3).max_ttl(LONGEST);
     let mut world = World::with(builder.connect_timeout(Duration::from_secs(60)));
     world.greet_as(2, "run2", 1_000);
@@ -206,7 +206,7 @@ fn a_confirmation_does_not_count_who_may_have_forgotten() {
 }
 
 #[test]
-fn a_guard_that_is_off_counts_everybody() {
+fn a_guard_that_is_off_counts_every_node() {
     let off = named(3).restart_guard(RestartGuard::Off);
     let mut world = World::with(off.max_ttl(LONGEST)).greeted();
     world.restart(2);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_forgotten_script_is_repaired_by_its_text_also_when_nobody_waits() {
+fn a_forgotten_script_is_repaired_by_its_text_also_when_no_call_waits() {
     let (mut world, lock) = World::held(3);
     world.release(lock);
     world.take_all();

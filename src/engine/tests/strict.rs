@@ -103,7 +103,7 @@ fn a_virgin_cluster_that_is_vouched_for_votes_at_once() {
 
 /// Behind the question that it answers with a barrier goes the word that ends it.
 #[test]
-fn a_word_for_a_node_that_is_just_asked_to_join_again_is_the_last() {
+fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
     let mut net = trusted(1);
     net.unreachable(2, true);
     net.hold(0, 1);
@@ -141,7 +141,7 @@ fn a_node_that_was_flushed_votes_again_when_its_barrier_is_over() {
 }
 
 #[test]
-fn a_word_for_a_node_that_is_not_there_is_not_kept() {
+fn trust_in_a_node_that_is_not_connected_is_not_kept() {
     let mut net = trusted(1);
     net.pass(Duration::from_secs(2));
     net.unreachable(2, true);
@@ -156,7 +156,7 @@ fn a_word_for_a_node_that_is_not_there_is_not_kept() {
 }
 
 #[test]
-fn who_restarted_is_asked_and_not_counted_by_anybody() {
+fn a_node_that_restarted_is_asked_and_not_counted_by_any_client() {
     for memory in [Memory::Lost, Memory::Kept] {
         let mut net = trusted(2);
         net.pass(Duration::from_secs(2));
@@ -182,7 +182,7 @@ fn who_restarted_is_asked_and_not_counted_by_anybody() {
 
 /// It is not known to be behind a barrier, and may join in time.
 #[test]
-fn who_is_being_greeted_again_is_waited_for() {
+fn a_node_in_its_next_handshake_is_waited_for() {
     let mut net = trusted(1);
     net.pass(Duration::from_secs(2));
     net.unreachable(2, true);

@@ -5,7 +5,7 @@ use super::*;
 use crate::error::TrustError;
 
 #[test]
-fn who_is_met_soon_after_its_start_waits_and_who_is_trusted_does_not() {
+fn a_node_that_has_just_started_does_not_vote_before_it_is_trusted() {
     let mut world = World::with(Config::builder().node("node0:6379").max_ttl(LONGEST));
     world.greet_as(0, "run0", 3);
     let rest = QUARANTINE + Duration::from_secs(2) - Duration::from_secs(3);
@@ -23,7 +23,7 @@ fn who_is_met_soon_after_its_start_waits_and_who_is_trusted_does_not() {
 
 /// Between the look of an operator and his word another server came.
 #[test]
-fn a_word_for_a_server_that_was_replaced_is_not_one_for_the_next() {
+fn trust_in_a_server_that_was_replaced_is_not_trust_in_the_next() {
     let mut world = guarded(3);
     let status = world.engine.node_statuses(world.now).nth(2);
     let seen = status.expect("three").run_id.expect("it has told");

@@ -4,7 +4,7 @@ use super::*;
 
 /// A handle that waits for its next try has as little to wait for as one that asks.
 #[test]
-fn who_waits_is_refused_when_a_node_is_found_to_be_another_clusters() {
+fn a_call_that_waits_is_refused_when_a_node_is_of_another_cluster() {
     let mut net = trusted(2);
     let lock = net.try_lock(1, TTL).expect("three vote");
     net.acquire_with(
@@ -50,7 +50,7 @@ fn trusted_pair() -> Net {
 
 /// It is not that too few answered: no later try would do.
 #[test]
-fn who_has_one_try_is_refused_for_what_its_last_node_says() {
+fn a_call_with_one_try_is_refused_for_what_its_last_node_says() {
     let mut net = trusted_pair();
     net.mark_as_anothers(1);
     net.hold(0, 1);
@@ -64,7 +64,7 @@ fn who_has_one_try_is_refused_for_what_its_last_node_says() {
 }
 
 #[test]
-fn who_rests_is_told_which_node_is_another_clusters() {
+fn a_call_between_two_tries_is_told_which_node_is_of_another_cluster() {
     let mut net = trusted_pair();
     net.unreachable(1, true);
     net.acquire_with(

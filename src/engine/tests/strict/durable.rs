@@ -4,7 +4,7 @@ use super::*;
 
 /// It is refused by no other name than that of what is missing.
 #[test]
-fn who_does_not_say_who_it_is_cannot_serve() {
+fn a_server_that_does_not_tell_its_run_id_cannot_serve() {
     let strict = named(1);
     let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
     world.welcome(0);
@@ -68,7 +68,7 @@ fn only_what_is_shown_to_be_on_disk_is_durable() {
 
 /// It may come back with what another remembers, and say who it was before.
 #[test]
-fn who_refuses_to_join_again_as_one_that_loads_is_alarming() {
+fn a_node_that_refuses_to_join_again_because_it_loads_does_not_vote() {
     let strict = Config::builder().node("node0:6379").max_ttl(LONGEST);
     let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
     let greet = |world: &mut World| {

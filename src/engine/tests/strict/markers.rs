@@ -42,7 +42,7 @@ fn a_longer_longest_ttl_raises_the_marker_behind_a_barrier() {
 /// It came first to a node that had been flushed, and wrote a marker that was too short. When it
 /// learns of the longer ttl, that node does not count on.
 #[test]
-fn who_learns_of_a_longer_ttl_raises_the_nodes_that_it_joined_before() {
+fn a_client_that_learns_of_a_longer_ttl_raises_the_markers_of_its_nodes() {
     let mut net = trusted(1);
     net.admin(1, "FLUSHALL");
     for node in [0, 2] {

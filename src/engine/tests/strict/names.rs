@@ -92,7 +92,7 @@ fn an_alarm_reaches_a_name_that_was_met_after_the_restart() {
 
 /// An operator vouches for a server, not for one of its names.
 #[test]
-fn a_word_for_a_server_is_for_all_its_names() {
+fn trust_in_a_server_is_for_all_its_names() {
     let mut world = world();
     greet(&mut world, 0, "abc");
     greet(&mut world, 1, "abc");
