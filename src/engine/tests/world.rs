@@ -164,7 +164,9 @@ impl World {
 
     /// Waits until the engine connects to `node` again.
     pub(super) fn reconnect(&mut self, node: usize) {
+        let end = self.now.saturating_add(Duration::from_secs(60));
         while self.links[node] != "connecting" {
+            assert!(self.now < end, "node {node} is {:?}", self.links[node]);
             self.pass(10 * MS);
         }
     }
