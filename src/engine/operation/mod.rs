@@ -212,9 +212,9 @@ impl Operation {
     pub(super) fn ask_by_text(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         let (kind, mut cx) = self.at(now, parts);
         if let Some(held) = kind.held() {
-            let mut command = Command::new(cx.parts.claims.buffers.take());
+            let mut command = cx.parts.claims.command();
             held.send(node, &mut command, true, &mut cx);
-            cx.parts.claims.buffers.give(command.into_buffer());
+            cx.parts.claims.sent(command);
         }
     }
 
