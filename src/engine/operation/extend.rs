@@ -6,7 +6,7 @@
 
 use crate::error::{ExtendError, NodeOutcome};
 use crate::keys::ClaimKey;
-use crate::node::{Command, Said};
+use crate::node::Said;
 use crate::quorum::{Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
