@@ -4,10 +4,6 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt::{self, Write as _};
 use core::net::IpAddr;
-use core::str::FromStr;
-
-use super::url;
-use crate::error::UrlProblem;
 
 /// One node, as its URL describes it.
 ///
@@ -92,14 +88,6 @@ impl NodeConfig {
     #[must_use]
     pub fn database(&self) -> u32 {
         self.database
-    }
-}
-
-impl FromStr for NodeConfig {
-    type Err = UrlProblem;
-
-    fn from_str(text: &str) -> Result<Self, UrlProblem> {
-        url::parse(text)
     }
 }
 

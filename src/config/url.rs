@@ -7,6 +7,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
 
 use super::node::{Address, Credentials, Host, NodeConfig};
 use crate::error::UrlProblem;
@@ -19,7 +20,15 @@ enum Scheme {
     Unix,
 }
 
-pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
+impl FromStr for NodeConfig {
+    type Err = UrlProblem;
+
+    fn from_str(text: &str) -> Result<Self, UrlProblem> {
+        parse(text)
+    }
+}
+
+fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
     if text.is_empty() {
         return Err(UrlProblem::Empty);
     }

@@ -29,21 +29,25 @@
 //! * `SET` takes no `EXAT` and `PXAT`: the store has no wall clock.
 //! * A key whose time is over is removed when it is next looked at, and not before.
 
+mod call;
 mod commands;
 mod connection;
 mod info;
 mod keyspace;
+mod known;
 mod node;
 mod refusal;
 mod scripts;
 mod serve;
 mod session;
+mod state;
 mod store;
 mod strings;
 
 pub use node::{EmbeddedNode, Options};
 pub use session::Session;
-pub use store::{Flavour, Memory, Store};
+pub use state::Flavour;
+pub use store::{Memory, Store};
 
 #[cfg(test)]
 mod tests;

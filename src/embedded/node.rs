@@ -19,7 +19,8 @@ use rand::rngs::SysRng;
 use crate::driver::clock;
 
 use super::serve::{Order, Server, lock};
-use super::store::{Flavour, Memory, Store};
+use super::state::Flavour;
+use super::store::{Memory, Store};
 
 /// A lock node in this process: a [`Store`] on a loopback port. **For development, tests and demos;
 /// no production server** (see the [module](super)).

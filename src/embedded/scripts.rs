@@ -6,131 +6,37 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use crate::node::{
-    CONFIRM, EXTEND, FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND, JOIN, RELEASE,
-    SET_IF_PERMITTED, Script,
-};
+use crate::node::RELEASE;
 use crate::resp::OwnedValue;
 
-use super::commands::{Call, flags, integer, is_flush_mode, ok};
+use super::call::{Call, flags, integer, is_flush_mode, ok};
 use super::keyspace::{Database, Entry, Millis, Value};
+use super::known::{Known, Scripts};
 use super::refusal::{Answer, Refusal};
-use super::store::Store;
-use super::strings::expiry;
+use super::state::State;
+use super::strings::{expiry, set_in};
 
-const FOREIGN: Refusal = Refusal::fixed(
-    "ERR this embedded node runs only the scripts of shearline; use a redis-server for others",
-);
 const NO_KEY: Refusal =
     Refusal::fixed("ERR Lua redis lib command arguments must be strings or integers");
 const NO_NUMBER: Refusal = Refusal::fixed("ERR user_script:1: attempt to compare number with nil");
 
-/// Which scripts the node was given since it started.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Scripts {
-    release: bool,
-    extend: bool,
-    confirm: bool,
-    fenced_acquire: bool,
-    fenced_extend: bool,
-    fenced_confirm: bool,
-    join: bool,
-    first_set: bool,
-}
-
-#[derive(Clone, Copy)]
-enum Known {
-    Release,
-    Extend,
-    Confirm,
-    FencedAcquire,
-    FencedExtend,
-    FencedConfirm,
-    Join,
-    FirstSet,
-}
-
-impl Known {
-    const ALL: [Self; 8] = [
-        Self::Release,
-        Self::Extend,
-        Self::Confirm,
-        Self::FencedAcquire,
-        Self::FencedExtend,
-        Self::FencedConfirm,
-        Self::Join,
-        Self::FirstSet,
-    ];
-
-    const fn script(self) -> &'static Script {
-        match self {
-            Self::Release => &RELEASE,
-            Self::Extend => &EXTEND,
-            Self::Confirm => &CONFIRM,
-            Self::FencedAcquire => &FENCED_ACQUIRE,
-            Self::FencedExtend => &FENCED_EXTEND,
-            Self::FencedConfirm => &FENCED_CONFIRM,
-            Self::Join => &JOIN,
-            Self::FirstSet => &SET_IF_PERMITTED,
-        }
-    }
-
-    const fn text(self) -> &'static str {
-        self.script().text
-    }
-
-    const fn digest(self) -> &'static str {
-        self.script().sha1
-    }
-
-    fn by_text(text: &[u8]) -> Result<Self, Refusal> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|known| known.text().as_bytes() == text)
-            .ok_or(FOREIGN)
-    }
-
-    fn by_digest(digest: &[u8]) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|known| digest.eq_ignore_ascii_case(known.digest().as_bytes()))
-    }
-}
-
-impl Scripts {
-    fn slot(&mut self, known: Known) -> &mut bool {
-        match known {
-            Known::Release => &mut self.release,
-            Known::Extend => &mut self.extend,
-            Known::Confirm => &mut self.confirm,
-            Known::FencedAcquire => &mut self.fenced_acquire,
-            Known::FencedExtend => &mut self.fenced_extend,
-            Known::FencedConfirm => &mut self.fenced_confirm,
-            Known::Join => &mut self.join,
-            Known::FirstSet => &mut self.first_set,
-        }
-    }
-
-    fn has(&mut self, digest: &[u8]) -> Option<Known> {
-        Known::by_digest(digest).filter(|known| *self.slot(*known))
-    }
-}
-
 /// `SCRIPT LOAD text`.
-pub(super) fn load(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn load(state: &mut State, call: &mut Call<'_>) -> Answer {
     let known = Known::by_text(call.words[2])?;
-    *store.scripts.slot(known) = true;
+    *state.scripts.slot(known) = true;
     Ok(OwnedValue::bulk(known.digest().as_bytes()))
 }
 
 /// `SCRIPT EXISTS digest ...`.
-pub(super) fn exists(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn exists(state: &mut State, call: &mut Call<'_>) -> Answer {
     let digests = call.words_from(2).iter();
     Ok(flags(
-        digests.map(|digest| store.scripts.has(digest).is_some()),
+        digests.map(|digest| state.scripts.has(digest).is_some()),
     ))
 }
 
 /// `SCRIPT FLUSH [ASYNC|SYNC]`.
-pub(super) fn flush(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn flush(state: &mut State, call: &mut Call<'_>) -> Answer {
     match call.words_from(2) {
         [] => (),
         [mode] if is_flush_mode(mode) => (),
@@ -139,27 +45,27 @@ pub(super) fn flush(store: &mut Store, call: &mut Call<'_>) -> Answer {
             return Err(Refusal::fixed(line));
         }
     }
-    store.scripts = Scripts::default();
+    state.scripts = Scripts::default();
     Ok(ok())
 }
 
 /// `EVAL text numkeys key ... argument ...`.
-pub(super) fn eval(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn eval(state: &mut State, call: &mut Call<'_>) -> Answer {
     let arguments = Arguments::parse(call)?;
     let known = Known::by_text(call.words[1])?;
-    *store.scripts.slot(known) = true;
-    run(known, call.database(store), call.now, &arguments)
+    *state.scripts.slot(known) = true;
+    run(known, call.database(state), call.now, &arguments)
 }
 
 /// `EVALSHA digest numkeys key ... argument ...`.
-pub(super) fn evalsha(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn evalsha(state: &mut State, call: &mut Call<'_>) -> Answer {
     // What cannot be a digest is seen before the other arguments are looked at.
     if call.words[1].len() != RELEASE.sha1.len() {
         return Err(Refusal::NO_SCRIPT);
     }
     let arguments = Arguments::parse(call)?;
-    let known = store.scripts.has(call.words[1]).ok_or(Refusal::NO_SCRIPT)?;
-    run(known, call.database(store), call.now, &arguments)
+    let known = state.scripts.has(call.words[1]).ok_or(Refusal::NO_SCRIPT)?;
+    run(known, call.database(state), call.now, &arguments)
 }
 
 /// What the scripts look at: `KEYS[1]`, `ARGV[1]`, `ARGV[2]`, of which each may be missing, and all
@@ -256,7 +162,7 @@ fn acquire(
         return Err(NO_KEY);
     };
     let words: [&[u8]; 3] = [b"nx", b"px", ttl];
-    let set = super::strings::set_in(database, now, key, token, &words)?;
+    let set = set_in(database, now, key, token, &words)?;
     Ok(i64::from(set != OwnedValue::Null))
 }
 

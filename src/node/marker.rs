@@ -7,7 +7,7 @@
 //!
 //! # Guarantees
 //!
-//! * What is read here is what was written by [`JOIN`](super::fence::JOIN), or it is not read.
+//! * What is read here is what was written by the script that joins a node to its cluster, or it is not read.
 //! * A [barrier](Cluster::barrier) is never shorter than it takes for every lock of that ttl to be over.
 
 use alloc::string::String;

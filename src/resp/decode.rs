@@ -9,8 +9,9 @@ use alloc::vec::Vec;
 use super::direct::{Longest, compared, direct_len, flat, measured};
 use super::error::{DecodeError, Reason};
 use super::least::Place;
+use super::lex::{Bounds, Progress};
 use super::limits::Limits;
-use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, token};
+use super::token::{ELEMENT_BYTES_MIN, Kind, Token, token};
 use super::value::{Element, Pairs, Value};
 use super::view::{Entry, View};
 

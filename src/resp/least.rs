@@ -4,8 +4,9 @@
 //! for themselves may still lead nowhere: `$9` needs room for nine more, and `*-` can only become
 //! `*-1`. Asked about elements that are torn or too long, never about others.
 
+use super::lex::Progress;
 use super::number::number_bytes_min;
-use super::token::{ELEMENT_BYTES_MIN, Progress};
+use super::token::ELEMENT_BYTES_MIN;
 
 /// What an element cannot be where it stands.
 #[derive(Clone, Copy, Debug)]

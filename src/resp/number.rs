@@ -6,8 +6,7 @@ use core::ops::Range;
 use core::str::from_utf8;
 
 use super::error::{DecodeError, Reason};
-use super::text::line_end;
-use super::token::{Bounds, Lexed, Progress};
+use super::lex::{Bounds, Lexed, Progress, line_end};
 
 /// A number of at most `most`: digits without a leading zero, and CR LF.
 #[inline]

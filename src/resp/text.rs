@@ -5,23 +5,8 @@ use core::ops::Range;
 use memchr::memchr2;
 
 use super::error::{DecodeError, Reason};
+use super::lex::{Bounds, Lexed, Progress, line_end};
 use super::number::natural;
-use super::token::{Bounds, Lexed, Progress};
-
-/// CR LF at `at`: the offset behind it.
-#[inline]
-pub(super) fn line_end(bytes: &[u8], at: usize) -> Result<Option<usize>, DecodeError> {
-    match bytes.get(at) {
-        None => return Ok(None),
-        Some(b'\r') => (),
-        Some(_) => return Err(DecodeError::new(at, Reason::LineEnd)),
-    }
-    match bytes.get(at + 1) {
-        None => Ok(None),
-        Some(b'\n') => Ok(Some(at + 2)),
-        Some(_) => Err(DecodeError::new(at + 1, Reason::LineEnd)),
-    }
-}
 
 /// The text of a line: everything up to CR LF, with neither of the two in it.
 pub(super) fn line(

@@ -30,7 +30,7 @@
 //! assert_eq!(out, b">1\r\n+invalidate\r\n");
 //! ```
 //!
-//! Not here: the rarer kinds. [`encode`](super::encode()) writes them all.
+//! Not here: the rarer kinds. `resp::encode` writes them all.
 
 use bytes::BufMut;
 

@@ -4,7 +4,7 @@
 //! waits on the level of the highest digit in which its tick and the tick that the wheel stands at
 //! differ, in the slot that this digit of its tick names. Nothing else enters: **the place of a
 //! timer follows from the two ticks alone**, which is what keeps timers of one tick in order (see
-//! [`super::wheel`]).
+//! [`Wheel`](super::Wheel)).
 //!
 //! Six digits reach 2^36 ticks. Beyond, timers wait on the top level too, in the slot that their
 //! sixth digit names; that slot comes round every 2^36 ticks, and timers of a later round stay.

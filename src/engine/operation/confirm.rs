@@ -22,8 +22,7 @@ use crate::node::Said;
 use crate::quorum::{Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
-use super::extend::{ask_all, ask_late};
-use super::held::{Held, Question, Verdict};
+use super::held::{Held, Question, Verdict, ask_all, ask_late};
 use super::round::Round;
 use super::{After, Context, Operate};
 use crate::engine::contract::Event;

@@ -6,11 +6,11 @@
 
 use crate::error::{ExtendError, NodeOutcome};
 use crate::keys::ClaimKey;
-use crate::node::{Command, Said};
+use crate::node::Said;
 use crate::quorum::{Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
-use super::held::{Held, Question, Verdict};
+use super::held::{Held, Question, Verdict, ask_all, ask_late};
 use super::round::Round;
 use super::{After, Context, Operate};
 use crate::engine::contract::Event;
@@ -57,39 +57,6 @@ impl Extend {
         held.forget(cx.round.key, &mut cx.parts.claims);
         held.top_up(&majority, end, cx);
         self.held.decide(Verdict::Kept(majority, end), cx);
-    }
-}
-
-/// Asks all nodes what `operation` wants to know.
-pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Context<'_>) -> After {
-    operation.as_ref().look_around(cx);
-    let mut after = operation.judge(cx);
-    let mut command = Command::new(cx.parts.claims.buffers.take());
-    for node in 0..cx.parts.nodes.len() {
-        let held = operation.as_ref();
-        if !held.ask(node, &mut command, cx) && cx.round.is_voting() {
-            after = operation.judge(cx);
-        }
-    }
-    cx.parts.claims.buffers.give(command.into_buffer());
-    cx.round.arm(&mut cx.parts.timers);
-    after
-}
-
-/// Asks `node` late what `operation` wants to know.
-pub(super) fn ask_late(
-    operation: &mut (impl Operate + AsRef<Held>),
-    node: usize,
-    cx: &mut Context<'_>,
-) -> After {
-    let held = operation.as_ref();
-    let mut command = Command::new(cx.parts.claims.buffers.take());
-    held.leave_out(node, cx);
-    let _ = held.ask(node, &mut command, cx);
-    cx.parts.claims.buffers.give(command.into_buffer());
-    match cx.round.is_voting() {
-        true => operation.judge(cx),
-        false => After::Nothing,
     }
 }
 

@@ -1,8 +1,7 @@
 //! A question about a lock that is held: what extensions and confirmations share.
 //!
 //! The same nodes count, the same lock is over when a majority misses it, and the same verdicts close
-//! the question. What is asked, and what a majority of answers means, is in [`extend`](super::extend)
-//! and [`confirm`](super::confirm).
+//! the question. What is asked, and what a majority of answers means, is in the file of each operation.
 
 use core::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::time::Instant;
 
 use super::patience::Patience;
 use super::round::Round;
-use super::{After, Context};
+use super::{After, Context, Operate};
 use crate::engine::claims::Claims;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Extension, RoundId, random_part};
@@ -113,7 +112,7 @@ impl Held {
     // ----- asking ---------------------------------------------------------------------------
 
     /// How long the nodes may take, and whose answers do not count.
-    pub(super) fn look_around(&self, cx: &mut Context<'_>) {
+    fn look_around(&self, cx: &mut Context<'_>) {
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in 0..cx.parts.nodes.len() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
@@ -122,7 +121,7 @@ impl Held {
         }
     }
 
-    pub(super) fn leave_out(&self, node: usize, cx: &mut Context<'_>) {
+    fn leave_out(&self, node: usize, cx: &mut Context<'_>) {
         if !mutant!(QuarantinedExtends) {
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
@@ -341,6 +340,39 @@ impl Held {
             valid_until,
             ttl,
         }
+    }
+}
+
+/// Asks all nodes what `operation` wants to know.
+pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Context<'_>) -> After {
+    operation.as_ref().look_around(cx);
+    let mut after = operation.judge(cx);
+    let mut command = Command::new(cx.parts.claims.buffers.take());
+    for node in 0..cx.parts.nodes.len() {
+        let held = operation.as_ref();
+        if !held.ask(node, &mut command, cx) && cx.round.is_voting() {
+            after = operation.judge(cx);
+        }
+    }
+    cx.parts.claims.buffers.give(command.into_buffer());
+    cx.round.arm(&mut cx.parts.timers);
+    after
+}
+
+/// Asks `node` late what `operation` wants to know.
+pub(super) fn ask_late(
+    operation: &mut (impl Operate + AsRef<Held>),
+    node: usize,
+    cx: &mut Context<'_>,
+) -> After {
+    let held = operation.as_ref();
+    let mut command = Command::new(cx.parts.claims.buffers.take());
+    held.leave_out(node, cx);
+    let _ = held.ask(node, &mut command, cx);
+    cx.parts.claims.buffers.give(command.into_buffer());
+    match cx.round.is_voting() {
+        true => operation.judge(cx),
+        false => After::Nothing,
     }
 }
 
