@@ -550,7 +550,7 @@ pub enum LinkError {
     /// Nobody listens at the address.
     #[error("connection refused")]
     Refused,
-    /// The connection, or the greeting on it, did not come about in time.
+    /// The connection, or the handshake on it, did not come about in time.
     #[error("no answer within the connect timeout")]
     ConnectTimeout,
     /// The other side closed the connection.

@@ -102,9 +102,9 @@ pub const CLIENT_NAME_BYTES_MAX: usize = 64;
 /// Longest name of a cluster, as it stands in the marker of each of its nodes.
 pub const CLUSTER_BYTES_MAX: usize = 64;
 
-/// Longest greeting (`HELLO` with `AUTH` and `SETNAME`), the one command that may be longer than
+/// Longest handshake (`HELLO` with `AUTH` and `SETNAME`), the one command that may be longer than
 /// [`COMMAND_BYTES_MAX`]. It is written once for each connection.
-pub const GREETING_BYTES_MAX: usize = 2 * CREDENTIAL_BYTES_MAX + CLIENT_NAME_BYTES_MAX + 256;
+pub const HANDSHAKE_BYTES_MAX: usize = 2 * CREDENTIAL_BYTES_MAX + CLIENT_NAME_BYTES_MAX + 256;
 
 /// Longest host name, as in the domain name system.
 pub const HOST_BYTES_MAX: usize = 253;
@@ -174,7 +174,7 @@ const _: () = {
     // The longest script has some 360 bytes, a marker some 150, the headers around them some 150.
     assert!(COMMAND_BYTES_MAX >= RESOURCE_BYTES_MAX + TOKEN_BYTES_MAX + 768);
     assert!(OUT_BYTES_MAX >= 2 * COMMAND_BYTES_MAX);
-    assert!(OUT_BYTES_MAX >= 2 * GREETING_BYTES_MAX);
+    assert!(OUT_BYTES_MAX >= 2 * HANDSHAKE_BYTES_MAX);
     assert!(DEAD_AFTER_MIN.as_nanos() >= NODE_TIMEOUT_MIN.as_nanos());
     assert!(TTL_DEFAULT_MAX.as_millis() < TTL_HARD_MAX.as_millis());
     assert!(TTL_HARD_MAX.as_nanos() < (u64::MAX / 2) as u128);

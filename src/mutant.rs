@@ -290,11 +290,11 @@ mutants! {
     /// A connection that has lasted is opened again after a delay, as any other.
     NeverReconnectsAtOnce,
     /// An attempt that is short of a quorum leaves nodes in back-off alone.
-    NeverKnocks,
+    NeverReconnectsEarly,
     /// A node that is suspect loses its connection.
     SuspectGivenUp,
-    /// The end of the time for a greeting ends the connection also when it has greeted.
-    GreetedGivenUp,
+    /// The end of the time for a handshake ends the connection also when it has greeted.
+    HandshakeDoneGivenUp,
     /// A node that was suspect is never asked again.
     SuspectForEver,
     /// A node is suspect after four node timeouts, however short these are.

@@ -69,7 +69,7 @@ impl Builder {
         self
     }
 
-    /// Gives a connection and the greeting on it this long, at least 1 ms. Default: 1 s.
+    /// Gives a connection and the handshake on it this long, at least 1 ms. Default: 1 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.check(NODE_TIMEOUT_MIN <= timeout, || {
             ConfigError::ConnectTimeout(timeout)

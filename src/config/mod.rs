@@ -123,7 +123,7 @@ impl Config {
         self.settings.node_timeout
     }
 
-    /// How long a connection and the greeting on it may take to come about.
+    /// How long a connection and the handshake on it may take to come about.
     #[must_use]
     pub fn connect_timeout(&self) -> Duration {
         self.settings.connect_timeout

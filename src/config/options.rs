@@ -69,9 +69,9 @@ pub enum RestartGuard {
     /// A restarted node votes at once. Right for nodes that write every lock to disk before they
     /// answer (`appendfsync always`), and for tests.
     Off,
-    /// At every greeting a node says who it is (`run_id`, `master_replid`). One that is another than
+    /// At every handshake a node says who it is (`run_id`, `master_replid`). One that is another than
     /// before, or cannot say it any more, or that refused as one does that loads or follows another
-    /// (`LOADING`, `READONLY`, `MASTERDOWN`), is in quarantine from the end of that greeting until
+    /// (`LOADING`, `READONLY`, `MASTERDOWN`), is in quarantine from the end of that handshake until
     /// every lock of [`Builder::max_ttl`](crate::Builder::max_ttl) has expired, or of the longest
     /// ttl that this handle has asked for if that is longer, plus the drift.
     ///
@@ -81,7 +81,7 @@ pub enum RestartGuard {
     /// A node whose clock was stepped is treated alike
     /// ([`Builder::watch_clocks`](crate::Builder::watch_clocks)).
     ///
-    /// Not seen: a restart before the first greeting where `max_ttl` was not set; locks with a
+    /// Not seen: a restart before the first handshake where `max_ttl` was not set; locks with a
     /// longer ttl of other clients; deleted keys; a node whose user may not ask `INFO`.
     #[default]
     Observed,

@@ -3,7 +3,7 @@
 //! Not here: what they do. That is in `scripts`.
 
 use crate::node::{
-    CONFIRM, EXTEND, FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND, JOIN, RELEASE,
+    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, EXTEND, JOIN, RELEASE,
     SET_IF_PERMITTED, Script,
 };
 
@@ -19,9 +19,9 @@ pub(super) struct Scripts {
     release: bool,
     extend: bool,
     confirm: bool,
-    fenced_acquire: bool,
-    fenced_extend: bool,
-    fenced_confirm: bool,
+    checked_acquire: bool,
+    checked_extend: bool,
+    checked_confirm: bool,
     join: bool,
     first_set: bool,
 }
@@ -31,9 +31,9 @@ pub(super) enum Known {
     Release,
     Extend,
     Confirm,
-    FencedAcquire,
-    FencedExtend,
-    FencedConfirm,
+    CheckedAcquire,
+    CheckedExtend,
+    CheckedConfirm,
     Join,
     FirstSet,
 }
@@ -43,9 +43,9 @@ impl Known {
         Self::Release,
         Self::Extend,
         Self::Confirm,
-        Self::FencedAcquire,
-        Self::FencedExtend,
-        Self::FencedConfirm,
+        Self::CheckedAcquire,
+        Self::CheckedExtend,
+        Self::CheckedConfirm,
         Self::Join,
         Self::FirstSet,
     ];
@@ -55,9 +55,9 @@ impl Known {
             Self::Release => &RELEASE,
             Self::Extend => &EXTEND,
             Self::Confirm => &CONFIRM,
-            Self::FencedAcquire => &FENCED_ACQUIRE,
-            Self::FencedExtend => &FENCED_EXTEND,
-            Self::FencedConfirm => &FENCED_CONFIRM,
+            Self::CheckedAcquire => &CHECKED_ACQUIRE,
+            Self::CheckedExtend => &CHECKED_EXTEND,
+            Self::CheckedConfirm => &CHECKED_CONFIRM,
             Self::Join => &JOIN,
             Self::FirstSet => &SET_IF_PERMITTED,
         }
@@ -89,9 +89,9 @@ impl Scripts {
             Known::Release => &mut self.release,
             Known::Extend => &mut self.extend,
             Known::Confirm => &mut self.confirm,
-            Known::FencedAcquire => &mut self.fenced_acquire,
-            Known::FencedExtend => &mut self.fenced_extend,
-            Known::FencedConfirm => &mut self.fenced_confirm,
+            Known::CheckedAcquire => &mut self.checked_acquire,
+            Known::CheckedExtend => &mut self.checked_extend,
+            Known::CheckedConfirm => &mut self.checked_confirm,
             Known::Join => &mut self.join,
             Known::FirstSet => &mut self.first_set,
         }

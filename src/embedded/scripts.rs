@@ -102,9 +102,9 @@ fn run(known: Known, database: &mut Database, now: Millis, arguments: &Arguments
         Known::Release => release(database, now, arguments).map(OwnedValue::Integer),
         Known::Extend => extend(database, now, arguments).map(OwnedValue::Integer),
         Known::Confirm => confirm(database, now, arguments).map(OwnedValue::Integer),
-        Known::FencedAcquire => fenced(database, now, arguments, 2, acquire),
-        Known::FencedExtend => fenced(database, now, arguments, 2, extend),
-        Known::FencedConfirm => fenced(database, now, arguments, 1, confirm),
+        Known::CheckedAcquire => marker_checked(database, now, arguments, 2, acquire),
+        Known::CheckedExtend => marker_checked(database, now, arguments, 2, extend),
+        Known::CheckedConfirm => marker_checked(database, now, arguments, 1, confirm),
         Known::Join => join(database, now, arguments),
         // Its one user may do everything.
         Known::FirstSet if arguments.ttl.is_some_and(<[u8]>::is_empty) => {
@@ -117,9 +117,9 @@ fn run(known: Known, database: &mut Database, now: Millis, arguments: &Arguments
 
 type Plain = fn(&mut Database, Millis, &Arguments<'_>) -> Result<i64, Refusal>;
 
-/// What the three fenced ones say: `plain`, and then whether it counts. The marker is the argument
+/// What the three with a marker check say: `plain`, and then whether it counts. The marker is the argument
 /// of this number, counted from 0.
-fn fenced(
+fn marker_checked(
     database: &mut Database,
     now: Millis,
     arguments: &Arguments<'_>,

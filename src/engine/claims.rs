@@ -18,7 +18,7 @@ use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{TTL_ASSUMED_MAX, claims_max};
 use crate::node::{
-    Command, Dialect, Errand, Reply, Said, Trouble, refuses_the_verb, wants_the_text,
+    Command, Dialect, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
 use crate::quorum::{Drift, Lock, LockId, NodeSet, Vote};
 use crate::slab::{Key, Slab};
@@ -259,7 +259,7 @@ impl Claims {
             let missing = reply.missing(dialect.verb());
             let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
             self.defer(node, claim, below);
-            return Ok(self.waiting_for(claim, Vote::Mute, outcome));
+            return Ok(self.waiting_for(claim, Vote::Abstain, outcome));
         }
         let (vote, outcome) = said.vote();
         let Some(there) = self.slab.get_mut(claim.0) else {
@@ -346,16 +346,16 @@ impl Claims {
         })
     }
 
-    /// `errand` will never be answered by `node`; `left` is whether any of it may have arrived.
+    /// `request` will never be answered by `node`; `left` is whether any of it may have arrived.
     pub(super) fn unanswered(
         &mut self,
         node: usize,
-        errand: Errand,
+        request: Request,
         left: bool,
         below: &mut Below<'_>,
     ) {
-        match errand {
-            Errand::Set { claim } | Errand::FirstSet { claim } => {
+        match request {
+            Request::Set { claim } | Request::FirstSet { claim } => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
                     match left && !mutant!(SentSetForgotten) {
                         true => claim.set_lost(node),
@@ -363,8 +363,8 @@ impl Claims {
                     }
                 }
             }
-            Errand::Release { claim, .. } => self.owe(node, claim, below),
-            Errand::Extend {
+            Request::Release { claim, .. } => self.owe(node, claim, below),
+            Request::Extend {
                 claim: Some(claim), ..
             } if left => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
@@ -373,12 +373,12 @@ impl Claims {
                     mutant!(LostExtensionIsNone => claim.unknown.remove(node));
                 }
             }
-            Errand::Extend { .. }
-            | Errand::Confirm { .. }
-            | Errand::Probe { .. }
-            | Errand::Why { .. }
-            | Errand::Greet(_)
-            | Errand::Time => {}
+            Request::Extend { .. }
+            | Request::Confirm { .. }
+            | Request::Probe { .. }
+            | Request::Why { .. }
+            | Request::Handshake(_)
+            | Request::Time => {}
         }
     }
 

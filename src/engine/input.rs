@@ -1,7 +1,7 @@
 //! What happens outside, and what is due: each is handed to the parts that it concerns.
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
-use crate::node::{Errand, Heard, Reply, Trouble, may_forget};
+use crate::node::{Heard, Reply, Request, Trouble, may_forget};
 use crate::time::Instant;
 
 use super::Engine;
@@ -85,7 +85,7 @@ impl Engine {
 
     fn heard(&mut self, now: Instant, node: usize, heard: Heard) -> Result<(), Trouble> {
         match heard {
-            Heard::Greeted => self.greeted(now, node),
+            Heard::Admitted => self.admitted(now, node),
             Heard::Ready => return self.ready(now, node),
             Heard::Stepped => self.stepped(now, node),
             Heard::Introduced => {
@@ -95,14 +95,14 @@ impl Engine {
             }
             Heard::Joined => self.joined(now, node),
             Heard::Uncounted {
-                errand,
+                request,
                 reply,
                 outcome,
                 first,
-            } => return self.uncounted(now, node, errand, reply, (outcome, first)),
-            Heard::Answer(errand, reply) => {
+            } => return self.uncounted(now, node, request, reply, (outcome, first)),
+            Heard::Answer(request, reply) => {
                 self.operations
-                    .answered(now, node, errand, reply, &mut self.parts)?;
+                    .answered(now, node, request, reply, &mut self.parts)?;
                 return self.alarm(now, node, reply);
             }
         }
@@ -113,15 +113,15 @@ impl Engine {
         &mut self,
         now: Instant,
         node: usize,
-        errand: Errand,
+        request: Request,
         reply: Reply,
         outcome: (NodeOutcome, bool),
     ) -> Result<(), Trouble> {
         let operations = &mut self.operations;
-        if errand.is_question() && counts_anyway(errand) {
-            return operations.answered(now, node, errand, reply, &mut self.parts);
+        if request.is_question() && counts_anyway(request) {
+            return operations.answered(now, node, request, reply, &mut self.parts);
         }
-        operations.answered_uncounted(now, node, errand, reply, outcome, &mut self.parts)?;
+        operations.answered_uncounted(now, node, request, reply, outcome, &mut self.parts)?;
         self.rejoin(now, node);
         Ok(())
     }
@@ -129,7 +129,7 @@ impl Engine {
     // ----- a handshake ----------------------------------------------------------------------
 
     /// The server lets us in: what is owed goes first, then the rest of the handshake.
-    fn greeted(&mut self, now: Instant, node: usize) {
+    fn admitted(&mut self, now: Instant, node: usize) {
         let (claims, mut below) = self.parts.claims(now);
         claims.try_debts_again(node, &mut below);
         claims.pay_debts(node, &mut below);
@@ -146,7 +146,9 @@ impl Engine {
         if let Some(twin) = self.parts.nodes.twin_of(node) {
             return Err(Trouble::Unusable(Unusable::SameServer(twin as u8)));
         }
-        self.parts.nodes.shook_hands(node, &mut self.parts.timers);
+        self.parts
+            .nodes
+            .handshake_done(node, &mut self.parts.timers);
         if self.parts.restarts.has_markers() {
             self.joined(now, node);
         }
@@ -161,7 +163,7 @@ impl Engine {
         let terms = self.parts.restarts.terms();
         let nodes = &mut self.parts.nodes;
         let told = nodes[node].guard.is_alarmed() || self.parts.restarts.has_markers();
-        nodes[node].guard_greeted(now, terms);
+        nodes[node].guard_handshake(now, terms);
         let Some((names, until)) = nodes.share_quarantine(now, node, terms, told) else {
             return;
         };
@@ -288,8 +290,8 @@ impl Engine {
         let parts = &mut self.parts;
         let (lost, delay) = parts.nodes.lost(now, node, trouble, &mut parts.random);
         let (claims, mut below) = parts.claims(now);
-        for (errand, left) in lost {
-            claims.unanswered(node, errand, left, &mut below);
+        for (request, left) in lost {
+            claims.unanswered(node, request, left, &mut below);
         }
         self.operations
             .lose_votes(now, node, trouble.outcome(), parts);
@@ -396,8 +398,8 @@ impl Engine {
 }
 
 /// Returns `true` where the guard that keeps such answers from counting is taken out.
-fn counts_anyway(errand: Errand) -> bool {
-    match matches!(errand, Errand::Set { .. } | Errand::FirstSet { .. }) {
+fn counts_anyway(request: Request) -> bool {
+    match matches!(request, Request::Set { .. } | Request::FirstSet { .. }) {
         true => mutant!(QuarantinedVotes),
         false => mutant!(QuarantinedExtends),
     }

@@ -23,7 +23,7 @@ use rand::rngs::StdRng;
 use crate::config::{Config, NodeConfig};
 use crate::error::TrustError;
 use crate::limits::NODES_MAX;
-use crate::node::{Errand, HELLO, Node, Terms, Trouble};
+use crate::node::{HELLO, Node, Request, Terms, Trouble};
 use crate::quorum::{NodeSet, quorum_of};
 use crate::time::Instant;
 
@@ -32,7 +32,7 @@ use super::contract::{NodeId, NodeStatus, Output};
 use probes::Probes;
 
 /// How long a node in back-off is left alone also when a majority is not there.
-const KNOCK_AGAIN: Duration = Duration::from_millis(250);
+const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -315,7 +315,7 @@ impl Nodes {
         node: usize,
         trouble: Trouble,
         random: &mut StdRng,
-    ) -> (Vec<(Errand, bool)>, Duration) {
+    ) -> (Vec<(Request, bool)>, Duration) {
         self.to_connect.remove(node);
         self.to_write.remove(node);
         self.probes.close(node);
@@ -359,9 +359,9 @@ impl Nodes {
     }
 
     /// The handshake of `node` is done.
-    pub(super) fn shook_hands(&mut self, node: usize, timers: &mut Timers) {
+    pub(super) fn handshake_done(&mut self, node: usize, timers: &mut Timers) {
         if let Some(timer) = self.all[node].connection_timer.take() {
-            mutant!(GreetedGivenUp => self.all[node].connection_timer = Some(timer), else {
+            mutant!(HandshakeDoneGivenUp => self.all[node].connection_timer = Some(timer), else {
                 timers.cancel(timer);
             });
         }
@@ -369,14 +369,14 @@ impl Nodes {
 
     /// Something is wanted: while the nodes that are connected are no majority, those in back-off are
     /// tried too.
-    pub(super) fn knock(&mut self, now: Instant, timers: &mut Timers) {
+    pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
         self.watch_lines(now, timers);
         // A connection that is being opened is no vote yet, and may never be.
         let ready = self.all.iter().filter(|node| node.is_ready()).count();
-        if self.quorum() <= ready || mutant!(NeverReconnects | NeverKnocks) {
+        if self.quorum() <= ready || mutant!(NeverReconnects | NeverReconnectsEarly) {
             return;
         }
-        let before = now.saturating_sub(KNOCK_AGAIN);
+        let before = now.saturating_sub(RECONNECT_EARLY_AFTER);
         for node in 0..self.all.len() {
             if self.all[node].is_down_since(before) {
                 self.connect(now, node, timers);

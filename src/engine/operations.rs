@@ -12,7 +12,7 @@ use core::time::Duration;
 use crate::error::{LinkError, NodeOutcome};
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::rounds_max;
-use crate::node::{Errand, Reply, Said, Trouble, wants_the_text};
+use crate::node::{Reply, Request, Said, Trouble, wants_the_text};
 use crate::quorum::Vote;
 use crate::slab::Slab;
 use crate::time::Instant;
@@ -246,20 +246,20 @@ impl Operations {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// `node` has answered `errand`.
+    /// `node` has answered `request`.
     // In line: every answer passes here, and only those that do not count come from elsewhere.
     #[inline]
     pub(super) fn answered(
         &mut self,
         now: Instant,
         node: usize,
-        errand: Errand,
+        request: Request,
         reply: Reply,
         parts: &mut Parts,
     ) -> Result<(), Trouble> {
-        match errand {
-            Errand::Set { claim } => self.set_answered(now, node, claim, reply, parts),
-            Errand::Release { claim, dialect, .. } => {
+        match request {
+            Request::Set { claim } => self.set_answered(now, node, claim, reply, parts),
+            Request::Release { claim, dialect, .. } => {
                 let (claims, mut below) = parts.claims(now);
                 let answer = claims.release_answered(node, claim, dialect, reply, &mut below)?;
                 if let Some(answer) = answer {
@@ -267,22 +267,22 @@ impl Operations {
                 }
                 Ok(())
             }
-            Errand::Extend { operation, claim } => {
+            Request::Extend { operation, claim } => {
                 self.extend_answered(now, node, operation, claim, reply, parts)
             }
-            Errand::Confirm { operation, claim } => {
+            Request::Confirm { operation, claim } => {
                 self.confirm_answered(now, node, operation, claim, reply, parts)
             }
-            Errand::FirstSet { claim } => self.first_set_answered(now, node, claim, reply, parts),
-            Errand::Probe { claim } => self.native_answered(now, node, claim, reply, parts),
-            Errand::Why { operation } => {
+            Request::FirstSet { claim } => self.first_set_answered(now, node, claim, reply, parts),
+            Request::Probe { claim } => self.native_answered(now, node, claim, reply, parts),
+            Request::Why { operation } => {
                 if let Some(operation) = self.get_mut(operation) {
                     let after = operation.why_answered(now, node, reply, parts);
                     self.follow(now, after, parts);
                 }
                 Ok(())
             }
-            Errand::Greet(_) | Errand::Time => Ok(()),
+            Request::Handshake(_) | Request::Time => Ok(()),
         }
     }
 
@@ -396,7 +396,7 @@ impl Operations {
         let after = match reply.missing(verb) {
             Some(missing) => {
                 let outcome = NodeOutcome::Unusable(missing);
-                operation.vote_held(now, node, (Vote::Mute, outcome), parts)
+                operation.vote_held(now, node, (Vote::Abstain, outcome), parts)
             }
             None if operation.ask_why(now, node, reply, parts) => After::Nothing,
             None => operation.vote_held(now, node, said, parts),
@@ -406,21 +406,21 @@ impl Operations {
 
     // ----- answers that do not count --------------------------------------------------------
 
-    /// `node` has answered `errand`, and that is no vote. `first`: until now its answers were.
+    /// `node` has answered `request`, and that is no vote. `first`: until now its answers were.
     pub(super) fn answered_uncounted(
         &mut self,
         now: Instant,
         node: usize,
-        errand: Errand,
+        request: Request,
         reply: Reply,
         (outcome, first): (NodeOutcome, bool),
         parts: &mut Parts,
     ) -> Result<(), Trouble> {
-        let operation = asked_by(errand, parts);
+        let operation = asked_by(request, parts);
         if let Some(operation) = operation.and_then(|key| self.get_mut(key)) {
             operation.round.lose(node, outcome);
         }
-        self.answered(now, node, errand, reply, parts)?;
+        self.answered(now, node, request, reply, parts)?;
         if first {
             self.lose_answers(now, node, outcome, parts);
         }
@@ -504,17 +504,17 @@ impl Operations {
     }
 }
 
-/// Returns the operation that sent `errand`, if it is still about that.
-fn asked_by(errand: Errand, parts: &Parts) -> Option<OperationKey> {
-    match errand {
-        Errand::Set { claim } | Errand::FirstSet { claim } => {
+/// Returns the operation that sent `request`, if it is still about that.
+fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
+    match request {
+        Request::Set { claim } | Request::FirstSet { claim } => {
             parts.claims.get(claim)?.attempted_by()
         }
-        Errand::Extend { operation, .. } | Errand::Confirm { operation, .. } => Some(operation),
-        Errand::Greet(_)
-        | Errand::Release { .. }
-        | Errand::Probe { .. }
-        | Errand::Why { .. }
-        | Errand::Time => None,
+        Request::Extend { operation, .. } | Request::Confirm { operation, .. } => Some(operation),
+        Request::Handshake(_)
+        | Request::Release { .. }
+        | Request::Probe { .. }
+        | Request::Why { .. }
+        | Request::Time => None,
     }
 }

@@ -46,7 +46,7 @@ pub(crate) const EXTEND: Script = Script {
 /// may be none: `0` not there, `-1` another's. A key that an operator made permanent lives for
 /// 285 000 years; a number of Lua is exact up to about there.
 ///
-/// It is sent by its text alone: a question so rare is no part of the greeting.
+/// It is sent by its text alone: a question so rare is no part of the handshake.
 pub(crate) const CONFIRM: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \

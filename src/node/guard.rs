@@ -4,21 +4,21 @@
 //! a second time. So it is *quarantined* until every lock that it may have forgotten is over: asked
 //! as before, because its key keeps others out, but not counted.
 //!
-//! What is known of a server is who it says it is at each greeting: its `run_id`, made anew at each
+//! What is known of a server is who it says it is at each handshake: its `run_id`, made anew at each
 //! start, and its `master_replid`, made anew at each promotion. Another one, or one that cannot be
 //! read any more, is another server, whatever it remembers. Of a node that is met for the first time
 //! its uptime tells whether it restarted a short while ago.
 //!
 //! # Guarantees
 //!
-//! * A quarantine counts from the *end* of the greeting in which the change was seen, never from
+//! * A quarantine counts from the *end* of the handshake in which the change was seen, never from
 //!   when the connection broke: the restart was before the one, and may have been long after the
 //!   other.
 //! * It is never shortened but by [`Guard::trust`].
 //!
 //! # Not here
 //!
-//! What no client can see from outside: a restart before the first greeting of a client that was
+//! What no client can see from outside: a restart before the first handshake of a client that was
 //! not told the longest ttl, keys that were deleted, and a server that became a replica and a master
 //! again between two questions. Markers on the nodes show these (`membership`), unless what it
 //! followed was a copy of its own. Where there are markers, no more is read from identities than that.
@@ -80,18 +80,18 @@ impl Guard {
     }
 
     /// It refused as one does that is loading, or follows another: whatever it remembers may be
-    /// replaced. That its next greeting looks like the last proves nothing.
+    /// replaced. That its next handshake looks like the last proves nothing.
     pub(crate) fn alarm(&mut self) {
         self.alarmed = true;
     }
 
-    /// Whether it has, since its last greeting.
+    /// Whether it has, since its last handshake.
     pub(crate) fn is_alarmed(&self) -> bool {
         self.alarmed
     }
 
-    /// Its greeting has ended at `now`.
-    pub(crate) fn greeted(&mut self, now: Instant, identity: &Identity, terms: Terms) {
+    /// Its handshake has ended at `now`.
+    pub(crate) fn handshake_done(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let now = mutant!(QuarantineFromBreak => self.broke.unwrap_or(now), else now);
         let met = self.run_id.is_some();
         let alarmed = core::mem::take(&mut self.alarmed);
@@ -112,7 +112,7 @@ impl Guard {
         self.until = self.until.max(Some(now.saturating_add(span)));
     }
 
-    /// Its greeting has ended at `now`, and its marker says whether it forgot anything. Left are
+    /// Its handshake has ended at `now`, and its marker says whether it forgot anything. Left are
     /// alarms, and the same process with another history: what it holds may have been another's in
     /// between, and if that was a copy of its own, the marker came back with it.
     pub(crate) fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
@@ -132,7 +132,7 @@ impl Guard {
     }
 
     /// Until when another name of the same server that has greeted is kept from voting
-    /// for what is known by this one. An alarm is over with that greeting if it was that process's;
+    /// for what is known by this one. An alarm is over with that handshake if it was that process's;
     /// otherwise it stays, for what this name stands for may be another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Option<Instant> {
         let alarm = self.alarmed.then(|| now.saturating_add(terms.span));
@@ -191,12 +191,12 @@ mod tests {
 
     /// Greetings at these seconds; until when the last of them keeps the node from voting, if it
     /// does at that second.
-    fn after(terms: Terms, greetings: &[(u64, Identity)]) -> Option<u64> {
+    fn after(terms: Terms, handshakes: &[(u64, Identity)]) -> Option<u64> {
         let mut guard = Guard::default();
         let mut last = 0;
-        for (second, identity) in greetings {
+        for (second, identity) in handshakes {
             last = *second;
-            guard.greeted(Instant::from_millis(last * 1000), identity, terms);
+            guard.handshake_done(Instant::from_millis(last * 1000), identity, terms);
         }
         let until = guard.until(Instant::from_millis(last * 1000));
         until.map(|until| until.as_nanos() / 1_000_000_000)
@@ -250,17 +250,17 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_counts_whoever_greets_next() {
+    fn an_alarm_counts_for_any_server_that_answers_next() {
         let mut guard = Guard::default();
         let same = identity("a", "r", 100);
-        guard.greeted(Instant::ZERO, &same, KNOWN);
+        guard.handshake_done(Instant::ZERO, &same, KNOWN);
         guard.alarm();
         assert_eq!(guard.until(Instant::ZERO), None);
-        guard.greeted(Instant::from_millis(500), &same, KNOWN);
+        guard.handshake_done(Instant::from_millis(500), &same, KNOWN);
         let until = Instant::from_millis(10_500);
         assert_eq!(guard.until(Instant::from_millis(10_499)), Some(until));
         assert_eq!(guard.until(until), None);
-        guard.greeted(until, &same, KNOWN);
+        guard.handshake_done(until, &same, KNOWN);
         assert_eq!(guard.until(until), None, "an alarm counts once");
     }
 
@@ -275,12 +275,12 @@ mod tests {
     #[test]
     fn an_alarm_of_one_that_restarted_counts_once_too() {
         let mut guard = Guard::default();
-        guard.greeted(Instant::ZERO, &identity("a", "r", 100), KNOWN);
+        guard.handshake_done(Instant::ZERO, &identity("a", "r", 100), KNOWN);
         guard.alarm();
         let other = identity("b", "r", 0);
-        guard.greeted(Instant::ZERO, &other, KNOWN);
+        guard.handshake_done(Instant::ZERO, &other, KNOWN);
         let until = Instant::from_millis(10_000);
-        guard.greeted(until, &other, KNOWN);
+        guard.handshake_done(until, &other, KNOWN);
         assert_eq!(guard.until(until), None);
     }
 
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn trust_ends_a_quarantine() {
         let mut guard = Guard::default();
-        guard.greeted(Instant::ZERO, &identity("a", "r", 0), KNOWN);
+        guard.handshake_done(Instant::ZERO, &identity("a", "r", 0), KNOWN);
         assert!(guard.until(Instant::ZERO).is_some());
         guard.trust();
         assert_eq!(guard.until(Instant::ZERO), None);

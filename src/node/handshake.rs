@@ -1,4 +1,4 @@
-//! The greeting of one connection: who is there, and may it vote.
+//! The handshake of one connection: who is there, and may it vote.
 //!
 //! `HELLO 3` with credentials and client name comes first and alone, because its answer tells
 //! whether anything else makes sense. Then, in one write: the database, what is owed from the
@@ -19,12 +19,12 @@ use crate::error::{ServerError, Unusable};
 use crate::resp::{self, Value};
 
 use super::command::{Dialect, EXTEND, RELEASE};
-use super::fence::{FENCED_ACQUIRE, FENCED_EXTEND};
+use super::marker_check::{CHECKED_ACQUIRE, CHECKED_EXTEND};
 
 /// What a probe asks. Every server answers something, also one that does not let us in.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
-/// One question of the greeting.
+/// One question of the handshake.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
     /// `HELLO 3 [AUTH user password] [SETNAME name]`.
@@ -49,9 +49,9 @@ pub(crate) enum Step {
     /// all that follow.
     Durability,
     /// `SCRIPT LOAD` of the fenced `SET`.
-    LoadFencedAcquire,
+    LoadCheckedAcquire,
     /// `SCRIPT LOAD` of the fenced extension.
-    LoadFencedExtend,
+    LoadCheckedExtend,
     /// The marker: whether the node is one of the cluster.
     Join,
 }
@@ -129,7 +129,7 @@ impl Identity {
     }
 }
 
-/// Who we say that we are: the bytes of the greeting that depend on the configuration.
+/// Who we say that we are: the bytes of the handshake that depend on the configuration.
 pub(crate) struct Credentials {
     user: Option<String>,
     password: Option<String>,
@@ -183,16 +183,18 @@ impl Credentials {
             Step::LoadExtend => resp::command(out, &[b"SCRIPT", b"LOAD", EXTEND.text.as_bytes()]),
             // The node itself asks to join: that is not the same on any two connections.
             Step::Join => return false,
-            Step::Durability | Step::LoadFencedAcquire | Step::LoadFencedExtend if !self.strict => {
+            Step::Durability | Step::LoadCheckedAcquire | Step::LoadCheckedExtend
+                if !self.strict =>
+            {
                 return false;
             }
             Step::Durability => resp::command(out, &[b"CONFIG", b"GET", b"*append*"]),
-            Step::LoadFencedAcquire => {
-                let text = FENCED_ACQUIRE.text.as_bytes();
+            Step::LoadCheckedAcquire => {
+                let text = CHECKED_ACQUIRE.text.as_bytes();
                 resp::command(out, &[b"SCRIPT", b"LOAD", text]);
             }
-            Step::LoadFencedExtend => {
-                let text = FENCED_EXTEND.text.as_bytes();
+            Step::LoadCheckedExtend => {
+                let text = CHECKED_EXTEND.text.as_bytes();
                 resp::command(out, &[b"SCRIPT", b"LOAD", text]);
             }
         }
@@ -223,9 +225,9 @@ impl Credentials {
     }
 }
 
-/// A greeting under way.
+/// A handshake under way.
 #[derive(Debug, Default)]
-pub(crate) struct Greeting {
+pub(crate) struct Handshake {
     pub(crate) identity: Identity,
     /// The scripts that the server has confirmed.
     pub(crate) scripts: Scripts,
@@ -256,10 +258,10 @@ impl Scripts {
         let digest = value.as_bytes();
         let (place, script) = if step == Step::LoadRelease {
             (&mut self.release, &RELEASE)
-        } else if step == Step::LoadFencedAcquire {
-            (&mut self.acquire, &FENCED_ACQUIRE)
-        } else if step == Step::LoadFencedExtend {
-            (&mut self.extend, &FENCED_EXTEND)
+        } else if step == Step::LoadCheckedAcquire {
+            (&mut self.acquire, &CHECKED_ACQUIRE)
+        } else if step == Step::LoadCheckedExtend {
+            (&mut self.extend, &CHECKED_EXTEND)
         } else {
             (&mut self.extend, &EXTEND)
         };
@@ -283,7 +285,7 @@ impl Scripts {
     }
 }
 
-impl Greeting {
+impl Handshake {
     pub(crate) fn asked(&mut self) {
         self.open += 1;
     }
@@ -323,8 +325,8 @@ impl Greeting {
             }
             Step::LoadRelease
             | Step::LoadExtend
-            | Step::LoadFencedAcquire
-            | Step::LoadFencedExtend => {
+            | Step::LoadCheckedAcquire
+            | Step::LoadCheckedExtend => {
                 self.scripts.loaded(step, value);
                 Ok(Next::Wait)
             }
@@ -512,10 +514,10 @@ mod tests {
     use super::*;
     use crate::resp::{Decoder, Limits};
 
-    fn answer(greeting: &mut Greeting, step: Step, reply: &[u8]) -> Result<Next, Unusable> {
+    fn answer(handshake: &mut Handshake, step: Step, reply: &[u8]) -> Result<Next, Unusable> {
         let mut decoder = Decoder::new(Limits::default());
         let frame = decoder.decode(reply).expect("valid").expect("whole");
-        greeting.answer(step, frame.value)
+        handshake.answer(step, frame.value)
     }
 
     #[test]
@@ -526,13 +528,13 @@ mod tests {
                  +mode\r\n+{mode}\r\n+role\r\n+{role}\r\n"
             )
         };
-        let mut greeting = Greeting::default();
+        let mut handshake = Handshake::default();
         let reply = hello("master", "standalone");
         assert_eq!(
-            answer(&mut greeting, Step::Hello, reply.as_bytes()),
+            answer(&mut handshake, Step::Hello, reply.as_bytes()),
             Ok(Next::Survey)
         );
-        assert_eq!(greeting.identity.native_release(), Some(Dialect::DelIfEq));
+        assert_eq!(handshake.identity.native_release(), Some(Dialect::DelIfEq));
         for (reply, verdict) in [
             (
                 hello("slave", "standalone").as_bytes(),
@@ -566,7 +568,7 @@ mod tests {
             (b"+OK\r\n", Err(Unusable::NotRedis)),
         ] {
             assert_eq!(
-                answer(&mut Greeting::default(), Step::Hello, reply),
+                answer(&mut Handshake::default(), Step::Hello, reply),
                 verdict
             );
         }
@@ -575,30 +577,30 @@ mod tests {
     #[test]
     fn info_is_read_and_a_forbidden_one_costs_only_what_it_would_tell() {
         let bulk = |text: &str| alloc::format!("${}\r\n{text}\r\n", text.len());
-        let mut greeting = Greeting::default();
+        let mut handshake = Handshake::default();
         let server = bulk("# Server\r\nredis_mode:standalone\r\nrun_id:0a1b\r\nuptime:3\r\n");
         assert_eq!(
-            answer(&mut greeting, Step::Server, server.as_bytes()),
+            answer(&mut handshake, Step::Server, server.as_bytes()),
             Ok(Next::Wait)
         );
-        assert_eq!(greeting.identity.run_id.as_deref(), Some("0a1b"));
+        assert_eq!(handshake.identity.run_id.as_deref(), Some("0a1b"));
         let memory = bulk("maxmemory:100\r\nmaxmemory_policy:volatile-lru\r\n");
         assert_eq!(
-            answer(&mut greeting, Step::Memory, memory.as_bytes()),
+            answer(&mut handshake, Step::Memory, memory.as_bytes()),
             Ok(Next::Wait)
         );
-        assert!(greeting.identity.evicts_locks);
+        assert!(handshake.identity.evicts_locks);
         let replica = bulk("role:slave\r\n");
         assert_eq!(
-            answer(&mut greeting, Step::Replication, replica.as_bytes()),
+            answer(&mut handshake, Step::Replication, replica.as_bytes()),
             Err(Unusable::Replica)
         );
         let cluster = bulk("server_mode:cluster\r\n");
         assert_eq!(
-            answer(&mut greeting, Step::Server, cluster.as_bytes()),
+            answer(&mut handshake, Step::Server, cluster.as_bytes()),
             Err(Unusable::Mode)
         );
-        let mut blind = Greeting::default();
+        let mut blind = Handshake::default();
         let forbidden = b"-NOPERM this user has no permissions to run the 'info' command\r\n";
         assert_eq!(answer(&mut blind, Step::Server, forbidden), Ok(Next::Wait));
         assert_eq!(blind.identity, Identity::default());

@@ -2,7 +2,7 @@
 //!
 //! A node is *joined* while the marker is known that its scripts are to be fenced by. It is not while
 //! that marker was said to be gone, or tells of a shorter longest ttl than is known by now, until
-//! [`JOIN`](super::fence::JOIN) was answered anew. The fence itself is on the node: a question that
+//! [`JOIN`](super::marker_check::JOIN) was answered anew. The fence itself is on the node: a question that
 //! was written under an old marker is never counted by mistake.
 //!
 //! # Guarantees
@@ -17,10 +17,10 @@ use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
-use super::fence;
 use super::handshake::{Durable, refused};
-use super::in_flight::Errand;
+use super::in_flight::Request;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
+use super::marker_check;
 use super::phase::Trouble;
 use super::reply::Reply;
 
@@ -54,7 +54,7 @@ pub(crate) enum Mode {
     /// An operator vouches that no lock lives that it may have forgotten.
     Trust,
     /// It is to be of this cluster from now on, whatever it was.
-    Anew,
+    Reinit,
 }
 
 impl Mode {
@@ -62,7 +62,7 @@ impl Mode {
         match self {
             Self::Join => b"join",
             Self::Trust => b"trust",
-            Self::Anew => b"anew",
+            Self::Reinit => b"anew",
         }
     }
 }
@@ -109,7 +109,7 @@ impl Membership {
             self.cluster.barrier(longest),
         ]
         .map(number);
-        fence::join(
+        marker_check::join(
             out,
             [
                 run_id.as_bytes(),
@@ -173,19 +173,19 @@ impl Membership {
     pub(super) fn judge(
         &mut self,
         now: Instant,
-        errand: Errand,
+        request: Request,
         reply: Reply,
         stale: bool,
     ) -> (Reply, Option<NodeOutcome>) {
         let (said, left) = match reply {
-            Reply::Pair(said, left) => (plain(errand, said), left),
+            Reply::Pair(said, left) => (plain(request, said), left),
             // The key of the lock is of another type. An error does not tell whether it counts.
-            Reply::Error(error) if error.code() == "WRONGTYPE" && !is_set(errand) => {
+            Reply::Error(error) if error.code() == "WRONGTYPE" && !is_set(request) => {
                 return (Reply::Integer(-1), Some(NodeOutcome::Held));
             }
             Reply::Error(_) | Reply::Forbidden(_) => return (reply, None),
             // It was not done, for want of a permission.
-            Reply::Integer(..0) if matches!(errand, Errand::FirstSet { .. }) => {
+            Reply::Integer(..0) if matches!(request, Request::FirstSet { .. }) => {
                 return (reply, None);
             }
             Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
@@ -231,7 +231,7 @@ impl Membership {
     }
 
     /// What was to be asked and was not is not asked any more.
-    pub(super) fn call_off(&mut self, mode: Mode) {
+    pub(super) fn cancel_join(&mut self, mode: Mode) {
         if self.mode == mode {
             self.mode = Mode::Join;
         }
@@ -281,8 +281,8 @@ fn barrier(now: Instant, left: i64) -> Option<Instant> {
 }
 
 /// What the plain command says.
-fn plain(errand: Errand, said: i64) -> Reply {
-    match (is_set(errand), said) {
+fn plain(request: Request, said: i64) -> Reply {
+    match (is_set(request), said) {
         (false, _) => Reply::Integer(said),
         (true, 1) => Reply::Ok,
         (true, 0) => Reply::Nil,
@@ -290,8 +290,8 @@ fn plain(errand: Errand, said: i64) -> Reply {
     }
 }
 
-fn is_set(errand: Errand) -> bool {
-    matches!(errand, Errand::Set { .. } | Errand::FirstSet { .. })
+fn is_set(request: Request) -> bool {
+    matches!(request, Request::Set { .. } | Request::FirstSet { .. })
 }
 
 /// Verdict, milliseconds, marker.

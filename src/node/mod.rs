@@ -1,14 +1,14 @@
 //! One node: its connection, what it was asked, and what it is owed.
 //!
 //! A node knows bytes and the order of commands. It does not know what a round is: an
-//! [`Errand`] names the claim or round that a command serves, and is handed back with the reply.
+//! [`Request`] names the claim or round that a command serves, and is handed back with the reply.
 //!
 //! # Guarantees
 //!
 //! * **Order.** All that concerns one key goes over one connection, in the order in which it was
 //!   asked for. Replies are matched by count; a push takes no place; an answer to nothing ends the
 //!   connection.
-//! * **Greeting first.** No lock command is queued before the greeting is done, and what is owed
+//! * **Greeting first.** No lock command is queued before the handshake is done, and what is owed
 //!   from an earlier connection goes before any `SET`.
 //! * **Room for the release.** A `SET` is accepted only while there is room for its release too.
 //!
@@ -20,11 +20,11 @@ mod backoff;
 mod clock;
 mod command;
 mod debt;
-mod fence;
 mod guard;
 mod handshake;
 mod in_flight;
 mod marker;
+mod marker_check;
 mod membership;
 mod outbox;
 mod permission;
@@ -52,7 +52,7 @@ use crate::timer::TimerKey;
 use backoff::Backoff;
 use clock::{Clock, TIME};
 use debt::Debts;
-use handshake::{Credentials, Durable, Greeting, Next};
+use handshake::{Credentials, Durable, Handshake, Next};
 use in_flight::{InFlight, Sent};
 use marker::Cluster;
 use membership::Membership;
@@ -66,14 +66,14 @@ pub(crate) use command::Dialect;
 pub(crate) use command::Script;
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use command::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
-#[cfg(any(test, feature = "embedded"))]
-pub(crate) use fence::JOIN;
-#[cfg(feature = "embedded")]
-pub(crate) use fence::{FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity, Step};
-pub(crate) use in_flight::Errand;
+pub(crate) use in_flight::Request;
 pub(crate) use marker::whole_millis;
+#[cfg(any(test, feature = "embedded"))]
+pub(crate) use marker_check::JOIN;
+#[cfg(feature = "embedded")]
+pub(crate) use marker_check::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND};
 pub(crate) use membership::Mode;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
@@ -94,8 +94,8 @@ const LASTED: Duration = Duration::from_secs(1);
 const SCRIPTS: [Step; 4] = [
     Step::LoadRelease,
     Step::LoadExtend,
-    Step::LoadFencedAcquire,
-    Step::LoadFencedExtend,
+    Step::LoadCheckedAcquire,
+    Step::LoadCheckedExtend,
 ];
 
 /// One node of the quorum.
@@ -118,7 +118,7 @@ pub(crate) struct Node {
     permissions: Permissions,
     /// How it stands towards the cluster: only with a strict guard.
     membership: Option<Membership>,
-    /// Operations whose question waits for the greeting to be done.
+    /// Operations whose question waits for the handshake to be done.
     pub(crate) waiting: VecDeque<OperationKey>,
     backoff: Backoff,
     tried_at: Instant,
@@ -131,7 +131,7 @@ pub(crate) struct Node {
     pub(crate) grants: u64,
     /// The node timeout of the latest question.
     pub(crate) timeout: Duration,
-    /// The timer of the connection: a back-off, or the deadline of connecting and greeting.
+    /// The timer of the connection: a back-off, or the deadline of connecting and handshake.
     pub(crate) connection_timer: Option<TimerKey>,
     /// With the time at which it fires.
     pub(crate) silence_timer: Option<(TimerKey, Instant)>,
@@ -142,12 +142,12 @@ pub(crate) struct Node {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
     /// An answer to a lock command, and how long it took.
-    Answer(Errand, Reply),
+    Answer(Request, Reply),
     /// The server lets us in: what is owed goes first, then [`Node::survey`].
-    Greeted,
+    Admitted,
     /// An answer to a lock command that does not count.
     Uncounted {
-        errand: Errand,
+        request: Request,
         /// What the plain command would have answered.
         reply: Reply,
         /// What a report says of it.
@@ -159,7 +159,7 @@ pub(crate) enum Heard {
     Introduced,
     /// It has joined again.
     Joined,
-    /// The greeting is done.
+    /// The handshake is done.
     Ready,
     /// Its clock was stepped.
     Stepped,
@@ -215,15 +215,15 @@ impl Node {
         if !matches!(self.phase, Phase::Connecting) {
             return false;
         }
-        self.phase = Phase::Greeting(Greeting::default());
+        self.phase = Phase::Handshake(Handshake::default());
         self.pulse.connected(now);
         self.ask(now, Step::Hello);
         true
     }
 
     /// The connection is gone, or could not be opened: forgets what belongs to it, and gives back
-    /// every errand that was not answered, with whether its command may have left.
-    pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Errand, bool)> {
+    /// every request that was not answered, with whether its command may have left.
+    pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         let Self {
             in_flight, outbox, ..
         } = self;
@@ -271,7 +271,7 @@ impl Node {
 
     /// Whether bytes of it mean anything: its connection is up.
     pub(crate) fn hears(&self) -> bool {
-        matches!(self.phase, Phase::Greeting(_) | Phase::Ready(_))
+        matches!(self.phase, Phase::Handshake(_) | Phase::Ready(_))
     }
 
     /// How it stands, for whoever looks at it from outside.
@@ -294,11 +294,11 @@ impl Node {
         }
     }
 
-    /// Its greeting is done: whether and until when its answers do not count.
-    pub(crate) fn guard_greeted(&mut self, now: Instant, terms: Terms) {
+    /// Its handshake is done: whether and until when its answers do not count.
+    pub(crate) fn guard_handshake(&mut self, now: Instant, terms: Terms) {
         if let Phase::Ready(ready) = &self.phase {
             match self.membership {
-                None => self.guard.greeted(now, &ready.identity, terms),
+                None => self.guard.handshake_done(now, &ready.identity, terms),
                 Some(_) => self.guard.joined(now, &ready.identity, terms),
             }
         }
@@ -327,7 +327,7 @@ impl Node {
     pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.phase {
             Phase::Ready(ready) => Some(&ready.identity),
-            Phase::Greeting(greeting) => Some(&greeting.identity),
+            Phase::Handshake(handshake) => Some(&handshake.identity),
             Phase::Down | Phase::Connecting => None,
         }
     }
@@ -347,7 +347,7 @@ impl Node {
             }
             (Phase::Ready(_), _) => Access::Open,
             // What was wrong with it may have been mended: the connection that is being opened tells.
-            (Phase::Connecting | Phase::Greeting(_), trouble) => Access::Greeting {
+            (Phase::Connecting | Phase::Handshake(_), trouble) => Access::Handshake {
                 first: trouble == Trouble::Link(LinkError::NotYet),
             },
             (Phase::Down, trouble) => Access::Shut(trouble.outcome()),
@@ -379,28 +379,28 @@ impl Node {
 
     /// Puts `command` into the out buffer; in front of a question about a lock, if it is time for it,
     /// that for the time.
-    pub(crate) fn send(&mut self, now: Instant, errand: Errand, command: &[u8]) {
-        if self.clock.is_due(now) && errand.is_question() {
+    pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
+        if self.clock.is_due(now) && request.is_question() {
             self.clock.asked();
-            self.put(now, Errand::Time, TIME);
+            self.put(now, Request::Time, TIME);
         }
-        self.put(now, errand, command);
+        self.put(now, request, command);
     }
 
-    fn put(&mut self, now: Instant, errand: Errand, command: &[u8]) {
+    fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
         let start = self.outbox.push(command);
-        self.in_flight.push(errand, now, start, command.len());
+        self.in_flight.push(request, now, start, command.len());
     }
 
-    /// Takes the command for `errand` out of the out buffer if none of its bytes has left.
-    pub(crate) fn withdraw(&mut self, errand: Errand) -> bool {
+    /// Takes the command for `request` out of the out buffer if none of its bytes has left.
+    pub(crate) fn withdraw(&mut self, request: Request) -> bool {
         let Self {
             in_flight, outbox, ..
         } = self;
         if outbox.is_empty() {
             return false;
         }
-        let place = in_flight.withdraw(errand, |start| outbox.is_unsent(start));
+        let place = in_flight.withdraw(request, |start| outbox.is_unsent(start));
         if let Some((start, len)) = place {
             outbox.withdraw(start, len);
         }
@@ -409,7 +409,7 @@ impl Node {
 
     /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
     pub(crate) fn withdraw_set(&mut self, claim: ClaimKey) -> bool {
-        self.withdraw(Errand::Set { claim }) || self.withdraw(Errand::FirstSet { claim })
+        self.withdraw(Request::Set { claim }) || self.withdraw(Request::FirstSet { claim })
     }
 
     /// How a release is written for this node; never by digest if it is to `repair`.
@@ -462,18 +462,18 @@ impl Node {
         }
     }
 
-    /// Asks one question of the greeting.
+    /// Asks one question of the handshake.
     fn ask(&mut self, now: Instant, step: Step) {
         let mut command = Vec::new();
         if self.credentials.ask(&mut command, step) {
-            self.send(now, Errand::Greet(step), &command);
-            if let Phase::Greeting(greeting) = &mut self.phase {
-                greeting.asked();
+            self.send(now, Request::Handshake(step), &command);
+            if let Phase::Handshake(handshake) = &mut self.phase {
+                handshake.asked();
             }
         }
     }
 
-    /// Asks the last questions of the greeting, behind what is owed.
+    /// Asks the last questions of the handshake, behind what is owed.
     pub(crate) fn survey(&mut self, now: Instant) {
         const LAST: [Step; 4] = [
             Step::Server,
@@ -484,8 +484,8 @@ impl Node {
         for step in LAST.into_iter().chain(SCRIPTS) {
             self.ask(now, step);
         }
-        if let Phase::Greeting(greeting) = &mut self.phase {
-            greeting.surveyed();
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.surveyed();
         }
     }
 
@@ -497,9 +497,9 @@ impl Node {
     ///
     /// It does not say which incarnation it is.
     pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
-        // What this very greeting has read is a proof; what an earlier one has may not hold any more.
+        // What this very handshake has read is a proof; what an earlier one has may not hold any more.
         let durable = match &self.phase {
-            Phase::Greeting(greeting) => greeting.identity.durable(),
+            Phase::Handshake(handshake) => handshake.identity.durable(),
             Phase::Down | Phase::Connecting | Phase::Ready(_) => Durable::Unknown,
         };
         let Some(membership) = &mut self.membership else {
@@ -509,9 +509,9 @@ impl Node {
         let run_id = run_id.ok_or(Trouble::Unusable(Unusable::NoRunId))?;
         let mut command = Vec::new();
         membership.ask(&mut command, run_id, durable, longest);
-        self.send(now, Errand::Greet(Step::Join), &command);
-        if let Phase::Greeting(greeting) = &mut self.phase {
-            greeting.asked();
+        self.send(now, Request::Handshake(Step::Join), &command);
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.asked();
         }
         Ok(())
     }
@@ -546,7 +546,7 @@ impl Node {
     }
 
     /// An operator vouches for it: it is asked to join without a barrier, now or as part of the
-    /// greeting that is under way. Whether that will be done.
+    /// handshake that is under way. Whether that will be done.
     fn vouch(&mut self, now: Instant, longest: Duration) -> bool {
         let Some(membership) = &mut self.membership else {
             return false;
@@ -557,16 +557,16 @@ impl Node {
         membership.vouch(longest);
         match &self.phase {
             Phase::Ready(_) => self.join(now, longest).is_ok(),
-            // Its greeting has got beyond that question.
-            Phase::Greeting(_) if membership.is_asked() => self.join(now, longest).is_ok(),
-            Phase::Greeting(_) | Phase::Connecting | Phase::Down => true,
+            // Its handshake has got beyond that question.
+            Phase::Handshake(_) if membership.is_asked() => self.join(now, longest).is_ok(),
+            Phase::Handshake(_) | Phase::Connecting | Phase::Down => true,
         }
     }
 
     /// It is to be of this cluster, whatever it was: it is asked now, or when it has greeted.
     pub(crate) fn claim(&mut self, now: Instant, longest: Duration) {
         if let Some(membership) = &mut self.membership {
-            membership.set_mode(Mode::Anew);
+            membership.set_mode(Mode::Reinit);
             if self.phase.is_ready() {
                 let _ = self.join(now, longest); // It is ready, so it has said who it is.
             }
@@ -574,9 +574,9 @@ impl Node {
     }
 
     /// What was to be asked of it for an operator, and was not yet, is not asked any more.
-    pub(crate) fn call_off(&mut self, mode: Mode) {
+    pub(crate) fn cancel_join(&mut self, mode: Mode) {
         if let Some(membership) = &mut self.membership {
-            membership.call_off(mode);
+            membership.cancel_join(mode);
         }
     }
 
@@ -629,11 +629,11 @@ impl Node {
     ) -> Result<Option<Heard>, Trouble> {
         self.pulse.heard();
         loop {
-            let greeting = matches!(self.phase, Phase::Greeting(_));
+            let handshake = matches!(self.phase, Phase::Handshake(_));
             let value = match self.inbox.next(piece) {
                 Ok(Some(frame)) => frame.value,
                 Ok(None) => return Ok(None),
-                Err(_) if greeting => return Err(Trouble::Unusable(Unusable::NotRedis)),
+                Err(_) if handshake => return Err(Trouble::Unusable(Unusable::NotRedis)),
                 Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
@@ -649,56 +649,56 @@ impl Node {
                 return Err(Trouble::of_unasked(value));
             };
             self.pulse.answered(now, sent.at);
-            let next = match (sent.errand, &mut self.phase) {
-                (Errand::Greet(Step::Join), phase) => {
+            let next = match (sent.request, &mut self.phase) {
+                (Request::Handshake(Step::Join), phase) => {
                     if let Some(membership) = &mut self.membership {
                         membership.answered(now, phase.run_id(), value)?;
                         self.in_flight.begin_era();
                     }
-                    let Phase::Greeting(greeting) = phase else {
+                    let Phase::Handshake(handshake) = phase else {
                         return Ok(Some(Heard::Joined));
                     };
-                    greeting.joined();
+                    handshake.joined();
                     Next::Wait
                 }
-                (Errand::Greet(step), Phase::Greeting(greeting)) => {
-                    greeting.answer(step, value).map_err(Trouble::Unusable)?
+                (Request::Handshake(step), Phase::Handshake(handshake)) => {
+                    handshake.answer(step, value).map_err(Trouble::Unusable)?
                 }
-                (Errand::Greet(step), Phase::Ready(ready)) => {
+                (Request::Handshake(step), Phase::Ready(ready)) => {
                     ready.scripts.loaded(step, value);
                     Next::Wait
                 }
-                (Errand::Time, _) => match self.clock.told(sent.at, now, value) {
+                (Request::Time, _) => match self.clock.told(sent.at, now, value) {
                     true => return Ok(Some(Heard::Stepped)),
                     false => continue,
                 },
-                (errand, _) => {
+                (request, _) => {
                     let reply = Reply::of(value);
                     self.probed = 0;
                     self.learn(now, reply);
                     return Ok(Some(match self.membership {
-                        Some(_) if errand.is_question() => self.fenced(now, &sent, reply),
-                        _ => Heard::Answer(errand, reply),
+                        Some(_) if request.is_question() => self.marker_checked(now, &sent, reply),
+                        _ => Heard::Answer(request, reply),
                     }));
                 }
             };
-            if let Some(heard) = self.greeted(now, next) {
+            if let Some(heard) = self.continue_handshake(now, next) {
                 return Ok(Some(heard));
             }
         }
     }
 
     /// What an answer means that tells whether it counts.
-    fn fenced(&mut self, now: Instant, sent: &Sent, reply: Reply) -> Heard {
+    fn marker_checked(&mut self, now: Instant, sent: &Sent, reply: Reply) -> Heard {
         let voted = self.kept_until(now).is_none();
         let stale = !self.in_flight.is_of_this_era(sent);
         let Some(membership) = &mut self.membership else {
-            return Heard::Answer(sent.errand, reply);
+            return Heard::Answer(sent.request, reply);
         };
-        match membership.judge(now, sent.errand, reply, stale) {
-            (reply, None) => Heard::Answer(sent.errand, reply),
+        match membership.judge(now, sent.request, reply, stale) {
+            (reply, None) => Heard::Answer(sent.request, reply),
             (reply, Some(outcome)) => Heard::Uncounted {
-                errand: sent.errand,
+                request: sent.request,
                 reply,
                 outcome,
                 first: voted && self.kept_until(now).is_some(),
@@ -715,36 +715,36 @@ impl Node {
         }
     }
 
-    /// Goes on with the greeting after one of its answers.
-    fn greeted(&mut self, now: Instant, next: Next) -> Option<Heard> {
+    /// Goes on with the handshake after one of its answers.
+    fn continue_handshake(&mut self, now: Instant, next: Next) -> Option<Heard> {
         match next {
-            Next::Wait => self.finish_greeting(now),
+            Next::Wait => self.finish_handshake(now),
             Next::Fallback => {
                 self.ask(now, Step::Auth);
                 self.ask(now, Step::SetName);
                 self.ask(now, Step::Select);
-                Some(Heard::Greeted)
+                Some(Heard::Admitted)
             }
             Next::Survey => {
                 self.ask(now, Step::Select);
-                Some(Heard::Greeted)
+                Some(Heard::Admitted)
             }
         }
     }
 
-    fn finish_greeting(&mut self, now: Instant) -> Option<Heard> {
-        let Phase::Greeting(greeting) = &mut self.phase else {
+    fn finish_handshake(&mut self, now: Instant) -> Option<Heard> {
+        let Phase::Handshake(handshake) = &mut self.phase else {
             return None;
         };
-        if !greeting.is_done() {
+        if !handshake.is_done() {
             return None;
         }
-        if self.membership.is_some() && !greeting.joined {
+        if self.membership.is_some() && !handshake.joined {
             return Some(Heard::Introduced);
         }
-        let identity = core::mem::take(&mut greeting.identity);
+        let identity = core::mem::take(&mut handshake.identity);
         self.phase = Phase::Ready(Ready {
-            scripts: greeting.scripts,
+            scripts: handshake.scripts,
             native_release: identity.native_release(),
             identity,
             since: now,
@@ -807,7 +807,7 @@ impl Node {
         let silent = match &self.phase {
             Phase::Down => false,
             Phase::Connecting => due(self.tried_at),
-            Phase::Greeting(_) => self.silent_since().is_some_and(due),
+            Phase::Handshake(_) => self.silent_since().is_some_and(due),
             Phase::Ready(_) => self.is_silent(),
         };
         silent && (self.probed == 0 || self.probed_until <= now)
@@ -824,7 +824,7 @@ impl Node {
 
     pub(crate) fn offer(&self) -> Option<&[u8]> {
         match self.phase {
-            Phase::Greeting(_) | Phase::Ready(_) => self.outbox.offer(),
+            Phase::Handshake(_) | Phase::Ready(_) => self.outbox.offer(),
             Phase::Down | Phase::Connecting => None,
         }
     }

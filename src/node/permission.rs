@@ -30,8 +30,8 @@ use crate::error::Unusable;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::time::Instant;
 
-use super::fence::fenced_set_if_permitted;
-use super::{Dialect, Errand, Node, command};
+use super::marker_check;
+use super::{Dialect, Node, Request, command};
 
 /// What a lock needs where it is released by a script, in the order in which it is asked for. The
 /// last is asked for only where the digest of a script is sent.
@@ -103,9 +103,11 @@ impl Node {
         let needed = self.to_lock();
         match self.marker() {
             None => command::set_if_permitted(&mut command, entry, ttl, needed),
-            Some(marker) => fenced_set_if_permitted(&mut command, entry, ttl, marker, needed),
+            Some(marker) => {
+                marker_check::set_if_permitted(&mut command, entry, ttl, marker, needed)
+            }
         }
-        self.send(now, Errand::FirstSet { claim }, &command);
+        self.send(now, Request::FirstSet { claim }, &command);
     }
 
     /// Asks whether it could be released by the native command, with its own token, which no key
@@ -119,14 +121,14 @@ impl Node {
     ) {
         let mut command = Vec::new();
         command::release(&mut command, entry, way);
-        self.send(now, Errand::Probe { claim }, &command);
+        self.send(now, Request::Probe { claim }, &command);
     }
 
     /// Asks what was missing when an extension of `entry` was refused.
     pub(crate) fn ask_why(&mut self, now: Instant, operation: OperationKey, entry: &Entry) {
         let mut command = Vec::new();
         command::ask_permission(&mut command, entry, &TO_EXTEND);
-        self.send(now, Errand::Why { operation }, &command);
+        self.send(now, Request::Why { operation }, &command);
     }
 
     fn to_lock(&self) -> &'static [&'static str] {

@@ -8,7 +8,7 @@ use crate::resp::Value;
 use crate::time::Instant;
 
 use super::command::Dialect;
-use super::handshake::{Greeting, Identity, Scripts};
+use super::handshake::{Handshake, Identity, Scripts};
 
 /// How one node stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -16,7 +16,7 @@ use super::handshake::{Greeting, Identity, Scripts};
 pub enum NodeState {
     /// It has never been reached; the first connection is under way.
     New,
-    /// The connection is being opened again, or the greeting is under way.
+    /// The connection is being opened again, or the handshake is under way.
     Connecting,
     /// It votes.
     Ready,
@@ -61,7 +61,7 @@ pub(super) enum Phase {
     /// One was asked for.
     Connecting,
     /// It is up, and the server has yet to say who it is.
-    Greeting(Greeting),
+    Handshake(Handshake),
     /// Questions can be asked.
     Ready(Ready),
 }
@@ -96,8 +96,8 @@ impl Trouble {
 pub(crate) enum Access {
     /// Yes.
     Open,
-    /// When its greeting is done.
-    Greeting {
+    /// When its handshake is done.
+    Handshake {
         /// It has never been reached before.
         first: bool,
     },
@@ -110,7 +110,7 @@ impl Phase {
     pub(super) fn run_id(&self) -> Option<&str> {
         match self {
             Self::Ready(ready) => ready.identity.run_id.as_deref(),
-            Self::Greeting(greeting) => greeting.identity.run_id.as_deref(),
+            Self::Handshake(handshake) => handshake.identity.run_id.as_deref(),
             Self::Down | Self::Connecting => None,
         }
     }
@@ -131,7 +131,7 @@ impl Phase {
     pub(super) fn release_dialect(&self, repair: bool, refused: bool) -> Dialect {
         let (native, known) = match self {
             Self::Ready(ready) => (ready.native_release, ready.scripts.release),
-            Self::Greeting(greeting) => (greeting.identity.native_release(), false),
+            Self::Handshake(handshake) => (handshake.identity.native_release(), false),
             Self::Down | Self::Connecting => (None, false),
         };
         match native.filter(|_| !refused) {
@@ -150,7 +150,7 @@ impl Phase {
     pub(super) fn acquire_dialect(&self) -> Dialect {
         match self {
             Self::Ready(ready) if ready.scripts.acquire => Dialect::Sha1,
-            Self::Down | Self::Connecting | Self::Greeting(_) | Self::Ready(_) => Dialect::Text,
+            Self::Down | Self::Connecting | Self::Handshake(_) | Self::Ready(_) => Dialect::Text,
         }
     }
 
@@ -158,7 +158,7 @@ impl Phase {
     pub(super) fn extend_dialect(&self) -> Dialect {
         match self {
             Self::Ready(ready) if ready.scripts.extend => Dialect::Sha1,
-            Self::Down | Self::Connecting | Self::Greeting(_) | Self::Ready(_) => Dialect::Text,
+            Self::Down | Self::Connecting | Self::Handshake(_) | Self::Ready(_) => Dialect::Text,
         }
     }
 
@@ -167,7 +167,7 @@ impl Phase {
     pub(super) fn refused_native_release(&mut self) {
         match self {
             Self::Ready(ready) => ready.native_release = None,
-            Self::Greeting(greeting) => greeting.identity.refused_native_release(),
+            Self::Handshake(handshake) => handshake.identity.refused_native_release(),
             Self::Down | Self::Connecting => {}
         }
     }

@@ -177,7 +177,7 @@ impl Said {
             Self::Done => (Vote::Yes, NodeOutcome::Granted),
             Self::Missing => (Vote::No, NodeOutcome::Missing),
             Self::Foreign => (Vote::No, NodeOutcome::Held),
-            Self::Refused(error) => (Vote::Mute, NodeOutcome::Refused(error)),
+            Self::Refused(error) => (Vote::Abstain, NodeOutcome::Refused(error)),
         }
     }
 }

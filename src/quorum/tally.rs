@@ -31,7 +31,7 @@ pub enum Vote {
     /// No: held by another, or not there.
     No,
     /// No vote: an error, a lost connection, silence.
-    Mute,
+    Abstain,
 }
 
 mod proof {
@@ -117,7 +117,7 @@ pub enum Releasing {
 ///
 /// let mut tally = Tally::new(5);
 /// tally.record(0, Vote::Yes);
-/// tally.record(3, Vote::Mute);
+/// tally.record(3, Vote::Abstain);
 /// tally.record(4, Vote::Yes);
 /// assert_eq!(tally.acquisition(), None);
 /// tally.record(1, Vote::Yes);
@@ -128,7 +128,7 @@ pub struct Tally {
     nodes: u8,
     yes: NodeSet,
     no: NodeSet,
-    mute: NodeSet,
+    abstained: NodeSet,
 }
 
 impl Tally {
@@ -147,7 +147,7 @@ impl Tally {
             nodes: nodes as u8,
             yes: NodeSet::EMPTY,
             no: NodeSet::EMPTY,
-            mute: NodeSet::EMPTY,
+            abstained: NodeSet::EMPTY,
         }
     }
 
@@ -163,24 +163,24 @@ impl Tally {
         match vote {
             Vote::Yes => self.yes.insert(node),
             Vote::No => self.no.insert(node),
-            Vote::Mute => self.mute.insert(node),
+            Vote::Abstain => self.abstained.insert(node),
         }
     }
 
     /// Takes back the yes of a node whose connection was lost before the verdict.
     pub fn withdraw(&mut self, node: usize) -> bool {
-        self.yes.remove(node) && self.mute.insert(node)
+        self.yes.remove(node) && self.abstained.insert(node)
     }
 
     /// Counts `node` as open again: its answer was none (a refusal that our own key caused).
     pub fn reopen(&mut self, node: usize) {
-        let _ = self.yes.remove(node) || self.no.remove(node) || self.mute.remove(node);
+        let _ = self.yes.remove(node) || self.no.remove(node) || self.abstained.remove(node);
     }
 
     /// The nodes that have not answered.
     #[must_use]
     pub fn open(&self) -> NodeSet {
-        let answered = self.yes.union(self.no).union(self.mute);
+        let answered = self.yes.union(self.no).union(self.abstained);
         NodeSet::first(usize::from(self.nodes)).without(answered)
     }
 
@@ -263,7 +263,7 @@ impl Tally {
     /// How many nodes voted or still may.
     #[must_use]
     pub fn can_vote(&self) -> usize {
-        usize::from(self.nodes) - self.mute.len()
+        usize::from(self.nodes) - self.abstained.len()
     }
 }
 
@@ -272,14 +272,14 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// `+` yes, `-` no, `?` mute, one per node in order; the nodes after them are open.
+    /// `+` yes, `-` no, `?` abstain, one per node in order; the nodes after them are open.
     fn tally(nodes: usize, answers: &str) -> Tally {
         let mut tally = Tally::new(nodes);
         for (node, answer) in answers.chars().enumerate() {
             let vote = match answer {
                 '+' => Vote::Yes,
                 '-' => Vote::No,
-                _ => Vote::Mute,
+                _ => Vote::Abstain,
             };
             assert!(tally.record(node, vote));
         }
@@ -376,8 +376,8 @@ mod tests {
     }
 
     /// The verdicts of every final count of `nodes`, by their definition.
-    fn definition(yes: usize, no: usize, mute: usize) -> [&'static str; 4] {
-        let quorum = quorum_of(yes + no + mute);
+    fn definition(yes: usize, no: usize, abstain: usize) -> [&'static str; 4] {
+        let quorum = quorum_of(yes + no + abstain);
         let answered = yes + no;
         let pick = |yes_name, no_name, between| match (yes >= quorum, no >= quorum) {
             (true, _) => yes_name,
@@ -408,12 +408,12 @@ mod tests {
     #[test]
     fn every_pattern_of_up_to_seven_nodes() {
         for nodes in 1..=7_usize {
-            for (yes, no, mute) in counts(nodes) {
-                let tally = counted(nodes, yes, no, mute);
-                let open = nodes - yes - no - mute;
+            for (yes, no, abstain) in counts(nodes) {
+                let tally = counted(nodes, yes, no, abstain);
+                let open = nodes - yes - no - abstain;
                 let finals: Vec<_> = counts(open)
                     .filter(|(y, n, m)| y + n + m == open)
-                    .map(|(y, n, m)| definition(yes + y, no + n, mute + m))
+                    .map(|(y, n, m)| definition(yes + y, no + n, abstain + m))
                     .collect();
                 let verdicts = [
                     name(tally.acquisition()),
@@ -424,14 +424,17 @@ mod tests {
                 for (which, verdict) in verdicts.iter().enumerate() {
                     let mut ends: Vec<_> = finals.iter().map(|names| names[which]).collect();
                     if which == 0 {
-                        check_acquisition(verdict, &mut ends, (nodes, yes, mute));
+                        check_acquisition(verdict, &mut ends, (nodes, yes, abstain));
                         continue;
                     }
                     ends.dedup();
                     ends.sort_unstable();
                     ends.dedup();
                     let certain = if let [only] = ends[..] { only } else { "open" };
-                    assert_eq!(verdict, certain, "{nodes}: {yes} yes, {no} no, {mute} mute");
+                    assert_eq!(
+                        verdict, certain,
+                        "{nodes}: {yes} yes, {no} no, {abstain} abstain"
+                    );
                 }
             }
         }
@@ -442,14 +445,14 @@ mod tests {
     fn check_acquisition(
         verdict: &str,
         ends: &mut Vec<&'static str>,
-        (nodes, _, mute): (usize, usize, usize),
+        (nodes, _, abstain): (usize, usize, usize),
     ) {
         ends.sort_unstable();
         ends.dedup();
         let certain = match ends[..] {
             ["Granted"] => "Granted",
             _ if ends.contains(&"Granted") => "open",
-            _ if nodes - mute < quorum_of(nodes) => "NoQuorum",
+            _ if nodes - abstain < quorum_of(nodes) => "NoQuorum",
             _ => "Held",
         };
         assert_eq!(verdict, certain);
@@ -458,13 +461,13 @@ mod tests {
     fn counts(nodes: usize) -> impl Iterator<Item = (usize, usize, usize)> {
         (0..=nodes).flat_map(move |yes| {
             (0..=nodes - yes)
-                .flat_map(move |no| (0..=nodes - yes - no).map(move |mute| (yes, no, mute)))
+                .flat_map(move |no| (0..=nodes - yes - no).map(move |abstain| (yes, no, abstain)))
         })
     }
 
-    fn counted(nodes: usize, yes: usize, no: usize, mute: usize) -> Tally {
+    fn counted(nodes: usize, yes: usize, no: usize, abstain: usize) -> Tally {
         let answers: alloc::string::String =
-            ["+".repeat(yes), "-".repeat(no), "?".repeat(mute)].concat();
+            ["+".repeat(yes), "-".repeat(no), "?".repeat(abstain)].concat();
         tally(nodes, &answers)
     }
 
@@ -476,7 +479,7 @@ mod tests {
             for pattern in 0..3_usize.pow(nodes as u32) {
                 let votes: Vec<_> = (0..nodes as u32)
                     .map(|node| pattern / 3_usize.pow(node) % 3)
-                    .map(|digit| [Vote::Yes, Vote::No, Vote::Mute][digit])
+                    .map(|digit| [Vote::Yes, Vote::No, Vote::Abstain][digit])
                     .collect();
                 permute(&mut (0..nodes).collect(), 0, &mut |order| {
                     follow(&votes, order)

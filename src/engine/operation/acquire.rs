@@ -120,9 +120,9 @@ impl Acquire {
         let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
         let claim = cx.parts.claims.insert(claim);
         self.claim = Some(claim);
-        cx.parts.nodes.knock(cx.now, &mut cx.parts.timers);
+        cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         let mut command = Command::new(cx.parts.claims.buffers.take());
-        look_around(claim, &mut command, cx);
+        prepare_ballots(claim, &mut command, cx);
         self.ask_all(claim, &mut command, cx);
         cx.parts.claims.buffers.give(command.into_buffer());
     }
@@ -154,8 +154,8 @@ impl Acquire {
                 let _ = ask(node, claim, &mut command, cx);
                 self.judge_if_voting(cx);
             }
-            Access::Greeting { .. } => {}
-            Access::Shut(outcome) => self.count(node, Vote::Mute, outcome, cx),
+            Access::Handshake { .. } => {}
+            Access::Shut(outcome) => self.count(node, Vote::Abstain, outcome, cx),
         }
         cx.parts.claims.buffers.give(command.into_buffer());
     }
@@ -169,13 +169,13 @@ impl Acquire {
             Said::Nil => match self.own_key(node, cx) {
                 OwnKey::No => (Vote::No, NodeOutcome::Held),
                 OwnKey::AskedAgain => return,
-                OwnKey::Still => (Vote::Mute, NodeOutcome::Pending),
+                OwnKey::Still => (Vote::Abstain, NodeOutcome::Pending),
             },
             Said::Forgotten(outcome) => {
                 if self.ask_by_text(node, cx) {
                     return;
                 }
-                (Vote::Mute, outcome)
+                (Vote::Abstain, outcome)
             }
         };
         self.count(node, vote, outcome, cx);
@@ -508,16 +508,16 @@ impl Operate for Acquire {
 // ----- what is known before anybody is asked ------------------------------------------------
 
 /// Notes the nodes that cannot be asked, and how long the others may take.
-fn look_around(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
+fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
     for node in 0..cx.parts.nodes.len() {
         let access = access_for_set(node, claim, command, cx.parts);
         let timeout = patience.with(&mut cx.parts.nodes[node]);
         let patience = match access {
-            Access::Open | Access::Greeting { first: false } => timeout,
-            Access::Greeting { first: true } => timeout.max(cx.parts.settings.connect_timeout),
+            Access::Open | Access::Handshake { first: false } => timeout,
+            Access::Handshake { first: true } => timeout.max(cx.parts.settings.connect_timeout),
             Access::Shut(outcome) => {
-                cx.round.record(node, Vote::Mute, outcome);
+                cx.round.record(node, Vote::Abstain, outcome);
                 continue;
             }
         };
@@ -566,7 +566,7 @@ fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>
     if there.may_release() {
         there.send_set(cx.now, claim.key, command, entry, claim.ttl);
     } else if let Access::Shut(outcome) = there.access(COMMAND_BYTES_MAX) {
-        return !cx.round.count(cx.now, node, Vote::Mute, outcome);
+        return !cx.round.count(cx.now, node, Vote::Abstain, outcome);
     } else {
         there.send_first_set(cx.now, claim.key, entry, claim.ttl);
     }
@@ -628,7 +628,7 @@ pub(in crate::engine) fn set_answered(
                 parts.nodes.forgot_scripts(now, node);
                 Said::Forgotten(outcome)
             } else {
-                Said::Vote(Vote::Mute, outcome)
+                Said::Vote(Vote::Abstain, outcome)
             }
         }
         Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
@@ -637,12 +637,12 @@ pub(in crate::engine) fn set_answered(
             let missing = reply.missing(there.verb_of_set());
             let missing = missing.unwrap_or(Unusable::NoPermission);
             there.forbidden(missing);
-            Said::Vote(Vote::Mute, NodeOutcome::Unusable(missing))
+            Said::Vote(Vote::Abstain, NodeOutcome::Unusable(missing))
         }
         // A script. What it had called before stays done.
         Reply::Forbidden(Forbidden::Within) => {
             claim.set_lost(node);
-            Said::Vote(Vote::Mute, NodeOutcome::Unusable(Unusable::NoPermission))
+            Said::Vote(Vote::Abstain, NodeOutcome::Unusable(Unusable::NoPermission))
         }
         Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
             claim.set_lost(node);

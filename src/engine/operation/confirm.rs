@@ -105,7 +105,7 @@ pub(in crate::engine) fn learn(
         match vote {
             Vote::Yes => claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
             Vote::No => drop(claim.lacking.insert(node)),
-            Vote::Mute => {}
+            Vote::Abstain => {}
         }
     }
     (vote, outcome)

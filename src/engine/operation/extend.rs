@@ -81,7 +81,7 @@ pub(in crate::engine) fn learn(
                 claim.unknown.remove(node);
                 claim.lacking.insert(node);
             }
-            Vote::Mute => {}
+            Vote::Abstain => {}
         }
     }
     (vote, outcome)

@@ -9,7 +9,7 @@ use crate::entry::Entry;
 use crate::error::{ExtendError, NodeOutcome};
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::COMMAND_BYTES_MAX;
-use crate::node::{Access, Command, Errand};
+use crate::node::{Access, Command, Request};
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
@@ -112,7 +112,7 @@ impl Held {
     // ----- asking ---------------------------------------------------------------------------
 
     /// How long the nodes may take, and whose answers do not count.
-    fn look_around(&self, cx: &mut Context<'_>) {
+    fn prepare_ballots(&self, cx: &mut Context<'_>) {
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in 0..cx.parts.nodes.len() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
@@ -136,8 +136,8 @@ impl Held {
                 self.send(node, command, false, cx);
                 true
             }
-            Access::Greeting { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
-            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Mute, outcome),
+            Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
+            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Abstain, outcome),
         }
     }
 
@@ -156,16 +156,16 @@ impl Held {
             return;
         }
         let there = &mut cx.parts.nodes[node];
-        let errand = self.errand(cx.round.key);
+        let request = self.request(cx.round.key);
         match self.question {
             Question::AtLeast => {
                 if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
                     claim.unknown.insert(node);
                     mutant!(ExtensionLeavesExpiryKnown => claim.unknown.remove(node));
                 }
-                there.send_extend(cx.now, errand, command, &self.entry, cx.round.ttl, by_text);
+                there.send_extend(cx.now, request, command, &self.entry, cx.round.ttl, by_text);
             }
-            Question::HowLong => there.send_confirm(cx.now, errand, command, &self.entry),
+            Question::HowLong => there.send_confirm(cx.now, request, command, &self.entry),
         }
         cx.parts.nodes.has_to_write(node);
         cx.round.ballots[node].asked = true;
@@ -175,18 +175,18 @@ impl Held {
     pub(super) fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
         mutant!(QueuedExtensionSentLate => return);
         mutant!(QueuedConfirmationSentLate => if self.question == Question::HowLong { return });
-        let errand = self.errand(cx.round.key);
+        let request = self.request(cx.round.key);
         for node in nodes.iter() {
-            cx.parts.nodes[node].withdraw(errand);
+            cx.parts.nodes[node].withdraw(request);
         }
     }
 
     /// What a command of `operation` is for that asks this.
-    fn errand(&self, operation: OperationKey) -> Errand {
+    fn request(&self, operation: OperationKey) -> Request {
         let claim = self.claim;
         match self.question {
-            Question::AtLeast => Errand::Extend { operation, claim },
-            Question::HowLong => Errand::Confirm { operation, claim },
+            Question::AtLeast => Request::Extend { operation, claim },
+            Question::HowLong => Request::Confirm { operation, claim },
         }
     }
 
@@ -211,9 +211,9 @@ impl Held {
         let ends = round.deadline.into_iter().chain(found);
         let in_time = ends.min().is_none_or(|end| now < end) || mutant!(ExtensionAfterValidity);
         match vote {
-            Vote::Yes if !in_time => (Vote::Mute, NodeOutcome::TimedOut),
-            Vote::Yes if !self.voters.contains(node) => (Vote::Mute, NodeOutcome::Missing),
-            Vote::Yes | Vote::No | Vote::Mute => (vote, outcome),
+            Vote::Yes if !in_time => (Vote::Abstain, NodeOutcome::TimedOut),
+            Vote::Yes if !self.voters.contains(node) => (Vote::Abstain, NodeOutcome::Missing),
+            Vote::Yes | Vote::No | Vote::Abstain => (vote, outcome),
         }
     }
 
@@ -345,7 +345,7 @@ impl Held {
 
 /// Asks all nodes what `operation` wants to know.
 pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Context<'_>) -> After {
-    operation.as_ref().look_around(cx);
+    operation.as_ref().prepare_ballots(cx);
     let mut after = operation.judge(cx);
     let mut command = Command::new(cx.parts.claims.buffers.take());
     for node in 0..cx.parts.nodes.len() {

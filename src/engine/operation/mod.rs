@@ -102,7 +102,7 @@ pub(super) trait Operate {
     /// The connection to `node` is lost, or its answers do not count any more. Returns `true` if that
     /// changed anything. An answer that changed something for good stays counted.
     fn lose(&mut self, node: usize, outcome: NodeOutcome, round: &mut Round) -> bool {
-        round.record(node, Vote::Mute, outcome)
+        round.record(node, Vote::Abstain, outcome)
     }
 
     /// Returns `true` if it may give a lock, or have it last: what it rests on can be lost.

@@ -140,7 +140,7 @@ impl Acquire {
         if !cx.round.awaits(node) && cx.round.asks(node) {
             cx.round.ballots[node].outcome = outcome;
         }
-        self.count(node, Vote::Mute, outcome, cx);
+        self.count(node, Vote::Abstain, outcome, cx);
     }
 }
 
@@ -189,7 +189,7 @@ impl Operation {
         };
         let unnamed = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
         let outcome = missing.map_or(unnamed, NodeOutcome::Unusable);
-        self.vote_held(now, node, (Vote::Mute, outcome), parts)
+        self.vote_held(now, node, (Vote::Abstain, outcome), parts)
     }
 }
 

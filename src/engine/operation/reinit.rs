@@ -33,7 +33,7 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
             Access::Open => continue,
             _ if other && !there.is_ready() => continue,
             Access::Shut(outcome) => outcome,
-            Access::Greeting { .. } => there.trouble().outcome(),
+            Access::Handshake { .. } => there.trouble().outcome(),
         };
         all = false;
     }
@@ -87,7 +87,7 @@ impl Operate for Reinit {
     /// What was not asked yet is not asked any more.
     fn end(self, parts: &mut Parts) {
         for node in parts.nodes.iter_mut() {
-            node.call_off(Mode::Anew);
+            node.cancel_join(Mode::Reinit);
         }
     }
 }

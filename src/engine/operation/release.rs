@@ -62,7 +62,7 @@ impl Operate for Release {
                 continue;
             };
             cx.round.ballots[node].asked = false;
-            if cx.round.count(cx.now, node, Vote::Mute, outcome) {
+            if cx.round.count(cx.now, node, Vote::Abstain, outcome) {
                 let _ = self.judge(cx);
             }
         }

@@ -67,7 +67,7 @@ pub(crate) struct Ballot {
     pub(crate) latency: Option<Duration>,
     /// Until when its answer is waited for.
     pub(crate) deadline: Instant,
-    /// The question was put to it; otherwise it waits for the greeting.
+    /// The question was put to it; otherwise it waits for the handshake.
     pub(crate) asked: bool,
     /// The most telling cause that it gave in earlier attempts.
     before: NodeOutcome,
@@ -198,9 +198,9 @@ impl Round {
     /// The connection to `node` is lost: a yes of it is taken back, or its answer is not awaited
     /// any more. Whether that changed anything.
     pub(crate) fn lose(&mut self, node: usize, outcome: NodeOutcome) -> bool {
-        mutant!(VoteKeptOverReconnect => return self.record(node, Vote::Mute, outcome));
-        let changed =
-            self.is_voting() && (self.tally.withdraw(node) || self.tally.record(node, Vote::Mute));
+        mutant!(VoteKeptOverReconnect => return self.record(node, Vote::Abstain, outcome));
+        let changed = self.is_voting()
+            && (self.tally.withdraw(node) || self.tally.record(node, Vote::Abstain));
         if changed {
             self.set_outcome(node, outcome);
         }
@@ -239,7 +239,7 @@ impl Round {
     /// The answer of `node` to what is about to be asked does not count, if it is in quarantine.
     pub(crate) fn leave_out(&mut self, now: Instant, node: usize, nodes: &Nodes) {
         if let Some(until) = nodes[node].kept_until(now) {
-            self.record(node, Vote::Mute, NodeOutcome::Quarantined { until });
+            self.record(node, Vote::Abstain, NodeOutcome::Quarantined { until });
         }
     }
 
@@ -251,7 +251,7 @@ impl Round {
         if room {
             queue.push_back(self.key);
         } else {
-            self.record(node, Vote::Mute, NodeOutcome::TimedOut);
+            self.record(node, Vote::Abstain, NodeOutcome::TimedOut);
         }
         room
     }
@@ -291,7 +291,7 @@ impl Round {
                 } else {
                     outcome(node)
                 };
-                self.record(node, Vote::Mute, said);
+                self.record(node, Vote::Abstain, said);
             }
         }
     }
@@ -299,7 +299,7 @@ impl Round {
     /// Ends the wait for every node: the caller's time is up.
     pub(crate) fn close(&mut self) {
         for node in self.tally.open().iter() {
-            self.record(node, Vote::Mute, NodeOutcome::Pending);
+            self.record(node, Vote::Abstain, NodeOutcome::Pending);
         }
     }
 

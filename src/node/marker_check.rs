@@ -1,6 +1,6 @@
 //! The scripts of the strict restart guard, and the commands around them.
 //!
-//! [`JOIN`] reads and writes the [marker](super::marker) of a node; it is run at every greeting, and
+//! [`JOIN`] reads and writes the [marker](super::marker) of a node; it is run at every handshake, and
 //! whenever another script says that the marker is not the one that it was given. The others do to
 //! the key of the lock exactly what the plain commands do, whether the node votes or not: a key that
 //! does not count still keeps others out. What they answer is two integers: what the plain command
@@ -79,7 +79,7 @@ macro_rules! said_and_whether_it_counts {
 /// `SET NX PX`, and whether it counts: said is 1 or 0. If the user may not run the n-th of the commands
 /// behind the marker, `-n` alone, and nothing was done: see
 /// [`SET_IF_PERMITTED`](super::command::SET_IF_PERMITTED).
-pub(crate) const FENCED_ACQUIRE: Script = Script {
+pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
         "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do \
            if not c(ARGV[i],KEYS[1],KEYS[1]) then return 3-i end end end \
@@ -90,7 +90,7 @@ pub(crate) const FENCED_ACQUIRE: Script = Script {
 };
 
 /// The [extension](super::command::EXTEND), and whether it counts.
-pub(crate) const FENCED_EXTEND: Script = Script {
+pub(crate) const CHECKED_EXTEND: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \
            if v==ARGV[1] then s=1 local p=redis.call('pttl',KEYS[1]) \
@@ -102,7 +102,7 @@ pub(crate) const FENCED_EXTEND: Script = Script {
 };
 
 /// The [confirmation](super::command::CONFIRM), and whether it counts.
-pub(crate) const FENCED_CONFIRM: Script = Script {
+pub(crate) const CHECKED_CONFIRM: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \
            if v==ARGV[1] then s=redis.call('pttl',KEYS[1]) if s<0 then s=9e15 end s=s+1 \
@@ -112,13 +112,13 @@ pub(crate) const FENCED_CONFIRM: Script = Script {
     sha1: "2b1d0e9b48ac40a8976b18239dedc4e1eb6b78ef",
 };
 
-static ACQUIRE: Fenced = Fenced::new(&FENCED_ACQUIRE);
+static ACQUIRE: Checked = Checked::new(&CHECKED_ACQUIRE);
 
-static EXTEND: Fenced = Fenced::new(&FENCED_EXTEND);
+static EXTEND: Checked = Checked::new(&CHECKED_EXTEND);
 
 static CONFIRM_BY_TEXT: Template<3, 448> = Template::new(&[
     Text(b"EVAL"),
-    Text(FENCED_CONFIRM.text.as_bytes()),
+    Text(CHECKED_CONFIRM.text.as_bytes()),
     Text(b"3"),
     Encoded(1),
     Text(MARKER_KEY),
@@ -129,12 +129,12 @@ static CONFIRM_BY_TEXT: Template<3, 448> = Template::new(&[
 
 /// The commands that run a fenced script with a ttl.
 #[derive(Debug)]
-struct Fenced {
+struct Checked {
     by_sha1: Template<4, 192>,
     by_text: Template<4, 576>,
 }
 
-impl Fenced {
+impl Checked {
     const fn new(script: &Script) -> Self {
         Self {
             by_sha1: Self::template(b"EVALSHA", script.sha1),
@@ -175,7 +175,7 @@ impl Fenced {
 }
 
 /// The `SET` of `entry`, fenced by `marker`, an argument in wire form.
-pub(crate) fn fenced_set(
+pub(crate) fn set(
     out: &mut Vec<u8>,
     entry: &Entry,
     ttl: Duration,
@@ -186,7 +186,7 @@ pub(crate) fn fenced_set(
 }
 
 /// The same if the user may run all of `commands` on the key.
-pub(crate) fn fenced_set_if_permitted(
+pub(crate) fn set_if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,
     ttl: Duration,
@@ -195,7 +195,7 @@ pub(crate) fn fenced_set_if_permitted(
 ) {
     let (key, token) = (entry.resource(), entry.token());
     let ttl = millis(ttl);
-    let script = FENCED_ACQUIRE.text.as_bytes();
+    let script = CHECKED_ACQUIRE.text.as_bytes();
     let mut words = alloc::vec![&b"EVAL"[..], script, b"3", key, MARKER_KEY, BARRIER_KEY];
     words.extend([token.as_bytes(), ttl.as_bytes(), unwrapped(marker)]);
     words.extend(commands.iter().map(|command| command.as_bytes()));
@@ -210,7 +210,7 @@ fn unwrapped(argument: &[u8]) -> &[u8] {
 }
 
 /// The extension of `entry`, fenced by `marker`.
-pub(crate) fn fenced_extend(
+pub(crate) fn extend(
     out: &mut Vec<u8>,
     entry: &Entry,
     ttl: Duration,
@@ -221,7 +221,7 @@ pub(crate) fn fenced_extend(
 }
 
 /// The question for how long the node keeps `entry`, fenced by `marker`.
-pub(crate) fn fenced_confirm(out: &mut Vec<u8>, entry: &Entry, marker: &[u8]) {
+pub(crate) fn confirm(out: &mut Vec<u8>, entry: &Entry, marker: &[u8]) {
     let (key, token) = (entry.key_argument(), entry.token_argument());
     CONFIRM_BY_TEXT.write(out, [key, token, marker]);
 }
@@ -254,22 +254,22 @@ mod tests {
         let tail = "|$1|3|$1|k|$16|shearline:marker|$17|shearline:barrier|$5|token|";
         let second = Duration::from_secs(1);
         assert_eq!(
-            shown(|out, entry, marker| fenced_set(out, entry, second, marker, Dialect::Sha1)),
+            shown(|out, entry, marker| set(out, entry, second, marker, Dialect::Sha1)),
             alloc::format!(
                 "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
-                FENCED_ACQUIRE.sha1
+                CHECKED_ACQUIRE.sha1
             )
         );
         assert_eq!(
-            shown(|out, entry, marker| fenced_extend(out, entry, second, marker, Dialect::Sha1)),
+            shown(|out, entry, marker| extend(out, entry, second, marker, Dialect::Sha1)),
             alloc::format!(
                 "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
-                FENCED_EXTEND.sha1
+                CHECKED_EXTEND.sha1
             )
         );
-        let text = FENCED_CONFIRM.text;
+        let text = CHECKED_CONFIRM.text;
         assert_eq!(
-            shown(fenced_confirm),
+            shown(confirm),
             alloc::format!("*8|$4|EVAL|${}|{text}{tail}$13|1 r 5 1 1 0 c|", text.len())
         );
     }
@@ -283,7 +283,7 @@ mod tests {
         );
         let (mut out, mut marker) = (Vec::new(), Vec::new());
         argument(&mut marker, &[b'm'; super::super::marker::MARKER_BYTES_MAX]);
-        fenced_extend(&mut out, &longest, Duration::MAX, &marker, Dialect::Text);
+        extend(&mut out, &longest, Duration::MAX, &marker, Dialect::Text);
         assert!(out.len() <= COMMAND_BYTES_MAX, "{}", out.len());
     }
 }
