@@ -65,17 +65,17 @@ impl Entry {
         &self.arguments
     }
 
-    /// The key as an argument in wire form.
+    /// Returns the key as an argument in wire form.
     pub(crate) fn key_argument(&self) -> &[u8] {
         &self.arguments[..usize::from(self.key_len)]
     }
 
-    /// The token as an argument in wire form.
+    /// Returns the token as an argument in wire form.
     pub(crate) fn token_argument(&self) -> &[u8] {
         &self.arguments[usize::from(self.key_len)..]
     }
 
-    /// The buffer, for the pool.
+    /// Returns the buffer, for the pool.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.arguments
     }
@@ -97,12 +97,12 @@ const LINE_END_BYTES: usize = 2;
 
 const _: () = assert!(argument_len(RESOURCE_BYTES_MAX) <= u16::MAX as usize);
 
-/// How many bytes stand before `text` in an argument of `len` bytes.
+/// Returns how many bytes stand before `text` in an argument of `len` bytes.
 fn header_len(len: usize, text: &[u8]) -> u8 {
     (len - LINE_END_BYTES - text.len()) as u8
 }
 
-/// The text of an argument that has so many bytes before it.
+/// Returns the text of an argument that has so many bytes before it.
 fn text(argument: &[u8], header_len: u8) -> &[u8] {
     &argument[usize::from(header_len)..argument.len() - LINE_END_BYTES]
 }

@@ -58,8 +58,8 @@ fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
     }
 }
 
-/// The scheme and what follows its slashes. `unix:/path` has no authority and is whole; it is
-/// how a label looks.
+/// Returns the scheme and what follows its slashes. `unix:/path` has no authority and is whole; it
+/// is how a label looks.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlProblem> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
         && scheme.eq_ignore_ascii_case("unix:")
@@ -160,8 +160,8 @@ fn host(name: &str) -> Result<Host, UrlProblem> {
     Ok(Host::Name(name.to_ascii_lowercase()))
 }
 
-/// Whether resolvers read a name with this last part as an address, such as `127.1`, `010.0.0.1` or
-/// `0x7f.1`. They do not all read the same one.
+/// Returns `true` if resolvers read a name with this last part as an address, such as `127.1`,
+/// `010.0.0.1` or `0x7f.1`. They do not all read the same one.
 fn is_number(last: &str) -> bool {
     match last.get(..2) {
         Some("0x" | "0X") => last.bytes().skip(2).all(|byte| byte.is_ascii_hexdigit()),

@@ -24,7 +24,7 @@ impl<'a> Call<'a> {
         state.keyspace.database(self.session.database)
     }
 
-    /// The words from `first` on, of which there may be none.
+    /// Returns the words from `first` on, of which there may be none.
     pub(super) fn words_from(&self, first: usize) -> &'a [&'a [u8]] {
         self.words.get(first..).unwrap_or_default()
     }
@@ -42,7 +42,7 @@ pub(super) fn count(number: usize) -> OwnedValue {
     OwnedValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// An integer in its one spelling: no `+`, no leading zeros, no spaces.
+/// Returns an integer in its one spelling: no `+`, no leading zeros, no spaces.
 pub(super) fn integer(text: &[u8]) -> Result<i64, Refusal> {
     let number = core::str::from_utf8(text)
         .ok()
@@ -53,12 +53,12 @@ pub(super) fn integer(text: &[u8]) -> Result<i64, Refusal> {
     }
 }
 
-/// An array of integers.
+/// Returns an array of integers.
 pub(super) fn flags(flags: impl Iterator<Item = bool>) -> OwnedValue {
     OwnedValue::array(flags.map(|flag| OwnedValue::Integer(i64::from(flag))))
 }
 
-/// The empty array.
+/// Returns the empty array.
 pub(super) fn nothing() -> OwnedValue {
     OwnedValue::array([])
 }

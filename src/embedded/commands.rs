@@ -61,7 +61,7 @@ const COMMANDS: &[Command] = &[
     Command::new("time", (1, 1), Body::Run(time)),
 ];
 
-/// What only a Valkey knows.
+/// The commands that only a Valkey knows.
 const VALKEY: &[Command] = &[Command::new("delifeq", (3, 3), Body::Run(strings::delifeq))];
 
 const CLIENT: &[Command] = &[
@@ -86,7 +86,7 @@ impl Command {
         word.eq_ignore_ascii_case(self.name.as_bytes())
     }
 
-    /// Whether it is the subcommand `word` of `container`.
+    /// Returns `true` if it is the subcommand `word` of `container`.
     fn is_part(&self, container: &str, word: &[u8]) -> bool {
         let name = self.name.as_bytes().get(container.len() + 1..);
         name.is_some_and(|name| word.eq_ignore_ascii_case(name))

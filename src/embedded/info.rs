@@ -1,4 +1,4 @@
-//! What the node says of itself: `HELLO` and `INFO`.
+//! What the node says about itself: `HELLO` and `INFO`.
 
 use alloc::format;
 use alloc::string::String;
@@ -26,7 +26,7 @@ impl Flavour {
     }
 }
 
-/// The answer to `HELLO`.
+/// Returns the answer to `HELLO`.
 pub(super) fn hello(state: &State, session: &Session) -> OwnedValue {
     let text = |text: &str| OwnedValue::bulk(text.as_bytes());
     let protocol = match session.protocol {

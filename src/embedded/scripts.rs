@@ -1,7 +1,7 @@
 //! The scripts of this library, and the commands around them.
 //!
-//! There is no interpreter: each script is a function that does what its text says, including what
-//! becomes of arguments that the library would never send.
+//! There is no interpreter: each script is a function that does what its text says, even for
+//! arguments that the library never sends.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -59,7 +59,7 @@ pub(super) fn eval(state: &mut State, call: &mut Call<'_>) -> Answer {
 
 /// `EVALSHA digest numkeys key ... argument ...`.
 pub(super) fn evalsha(state: &mut State, call: &mut Call<'_>) -> Answer {
-    // What cannot be a digest is seen before the other arguments are looked at.
+    // A word that cannot be a digest is refused before the other arguments are read.
     if call.words[1].len() != RELEASE.sha1.len() {
         return Err(Refusal::NO_SCRIPT);
     }
@@ -68,8 +68,8 @@ pub(super) fn evalsha(state: &mut State, call: &mut Call<'_>) -> Answer {
     run(known, call.database(state), call.now, &arguments)
 }
 
-/// What the scripts look at: `KEYS[1]`, `ARGV[1]`, `ARGV[2]`, of which each may be missing, and all
-/// of them in their order.
+/// The arguments that the scripts read: `KEYS[1]`, `ARGV[1]`, `ARGV[2]`, of which each may be
+/// missing, and all of them in their order.
 struct Arguments<'a> {
     key: Option<&'a [u8]>,
     token: Option<&'a [u8]>,
@@ -117,8 +117,8 @@ fn run(known: Known, database: &mut Database, now: Millis, arguments: &Arguments
 
 type Plain = fn(&mut Database, Millis, &Arguments<'_>) -> Result<i64, Refusal>;
 
-/// What the three with a marker check say: `plain`, and then whether it counts. The marker is the argument
-/// of this number, counted from 0.
+/// Runs `plain` and then the marker check. Returns the answer of `plain` and whether it counts. The
+/// marker is argument number `marker`, counted from 0.
 fn marker_checked(
     database: &mut Database,
     now: Millis,
@@ -142,7 +142,7 @@ fn marker_checked(
     Ok(OwnedValue::array([said, left].map(OwnedValue::Integer)))
 }
 
-/// What a barrier with this time to live is told as.
+/// Returns how many milliseconds a script reports for a barrier with this time to live.
 fn barrier_left(barrier: Option<i64>) -> i64 {
     match barrier {
         None => 0,
@@ -151,7 +151,7 @@ fn barrier_left(barrier: Option<i64>) -> i64 {
     }
 }
 
-/// `SET NX PX`, as a script tells it.
+/// `SET NX PX`. Returns 1 if the key was set, otherwise 0.
 fn acquire(
     database: &mut Database,
     now: Millis,
@@ -171,7 +171,7 @@ fn insert(database: &mut Database, key: &[u8], text: &[u8], end: Option<Millis>)
     database.insert(key, Entry { value, end });
 }
 
-/// What [`JOIN`] says.
+/// Does what [`JOIN`] does.
 fn join(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let (&[marker_key, barrier_key], &[run_id, ttl, nodes, quorum, cluster, durable, span, mode]) =
         (arguments.keys, arguments.rest)
@@ -270,7 +270,7 @@ fn read_marker(text: &[u8]) -> Option<Marker<'_>> {
     })
 }
 
-/// What [`RELEASE`] says.
+/// Does what [`RELEASE`] does.
 fn release(
     database: &mut Database,
     now: Millis,
@@ -284,7 +284,7 @@ fn release(
     }
 }
 
-/// What [`EXTEND`] says.
+/// Does what [`EXTEND`] does.
 fn extend(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Result<i64, Refusal> {
     let key = arguments.key.ok_or(NO_KEY)?;
     let value = database.text(key, now)?;
@@ -305,7 +305,7 @@ fn extend(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Re
     Ok(1)
 }
 
-/// What [`CONFIRM`] says.
+/// Does what [`CONFIRM`] does.
 fn confirm(
     database: &mut Database,
     now: Millis,

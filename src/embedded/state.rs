@@ -19,7 +19,7 @@ pub(super) struct State {
     pub(super) replid: String,
 }
 
-/// Which server a store passes itself off as.
+/// Which server a store behaves as.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Flavour {

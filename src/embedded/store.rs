@@ -45,13 +45,13 @@ pub struct Store {
     sessions: u64,
 }
 
-/// What becomes of the keys when a node starts again.
+/// Whether a node still has its keys after a restart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third way")]
 pub enum Memory {
-    /// They are still there, as if all had been on disk.
+    /// It has them, as if all had been on disk.
     Kept,
-    /// They are gone, as those of a server without persistence.
+    /// It has lost them, as a server without persistence does.
     Lost,
 }
 
@@ -74,12 +74,12 @@ impl Store {
         store
     }
 
-    /// Passes itself off as another server from now on.
+    /// Behaves as another server from now on.
     pub fn set_flavour(&mut self, flavour: Flavour) {
         self.state.flavour = flavour;
     }
 
-    /// Wants this password of the user `default` from now on, or none.
+    /// Requires this password for the user `default` from now on, or none.
     pub fn set_password(&mut self, password: Option<&[u8]>) {
         self.state.password = password.map(<[u8]>::to_vec);
     }
@@ -95,7 +95,7 @@ impl Store {
         millis(now).saturating_add(self.ahead)
     }
 
-    /// A new client. Numbered, as `HELLO` tells it.
+    /// Returns the session of a new client. `HELLO` shows its number.
     #[must_use]
     pub fn session(&mut self) -> Session {
         self.sessions += 1;
@@ -143,20 +143,19 @@ impl Store {
         }
     }
 
-    /// The text that `key` of the first database holds at `now`. A look from outside: nothing is
-    /// changed.
+    /// Returns the text that `key` of the first database holds at `now`. Nothing is changed.
     #[must_use]
     pub fn get(&self, now: Instant, key: &[u8]) -> Option<&[u8]> {
         self.state.keyspace.peek(key, self.millis(now))
     }
 
-    /// How many keys there are at `now`, in all databases.
+    /// Returns how many keys there are at `now`, in all databases.
     #[must_use]
     pub fn len(&self, now: Instant) -> usize {
         self.state.keyspace.len(self.millis(now))
     }
 
-    /// Whether there is no key at `now`.
+    /// Returns `true` if there is no key at `now`.
     #[must_use]
     pub fn is_empty(&self, now: Instant) -> bool {
         self.len(now) == 0
@@ -173,14 +172,14 @@ impl fmt::Debug for Store {
     }
 }
 
-/// The store's clock: whole milliseconds, rounded down as by the server.
+/// Returns the time of the store's clock: whole milliseconds, rounded down as by the server.
 fn millis(now: Instant) -> Millis {
     let millis = Millis::try_from(now.as_nanos() / 1_000_000).unwrap_or(Millis::MAX);
     EPOCH.saturating_add(millis)
 }
 
-/// As the server measures its uptime: the difference of two times in whole seconds, which may be
-/// almost a second more than has passed.
+/// Returns a time in whole seconds. The server measures its uptime as the difference of two of
+/// these, which may be almost a second too much.
 fn whole_seconds(at: Instant) -> Duration {
     Duration::from_secs(at.as_nanos() / 1_000_000_000)
 }

@@ -77,7 +77,7 @@ pub(super) fn set(state: &mut State, call: &mut Call<'_>) -> Answer {
     set_in(call.database(state), now, key, value, options)
 }
 
-/// The same of a script.
+/// Does what [`set`] does, for a script too.
 pub(super) fn set_in(
     database: &mut Database,
     now: Millis,
@@ -107,7 +107,7 @@ pub(super) fn set_in(
     Ok(before.unwrap_or_else(ok))
 }
 
-/// `SETNX key value`: the lock of before 2012 and the example `setnx_getset` want it.
+/// `SETNX key value`: used by locks of before 2012 and by the example `setnx_getset`.
 pub(super) fn setnx(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let database = call.database(state);
@@ -136,7 +136,7 @@ struct SetOptions<'a> {
     lifetime: Lifetime<'a>,
 }
 
-/// `XX` wants that there is a key, `NX` that there is none.
+/// `XX` requires a key, `NX` requires that there is none.
 #[derive(Clone, Copy, Eq, PartialEq)]
 struct Condition {
     key: bool,
@@ -152,7 +152,8 @@ enum Lifetime<'a> {
 }
 
 impl<'a> SetOptions<'a> {
-    /// The same option twice is no mistake, the last counts; two that exclude each other are.
+    /// The same option twice is allowed, and the last counts; two that exclude each other are
+    /// refused.
     fn parse(mut words: &[&'a [u8]]) -> Result<Self, Refusal> {
         let mut options = Self::default();
         while let Some((option, mut rest)) = words.split_first() {
@@ -188,7 +189,7 @@ impl<'a> SetOptions<'a> {
         Ok(())
     }
 
-    /// When a key that is set now ends.
+    /// Returns when a key that is set now ends.
     fn end(&self, now: Millis) -> Result<Option<Millis>, Refusal> {
         let (text, unit) = match self.lifetime {
             Lifetime::Endless | Lifetime::Keep => return Ok(None),
@@ -227,7 +228,7 @@ pub(super) fn pexpire(state: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(OwnedValue::Integer(1))
 }
 
-/// `text` milliseconds from now.
+/// Returns the time `text` milliseconds from now.
 pub(super) fn expiry(text: &[u8], now: Millis) -> Result<Millis, Refusal> {
     let end = now.checked_add(integer(text)?);
     end.ok_or_else(|| Refusal::expire_time("pexpire"))
@@ -284,7 +285,7 @@ impl ExpireCondition {
     }
 }
 
-/// The reply to a look at `key`.
+/// Returns the reply to `GET key`.
 fn read(database: &mut Database, key: &[u8], now: Millis) -> Answer {
     let text = database.text(key, now)?;
     Ok(text.map_or(OwnedValue::Null, OwnedValue::bulk))

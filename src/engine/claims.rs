@@ -1,13 +1,13 @@
 //! The claims: what tokens may have left on the nodes, with their timers, and the releases that follow.
 //!
 //! A release goes to every node that may hold the token, over the connection that carried its
-//! `SET`, behind it. Where there is no connection or no room it is a debt: it goes out first thing
-//! when there is. It is over when the node has answered it; time alone ends it only where it is
-//! known when the key expires.
+//! `SET`, behind it. Where there is no connection or no room it is a debt: it is sent first when
+//! there is. It is over when the node has answered it; time alone ends it only where it is known
+//! when the key expires.
 //!
 //! # Not here
 //!
-//! Who waits for the outcome of a release: what an answer is worth to an operation is returned.
+//! The operation that waits for the outcome of a release: what an answer means to it is returned.
 
 pub(super) mod claim;
 
@@ -52,19 +52,19 @@ pub(super) struct Below<'a> {
     pub(super) timers: &'a mut Timers,
 }
 
-/// What an answer of a node is worth to an operation.
+/// The vote and the outcome that an answer of a node gives an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) operation: OperationKey,
     pub(super) said: (Vote, NodeOutcome),
 }
 
-/// What the timer of a claim has come to.
+/// What follows from the timer of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Due {
-    /// Nothing that anybody has to be told.
+    /// Nothing that has to be reported.
     Nothing,
-    /// The lock is over, and its holder is to be told.
+    /// The lock is over, and that has to be reported to its holder.
     Over,
 }
 
@@ -175,7 +175,7 @@ impl Claims {
 
     // ----- releases -------------------------------------------------------------------------
 
-    /// The token of `claim` is to go from every node that may hold it; `operation` waits for that.
+    /// Releases the token of `claim` on every node that may hold it. `operation` waits for that.
     pub(super) fn release(
         &mut self,
         operation: Option<OperationKey>,
@@ -201,7 +201,7 @@ impl Claims {
         self.settle(claim, below.timers);
     }
 
-    /// Pays what is owed to `node`, oldest first, while there is room.
+    /// Sends the releases that are owed to `node`, oldest first, while there is room.
     ///
     /// Only an answer ends what is owed for an unanswered `SET`, and no handshake does: a server that
     /// postpones writes answers it all the same, and may run the `SET` later, over a connection of whose
@@ -225,7 +225,7 @@ impl Claims {
         }
     }
 
-    /// Tries again what `node` has refused to release.
+    /// Sends again the releases that `node` has refused.
     pub(super) fn try_debts_again(&mut self, node: usize, below: &mut Below<'_>) {
         if let Some(timer) = below.nodes[node].debt_timer.take() {
             below.timers.cancel(timer);
@@ -235,7 +235,8 @@ impl Claims {
         }
     }
 
-    /// `node` has answered the release of `claim`. Returns what that is worth to who waits for it.
+    /// `node` has answered the release of `claim`. Returns the vote and the outcome for the
+    /// operation that waits for it.
     pub(super) fn release_answered(
         &mut self,
         node: usize,
@@ -346,7 +347,7 @@ impl Claims {
         })
     }
 
-    /// `request` will never be answered by `node`; `left` is whether any of it may have arrived.
+    /// `request` will never be answered by `node`; `left` says whether any of it may have arrived.
     pub(super) fn unanswered(
         &mut self,
         node: usize,
@@ -368,7 +369,7 @@ impl Claims {
                 claim: Some(claim), ..
             } if left => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
-                    // It may have been run, whatever was answered to an earlier one.
+                    // It may have been run, even if an earlier one was denied.
                     claim.unknown.insert(node);
                     mutant!(LostExtensionIsNone => claim.unknown.remove(node));
                 }
@@ -402,7 +403,7 @@ impl Claims {
         Due::Nothing
     }
 
-    /// The keys of `claim` have expired where that is known: nothing is owed there any more.
+    /// The keys of `claim` have expired where their expiry is known: ends the debts there.
     fn expire_debts(&mut self, key: ClaimKey, below: &mut Below<'_>) {
         let Some(claim) = self.slab.get_mut(key.0) else {
             return;
@@ -425,8 +426,8 @@ impl Claims {
         self.settle(key, below.timers);
     }
 
-    /// A lock that is over and was never released is remembered until its keys are gone, so that
-    /// a late release still goes to the right nodes. A copy that waits for room is taken back.
+    /// A lock that is over and was never released is remembered until its keys are gone, so that a
+    /// late release still goes to the right nodes. A copy that waits for room is withdrawn.
     pub(super) fn is_over(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
         let all = below.nodes.set();
         if let Some(there) = self.slab.get_mut(claim.0) {

@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //!
-//! * A node has one connection at a time, and what is said of it is told in order: it is closed, then
-//!   opened, then written to.
+//! * A node has one connection at a time, and the outputs about it come in this order: it is
+//!   closed, then opened, then written to.
 //! * A silent node is noticed by the timers that are armed here.
 //!
 //! # Not here
@@ -48,7 +48,7 @@ pub(super) struct Nodes {
     dead_after: Duration,
 }
 
-/// What the silence of a node has come to.
+/// The result of a check for silence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Silence {
     /// It has answered, or its time is not up.
@@ -190,11 +190,11 @@ impl Nodes {
         names
     }
 
-    /// A server that stands in the configuration under several names has one quarantine, whichever of
-    /// them it is met by: until when the others say, and the alarm that one of them has heard. A name
-    /// that is connected has served what it knew. If it is to be told (of an alarm always, and where
-    /// there are markers of any quarantine, because no change of identity tells it of one), those
-    /// names and until when are returned.
+    /// A server that is configured under several names has one quarantine for all of them: the
+    /// longest that any of them knows, and the alarm of each. A name that is connected has already
+    /// served its own. If the quarantine has to be passed on (an alarm always; any quarantine where
+    /// there are markers, because no change of identity shows it), returns the names to pass it to,
+    /// and its end.
     pub(super) fn share_quarantine(
         &mut self,
         now: Instant,
@@ -219,7 +219,8 @@ impl Nodes {
         Some((names, until))
     }
 
-    /// Notes for all names of the server behind `node` that they are: those of now, and earlier ones.
+    /// Records for all names of the server behind `node` that they lead to the same server: the
+    /// present names, and earlier ones.
     fn note_names(&mut self, node: usize, present: NodeSet) {
         let mut names = self.all[node].guard.names.union(present);
         names.insert(node);
@@ -231,8 +232,8 @@ impl Nodes {
         }
     }
 
-    /// An operator vouches for the server with this `run_id` behind `node`: under any of its names.
-    /// Returns `true` if it did not vote until now.
+    /// Trusts the server with this `run_id` behind `node`, under any of its names. Returns `true`
+    /// if it did not vote until now.
     pub(super) fn trust(
         &mut self,
         now: Instant,
@@ -294,7 +295,7 @@ impl Nodes {
         self.to_write.insert(node);
     }
 
-    /// The node has forgotten its scripts: it is taught them again.
+    /// The node has forgotten its scripts: sends them again.
     pub(super) fn forgot_scripts(&mut self, now: Instant, node: usize) {
         self.all[node].forgot_scripts(now);
         self.to_write.insert(node);
@@ -367,8 +368,8 @@ impl Nodes {
         }
     }
 
-    /// Something is wanted: while the nodes that are connected are no majority, those in back-off are
-    /// tried too.
+    /// Called when an operation needs the nodes: connects to nodes in back-off too, while the nodes
+    /// that are ready are no majority.
     pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
         self.watch_lines(now, timers);
         // A connection that is being opened is no vote yet, and may never be.
@@ -386,7 +387,7 @@ impl Nodes {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// One turn has read all that there was: arms the timers of the nodes that owe answers.
+    /// One turn has read everything there was: arms the timers of the nodes that owe answers.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
         for node in 0..self.all.len() {
             self.listen_to(now, node, timers);

@@ -1,4 +1,5 @@
-//! The operations that are open: who waits for what, and what the answers of nodes mean to them.
+//! The operations that are open: their callers, their rounds, and what the answers of nodes mean to
+//! them.
 //!
 //! # Guarantees
 //!
@@ -132,7 +133,7 @@ impl Operations {
         Some(event)
     }
 
-    /// Ends `operation` and takes its memory back.
+    /// Ends `operation` and frees its memory.
     pub(super) fn end(&mut self, operation: OperationKey, parts: &mut Parts) {
         if let Some(operation) = self.slab.remove(operation.0) {
             self.recycle(operation, parts);
@@ -146,7 +147,7 @@ impl Operations {
         kind.end(parts);
     }
 
-    /// Ends `operation` without telling its outcome, and gives back what it may have won.
+    /// Ends `operation` without reporting its outcome, and releases what it may have locked.
     pub(super) fn cancel(&mut self, now: Instant, operation: OperationKey, parts: &mut Parts) {
         let Some(mut operation) = self.slab.remove(operation.0) else {
             return;
@@ -156,8 +157,8 @@ impl Operations {
         self.recycle(operation, parts);
     }
 
-    /// An extension was confirmed, and its caller does not want to know: the lock ends when its holder
-    /// was told that it does, or is about to be told by another extension.
+    /// The caller cancelled an extension that a majority had confirmed: the lock ends at the time
+    /// that its holder knows, or is about to learn from another extension.
     fn take_extension_back(&self, cancelled: &Operation, parts: &mut Parts) {
         let told = |operation: &Operation| operation.kind.held()?.about_to_be_told();
         let Some((claim, _)) = told(cancelled) else {
@@ -187,8 +188,8 @@ impl Operations {
         }
     }
 
-    /// The lock of `claim` is over or given away: the questions about it that are open come to
-    /// nothing, and this is what their callers are told.
+    /// The lock of `claim` is over or given away: the questions about it that are open end without
+    /// a result, and their callers get this verdict.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,
@@ -406,7 +407,8 @@ impl Operations {
 
     // ----- answers that do not count --------------------------------------------------------
 
-    /// `node` has answered `request`, and that is no vote. `first`: until now its answers were.
+    /// `node` has answered `request`, and the answer does not count. `first`: its answers counted
+    /// until now.
     pub(super) fn answered_uncounted(
         &mut self,
         now: Instant,
@@ -467,7 +469,7 @@ impl Operations {
         }
     }
 
-    /// `node` has joined: whoever asked it to is told.
+    /// `node` has joined: passes that to the operation that asked for it.
     pub(super) fn joined(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         let joined = (Vote::Yes, NodeOutcome::Granted);
         for key in self.keys() {
@@ -490,7 +492,7 @@ impl Operations {
         }
     }
 
-    /// The handshake of `node` is done: what waited for it asks now.
+    /// The handshake of `node` is done: sends it the questions that waited for that.
     pub(super) fn ask_late(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         for _ in 0..parts.nodes[node].waiting.len() {
             let Some(key) = parts.nodes[node].waiting.pop_front() else {

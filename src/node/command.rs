@@ -70,7 +70,7 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
     sha1: "9b47c68a78b0bdd48729ce4a1870d07463b819a1",
 };
 
-/// How a node is asked to run a script.
+/// How a script or its native equivalent is sent to a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Dialect {
     /// By the digest.
@@ -84,7 +84,7 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// The command that the user needs a permission for, as ACL rules name it.
+    /// Returns the command that the user needs a permission for, as ACL rules name it.
     pub(crate) const fn verb(self) -> &'static str {
         match self {
             Self::Sha1 => "evalsha",

@@ -10,7 +10,8 @@ use crate::time::Instant;
 use super::command::Dialect;
 use super::handshake::Step;
 
-/// What a command is for. Its operation or claim may be gone by the time the reply comes.
+/// What a command asks of a node, and for which operation or claim. Either may be gone by the time
+/// the reply comes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Request {
     /// Part of the handshake, or of teaching the scripts again.
@@ -37,7 +38,7 @@ pub(crate) enum Request {
         /// Of whose token, if that is in the engine's care.
         claim: Option<ClaimKey>,
     },
-    /// The same, if the user may do what the lock needs: the first on a connection.
+    /// The first `SET` on a connection, done only if the user may do what the lock needs.
     FirstSet {
         /// Whose token.
         claim: ClaimKey,
@@ -64,7 +65,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Whether a vote depends on the answer, and so on the clock of the server.
+    /// Returns `true` if a vote depends on the answer, and so on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Set { .. }
@@ -89,7 +90,7 @@ pub(crate) struct Sent {
     /// Where it starts in the stream, and its length.
     start: u64,
     len: u32,
-    /// Which of the markers that the node was joined by it was written under.
+    /// The number of the marker that it was written for.
     pub(crate) era: u32,
 }
 
@@ -116,7 +117,7 @@ impl InFlight {
         });
     }
 
-    /// The command that the next reply answers. `None`: nothing was asked.
+    /// Returns the command that the next reply answers. `None`: nothing was asked.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         mutant!(ReplyToNextRound => if 1 < self.sets { self.queue.swap(0, 1) });
         let sent = self.queue.pop_front()?;
@@ -124,17 +125,18 @@ impl InFlight {
         Some(sent)
     }
 
-    /// What is written from now on is written under another marker.
+    /// Commands from now on are written for another marker.
     pub(crate) fn begin_era(&mut self) {
         self.era = self.era.wrapping_add(1);
     }
 
-    /// Whether it was written under the present marker.
+    /// Returns `true` if it was written under the present marker.
     pub(crate) fn is_of_this_era(&self, sent: &Sent) -> bool {
         sent.era == self.era
     }
 
-    /// How many places are taken: by the commands, and by the releases of their `SET`s to come.
+    /// Returns how many places are taken: by the commands, and by the releases of their `SET`s to
+    /// come.
     pub(crate) fn reserved(&self) -> usize {
         self.queue.len() + self.sets
     }
@@ -147,8 +149,8 @@ impl InFlight {
         self.queue.is_empty()
     }
 
-    /// Whether a release that repairs is on its way, of a claim for which `same` holds. Costs a
-    /// step per command, but only while there is one at all.
+    /// Returns `true` if a release that repairs is on its way, of a claim for which `same` holds.
+    /// Costs a step per command, but only while there is one at all.
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {
@@ -156,8 +158,8 @@ impl InFlight {
             })
     }
 
-    /// Takes the command for `request` out again if `unsent(its start)`: the place and length of
-    /// its bytes, which the caller withdraws too.
+    /// Takes the command for `request` out again if `unsent(its start)`. Returns the place and
+    /// length of its bytes, which the caller withdraws too.
     pub(crate) fn withdraw(
         &mut self,
         request: Request,
@@ -179,7 +181,8 @@ impl InFlight {
         Some((sent.start, sent.len as usize))
     }
 
-    /// Takes everything: the connection is gone. Each with whether its bytes may have left.
+    /// Takes all commands out because the connection is gone. Yields each with whether its bytes
+    /// may have left.
     pub(crate) fn drain(
         &mut self,
         unsent: impl Fn(u64) -> bool,

@@ -1,10 +1,10 @@
 //! The scripts of the strict restart guard, and the commands around them.
 //!
-//! [`JOIN`] reads and writes the [marker](super::marker) of a node; it is run at every handshake, and
-//! whenever another script says that the marker is not the one that it was given. The others do to
-//! the key of the lock exactly what the plain commands do, whether the node votes or not: a key that
-//! does not count still keeps others out. What they answer is two integers: what the plain command
-//! would have said, and whether it counts.
+//! [`JOIN`] reads and writes the [marker](super::marker) of a node; it is run at every handshake,
+//! and whenever another script answers that the marker is not the one that it was given. The others
+//! do to the key of the lock exactly what the plain commands do, whether the node votes or not: a
+//! key that does not count still keeps others out. What they answer is two integers: what the plain
+//! command would have said, and whether it counts.
 //!
 //! ```text
 //! {said, 0}     it counts: the marker is the one given, and there is no barrier
@@ -12,11 +12,11 @@
 //! {said, -1}    it does not: the marker is missing, or another
 //! ```
 //!
-//! A barrier that somebody made permanent is told as one second, again and again.
+//! A barrier that was made permanent counts as one second, in every answer.
 //!
 //! # Not here
 //!
-//! Releases: they are the plain ones. A copy may go from a node whether it votes or not.
+//! Releases: they are the plain ones. A key may be released on a node whether it votes or not.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -38,8 +38,8 @@ use super::command::{Dialect, Script, millis};
 /// A marker is written where it is missing, of another incarnation of the server, or of a shorter
 /// longest ttl, each with a barrier; a barrier is written before its marker, and never shortened.
 /// There is none for another incarnation where both the marker and this client say that nothing is
-/// lost in a restart. `anew` makes the node one of this cluster whatever it was; `trust` does
-/// without the barrier.
+/// lost in a restart. `anew` makes the node one of this cluster regardless of its marker; `trust`
+/// does without the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -64,8 +64,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "709c0e6b14d4a3ae228d977da1d5c20411c7b202",
 };
 
-/// The end of a fenced script, which has put into `s` what was said: whether that counts. The marker
-/// that it was given is this argument.
+/// The end of a script with a marker check, which has put the answer of the plain command into `s`.
+/// It adds whether that counts. The expected marker is this argument.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(
@@ -76,8 +76,8 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// `SET NX PX`, and whether it counts: said is 1 or 0. If the user may not run the n-th of the commands
-/// behind the marker, `-n` alone, and nothing was done: see
+/// `SET NX PX`, and whether it counts: `said` is 1 or 0. If the user may not run the n-th of the
+/// commands behind the marker, `-n` alone, and nothing was done: see
 /// [`SET_IF_PERMITTED`](super::command::SET_IF_PERMITTED).
 pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
@@ -127,7 +127,7 @@ static CONFIRM_BY_TEXT: Template<3, 448> = Template::new(&[
     Encoded(1),
 ]);
 
-/// The commands that run a fenced script with a ttl.
+/// The commands that run a script with a marker check and a ttl.
 #[derive(Debug)]
 struct Checked {
     by_sha1: Template<4, 192>,
@@ -174,7 +174,7 @@ impl Checked {
     }
 }
 
-/// The `SET` of `entry`, fenced by `marker`, an argument in wire form.
+/// Writes the `SET` of `entry` that checks `marker`, an argument in wire form.
 pub(crate) fn set(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -185,7 +185,7 @@ pub(crate) fn set(
     ACQUIRE.write(out, entry, ttl, marker, dialect);
 }
 
-/// The same if the user may run all of `commands` on the key.
+/// Writes the same, to be done only if the user may run all of `commands` on the key.
 pub(crate) fn set_if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -202,14 +202,14 @@ pub(crate) fn set_if_permitted(
     command(out, &words);
 }
 
-/// The bytes of an argument in wire form.
+/// Returns the bytes of an argument in wire form.
 fn unwrapped(argument: &[u8]) -> &[u8] {
     let header = argument.iter().position(|byte| *byte == b'\n');
     let bytes = header.and_then(|end| argument.get(end + 1..argument.len().checked_sub(2)?));
     bytes.unwrap_or_default()
 }
 
-/// The extension of `entry`, fenced by `marker`.
+/// Writes the extension of `entry` that checks `marker`.
 pub(crate) fn extend(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -220,13 +220,14 @@ pub(crate) fn extend(
     EXTEND.write(out, entry, ttl, marker, dialect);
 }
 
-/// The question for how long the node keeps `entry`, fenced by `marker`.
+/// Writes the question for how long the node keeps `entry`, which checks `marker`.
 pub(crate) fn confirm(out: &mut Vec<u8>, entry: &Entry, marker: &[u8]) {
     let (key, token) = (entry.key_argument(), entry.token_argument());
     CONFIRM_BY_TEXT.write(out, [key, token, marker]);
 }
 
-/// The command that runs [`JOIN`] with these `arguments`. Always by the text: it is rare.
+/// Writes the command that runs [`JOIN`] with these `arguments`, always by its text because it is
+/// rare.
 pub(crate) fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
     let mut words: Vec<&[u8]> = Vec::with_capacity(13);
     words.extend([b"EVAL", JOIN.text.as_bytes(), b"2", MARKER_KEY, BARRIER_KEY]);

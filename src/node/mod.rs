@@ -1,14 +1,14 @@
 //! One node: its connection, what it was asked, and what it is owed.
 //!
-//! A node knows bytes and the order of commands. It does not know what a round is: an
-//! [`Request`] names the claim or round that a command serves, and is handed back with the reply.
+//! A node knows bytes and the order of commands. It does not know what a round is: an [`Request`]
+//! names the claim or operation that a command serves, and is returned with the reply.
 //!
 //! # Guarantees
 //!
 //! * **Order.** All that concerns one key goes over one connection, in the order in which it was
 //!   asked for. Replies are matched by count; a push takes no place; an answer to nothing ends the
 //!   connection.
-//! * **Greeting first.** No lock command is queued before the handshake is done, and what is owed
+//! * **Handshake first.** No lock command is queued before the handshake is done, and what is owed
 //!   from an earlier connection goes before any `SET`.
 //! * **Room for the release.** A `SET` is accepted only while there is room for its release too.
 //!
@@ -86,8 +86,8 @@ pub(crate) use write::Command;
 /// The shortest silence after which a node is suspect. A busy machine takes as long now and then.
 const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
-/// A connection that was of use for this long is tried again at once when it ends: it was closed
-/// for idleness, or its server was restarted.
+/// A connection that lasted this long is opened again at once when it ends: it was closed for
+/// idleness, or its server was restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
 /// The scripts that a server is taught, of which each guard has its own.
@@ -116,15 +116,15 @@ pub(crate) struct Node {
     pub(crate) guard: Guard,
     clock: Clock,
     permissions: Permissions,
-    /// How it stands towards the cluster: only with a strict guard.
+    /// Its membership of the cluster: only with a strict guard.
     membership: Option<Membership>,
     /// Operations whose question waits for the handshake to be done.
     pub(crate) waiting: VecDeque<OperationKey>,
     backoff: Backoff,
     tried_at: Instant,
     pulse: Pulse,
-    /// How often a probe has ended its connection since a lock command was answered, and until when it
-    /// is left alone then.
+    /// How often a probe has ended its connection since a lock command was answered, and until when
+    /// no probe is opened.
     probed: u32,
     probed_until: Instant,
     /// How many locks it has granted.
@@ -138,12 +138,12 @@ pub(crate) struct Node {
     pub(crate) debt_timer: Option<TimerKey>,
 }
 
-/// What a node has said.
+/// What was received from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
     /// An answer to a lock command, and how long it took.
     Answer(Request, Reply),
-    /// The server lets us in: what is owed goes first, then [`Node::survey`].
+    /// The server accepts us: debts are sent first, then [`Node::survey`].
     Admitted,
     /// An answer to a lock command that does not count.
     Uncounted {
@@ -152,10 +152,10 @@ pub(crate) enum Heard {
         reply: Reply,
         /// What a report says of it.
         outcome: NodeOutcome,
-        /// It voted until now.
+        /// Its answers counted until now.
         first: bool,
     },
-    /// It has said who it is: it is to be asked to join.
+    /// The server has identified itself: it has to be asked to join.
     Introduced,
     /// It has joined again.
     Joined,
@@ -210,7 +210,7 @@ impl Node {
         self.phase = Phase::Connecting;
     }
 
-    /// The connection is up: the first question goes out. `false` if none was being opened.
+    /// The connection is up: the first question goes out. Returns `false` if none was being opened.
     pub(crate) fn connected(&mut self, now: Instant) -> bool {
         if !matches!(self.phase, Phase::Connecting) {
             return false;
@@ -221,8 +221,8 @@ impl Node {
         true
     }
 
-    /// The connection is gone, or could not be opened: forgets what belongs to it, and gives back
-    /// every request that was not answered, with whether its command may have left.
+    /// The connection is gone, or could not be opened: forgets what belongs to it, and returns
+    /// every request that was not answered, and whether its command may have left.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         let Self {
             in_flight, outbox, ..
@@ -243,8 +243,8 @@ impl Node {
         lost
     }
 
-    /// How long to wait before the next connection, judged by how the last one did. To be asked
-    /// before [`Node::disconnected`].
+    /// Returns how long to wait before the next connection, judged by how the last one did. To be
+    /// asked before [`Node::disconnected`].
     pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
         let lasted = matches!(&self.phase, Phase::Ready(ready)
             if ready.since.saturating_add(LASTED) <= now);
@@ -255,12 +255,12 @@ impl Node {
         self.backoff.failed(random)
     }
 
-    /// Whether it is down and was not tried since `before`.
+    /// Returns `true` if it is down and was not tried since `before`.
     pub(crate) fn is_down_since(&self, before: Instant) -> bool {
         matches!(self.phase, Phase::Down) && self.tried_at <= before
     }
 
-    /// Whether a connection is open or being opened.
+    /// Returns `true` if a connection is open or being opened.
     pub(crate) fn has_link(&self) -> bool {
         self.phase.has_link()
     }
@@ -269,12 +269,12 @@ impl Node {
         self.phase.is_ready()
     }
 
-    /// Whether bytes of it mean anything: its connection is up.
+    /// Returns `true` if bytes of it mean anything: its connection is up.
     pub(crate) fn hears(&self) -> bool {
         matches!(self.phase, Phase::Handshake(_) | Phase::Ready(_))
     }
 
-    /// How it stands, for whoever looks at it from outside.
+    /// Returns its state, for reports to operators.
     pub(crate) fn state(&self, now: Instant) -> NodeState {
         if let (Phase::Ready(_), Some(missing)) = (&self.phase, self.permissions.missing()) {
             return NodeState::Unusable(missing);
@@ -294,7 +294,7 @@ impl Node {
         }
     }
 
-    /// Its handshake is done: whether and until when its answers do not count.
+    /// The handshake is done: decides whether and until when its answers do not count.
     pub(crate) fn guard_handshake(&mut self, now: Instant, terms: Terms) {
         if let Phase::Ready(ready) = &self.phase {
             match self.membership {
@@ -304,8 +304,8 @@ impl Node {
         }
     }
 
-    /// Until when its answers do not count, if they do not at `now`: for what this handle has seen, or
-    /// for what stands on the node.
+    /// Returns until when its answers do not count, if they do not at `now`: because of what this
+    /// handle has seen, or because of a barrier on the node.
     pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
         let guard = self.guard.until(now);
         match &self.membership {
@@ -314,7 +314,7 @@ impl Node {
         }
     }
 
-    /// How often its clock was seen to have been stepped.
+    /// Returns how often its clock was seen to have been stepped.
     pub(crate) fn clock_steps(&self) -> u32 {
         self.clock.steps()
     }
@@ -323,7 +323,7 @@ impl Node {
         self.trouble
     }
 
-    /// What it said of itself, while it is ready.
+    /// Returns the identity that the server gave, while the node is ready.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.phase {
             Phase::Ready(ready) => Some(&ready.identity),
@@ -332,21 +332,21 @@ impl Node {
         }
     }
 
-    /// Which server answers over the present connection, once it has told.
+    /// Returns the `run_id` of the server on the present connection, once it is known.
     pub(crate) fn run_id(&self) -> Option<&str> {
         self.phase.run_id()
     }
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// Whether a question of `len` bytes can be asked now, and its release later.
+    /// Returns whether a question of `len` bytes can be asked now, with room for its release later.
     pub(crate) fn access(&self, len: usize) -> Access {
         match (&self.phase, self.trouble) {
             (Phase::Ready(_), _) if self.is_suspect() || !self.has_room_for_set(len) => {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready(_), _) => Access::Open,
-            // What was wrong with it may have been mended: the connection that is being opened tells.
+            // Its trouble may be over: the connection that is being opened will show that.
             (Phase::Connecting | Phase::Handshake(_), trouble) => Access::Handshake {
                 first: trouble == Trouble::Link(LinkError::NotYet),
             },
@@ -354,8 +354,9 @@ impl Node {
         }
     }
 
-    /// It has been silent for too long, or half of its room is taken by what it has not answered:
-    /// it is not asked, so that the other half is there for the releases of what it may hold.
+    /// Returns `true` if it has been silent for too long, or half of its room is taken by
+    /// unanswered commands. It is not asked then, so that the other half remains for the releases
+    /// of what it may hold.
     pub(crate) fn is_suspect(&self) -> bool {
         mutant!(BoundIgnored => return self.pulse.is_suspect() || self.debts.is_due());
         mutant!(SuspectAsked => false, else self.pulse.is_suspect())
@@ -370,15 +371,15 @@ impl Node {
             && self.outbox.len() + len <= out_bytes_max() / 2
     }
 
-    /// Whether a release of `len` bytes can be sent: the scripts' state is known, and there is
-    /// room.
+    /// Returns `true` if a release of `len` bytes can be sent: the scripts' state is known, and
+    /// there is room.
     pub(crate) fn has_room_for_release(&self, len: usize) -> bool {
         mutant!(BoundIgnored => return true);
         self.in_flight.len() < in_flight_max() && self.outbox.len() + len <= out_bytes_max()
     }
 
-    /// Puts `command` into the out buffer; in front of a question about a lock, if it is time for it,
-    /// that for the time.
+    /// Puts `command` into the out buffer, and `TIME` in front of a question about a lock if the
+    /// clock watch is due.
     pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
         if self.clock.is_due(now) && request.is_question() {
             self.clock.asked();
@@ -412,17 +413,17 @@ impl Node {
         self.withdraw(Request::Set { claim }) || self.withdraw(Request::FirstSet { claim })
     }
 
-    /// How a release is written for this node; never by digest if it is to `repair`.
+    /// Returns how a release is written for this node; never by digest if it is to `repair`.
     pub(crate) fn release_dialect(&self, repair: bool) -> Dialect {
         self.phase.release_dialect(repair, self.native_refused)
     }
 
-    /// How a fenced `SET` is written for this node.
+    /// Returns how a `SET` with a marker check is written for this node.
     pub(crate) fn acquire_dialect(&self) -> Dialect {
         self.phase.acquire_dialect()
     }
 
-    /// How an extension is written for this node.
+    /// Returns how an extension is written for this node.
     pub(crate) fn extend_dialect(&self) -> Dialect {
         self.phase.extend_dialect()
     }
@@ -450,8 +451,9 @@ impl Node {
         }
     }
 
-    /// Whether a nil to a `SET` may be due to a key of our own that is about to go: a repeated
-    /// release of the same key is on its way, or waits for another try. `same` tells by the claim.
+    /// Returns `true` if a nil to a `SET` may be due to a key of our own that is being released: a
+    /// repeated release of the same key is on its way, or waits for another try. `same` recognises
+    /// its claim.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.in_flight.is_repairing(&same) || self.debts.is_deferred(&same)
     }
@@ -473,7 +475,7 @@ impl Node {
         }
     }
 
-    /// Asks the last questions of the handshake, behind what is owed.
+    /// Asks the last questions of the handshake, behind the debts.
     pub(crate) fn survey(&mut self, now: Instant) {
         const LAST: [Step; 4] = [
             Step::Server,
@@ -497,7 +499,7 @@ impl Node {
     ///
     /// It does not say which incarnation it is.
     pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
-        // What this very handshake has read is a proof; what an earlier one has may not hold any more.
+        // What this handshake has read is a proof; what an earlier one has read may no longer hold.
         let durable = match &self.phase {
             Phase::Handshake(handshake) => handshake.identity.durable(),
             Phase::Down | Phase::Connecting | Phase::Ready(_) => Durable::Unknown,
@@ -516,8 +518,8 @@ impl Node {
         Ok(())
     }
 
-    /// An operator vouches that no lock lives that the server with this `run_id` may have forgotten.
-    /// Returns `true` if it did not vote until now.
+    /// Counts the answers of the server with this `run_id` from now on: an operator states that
+    /// every lock that it may have forgotten is over. Returns `true` if they did not count before.
     pub(crate) fn trust(
         &mut self,
         now: Instant,
@@ -545,8 +547,8 @@ impl Node {
         Ok(kept)
     }
 
-    /// An operator vouches for it: it is asked to join without a barrier, now or as part of the
-    /// handshake that is under way. Whether that will be done.
+    /// Asks it to join without a barrier, now or as part of the handshake that is under way,
+    /// because an operator trusts it. Returns `true` if that will be done.
     fn vouch(&mut self, now: Instant, longest: Duration) -> bool {
         let Some(membership) = &mut self.membership else {
             return false;
@@ -557,66 +559,67 @@ impl Node {
         membership.vouch(longest);
         match &self.phase {
             Phase::Ready(_) => self.join(now, longest).is_ok(),
-            // Its handshake has got beyond that question.
+            // Its handshake is past that question.
             Phase::Handshake(_) if membership.is_asked() => self.join(now, longest).is_ok(),
             Phase::Handshake(_) | Phase::Connecting | Phase::Down => true,
         }
     }
 
-    /// It is to be of this cluster, whatever it was: it is asked now, or when it has greeted.
+    /// Makes it a node of this cluster, regardless of its marker: now, or in the next handshake.
     pub(crate) fn claim(&mut self, now: Instant, longest: Duration) {
         if let Some(membership) = &mut self.membership {
             membership.set_mode(Mode::Reinit);
             if self.phase.is_ready() {
-                let _ = self.join(now, longest); // It is ready, so it has said who it is.
+                let _ = self.join(now, longest); // It is ready, so its `run_id` is known.
             }
         }
     }
 
-    /// What was to be asked of it for an operator, and was not yet, is not asked any more.
+    /// Cancels a request of an operator to join that was not sent yet.
     pub(crate) fn cancel_join(&mut self, mode: Mode) {
         if let Some(membership) = &mut self.membership {
             membership.cancel_join(mode);
         }
     }
 
-    /// Its marker has to tell of this longest ttl: whether it voted until now, and does not.
+    /// Requires a marker with this longest ttl. Returns `true` if the node voted until now and does
+    /// not any more.
     pub(crate) fn demand(&mut self, longest: Duration) -> bool {
         let membership = self.membership.as_mut();
         membership.is_some_and(|membership| membership.demand(longest))
     }
 
-    /// Whether it is connected and has to join again, and was not asked to.
+    /// Returns `true` if it is connected and has to join again, and was not asked to.
     pub(crate) fn is_to_join(&self) -> bool {
         let membership = self.membership.as_ref();
         self.is_ready() && membership.is_some_and(Membership::is_to_join)
     }
 
-    /// Whether it has joined, and has nothing open about it.
+    /// Returns `true` if it has joined, and has nothing open about it.
     pub(crate) fn is_settled(&self) -> bool {
         let membership = self.membership.as_ref();
         self.is_ready() && membership.is_some_and(Membership::is_settled)
     }
 
-    /// The longest ttl that its marker tells of.
+    /// Returns the longest ttl that its marker tells of.
     pub(crate) fn longest(&self) -> Duration {
         let membership = self.membership.as_ref();
         membership.map_or(Duration::ZERO, Membership::longest)
     }
 
-    /// The marker that questions to it are fenced by, with a strict guard.
+    /// Returns the marker that its scripts check, with a strict guard.
     pub(crate) fn marker(&self) -> Option<&[u8]> {
         self.membership.as_ref().map(Membership::marker)
     }
 
-    /// What it last said that makes it another cluster's.
+    /// Returns why it belongs to another cluster, if its last answer said so.
     pub(crate) fn other_cluster(&self) -> Option<Unusable> {
         self.membership.as_ref().and_then(Membership::other)
     }
 
     // ----- listening ------------------------------------------------------------------------
 
-    /// The next thing that the node has said, out of `piece` and what was left over before.
+    /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
     /// # Errors
@@ -688,7 +691,7 @@ impl Node {
         }
     }
 
-    /// What an answer means that tells whether it counts.
+    /// Returns what an answer with the result of a marker check means.
     fn marker_checked(&mut self, now: Instant, sent: &Sent, reply: Reply) -> Heard {
         let voted = self.kept_until(now).is_none();
         let stale = !self.in_flight.is_of_this_era(sent);
@@ -706,7 +709,7 @@ impl Node {
         }
     }
 
-    /// A server that answers a script and could not load ours before is asked again.
+    /// Asks a server again to load our scripts if it could not before and now answers one.
     fn learn(&mut self, now: Instant, reply: Reply) {
         if let (Reply::Integer(_) | Reply::Pair(..), Phase::Ready(ready)) = (reply, &mut self.phase)
             && ready.scripts.take_postponed()
@@ -754,7 +757,7 @@ impl Node {
 
     // ----- how it is heard ------------------------------------------------------------------
 
-    /// One turn has read all that there was: the instant since which it is silent, if it is.
+    /// One turn has read everything there was. Returns since when the node is silent, if it is.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
         self.pulse.listen(now, !self.in_flight.is_empty())
     }
@@ -763,7 +766,7 @@ impl Node {
         self.pulse.silent_since()
     }
 
-    /// How long a node may be silent before it is suspect.
+    /// Returns how long a node may be silent before it is suspect.
     pub(crate) fn patience(&self) -> Duration {
         let timeouts = self.timeout.saturating_mul(4);
         mutant!(SuspectWithoutFloor => timeouts, else timeouts.max(SUSPECT_MIN))
@@ -773,12 +776,12 @@ impl Node {
         self.pulse.suspect();
     }
 
-    /// Whether it is suspect for its silence.
+    /// Returns `true` if it is suspect for its silence.
     pub(crate) fn is_silent(&self) -> bool {
         self.pulse.is_suspect()
     }
 
-    /// Its shortest round trip of late, if it has ever answered.
+    /// Returns its shortest round trip of late, if it has ever answered.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.pulse.round_trip()
     }
@@ -789,18 +792,19 @@ impl Node {
         self.is_ready() && self.pulse.has_moved_away()
     }
 
-    /// The round trip that the node timeout allows for.
+    /// Returns the round trip that the node timeout allows for.
     pub(crate) fn distance(&self) -> Duration {
         self.pulse.distance()
     }
 
-    /// Nobody has read what it sent for a while until `now`.
+    /// The driver did not read for a while until `now`.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         self.pulse.was_away(now);
     }
 
-    /// Whether it has a connection that brings nothing, if it is suspect or for as long as `least`.
+    /// Returns `true` if it has a connection that brings nothing while it is suspect, or for as
+    /// long as `least`.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
         let least = least.max(self.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;
@@ -813,8 +817,8 @@ impl Node {
         silent && (self.probed == 0 || self.probed_until <= now)
     }
 
-    /// A probe was answered and its connection was silent. One that is silent again is left alone for
-    /// twice as long as this one.
+    /// A probe was answered while the connection was silent. If the next connection is silent too,
+    /// it is left alone for twice as long.
     pub(crate) fn probed(&mut self, now: Instant, least: Duration) {
         self.probed_until = now.saturating_add(least * (1 << self.probed.min(5)));
         self.probed = self.probed.saturating_add(1);

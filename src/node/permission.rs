@@ -7,8 +7,8 @@
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
-//! | run scripts, but has a native release | that is tried on a token that no key has, then the `SET` goes out |
-//! | do something else that a release needs | no `SET`; the node is unusable, and says for want of what |
+//! | run scripts, but has a native release | that is tried on a token that no key has, then the `SET` is sent |
+//! | do something else that a release needs | no `SET`; the node is unusable, and its report names the permission |
 //! | use a key of this name | no `SET`; other names are not affected |
 //!
 //! # Guarantees
@@ -19,8 +19,8 @@
 //!
 //! # Not here
 //!
-//! Permissions that are taken away later, and names that are treated otherwise than the first: there
-//! the refusal of the command itself tells.
+//! Permissions that are taken away later, and names that are treated otherwise than the first: then
+//! the refusal of the command itself shows it.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -64,7 +64,7 @@ impl Permissions {
         self.shown = Shown::Nothing;
     }
 
-    /// What was missing when it was asked for last.
+    /// Returns what was missing when it was asked for last.
     pub(super) fn missing(&self) -> Option<Unusable> {
         self.missing
     }
@@ -85,7 +85,7 @@ impl Node {
         self.permissions.missing
     }
 
-    /// The native way to release, if the node has one and has not refused it.
+    /// Returns the native way to release, if the node has one and has not refused it.
     pub(crate) fn native_release(&self) -> Option<Dialect> {
         let way = self.release_dialect(false);
         matches!(way, Dialect::DelIfEq | Dialect::DelEx).then_some(way)
@@ -157,12 +157,12 @@ impl Node {
     }
 }
 
-/// The command that was found to be forbidden to who wants a lock, by the answer.
+/// Returns the command that the user may not run to take a lock, by this answer.
 pub(crate) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
     named(&TO_LOCK, answer)
 }
 
-/// The same of an extension.
+/// Returns the command that the user may not run to extend a lock, by this answer.
 pub(crate) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer)
 }

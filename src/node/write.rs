@@ -37,7 +37,7 @@ impl Command {
         self.bytes
     }
 
-    /// The command in `dialect`, written by `write` unless it is there already.
+    /// Returns the command in `dialect`, written by `write` unless it is there already.
     fn shared(&mut self, dialect: Dialect, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         if self.shared != Some(dialect) {
             self.bytes.clear();
@@ -47,7 +47,7 @@ impl Command {
         &self.bytes
     }
 
-    /// The command for one node alone.
+    /// Returns the command for one node alone.
     fn own(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         self.shared = None;
         self.bytes.clear();
@@ -88,7 +88,7 @@ impl Node {
         self.send(now, Request::Set { claim }, bytes);
     }
 
-    /// The command that takes a lock, as ACL rules name it.
+    /// Returns the command that takes a lock, as ACL rules name it.
     pub(crate) fn verb_of_set(&self) -> &'static str {
         match self.marker() {
             None => "set",

@@ -1,4 +1,4 @@
-//! Counts the answers of one round and tells when its outcome is certain.
+//! Counts the answers of one round and reports when its outcome is certain.
 //!
 //! # Guarantees
 //!
@@ -12,8 +12,8 @@
 use super::NodeSet;
 use crate::limits::NODES_MAX;
 
-/// How many of `nodes` masters are a majority: `nodes / 2 + 1`, more than half also when `nodes`
-/// is even.
+/// Returns how many of `nodes` masters are a majority: `nodes / 2 + 1`, more than half also when
+/// `nodes` is even.
 #[must_use]
 pub const fn quorum_of(nodes: usize) -> usize {
     nodes / 2 + 1
@@ -30,7 +30,7 @@ pub enum Vote {
     Yes,
     /// No: held by another, or not there.
     No,
-    /// No vote: an error, a lost connection, silence.
+    /// The node abstains: an error, a lost connection, silence.
     Abstain,
 }
 
@@ -55,7 +55,7 @@ mod proof {
             Self { nodes }
         }
 
-        /// The nodes that said yes.
+        /// Returns the nodes that said yes.
         #[must_use]
         pub const fn nodes(&self) -> NodeSet {
             self.nodes
@@ -102,7 +102,7 @@ pub enum Extending {
     reason = "every caller has to meet each outcome"
 )]
 pub enum Releasing {
-    /// The lock was held until now, and is given back.
+    /// The lock was held until now, and is released.
     Released,
     /// A majority no longer had it.
     NotHeld,
@@ -151,7 +151,8 @@ impl Tally {
         }
     }
 
-    /// Records the answer of one node. The first one stands: whether this was it.
+    /// Records the answer of one node, of which the first one stands. Returns `true` if this was
+    /// the node's first answer.
     pub fn record(&mut self, node: usize, vote: Vote) -> bool {
         assert!(
             node < usize::from(self.nodes),
@@ -172,32 +173,33 @@ impl Tally {
         self.yes.remove(node) && self.abstained.insert(node)
     }
 
-    /// Counts `node` as open again: its answer was none (a refusal that our own key caused).
+    /// Counts `node` as open again because its answer does not count (a refusal that our own key
+    /// caused).
     pub fn reopen(&mut self, node: usize) {
         let _ = self.yes.remove(node) || self.no.remove(node) || self.abstained.remove(node);
     }
 
-    /// The nodes that have not answered.
+    /// Returns the nodes that have not answered.
     #[must_use]
     pub fn open(&self) -> NodeSet {
         let answered = self.yes.union(self.no).union(self.abstained);
         NodeSet::first(usize::from(self.nodes)).without(answered)
     }
 
-    /// The nodes that said yes.
+    /// Returns the nodes that said yes.
     #[must_use]
     pub fn yes(&self) -> NodeSet {
         self.yes
     }
 
-    /// How many votes are a majority.
+    /// Returns how many votes are a majority.
     #[must_use]
     pub fn quorum(&self) -> usize {
         mutant!(QuorumOfConnected => return quorum_of(self.can_vote()));
         quorum_of(usize::from(self.nodes)) - usize::from(mutant!(QuorumOffByOne))
     }
 
-    /// The outcome of an attempt to take the lock, as soon as it is certain.
+    /// Returns the outcome of an attempt to take the lock, as soon as it is certain.
     ///
     /// It is [`Acquisition::NoQuorum`] if the nodes without a vote alone put a majority out of
     /// reach, and [`Acquisition::Held`] if it took a no.
@@ -215,7 +217,7 @@ impl Tally {
         }
     }
 
-    /// The outcome of an extension, as soon as it is certain.
+    /// Returns the outcome of an extension, as soon as it is certain.
     #[must_use]
     pub fn extension(&self) -> Option<Extending> {
         let quorum = self.quorum();
@@ -230,8 +232,8 @@ impl Tally {
         }
     }
 
-    /// The outcome of a release, as soon as it is certain; `valid` is whether the lock's validity
-    /// had not run out when the release was called.
+    /// Returns the outcome of a release, as soon as it is certain; `valid` is whether the lock's
+    /// validity had not run out when the release was called.
     ///
     /// A majority of yes or no decides. Between them, a majority that answered at all stands for
     /// what the clock says: a lock still valid was held until now, one that was not cannot be
@@ -255,12 +257,12 @@ impl Tally {
         }
     }
 
-    /// How many would say the same as `side` if every open answer did.
+    /// Returns how many would say the same as `side` if every open answer did.
     fn reachable(&self, side: NodeSet) -> usize {
         side.len() + self.open().len()
     }
 
-    /// How many nodes voted or still may.
+    /// Returns how many nodes voted or still may.
     #[must_use]
     pub fn can_vote(&self) -> usize {
         usize::from(self.nodes) - self.abstained.len()
@@ -375,7 +377,7 @@ mod tests {
         assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_))));
     }
 
-    /// The verdicts of every final count of `nodes`, by their definition.
+    /// Returns the verdicts of every final count of `nodes`, by their definition.
     fn definition(yes: usize, no: usize, abstain: usize) -> [&'static str; 4] {
         let quorum = quorum_of(yes + no + abstain);
         let answered = yes + no;

@@ -48,7 +48,7 @@ impl Longest {
     }
 }
 
-/// The length of a string, an error, an integer or null at the front of `bytes`.
+/// Returns the length of a string, an error, an integer or null at the front of `bytes`.
 #[inline(always)]
 pub(super) fn direct_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
     match compared(bytes, *longest) {
@@ -63,7 +63,7 @@ fn measured_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
     measured(bytes, *longest).map(|(_, len)| len)
 }
 
-/// The value and the length of a reply to a lock command, or of a short bulk string.
+/// Returns the value and the length of a reply to a lock command, or of a short bulk string.
 ///
 /// They are compared with constant patterns, so that the offset of the next reply follows from a
 /// branch that the processor predicts, and not from a computation on these bytes.
@@ -87,7 +87,7 @@ pub(super) fn compared(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usi
     }
 }
 
-/// The value and the length of any other string, error or integer.
+/// Returns the value and the length of any other string, error or integer.
 #[inline(always)]
 pub(super) fn measured(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
     let (kind, rest) = bytes.split_first()?;
@@ -104,7 +104,7 @@ pub(super) fn measured(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usi
     (len <= longest.whole).then_some((value, len))
 }
 
-/// The text of a line, and the length of the line with its CR LF.
+/// Returns the text of a line, and the length of the line with its CR LF.
 #[inline(always)]
 fn line(bytes: &[u8], longest: Longest) -> Option<(&[u8], usize)> {
     let stop = memchr2(b'\r', b'\n', bytes)?;
@@ -112,7 +112,7 @@ fn line(bytes: &[u8], longest: Longest) -> Option<(&[u8], usize)> {
     (end.starts_with(b"\r\n") && stop <= longest.line).then_some((text, stop + 2))
 }
 
-/// An integer without `+`, and the length of its line with CR LF.
+/// Returns an integer without `+`, and the length of its line with CR LF.
 #[inline(always)]
 fn integer(bytes: &[u8]) -> Option<(i64, usize)> {
     match bytes.split_first() {
@@ -124,7 +124,7 @@ fn integer(bytes: &[u8]) -> Option<(i64, usize)> {
     }
 }
 
-/// A bulk string whose payload begins at `start` and has `length` bytes, and where it ends.
+/// Returns a bulk string whose payload begins at `start` and has `length` bytes, and where it ends.
 #[inline(always)]
 fn bulk(bytes: &[u8], start: usize, length: usize, longest: Longest) -> Option<(Value<'_>, usize)> {
     let stop = start.checked_add(length)?;
@@ -139,8 +139,8 @@ fn bulk(bytes: &[u8], start: usize, length: usize, longest: Longest) -> Option<(
 /// Longer aggregates are not tried: if one element is torn, all before it are read again.
 const FLAT_MAX: usize = 16;
 
-/// The header and the length of a short aggregate at the front of `bytes`, if it is within the
-/// limits and all its elements are strings, errors, integers or null.
+/// Returns the header and the length of a short aggregate at the front of `bytes`, if it is within
+/// the limits and all its elements are strings, errors, integers or null.
 #[inline]
 pub(super) fn flat(bytes: &[u8], limits: &Limits, longest: &Longest) -> Option<(Token, usize)> {
     let header = header(bytes)?;

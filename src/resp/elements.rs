@@ -6,7 +6,7 @@ use super::value::{Element, Items, Pairs, Value};
 use super::view::View;
 
 impl<'a> Items<'a> {
-    /// The values in order. Attributes before one of them are passed over.
+    /// Returns the values in order. Attributes before one of them are passed over.
     #[must_use]
     pub fn iter(&self) -> Values<'a> {
         Values {
@@ -15,7 +15,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// The values in order, each with its attributes.
+    /// Returns the values in order, each with its attributes.
     #[must_use]
     pub const fn elements(&self) -> Elements<'a> {
         Elements {
@@ -83,13 +83,14 @@ impl<'a> Iterator for Elements<'a> {
 impl ExactSizeIterator for Elements<'_> {}
 
 impl<'a> Pairs<'a> {
-    /// The pairs in the order they were sent. Attributes of keys and values are passed over.
+    /// Returns the pairs in the order they were sent. Attributes of keys and values are passed
+    /// over.
     #[must_use]
     pub fn iter(&self) -> PairValues<'a> {
         PairValues(self.elements())
     }
 
-    /// The pairs in the order they were sent, keys and values with their attributes.
+    /// Returns the pairs in the order they were sent, keys and values with their attributes.
     #[must_use]
     pub const fn elements(&self) -> PairElements<'a> {
         let block = if self.attributes { 0 } else { self.len };
@@ -100,7 +101,8 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// The first value whose key is a string with these bytes. Looks at one pair after the other.
+    /// Returns the first value whose key is a string with these bytes. Looks at one pair after the
+    /// other.
     ///
     /// ```
     /// use shearline::resp::{Decoder, Limits};
@@ -160,7 +162,7 @@ pub struct PairElements<'a> {
 }
 
 impl PairElements<'_> {
-    /// Counts the next pair and stands before it: of attributes, behind their header.
+    /// Counts the next pair and moves before it: behind the header, if these are attributes.
     #[inline]
     fn begin_pair(&mut self) -> Option<()> {
         self.left = self.left.checked_sub(1)?;
@@ -194,7 +196,7 @@ impl<'a> Iterator for PairElements<'a> {
 impl ExactSizeIterator for PairElements<'_> {}
 
 impl<'a> View<'a> {
-    /// The first element with its attributes; the view moves behind it.
+    /// Returns the first element with its attributes; the view moves behind it.
     ///
     /// The bytes were found valid, so `None` means that the caller of the decoder changed them
     /// between two calls; a wrong answer is then as good as any, a panic is not.
@@ -203,7 +205,7 @@ impl<'a> View<'a> {
         let mut attributes = None;
         let mut token = self.token()?;
         while token.kind == Kind::Attribute {
-            // Several in a row are handed out as one.
+            // Several in a row are returned as one.
             let before = attributes.map_or(0, |pairs: Pairs<'_>| pairs.len);
             let len = before.saturating_add(token.elements() / 2);
             attributes = Some(Pairs {
@@ -218,7 +220,7 @@ impl<'a> View<'a> {
         Some(Element { attributes, value })
     }
 
-    /// The first value; the view moves behind it.
+    /// Returns the first value; the view moves behind it.
     #[inline(always)]
     pub(super) fn value(&mut self) -> Option<Value<'a>> {
         match self.direct() {
@@ -227,7 +229,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The first value if it is a short scalar of the usual kinds; the view moves behind it.
+    /// Returns the first value if it is a short scalar of the usual kinds; the view moves behind
+    /// it.
     #[inline(always)]
     pub(super) fn direct(&mut self) -> Option<Value<'a>> {
         let (value, end) = compared(self.bytes, Longest::ANY)?;
@@ -249,7 +252,7 @@ impl<'a> View<'a> {
         self.value_of(token)
     }
 
-    /// The value that begins with this token; the view moves behind it.
+    /// Returns the value that begins with this token; the view moves behind it.
     #[inline]
     fn value_of(&mut self, token: Token) -> Option<Value<'a>> {
         let value = self.read(token);
@@ -257,7 +260,7 @@ impl<'a> View<'a> {
         value
     }
 
-    /// The value that begins with this token.
+    /// Returns the value that begins with this token.
     #[inline]
     pub(super) fn read(&self, token: Token) -> Option<Value<'a>> {
         let (view, len) = (self.inside(token), token.elements());

@@ -23,8 +23,8 @@ impl PartialEq for Value<'_> {
 
 impl Eq for Value<'_> {}
 
-/// Whether two values are the same, but for what is inside them, of which only the number counts.
-/// As long as each is like its counterpart, the values around them have the same shape.
+/// Returns `true` if two values are the same, but for what is inside them, of which only the number
+/// counts. As long as each is like its counterpart, the values around them have the same shape.
 fn is_like(one: Value<'_>, other: Value<'_>) -> bool {
     use Value::{
         Array, BigNumber, Boolean, Bulk, BulkError, Double, Error, Integer, Map, Null, Push, Set,

@@ -4,8 +4,8 @@
 
 use super::token::{Kind, Token};
 
-/// The header of an array, map, set or push at the front of `bytes`. `None` for attributes, and for
-/// a push without elements.
+/// Returns the header of an array, map, set or push at the front of `bytes`. `None` for attributes,
+/// and for a push without elements.
 #[inline(always)]
 pub(super) fn header(bytes: &[u8]) -> Option<Token> {
     let (kind, rest) = bytes.split_first()?;
@@ -21,7 +21,7 @@ pub(super) fn header(bytes: &[u8]) -> Option<Token> {
     (kind != Kind::Push || elements > 0).then_some(Token::header(kind, elements, 1 + len))
 }
 
-/// A number without leading zeros, and the length of its line with CR LF.
+/// Returns a number without leading zeros, and the length of its line with CR LF.
 #[inline(always)]
 pub(super) fn natural(bytes: &[u8]) -> Option<(u64, usize)> {
     /// Every number of so many digits fits into 64 bits, with a sign too.

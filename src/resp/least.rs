@@ -41,7 +41,7 @@ impl Place {
         (0..header.len()).find(|&last| room < self.least(&header[..=last]))
     }
 
-    /// Least bytes of the elements that begin like this.
+    /// Returns the least bytes of the elements that begin like this.
     fn least(self, header: &[u8]) -> usize {
         let Some((&kind, text)) = header.split_first() else {
             return 0;
@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-/// The number that these digits are.
+/// Returns the number that these digits are.
 fn natural(digits: &[u8]) -> usize {
     digits.iter().fold(0, |number: usize, byte| {
         let digit = usize::from(byte.wrapping_sub(b'0'));

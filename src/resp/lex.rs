@@ -1,4 +1,4 @@
-//! What the readers of one element share: its bounds, how far a torn one was read, and the end of a
+//! Shared by the readers of one element: its bounds, how far a torn one was read, and the end of a
 //! line.
 //!
 //! Not here: the rules of the single kinds. They are in `text`, `number` and `token`.
@@ -12,7 +12,7 @@ pub(super) struct Bounds {
     pub(super) bulk: usize,
     pub(super) elements: usize,
     /// Offset that the element must not reach beyond, because of the bound on the reply. Only lines
-    /// look at it, which have no other end; the rest is seen to in `least`.
+    /// look at it, which have no other end; `least` checks the rest.
     pub(super) end: usize,
 }
 

@@ -193,7 +193,7 @@ fn fill<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     argument(out, text);
 }
 
-/// How many arguments a command of these words has.
+/// Returns how many arguments a command of these words has.
 const fn count(words: &[Word<'_>]) -> usize {
     let (mut arguments, mut word) = (0, 0);
     while word < words.len() {
@@ -206,7 +206,7 @@ const fn count(words: &[Word<'_>]) -> usize {
     arguments
 }
 
-/// Whether `bytes` are as many arguments in wire form.
+/// Returns `true` if `bytes` are as many arguments in wire form.
 fn are_arguments(mut bytes: &[u8], arguments: usize) -> bool {
     for _ in 0..arguments {
         let Some(rest) = behind_argument(bytes) else {
@@ -217,7 +217,7 @@ fn are_arguments(mut bytes: &[u8], arguments: usize) -> bool {
     bytes.is_empty()
 }
 
-/// What stands behind the argument in wire form with which `bytes` begin.
+/// Returns what stands behind the argument in wire form with which `bytes` begin.
 fn behind_argument(bytes: &[u8]) -> Option<&[u8]> {
     let (header, rest) = bytes.split_at(bytes.iter().position(|&byte| byte == b'\r')?);
     let len = core::str::from_utf8(header.strip_prefix(b"$")?).ok()?;

@@ -8,7 +8,7 @@ use super::error::{DecodeError, Reason};
 use super::lex::{Bounds, Lexed, Progress, line_end};
 use super::number::natural;
 
-/// The text of a line: everything up to CR LF, with neither of the two in it.
+/// Reads the text of a line: everything up to CR LF, with neither of the two in it.
 pub(super) fn line(
     bytes: &[u8],
     body: usize,
@@ -45,7 +45,7 @@ pub(super) fn line(
     }
 }
 
-/// A length, not above `most`.
+/// Reads a length, not above `most`.
 #[inline]
 pub(super) fn length(
     bytes: &[u8],
@@ -62,7 +62,7 @@ pub(super) fn length(
     Ok(length.map(|(length, end)| (length as usize, end)))
 }
 
-/// A length, a payload of that length, CR LF.
+/// Reads a length, a payload of that length, CR LF.
 #[inline]
 pub(super) fn bulk(
     bytes: &[u8],
@@ -76,7 +76,7 @@ pub(super) fn bulk(
     Ok(payload_end(bytes, end, progress)?.map(|behind| (start..end, behind)))
 }
 
-/// The header of a string: where its payload begins, and where it ends.
+/// Reads the header of a string: where its payload begins, and where it ends.
 #[inline]
 fn payload(bytes: &[u8], body: usize, bounds: &Bounds, progress: &mut Progress) -> Lexed<usize> {
     let header = length(bytes, body, bounds.bulk, Reason::BulkTooLong, progress)?;
@@ -86,7 +86,7 @@ fn payload(bytes: &[u8], body: usize, bounds: &Bounds, progress: &mut Progress) 
     Ok(Some((start, start.saturating_add(length))))
 }
 
-/// CR LF behind a payload: the offset behind it.
+/// Reads CR LF behind a payload and returns the offset behind it.
 #[inline]
 fn payload_end(
     bytes: &[u8],
@@ -133,7 +133,7 @@ pub(super) fn verbatim(
     }
 }
 
-/// Where it shows that a verbatim string is too short for its format.
+/// Returns the offset at which a verbatim string shows that it is too short for its format.
 fn short_verbatim(bytes: &[u8], body: usize, longest: usize) -> Option<usize> {
     let first = bytes.get(body)?;
     match first {

@@ -104,7 +104,7 @@ impl Token {
         }
     }
 
-    /// The text of the token in `bytes`, from which it was read; empty if it has none.
+    /// Returns the text of the token in `bytes`, from which it was read; empty if it has none.
     #[inline]
     pub(super) fn text_in(self, bytes: &[u8]) -> Option<&[u8]> {
         bytes.get(self.start..self.stop)
@@ -121,7 +121,7 @@ impl Token {
         }
     }
 
-    /// The elements of an aggregate. There are never more than fit.
+    /// Returns the elements of an aggregate. There are never more than fit.
     pub(super) const fn elements(self) -> u32 {
         self.number as u32
     }
@@ -166,7 +166,7 @@ pub(super) fn token(
     })
 }
 
-/// The rest of `-1`, the null of RESP2, from its sign on.
+/// Reads the rest of `-1`, the null of RESP2, from its sign on.
 fn minus_one(bytes: &[u8], sign: usize) -> Result<Option<Token>, DecodeError> {
     let end = match (bytes.get(sign + 1), bytes.get(sign + 2)) {
         (None, _) | (Some(b'1'), None) => return Ok(None),
@@ -177,7 +177,7 @@ fn minus_one(bytes: &[u8], sign: usize) -> Result<Option<Token>, DecodeError> {
     Ok(end.map(|end| Token::number(Kind::Null, (0, end))))
 }
 
-/// The header of an aggregate.
+/// Reads the header of an aggregate.
 fn open(
     bytes: &[u8],
     body: usize,

@@ -62,7 +62,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The value of `token`, which was read from `bytes`; `None` for an aggregate.
+    /// Returns the value of `token`, which was read from `bytes`; `None` for an aggregate.
     #[inline]
     pub(super) fn scalar(token: Token, bytes: &'a [u8]) -> Option<Self> {
         let text = token.text_in(bytes)?;
@@ -106,13 +106,13 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// How many there are.
+    /// Returns how many there are.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -129,13 +129,13 @@ pub struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    /// How many pairs there are.
+    /// Returns how many pairs there are.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0

@@ -72,7 +72,7 @@ impl<'a> View<'a> {
             .flatten()
     }
 
-    /// Whether the token has an entry on the tape: an aggregate that is not empty.
+    /// Returns `true` if the token has an entry on the tape: an aggregate that is not empty.
     const fn has_entry(token: Token) -> bool {
         !token.kind.is_scalar() && token.elements() > 0
     }

@@ -1,8 +1,8 @@
 //! Taking a lock: attempts, verdicts, retries.
 //!
-//! Redlock, section "The Redlock Algorithm", steps 1 to 5: the time is taken before the first
-//! byte, the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that
-//! fails gives back what it won, waits a random time, and begins again with a fresh token.
+//! Redlock, section "The Redlock Algorithm", steps 1 to 5: the time is taken before the first byte,
+//! the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that fails
+//! releases what it locked, waits a random time, and begins again with a fresh token.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -50,7 +50,7 @@ pub(in crate::engine) struct Acquire {
     verdict: Verdict,
 }
 
-/// What an attempt has come to.
+/// The state of an attempt.
 #[derive(Debug)]
 enum Verdict {
     /// Nothing yet.
@@ -59,7 +59,7 @@ enum Verdict {
     Refused(Refusal),
 }
 
-/// Why an attempt to take a lock came to nothing.
+/// Why an attempt to take a lock failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::engine) enum Refusal {
     Held,
@@ -91,7 +91,7 @@ enum OwnKey {
 }
 
 impl Acquire {
-    /// What `request` asks for, in a `buffer` of the pool.
+    /// Returns what `request` asks for, in a `buffer` of the pool.
     pub(in crate::engine) fn new(
         request: &Request<'_>,
         tries_allowed: Option<u32>,
@@ -132,7 +132,7 @@ impl Acquire {
             return;
         }
         if self.judge_attempt(cx) {
-            return; // A majority is out of reach: nobody is asked in vain.
+            return; // A majority is out of reach: no node is asked in vain.
         }
         for node in 0..cx.parts.nodes.len() {
             if !ask(node, claim, command, cx) {
@@ -194,8 +194,8 @@ impl Acquire {
         }
     }
 
-    /// Whether a nil was due to a key of our own whose release is under repair on this node. Then
-    /// it is no answer, and the `SET` goes out again behind that release, once.
+    /// Returns whether a nil was due to a key of our own whose release is under repair on this
+    /// node. Then it is no answer, and the `SET` is sent again behind that release, once.
     fn own_key(&mut self, node: usize, cx: &mut Context<'_>) -> OwnKey {
         mutant!(NilIsHeld => return OwnKey::No);
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
@@ -236,7 +236,7 @@ impl Acquire {
         }
     }
 
-    /// The node has forgotten the script of a `SET`, which was not run: the same goes out by its text,
+    /// The node has forgotten the script of a `SET`, which was not run: sends the same by its text,
     /// once, if `round` still waits for this node. Returns `true` if it did.
     fn ask_by_text(&mut self, node: usize, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
@@ -291,8 +291,8 @@ impl Acquire {
         }
     }
 
-    /// An attempt came to nothing: what it won is given back, and another follows if the caller
-    /// has tries and time left.
+    /// An attempt failed: releases what it locked, and begins another if the caller has tries and
+    /// time left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         let Some(claim) = self.claim.take() else {
             return;
@@ -354,7 +354,7 @@ impl Acquire {
             .map(|rest| cx.now.saturating_add(rest))
     }
 
-    /// A majority answers again. It goes on if it rests because there was none.
+    /// A majority answers again: ends the delay if it began because there was none.
     pub(in crate::engine) fn regained(&mut self, cx: &mut Context<'_>) {
         if matches!(cx.round.state, State::Resting { .. })
             && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
@@ -390,7 +390,7 @@ impl Acquire {
 
     // ----- the outcome ----------------------------------------------------------------------
 
-    /// The lock goes out; its claim stays and is watched.
+    /// Hands the lock out. Its claim stays and is watched.
     fn hand_out(
         &mut self,
         majority: &Majority,
@@ -505,9 +505,9 @@ impl Operate for Acquire {
     }
 }
 
-// ----- what is known before anybody is asked ------------------------------------------------
+// ----- what is known before a node is asked ---------------------------------------------------
 
-/// Notes the nodes that cannot be asked, and how long the others may take.
+/// Records which nodes cannot be asked, and until when the others may answer.
 fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
     for node in 0..cx.parts.nodes.len() {
@@ -652,7 +652,7 @@ pub(in crate::engine) fn set_answered(
     Ok(Some(said))
 }
 
-/// What no operation waits for is asked again all the same: only where that guard is taken out.
+/// Asks again although no operation waits for it: only where that guard is taken out.
 #[cfg(shearline_mutants)]
 pub(in crate::engine) fn ask_again_after_end(
     now: Instant,
@@ -680,8 +680,8 @@ pub(in crate::engine) fn ask_again_after_end(
     }
 }
 
-/// Whether too few nodes answered because too many are down, or because too many are so far
-/// away that no answer of theirs can be there within half of the ttl.
+/// Returns why too few nodes answered: too many are down, or too many are so far away that their
+/// answers cannot arrive within half of the ttl.
 fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
     let too_far = |&node: &usize| {
@@ -695,8 +695,8 @@ fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     }
 }
 
-/// Returns `true` if no majority is left without the nodes that only an operator can mend: no
-/// later try would do.
+/// Returns `true` if no majority is left without the nodes that only an operator can repair: no
+/// later attempt would succeed.
 fn is_for_an_operator(round: &Round) -> bool {
     let outcomes = round.ballots.iter().map(|ballot| ballot.outcome);
     is_out_of_reach(outcomes)

@@ -1,11 +1,12 @@
 //! Confirming a lock: for how long a majority keeps it.
 //!
-//! Every node is asked for how much longer the key has the token, and nothing is changed. The lock may
-//! be trusted for as long as a majority keeps it: the q-th largest of the answers counts, from before
-//! the send, less the drift. That replaces whatever was known: a lock from another clock, of which
-//! nothing was, comes to life; one whose keys somebody shortened ends earlier.
+//! Every node is asked for how much longer the key has the token, and nothing is changed. The lock
+//! may be trusted for as long as a majority keeps it: the q-th largest of the answers counts, from
+//! before the send, less the drift. That replaces the known end: a lock from another clock, whose
+//! end was not known, becomes valid; a lock whose keys were shortened ends earlier.
 //!
-//! What was told to be over is not revived: its holder has stopped, and would learn of no second end.
+//! A lock that was reported as over is not revived: its holder has stopped, and a second end would
+//! not be reported.
 //!
 //! # Not here
 //!
@@ -37,7 +38,7 @@ pub(in crate::engine) struct Confirm {
 }
 
 impl Confirm {
-    /// A question about `lock`.
+    /// Returns a question about `lock`.
     ///
     /// # Errors
     ///
@@ -61,9 +62,9 @@ impl Confirm {
         self.kept[node] = kept;
     }
 
-    /// `majority` has the lock. If it keeps it for less long than was known, others may know better
-    /// (nodes that an extension did not wait for are no reason to shorten a lock), and are heard
-    /// first.
+    /// `majority` has the lock. If it keeps it for less long than was known, other nodes may keep
+    /// it for longer (nodes that an extension did not wait for are no reason to shorten a lock),
+    /// and are heard first.
     fn confirmed(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
@@ -81,7 +82,7 @@ impl Confirm {
                 end = end.max(claim.valid_until); // An extension was asked for after this.
             }
             claim.valid_until = end;
-            claim.told_until = claim.told_until.min(end); // An earlier end is not taken back.
+            claim.told_until = claim.told_until.min(end); // An earlier end stands.
             claim.ttl = claim.ttl.max(kept);
             claim.gone_by = claim.gone_by.max(gone_by);
             claim.watch(&mut cx.parts.timers);
@@ -91,8 +92,8 @@ impl Confirm {
     }
 }
 
-/// What `node` has said to a confirmation: its claim learns from it, if there is one, whether or not
-/// the confirmation is still open.
+/// Updates the claim, if there is one, by the answer of `node` to a confirmation, even if that is
+/// no longer open. Returns the vote and the outcome for a report.
 pub(in crate::engine) fn learn(
     now: Instant,
     node: usize,

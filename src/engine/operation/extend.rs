@@ -23,7 +23,7 @@ pub(in crate::engine) struct Extend {
 }
 
 impl Extend {
-    /// Returns why `lock` cannot be extended, whatever the nodes say.
+    /// Returns an error if `lock` cannot be extended, before any node is asked.
     pub(in crate::engine) fn check(now: Instant, lock: &Lock) -> Result<(), ExtendError> {
         if !lock.is_valid_at(now) && !mutant!(ExtensionRevives) {
             return Err(ExtendError::Expired);
@@ -60,8 +60,8 @@ impl Extend {
     }
 }
 
-/// What `node` has said to an extension: its claim learns from it, if there is one, whether or not
-/// the extension is still open.
+/// Updates the claim, if there is one, by the answer of `node` to an extension, even if that is no
+/// longer open. Returns the vote and the outcome for a report.
 pub(in crate::engine) fn learn(
     now: Instant,
     node: usize,
@@ -76,7 +76,7 @@ pub(in crate::engine) fn learn(
                 claim.unknown.remove(node);
                 claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl));
             }
-            // What is not there, or another's, was not extended.
+            // A key that is missing or another's was not extended.
             Vote::No => {
                 claim.unknown.remove(node);
                 claim.lacking.insert(node);

@@ -25,7 +25,7 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct Held {
     lock: LockId,
-    /// Its claim, if it is in this engine's care.
+    /// Its claim, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
     question: Question,
@@ -33,7 +33,7 @@ pub(in crate::engine) struct Held {
     pub(super) valid_until: Instant,
     /// The nodes whose yes counts.
     voters: NodeSet,
-    /// The nodes that were known to lack the key before anybody was asked.
+    /// The nodes that were known to lack the key before any node was asked.
     pub(super) lacking: NodeSet,
     verdict: Verdict,
 }
@@ -47,12 +47,12 @@ pub(super) enum Question {
     HowLong,
 }
 
-/// What the answers have come to.
+/// The result of the answers.
 #[derive(Debug)]
 pub(in crate::engine) enum Verdict {
     /// Nothing yet.
     Open,
-    /// A majority keeps it, and until then it may be trusted.
+    /// A majority keeps it, and it may be trusted until this instant.
     Kept(Majority, Instant),
     Lost,
     Unconfirmed,
@@ -61,21 +61,21 @@ pub(in crate::engine) enum Verdict {
 }
 
 impl Held {
-    /// A `question` about `lock`.
+    /// Returns a `question` about `lock`.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if it was in this engine's care and is not any more: it was told to be
-    /// over, or lost.
+    /// [`ExtendError::Expired`] if it had a claim in this engine and has none any more: it was
+    /// reported as over, or lost.
     pub(super) fn new(
         lock: &Lock,
         question: Question,
         parts: &mut Parts,
     ) -> Result<Self, ExtendError> {
         let claim = claim_of(lock, &parts.claims)?;
-        // All nodes count if it is this engine's own. Of one that was handed over only those that it
-        // stands on: whoever did that may still give back a copy that he had not heard of, over a
-        // connection of his, and after it was extended here.
+        // All nodes count if it is this engine's own. Of one that was handed over only those that
+        // it stands on: the previous owner may still release a copy that it had no answer about,
+        // over its own connection, after the lock was extended here.
         let own = claim.filter(|claim| !claim.adopted || mutant!(EveryVoterCounts));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let lacking = claim.map_or(NodeSet::EMPTY, |claim| claim.lacking);
@@ -93,7 +93,7 @@ impl Held {
         })
     }
 
-    /// The operation is `round.key` from now on. Its claim knows the newest.
+    /// Sets the deadline, and makes `round.key` the newest operation of its claim.
     pub(super) fn begin(&self, cx: &mut Context<'_>) {
         let ends = match self.question {
             Question::AtLeast => !mutant!(ExtensionRevives),
@@ -111,7 +111,7 @@ impl Held {
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// How long the nodes may take, and whose answers do not count.
+    /// Sets until when the nodes may answer, and leaves out those whose answers do not count.
     fn prepare_ballots(&self, cx: &mut Context<'_>) {
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in 0..cx.parts.nodes.len() {
@@ -171,7 +171,7 @@ impl Held {
         cx.round.ballots[node].asked = true;
     }
 
-    /// Takes the question back from `nodes`, where no byte of it has left.
+    /// Withdraws the question to those of `nodes` where no byte of it has left.
     pub(super) fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
         mutant!(QueuedExtensionSentLate => return);
         mutant!(QueuedConfirmationSentLate => if self.question == Question::HowLong { return });
@@ -181,7 +181,7 @@ impl Held {
         }
     }
 
-    /// What a command of `operation` is for that asks this.
+    /// Returns the request that stands for this question of `operation`.
     fn request(&self, operation: OperationKey) -> Request {
         let claim = self.claim;
         match self.question {
@@ -192,7 +192,7 @@ impl Held {
 
     // ----- what answers are worth -----------------------------------------------------------
 
-    /// Returns what an answer is worth: a yes counts only within the old validity, and from a node
+    /// Returns how an answer counts: a yes counts only within the old validity, and from a node
     /// that the lock stands on.
     pub(super) fn worth(
         &self,
@@ -247,8 +247,8 @@ impl Held {
         self.withdraw(all, cx);
     }
 
-    /// A majority no longer has the lock: it is over, its holder is told, and what copies remain
-    /// are released.
+    /// A majority no longer has the lock: reports to its holder that it is over, and releases the
+    /// remaining copies.
     fn lose(&mut self, cx: &mut Context<'_>) -> After {
         let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
         let key = match self.claim {
@@ -257,7 +257,8 @@ impl Held {
                 self.decide(Verdict::Lost, cx);
                 claim
             }
-            // A lock in nobody's care: nobody is told, but its copies go all the same.
+            // A lock without a claim: there is no holder to report to, but its copies are released
+            // too.
             None => {
                 self.decide(Verdict::Lost, cx);
                 if !cx.parts.claims.has_room() {
@@ -273,7 +274,7 @@ impl Held {
         After::Lost(key)
     }
 
-    /// The operation has come to its end: its claim need not know it.
+    /// The operation has ended: removes it from its claim.
     pub(super) fn forget(&self, operation: OperationKey, claims: &mut Claims) {
         if let Some(claim) = self.claim_in(claims)
             && claim.extension == Some(operation)
@@ -282,13 +283,13 @@ impl Held {
         }
     }
 
-    /// Returns `true` if an answer may still do anything: the lock is held, and its holder was not told
-    /// that it is over. A lock in nobody's care is judged by its validity alone.
+    /// Returns `true` if an answer may still do anything: the lock is held, and was not reported as
+    /// over. A lock without a claim is judged by its validity alone.
     fn is_open(&self, claims: &Claims) -> bool {
         is_open(self.claim.map(|claim| claims.get(claim)))
     }
 
-    /// Returns its claim and the end that its caller is about to be told.
+    /// Returns its claim and the end that is about to be reported to its caller.
     pub(in crate::engine) fn about_to_be_told(&self) -> Option<(ClaimKey, Instant)> {
         let Verdict::Kept(_, end) = self.verdict else {
             return None;
@@ -343,7 +344,7 @@ impl Held {
     }
 }
 
-/// Asks all nodes what `operation` wants to know.
+/// Sends the question of `operation` to all nodes.
 pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Context<'_>) -> After {
     operation.as_ref().prepare_ballots(cx);
     let mut after = operation.judge(cx);
@@ -359,7 +360,7 @@ pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Con
     after
 }
 
-/// Asks `node` late what `operation` wants to know.
+/// Sends the question of `operation` to `node`, whose handshake was waited for.
 pub(super) fn ask_late(
     operation: &mut (impl Operate + AsRef<Held>),
     node: usize,
@@ -376,7 +377,7 @@ pub(super) fn ask_late(
     }
 }
 
-/// Returns the claim of `lock`, if it is in this engine's care.
+/// Returns the claim of `lock`, if this engine has one.
 fn claim_of<'c>(lock: &Lock, claims: &'c Claims) -> Result<Option<&'c Claim>, ExtendError> {
     let claim = claims.of(lock);
     let forgotten = claim.is_none() && lock.id().engine == claims.engine();

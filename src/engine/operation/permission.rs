@@ -3,8 +3,8 @@
 //!
 //! # Guarantees
 //!
-//! * The first `SET` on a connection is done only if its release is permitted. A refusal is told by
-//!   the name of what is missing, and leaves no key.
+//! * The first `SET` on a connection is done only if its release is permitted. A refusal names the
+//!   missing permission, and leaves no key.
 //! * A refused extension names what is missing, also where the error of the script does not.
 
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
@@ -193,8 +193,8 @@ impl Operation {
     }
 }
 
-/// What is missing by this answer to the first `SET` of a connection, which was not done then.
-/// Returns `None` if the answer says nothing of that.
+/// Returns what is missing by this answer to the first `SET` of a connection, which was not done
+/// then. Returns `None` if the answer says nothing of that.
 fn missing_to_lock(reply: Reply) -> Option<Unusable> {
     match reply {
         Reply::Integer(answer) => forbidden_to_lock(answer),

@@ -1,4 +1,4 @@
-//! Reinitialisation: every node is to be one of this cluster, whatever its marker says.
+//! Reinitialisation: every node becomes one of this cluster, regardless of its marker.
 //!
 //! It needs all nodes, and is done for an operator.
 
@@ -84,7 +84,7 @@ impl Operate for Reinit {
         Some(Event::Reinitialised { round, result })
     }
 
-    /// What was not asked yet is not asked any more.
+    /// Requests that were not sent yet are cancelled.
     fn end(self, parts: &mut Parts) {
         for node in parts.nodes.iter_mut() {
             node.cancel_join(Mode::Reinit);

@@ -31,13 +31,13 @@ pub(crate) struct Round {
     pub(crate) state: State,
     pub(crate) tally: Tally,
     pub(crate) ballots: Vec<Ballot>,
-    /// The nodes that are asked though their answers do not count, while their time is not up.
+    /// The nodes that are asked although their answers do not count, while their time is not up.
     left_out: NodeSet,
     /// When the call was made.
     pub(crate) started: Instant,
     /// When the present attempt began, before its first byte: the t1 of the paper.
     pub(crate) sent: Instant,
-    /// When the caller wants an answer, whatever it is.
+    /// When the caller wants an answer of any kind.
     pub(crate) deadline: Option<Instant>,
     /// Attempts made, the present one included.
     pub(crate) tries: u32,
@@ -47,16 +47,16 @@ pub(crate) struct Round {
     pub(crate) wake: Wake,
 }
 
-/// How far an operation is.
+/// The state of an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum State {
     /// Votes are counted.
     Voting,
     /// The random delay before the next attempt.
     Resting { until: Instant },
-    /// The outcome is certain, and is told at the next poll.
+    /// The outcome is certain, and is reported at the next poll.
     Decided,
-    /// The outcome was told; the operation is about to end.
+    /// The outcome was reported; the operation is about to end.
     Told,
 }
 
@@ -82,8 +82,8 @@ impl Ballot {
         before: NodeOutcome::Pending,
     };
 
-    /// What is said of the node where too few nodes answered: an earlier cause is not hidden by an
-    /// attempt in which it did not answer.
+    /// Returns the outcome that is reported for the node where too few nodes answered: an earlier
+    /// cause is not hidden by an attempt in which it did not answer.
     fn cause(&self) -> NodeOutcome {
         let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
         match silent {
@@ -101,7 +101,8 @@ impl Ballot {
     }
 }
 
-/// The one of the two that says more of why a node did not vote; `other` if they say as much.
+/// Returns the outcome that says more about why a node did not vote; `other` if they say equally
+/// much.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     let weight = |outcome| match outcome {
         NodeOutcome::Unusable(_) => 2,
@@ -141,7 +142,7 @@ impl Round {
         }
     }
 
-    /// Begins the count anew, at `now`.
+    /// Begins the count again, at `now`.
     pub(crate) fn reset(&mut self, now: Instant) {
         self.state = State::Voting;
         self.tally = Tally::new(self.ballots.len());
@@ -157,12 +158,13 @@ impl Round {
         matches!(self.state, State::Voting)
     }
 
-    /// Whether an answer of `node` would still count.
+    /// Returns `true` if an answer of `node` would still count.
     pub(crate) fn awaits(&self, node: usize) -> bool {
         self.is_voting() && self.tally.open().contains(node)
     }
 
-    /// Whether `node` is to be asked: its answer would count, or its key keeps others out at least.
+    /// Returns `true` if `node` is to be asked: its answer would count, or its key keeps others out
+    /// at least.
     pub(crate) fn asks(&self, node: usize) -> bool {
         self.awaits(node) || self.is_voting() && self.left_out.contains(node)
     }
@@ -186,7 +188,7 @@ impl Round {
         }
     }
 
-    /// Records what became of the question at `node`; whether it counts.
+    /// Records the vote and the outcome of `node`. Returns `true` if the vote counts.
     pub(crate) fn record(&mut self, node: usize, vote: Vote, outcome: NodeOutcome) -> bool {
         let counts = self.is_voting() && self.tally.record(node, vote);
         if counts {
@@ -195,8 +197,8 @@ impl Round {
         counts
     }
 
-    /// The connection to `node` is lost: a yes of it is taken back, or its answer is not awaited
-    /// any more. Whether that changed anything.
+    /// The connection to `node` is lost: withdraws its yes, or stops waiting for its answer.
+    /// Returns `true` if that changed anything.
     pub(crate) fn lose(&mut self, node: usize, outcome: NodeOutcome) -> bool {
         mutant!(VoteKeptOverReconnect => return self.record(node, Vote::Abstain, outcome));
         let changed = self.is_voting()
@@ -207,7 +209,7 @@ impl Round {
         changed
     }
 
-    /// The outcome is certain: it is told at the next poll. The first outcome stands.
+    /// The outcome is certain: it is reported at the next poll. The first outcome stands.
     pub(crate) fn decide(&mut self, news: &mut VecDeque<News>, timers: &mut Timers) {
         self.state = State::Decided;
         mutant!(RoundTimerKept => (), else self.disarm(timers));
@@ -303,7 +305,7 @@ impl Round {
         }
     }
 
-    /// When the round has to be looked at next, and why.
+    /// Returns when the round has to be looked at next, and why.
     pub(crate) fn next_wake(&self) -> Option<(Instant, Wake)> {
         let own = match &self.state {
             State::Voting => self
@@ -320,13 +322,13 @@ impl Round {
         own.into_iter().chain(deadline).min()
     }
 
-    /// What each node said, for an error.
+    /// Returns what each node said, for an error.
     pub(crate) fn report(&self, now: Instant, labels: &[Arc<str>]) -> Report {
         self.report_by(now, labels, |ballot| ballot.outcome)
     }
 
-    /// The same where too few nodes answered: with what they said in earlier attempts, if it tells
-    /// more.
+    /// Returns the report for an error where too few nodes answered: with what they said in earlier
+    /// attempts, if that says more.
     pub(crate) fn report_causes(&self, now: Instant, labels: &[Arc<str>]) -> Report {
         self.report_by(now, labels, Ballot::cause)
     }

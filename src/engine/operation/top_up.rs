@@ -6,13 +6,13 @@
 //!
 //! The copy is a `SET NX` that expires when those of the others do. It is sent only when a majority
 //! *without* that node has confirmed the token in a round that was begun after the loss was seen:
-//! so at the extension after the one that found it. A nil to it is no vote, and a node that is kept
-//! from voting gets a copy too, which counts when its quarantine is over.
+//! so at the extension after the one that found it. A nil to it is not a vote, and a node that is
+//! kept from voting gets a copy too, which counts when its quarantine is over.
 //!
 //! # Not here
 //!
-//! Locks that were adopted: whoever handed them over may still give back a copy that he had not
-//! heard of. And locks that nobody extends: they end as they are.
+//! Locks that were adopted: the previous owner may still release a copy that it had no answer
+//! about. And locks that are not extended: they end as they are.
 
 use core::time::Duration;
 
@@ -72,7 +72,7 @@ impl Held {
     }
 }
 
-/// Whether it is held here, and stands on whatever nodes hold it.
+/// Returns `true` if it is held here, and every node that has it counts.
 fn may_be_topped_up(claim: &Claim) -> bool {
     claim.is_held() && !claim.adopted
 }

@@ -25,7 +25,7 @@ impl<'v> Walk<'v> {
         }
     }
 
-    /// The next value. What is inside it comes next only if it is [entered](Self::enter).
+    /// Returns the next value. What is inside it comes next only if it is [entered](Self::enter).
     pub(in super::super) fn step(&mut self) -> Option<&'v OwnedValue> {
         loop {
             if let Some(value) = self.rest.next() {
