@@ -171,7 +171,7 @@ fn insert(database: &mut Database, key: &[u8], text: &[u8], end: Option<Millis>)
     database.insert(key, Entry { value, end });
 }
 
-/// Does what [`JOIN`] does.
+/// Does what [`JOIN`] does on a node that has no replica and was none.
 fn join(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let (&[marker_key, barrier_key], &[run_id, ttl, nodes, quorum, cluster, durable, span, mode]) =
         (arguments.keys, arguments.rest)

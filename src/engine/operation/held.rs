@@ -35,6 +35,8 @@ pub(in crate::engine) struct Held {
     voters: NodeSet,
     /// The nodes that were known to lack the key before any node was asked.
     pub(super) lacking: NodeSet,
+    /// How often one of them had it again by then.
+    pub(super) regained: u32,
     verdict: Verdict,
 }
 
@@ -78,7 +80,8 @@ impl Held {
         // over its own connection, after the lock was extended here.
         let own = claim.filter(|claim| !claim.adopted || mutant!(EveryVoterCounts));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
-        let lacking = claim.map_or(NodeSet::EMPTY, |claim| claim.lacking);
+        let (lacking, regained) =
+            claim.map_or((NodeSet::EMPTY, 0), |claim| (claim.lacking, claim.regained));
         let valid_until = known_end(claim, lock);
         let claim = claim.map(|claim| claim.key);
         Ok(Self {
@@ -89,6 +92,7 @@ impl Held {
             valid_until,
             voters,
             lacking,
+            regained,
             verdict: Verdict::Open,
         })
     }
@@ -300,6 +304,11 @@ impl Held {
     /// Returns `true` if it is about `claim` and open.
     pub(in crate::engine) fn is_about(&self, claim: ClaimKey, round: &Round) -> bool {
         round.is_voting() && self.claim == Some(claim)
+    }
+
+    /// Gives its buffer back to the pool.
+    pub(super) fn end(&mut self, claims: &mut Claims) {
+        claims.buffers.give(self.entry.take_buffer());
     }
 
     // ----- the outcome ----------------------------------------------------------------------

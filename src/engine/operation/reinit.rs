@@ -85,7 +85,7 @@ impl Operate for Reinit {
     }
 
     /// Requests that were not sent yet are cancelled.
-    fn end(self, parts: &mut Parts) {
+    fn end(&mut self, parts: &mut Parts) {
         for node in parts.nodes.iter_mut() {
             node.cancel_join(Mode::Reinit);
         }

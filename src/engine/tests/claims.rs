@@ -73,6 +73,25 @@ fn a_copy_that_meets_our_own_copy_is_released() {
     }
 }
 
+/// The copy arrived when the extension had begun, and was lost before the node was asked.
+#[test]
+fn a_copy_that_is_lost_within_an_extension_is_sent_again_with_the_next_one() {
+    let (mut world, mut lock) = copy_sent();
+    world.ask_extension(&lock);
+    world.say(2, "+OK|:0|");
+    (0..2).for_each(|node| world.say(node, ":1|"));
+    world.extended(&mut lock);
+    assert_eq!(
+        world.take(2),
+        Vec::<String>::new(),
+        "it was not known before"
+    );
+    world.extend_by_two(&mut lock);
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.say(2, ":0|+OK|");
+    world.is_released_on_2(lock);
+}
+
 #[test]
 fn a_copy_that_is_taken_back_does_not_hide_an_earlier_one() {
     for lose in LOSSES {

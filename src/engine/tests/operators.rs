@@ -406,6 +406,41 @@ fn an_early_cause_is_not_hidden_by_an_attempt_without_an_answer() {
     assert_eq!(report.tries(), 2);
 }
 
+/// In the last attempt it said only that the caller's own key is there, whose release it refuses.
+#[test]
+fn an_earlier_cause_is_not_said_to_have_taken_as_long_as_a_later_answer() {
+    let (mut world, lock) = World::held(3);
+    world.release(lock);
+    for (node, said) in [":1|", "-BUSY x|", ":1|"].into_iter().enumerate() {
+        world.say(node, said);
+    }
+    assert!(world.unlocked().is_ok());
+    world.acquire(&LockOptions::new(TTL).tries(2));
+    for (node, said) in ["+OK|", "-BUSY x|", "-BUSY x|"].into_iter().enumerate() {
+        world.say(node, said);
+    }
+    world.say(0, ":1|");
+    world.take_all();
+    world.pass(Duration::from_millis(249)); // Before the release is tried again by itself.
+    world.say(0, "+OK|");
+    world.say(1, "$-1|");
+    assert_eq!(
+        world.take(1).len(),
+        3,
+        "the release, and the `SET` before and behind it"
+    );
+    world.say(1, "-BUSY x|$-1|");
+    world.pass(Duration::from_millis(51));
+    let LockError::NoQuorum(report) = world.refusal() else {
+        panic!("one has voted")
+    };
+    let busy = NodeOutcome::Refused(crate::error::ServerError::from_line(b"BUSY"));
+    assert_eq!(outcomes(&report), [NodeOutcome::Granted, busy, busy]);
+    let latencies = report.nodes().iter().map(|node| node.latency);
+    let latencies: Vec<_> = latencies.collect();
+    assert_eq!(latencies, [Some(Duration::ZERO), None, None]);
+}
+
 #[test]
 fn a_vote_of_the_last_attempt_stands_beside_an_earlier_cause() {
     let mut world = World::ready(3);
