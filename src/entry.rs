@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_that_nobody_checked_is_cut() {
+    fn an_unchecked_resource_is_cut() {
         let long = [b'k'; RESOURCE_BYTES_MAX + 1];
         let entry = Entry::new(Vec::new(), &long, b"token");
         assert_eq!(entry.resource(), &long[1..]);

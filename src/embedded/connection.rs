@@ -183,7 +183,7 @@ mod tests {
     use crate::resp::command;
 
     #[test]
-    fn replies_that_nobody_reads_stay_bounded() {
+    fn unread_replies_stay_bounded() {
         const VALUE_BYTES: usize = 100_000;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -185,20 +185,20 @@ fn join(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answ
     let mut left = barrier_left(barrier);
     let own = lua_number(ttl).ok_or(NO_NUMBER)?;
     let span = lua_number(span).ok_or(NO_NUMBER)?;
-    let anew = mode == b"anew";
+    let reinit = mode == b"anew";
     let (mut told, mut longest, mut lost, mut kept) = (own, own, true, durable == b"1");
     if let Some(marker) = &marker {
         let old = read_marker(marker);
         let same = old
             .as_ref()
             .is_some_and(|old| (old.nodes, old.quorum, old.cluster) == (nodes, quorum, cluster));
-        if !same && !anew {
+        if !same && !reinit {
             return Ok(joined(0, left, marker));
         }
         let old_ttl = old.as_ref().and_then(|old| lua_number(old.ttl));
         let old_ttl = old_ttl.unwrap_or_default();
         longest = own.max(old_ttl);
-        if let Some(old) = old.filter(|_| !anew) {
+        if let Some(old) = old.filter(|_| !reinit) {
             if old.run_id == run_id {
                 lost = own > old_ttl;
                 kept = old.durable && durable != b"0";

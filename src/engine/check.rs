@@ -63,9 +63,9 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckEr
 /// Returns `true` if the nodes that only an operator can repair leave no majority of the others.
 pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcome>) -> bool {
     let nodes = outcomes.len();
-    let mended =
+    let may_recover =
         |outcome: &NodeOutcome| !matches!(outcome, NodeOutcome::Unusable(why) if why.is_lasting());
-    outcomes.filter(mended).count() < quorum_of(nodes)
+    outcomes.filter(may_recover).count() < quorum_of(nodes)
 }
 
 /// Returns the outcome that a question to a node in this state would have.

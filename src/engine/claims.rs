@@ -204,9 +204,9 @@ impl Claims {
 
     /// Sends the releases that are owed to `node`, oldest first, while there is room.
     ///
-    /// Only an answer ends what is owed for an unanswered `SET`, and no handshake does: a server that
-    /// postpones writes answers it all the same, and may run the `SET` later, over a connection of whose
-    /// end it has not heard.
+    /// Only an answer ends what is owed for an unanswered `SET`, and no handshake does: a server
+    /// that postpones writes still answers the handshake, and may run the `SET` later, over a
+    /// connection whose end it has not noticed.
     pub(super) fn pay_debts(&mut self, node: usize, below: &mut Below<'_>) {
         mutant!(DebtsAfterSets => if !below.nodes[node].waiting.is_empty() { return });
         while let Some(key) = below.nodes[node].debts.pop() {

@@ -38,8 +38,8 @@ impl Debts {
         any
     }
 
-    /// A release is owed no longer, and `is_owed` tells of the others. A step for each of them, but
-    /// only once for as many as there are.
+    /// A release is no longer owed. When half of all are forgotten, removes those for which
+    /// `is_owed` returns `false`: the average cost is constant.
     pub(crate) fn forget(&mut self, is_owed: impl Fn(ClaimKey) -> bool) {
         self.forgotten += 1;
         if self.due.len() + self.deferred.len() <= 2 * self.forgotten {

@@ -36,8 +36,8 @@ impl Outbox {
         (!self.blocked && !self.is_empty()).then(|| &self.bytes[self.sent..])
     }
 
-    /// The first `len` of the bytes offered were taken. More cannot have been: a report that comes
-    /// when the connection is gone, and what was offered over it with it, says nothing.
+    /// The first `len` of the bytes offered were taken. A larger `len` counts as all of them: after
+    /// the connection is gone, nothing is offered and nothing happens.
     pub(crate) fn transmitted(&mut self, len: usize) {
         let offered = self.len();
         let len = len.min(offered);

@@ -95,8 +95,7 @@ impl Lock {
         self.entry.token()
     }
 
-    /// Returns its name in its engine, which [`Event::Expired`](crate::engine::Event::Expired)
-    /// carries when it is lost.
+    /// Returns its name in its engine, which `Event::Expired` carries when it is lost.
     #[must_use]
     pub fn id(&self) -> LockId {
         self.id
@@ -159,7 +158,7 @@ impl Lock {
         self.valid_until != Instant::ZERO
     }
 
-    /// It is read under another clock.
+    /// It was read under another clock: its validity is zero.
     #[cfg(test)]
     pub(crate) fn forget_end(&mut self) {
         self.valid_until = Instant::ZERO;

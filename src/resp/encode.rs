@@ -1,9 +1,9 @@
 //! Values and commands as bytes.
 //!
 //! A reader always finds the right end of what is written here: lengths are counted, and a CR or LF
-//! where none is allowed becomes a space, as in servers. Whether a value is one that may be sent is
-//! not checked: a big number has digits only, a push begins with a string and stands inside
-//! nothing.
+//! where none is allowed becomes a space, as in servers. That a value may be sent is not checked:
+//! the caller sees to it that a big number has only digits, and that a push begins with a string
+//! and is inside no other value.
 
 use core::fmt::{self, Write};
 use core::slice::from_ref;
@@ -43,8 +43,8 @@ pub fn command_len(arguments: &[&[u8]]) -> usize {
     header_len(arguments.len()) + strings.sum::<usize>()
 }
 
-/// Appends one argument of a command, a bulk string: for a command whose constant parts a
-/// [`Template`](super::Template) brings.
+/// Appends one argument of a command, a bulk string: for a command whose constant parts are a
+/// [`Template`](super::Template).
 ///
 /// # Panics
 ///
@@ -71,8 +71,8 @@ const fn header_len(count: usize) -> usize {
     1 + decimal_len(count as u64) + LINE_END.len()
 }
 
-/// Appends a value as a RESP3 connection gets it. A server that has its answer at hand need not
-/// make a value of it: see [`write`](super::write).
+/// Appends a value as a RESP3 connection gets it. A server can write an answer without making a
+/// value of it: see [`write`](super::write).
 ///
 /// What is written reads back as an equal value, but not every reply is written again byte for
 /// byte. Doubles get their shortest spelling; `-nan` becomes `nan`; the nulls of RESP2 become `_`;
@@ -212,7 +212,7 @@ fn each<'v>(value: &'v OwnedValue, mut begin: impl FnMut(&'v OwnedValue) -> &'v 
     }
 }
 
-/// Apart, so that a scalar costs nothing but its bytes.
+/// A function of its own, so that a scalar costs nothing but its bytes.
 #[inline(never)]
 fn each_inside<'v>(
     values: &'v [OwnedValue],
@@ -224,7 +224,7 @@ fn each_inside<'v>(
     }
 }
 
-/// Appends all of a scalar, or the header of an aggregate. The values that come next.
+/// Appends all of a scalar, or the header of an aggregate. Returns the values that come next.
 #[inline(always)]
 fn begin<'v, B: BufMut + ?Sized>(out: &mut B, value: &'v OwnedValue) -> &'v [OwnedValue] {
     match value {

@@ -1,14 +1,14 @@
-//! How many bytes an element takes at least, once it has begun.
+//! The least number of bytes of an element that has begun.
 //!
 //! A reply has a longest length, and behind an element others may be owed. So bytes that are valid
 //! for themselves may still lead nowhere: `$9` needs room for nine more, and `*-` can only become
-//! `*-1`. Asked about elements that are torn or too long, never about others.
+//! `*-1`. Used for elements that are torn or too long, never for others.
 
 use super::lex::Progress;
 use super::number::number_bytes_min;
 use super::token::ELEMENT_BYTES_MIN;
 
-/// What an element cannot be where it stands.
+/// What an element cannot be at its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     /// No null: it says of what kind a push is.
@@ -18,7 +18,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// With which of these bytes it becomes certain that the element does not end within `room`.
+    /// Returns the offset of the byte with which it becomes certain that the element does not end
+    /// within `room`.
     ///
     /// They begin it, and are valid but for that. The text of a line is not looked at: `line` keeps
     /// the bound itself.

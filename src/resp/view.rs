@@ -11,7 +11,7 @@ use super::header::header;
 use super::lex::{Bounds, Progress};
 use super::token::{ELEMENT_BYTES_MIN, Token, token};
 
-/// What the tape holds of one aggregate that is not empty, in the order of their headers.
+/// The entry of one aggregate that is not empty. The tape has them in the order of their headers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     /// Bytes between its header and its end.
@@ -46,7 +46,7 @@ impl<'a> View<'a> {
         Self { bytes, tape }
     }
 
-    /// The same bytes, with the tape from `entry` on.
+    /// Returns the same bytes, with the tape from `entry` on.
     #[inline]
     pub(super) fn after(self, entry: usize) -> Self {
         Self {
@@ -55,8 +55,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// So many elements, or fewer if the bytes have no room for them because they were changed. By
-    /// what an iterator says of its length, others reserve memory.
+    /// Returns `elements`, or fewer if the bytes have no room for them because they were changed.
+    /// Callers reserve memory by the length that an iterator reports.
     pub(super) const fn at_most(&self, elements: usize) -> usize {
         let room = self.bytes.len() / ELEMENT_BYTES_MIN;
         if elements < room { elements } else { room }
@@ -77,7 +77,7 @@ impl<'a> View<'a> {
         !token.kind.is_scalar() && token.elements() > 0
     }
 
-    /// The elements of the aggregate that begins with this header.
+    /// Returns a view of the elements of the aggregate that begins with this header.
     #[inline]
     pub(super) fn inside(&self, header: Token) -> Self {
         let own = usize::from(Self::has_entry(header));

@@ -67,7 +67,7 @@ pub(crate) struct Claim {
     pub(crate) owed: NodeSet,
     /// The nodes to which its `SET` was sent again behind a release of our own.
     pub(crate) resent: NodeSet,
-    /// The nodes that were asked to extend it and did not have it: they are to get it again.
+    /// The nodes that were asked to extend it and did not have it: they get a copy again.
     pub(crate) lacking: NodeSet,
     /// How often a node that lacked it said that it has it.
     pub(crate) regained: u32,

@@ -547,9 +547,11 @@ fn set_len(claim: ClaimKey, command: &mut Command, parts: &Parts) -> usize {
 }
 
 /// Puts the `SET` of `claim`, which is `command`, into the connection to `node`, or into the queue
-/// for when its handshake is done. A node that does not vote is asked too: its key keeps others out.
+/// that is sent when its handshake is done. A node that does not vote is asked too: its key keeps
+/// others out.
 ///
-/// Returns `false` if it cannot be asked: that is recorded, and is to be judged.
+/// Returns `false` if the node cannot be asked: its abstention is recorded, and the caller has to
+/// judge.
 #[must_use]
 fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) -> bool {
     if !cx.round.asks(node) {

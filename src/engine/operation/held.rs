@@ -29,7 +29,7 @@ pub(in crate::engine) struct Held {
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
     question: Question,
-    /// The validity that the answers must come within.
+    /// The end of the validity: answers count only before it.
     pub(super) valid_until: Instant,
     /// The nodes whose yes counts.
     voters: NodeSet,
@@ -131,8 +131,9 @@ impl Held {
         }
     }
 
-    /// Puts the question into the connection to `node`, or into the queue for when its handshake is
-    /// done. Returns `false` if it cannot be asked: that is recorded, and is to be judged.
+    /// Puts the question into the connection to `node`, or into the queue that is sent when its
+    /// handshake is done. Returns `false` if the node cannot be asked: its abstention is recorded,
+    /// and the caller has to judge.
     #[must_use]
     pub(super) fn ask(&self, node: usize, command: &mut Command, cx: &mut Context<'_>) -> bool {
         match cx.parts.nodes[node].access(COMMAND_BYTES_MAX) {
@@ -145,8 +146,8 @@ impl Held {
         }
     }
 
-    /// Sends the question to `node`, by the text of its script if `by_text`. Not if it is decided, or
-    /// what it would lengthen has been given away.
+    /// Sends the question to `node`, by the text of its script if `by_text`. Sends nothing if the
+    /// question is decided, or the lock was released or handed over.
     pub(super) fn send(
         &self,
         node: usize,

@@ -1,7 +1,7 @@
 //! Releasing a lock, with a caller who waits for the outcome.
 //!
 //! Every node that may hold the token is asked to delete it; each answer is counted. What is owed
-//! to nodes that do not answer stays owed beyond the operation: that is the claim's.
+//! to nodes that do not answer stays owed beyond the operation, by the claim.
 
 use crate::error::{NodeOutcome, Released, UnlockError};
 use crate::keys::ClaimKey;

@@ -27,8 +27,8 @@ use super::held::Held;
 use crate::engine::claims::claim::Claim;
 
 impl Held {
-    /// `majority` has confirmed an extension until `end`: the nodes that lacked the key before it was
-    /// begun, and still do, get it again.
+    /// `majority` has confirmed an extension until `end`: the nodes that lacked the key before it
+    /// was begun, and still do, get a copy again.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
         let claim = self.claim_in(&mut cx.parts.claims);
@@ -80,7 +80,8 @@ fn may_be_topped_up(claim: &Claim) -> bool {
     claim.is_held() && !claim.adopted
 }
 
-/// Rounded up: a copy that is gone before the others is worth nothing.
+/// Returns `duration` in whole milliseconds, rounded up: a copy that expires before the others is
+/// useless.
 fn whole_millis(duration: Duration) -> Duration {
     let nanos = duration.subsec_nanos() % 1_000_000;
     let missing = if nanos == 0 { 0 } else { 1_000_000 - nanos };

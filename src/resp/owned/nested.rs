@@ -46,7 +46,7 @@ impl OwnedItems {
         self.iter().all(|value| value.items().is_none())
     }
 
-    /// Takes out what is inside the aggregates in here, unless it is flat.
+    /// Takes out the contents of the aggregates in here, unless they are flat.
     fn take_nested(&mut self, taken: &mut Vec<Self>) {
         let aggregates = self.0.iter_mut().filter_map(OwnedValue::items_mut);
         taken.extend(aggregates.filter(|items| !items.is_flat()).map(take));

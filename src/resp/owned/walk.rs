@@ -8,8 +8,8 @@ use super::OwnedValue;
 
 /// Goes through values in the order in which they are sent: each before what is inside it.
 ///
-/// What is still to come of the surrounding values waits on a stack of its own. A value that is
-/// the last one inside another needs no place on it, nor does a flat one.
+/// The values that are still to come wait on a stack of its own. A value that is the last one
+/// inside another needs no place on it, nor does a flat one.
 #[derive(Debug)]
 pub(in super::super) struct Walk<'v> {
     rest: Iter<'v, OwnedValue>,
