@@ -358,14 +358,14 @@ impl Held {
 pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Context<'_>) -> After {
     operation.as_ref().prepare_ballots(cx);
     let mut after = operation.judge(cx);
-    let mut command = Command::new(cx.parts.claims.buffers.take());
+    let mut command = cx.parts.claims.command();
     for node in 0..cx.parts.nodes.len() {
         let held = operation.as_ref();
         if !held.ask(node, &mut command, cx) && cx.round.is_voting() {
             after = operation.judge(cx);
         }
     }
-    cx.parts.claims.buffers.give(command.into_buffer());
+    cx.parts.claims.sent(command);
     cx.round.arm(&mut cx.parts.timers);
     after
 }
@@ -377,10 +377,10 @@ pub(super) fn ask_late(
     cx: &mut Context<'_>,
 ) -> After {
     let held = operation.as_ref();
-    let mut command = Command::new(cx.parts.claims.buffers.take());
+    let mut command = cx.parts.claims.command();
     held.leave_out(node, cx);
     let _ = held.ask(node, &mut command, cx);
-    cx.parts.claims.buffers.give(command.into_buffer());
+    cx.parts.claims.sent(command);
     match cx.round.is_voting() {
         true => operation.judge(cx),
         false => After::Nothing,
@@ -388,7 +388,10 @@ pub(super) fn ask_late(
 }
 
 /// Returns the claim of `lock`, if this engine has one.
-fn claim_of<'c>(lock: &Lock, claims: &'c Claims) -> Result<Option<&'c Claim>, ExtendError> {
+pub(super) fn claim_of<'c>(
+    lock: &Lock,
+    claims: &'c Claims,
+) -> Result<Option<&'c Claim>, ExtendError> {
     let claim = claims.of(lock);
     let forgotten = claim.is_none() && lock.id().engine == claims.engine();
     match forgotten || !is_open(claim.map(Some)) {

@@ -215,7 +215,8 @@ impl Round {
         changed
     }
 
-    /// The outcome is certain: it is reported at the next poll. The first outcome stands.
+    /// The outcome is certain: it is reported at the next poll. Called once for each attempt: a round
+    /// that is decided does not vote any more.
     pub(crate) fn decide(&mut self, news: &mut VecDeque<News>, timers: &mut Timers) {
         self.state = State::Decided;
         mutant!(RoundTimerKept => (), else self.disarm(timers));
