@@ -15,6 +15,7 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
+use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{TTL_ASSUMED_MAX, claims_max};
 use crate::node::{
@@ -108,7 +109,7 @@ impl Claims {
 
     pub(super) fn insert(&mut self, claim: Claim) -> ClaimKey {
         let key = ClaimKey(self.slab.insert(claim));
-        if let Some(claim) = self.slab.get_mut(key.0) {
+        if let Some(claim) = self.slab.get_mut(key.0).must() {
             claim.key = key;
         }
         key
@@ -182,7 +183,7 @@ impl Claims {
         claim: ClaimKey,
         below: &mut Below<'_>,
     ) {
-        let Some(there) = self.slab.get_mut(claim.0) else {
+        let Some(there) = self.slab.get_mut(claim.0).must() else {
             return;
         };
         there.stage = Stage::Releasing { operation };
@@ -436,7 +437,7 @@ impl Claims {
     }
 
     fn forget_later(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
-        let Some(claim) = self.slab.get_mut(key.0) else {
+        let Some(claim) = self.slab.get_mut(key.0).must() else {
             return;
         };
         if claim.adopted {

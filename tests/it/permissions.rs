@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use shearline::{CheckError, ExtendError, LockError, NodeOutcome, Redlock, Report, Unusable};
+use shearline::{CheckError, ExtendError, LockError, NodeOutcome, Report, Unusable};
 
-use crate::face::{Face, Which};
+use crate::face::{Face, Which, at};
 use crate::readme::acl_line;
 use crate::servers::{Cluster, LONG, Options, eventually};
 
@@ -32,7 +32,7 @@ fn without(rule: &str) -> String {
 /// A handle of that user.
 fn face(which: Which, cluster: &Cluster) -> Face {
     let urls = cluster.iter().map(|server| server.url_with("some:secret"));
-    which.build(Redlock::builder().nodes(urls))
+    which.build(at(urls))
 }
 
 fn lacks(command: &'static str) -> NodeOutcome {

@@ -5,8 +5,9 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use shearline::{Builder, LocalRedlock, RestartGuard};
+use shearline::{LocalRedlock, RestartGuard};
 
+use crate::face::at;
 use crate::servers::{LONG, Options, Raw, Server};
 
 const PASSWORD: &str = "secret";
@@ -145,7 +146,7 @@ fn strictly_tried(server: &Server, acl: &str, more: &str) -> Result<(), Box<dyn 
         }
     }
     let url = server.url_with(&format!("locker:{PASSWORD}"));
-    let strict = Builder::default().node(url).max_ttl(LONG);
+    let strict = at([url]).max_ttl(LONG);
     let mut local = strict.restart_guard(RestartGuard::Strict).build_local()?;
     local.trust_nodes();
     live(&mut local, &mut admin)
@@ -157,7 +158,7 @@ fn tried(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
     forget(&mut admin);
     admin.run(acl);
     let url = server.url_with(&format!("locker:{PASSWORD}"));
-    live(&mut Builder::default().node(url).build_local()?, &mut admin)
+    live(&mut at([url]).build_local()?, &mut admin)
 }
 
 fn live(local: &mut LocalRedlock, admin: &mut Raw) -> Result<(), Box<dyn Error>> {

@@ -167,7 +167,7 @@ impl Operate for Confirm {
         self.held.forget(cx.round.key, &mut cx.parts.claims);
     }
 
-    fn end(self, parts: &mut Parts) {
-        parts.claims.buffers.give(self.held.entry.into_buffer());
+    fn end(&mut self, parts: &mut Parts) {
+        self.held.end(&mut parts.claims);
     }
 }

@@ -169,7 +169,7 @@ impl Operate for Extend {
         self.held.forget(cx.round.key, &mut cx.parts.claims);
     }
 
-    fn end(self, parts: &mut Parts) {
-        parts.claims.buffers.give(self.held.entry.into_buffer());
+    fn end(&mut self, parts: &mut Parts) {
+        self.held.end(&mut parts.claims);
     }
 }

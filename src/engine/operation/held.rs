@@ -306,6 +306,11 @@ impl Held {
         round.is_voting() && self.claim == Some(claim)
     }
 
+    /// Gives its buffer back to the pool.
+    pub(super) fn end(&mut self, claims: &mut Claims) {
+        claims.buffers.give(self.entry.take_buffer());
+    }
+
     // ----- the outcome ----------------------------------------------------------------------
 
     pub(super) fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {

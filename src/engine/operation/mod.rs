@@ -126,9 +126,9 @@ pub(super) trait Operate {
     }
 
     /// It is over: gives buffers back to their pool.
-    fn end(self, parts: &mut Parts)
-    where
-        Self: Sized;
+    fn end(&mut self, parts: &mut Parts) {
+        let _ = parts;
+    }
 }
 
 impl Kind {
@@ -139,17 +139,6 @@ impl Kind {
             Self::Confirm(operation) => operation,
             Self::Release(operation) => operation,
             Self::Reinit(operation) => operation,
-        }
-    }
-
-    /// It is over: gives buffers back to their pool.
-    pub(super) fn end(self, parts: &mut Parts) {
-        match self {
-            Self::Acquire(operation) => operation.end(parts),
-            Self::Extend(operation) => operation.end(parts),
-            Self::Confirm(operation) => operation.end(parts),
-            Self::Release(operation) => operation.end(parts),
-            Self::Reinit(operation) => operation.end(parts),
         }
     }
 
@@ -301,6 +290,12 @@ impl Operation {
         let event = kind.get().tell(&mut cx)?;
         cx.round.state = State::Told;
         Some(event)
+    }
+
+    /// It is over: gives buffers back to their pool.
+    pub(super) fn end(&mut self, parts: &mut Parts) {
+        self.round.disarm(&mut parts.timers);
+        self.kind.get().end(parts);
     }
 
     /// Ends it with nobody told.
