@@ -297,12 +297,12 @@ impl Engine {
     /// whose end is not known ([`Instant::ZERO`]) has not expired.
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ExtendError> {
         let parts = &mut self.parts;
-        let confirm = Confirm::new(now, lock, parts)?;
+        Confirm::check(now, lock, &parts.claims)?;
         if self.operations.is_full() {
             return Err(ExtendError::Saturated);
         }
+        let kind = Kind::Confirm(Confirm::new(lock, parts)?);
         parts.restarts.may_last(lock.ttl());
-        let kind = Kind::Confirm(confirm);
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
     }
 

@@ -122,10 +122,10 @@ impl Acquire {
         let claim = cx.parts.claims.insert(claim);
         self.claim = Some(claim);
         cx.parts.nodes.knock(cx.now, &mut cx.parts.timers);
-        let mut command = Command::new(cx.parts.claims.buffers.take());
+        let mut command = cx.parts.claims.command();
         look_around(claim, &mut command, cx);
         self.ask_all(claim, &mut command, cx);
-        cx.parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.sent(command);
     }
 
     fn ask_all(&mut self, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
@@ -148,7 +148,7 @@ impl Acquire {
         let Some(claim) = self.claim else {
             return; // It rests.
         };
-        let mut command = Command::new(cx.parts.claims.buffers.take());
+        let mut command = cx.parts.claims.command();
         let len = set_len(claim, &mut command, cx.parts);
         match cx.parts.nodes[node].access(len) {
             Access::Open => {
@@ -159,7 +159,7 @@ impl Acquire {
             Access::Greeting { .. } => {}
             Access::Shut(outcome) => self.count(node, Vote::Mute, outcome, cx),
         }
-        cx.parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.sent(command);
     }
 
     // ----- answers --------------------------------------------------------------------------
@@ -221,7 +221,7 @@ impl Acquire {
             let (claims, mut below) = cx.parts.claims(cx.now);
             claims.try_debts_again(node, &mut below);
         });
-        let mut command = Command::new(cx.parts.claims.buffers.take());
+        let mut command = cx.parts.claims.command();
         let len = set_len(key, &mut command, cx.parts);
         let open = cx.parts.nodes[node].access(len) == Access::Open;
         if open {
@@ -232,7 +232,7 @@ impl Acquire {
                 self.judge_if_voting(cx);
             }
         }
-        cx.parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.sent(command);
         match open {
             true => OwnKey::AskedAgain,
             false => OwnKey::Still,
@@ -253,11 +253,11 @@ impl Acquire {
             return false;
         }
         let key = claim.key;
-        let mut command = Command::new(cx.parts.claims.buffers.take());
+        let mut command = cx.parts.claims.command();
         if !ask(node, key, &mut command, cx) {
             self.judge_if_voting(cx);
         }
-        cx.parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.sent(command);
         true
     }
 
@@ -444,7 +444,13 @@ impl Operate for Acquire {
         let labels = cx.parts.nodes.labels();
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
-            Verdict::Granted(majority, until) => Ok(self.hand_out(&majority, until, cx.parts)?),
+            Verdict::Granted(majority, until) => {
+                let lock = self.hand_out(&majority, until, cx.parts);
+                // A broken invariant: what cannot be handed out is no lock.
+                lock.ok_or_else(|| {
+                    LockError::TooSlow(cx.round.report(cx.now, cx.parts.nodes.labels()))
+                })
+            }
             Verdict::Refused(refusal) => Err(match refusal {
                 Refusal::Held => LockError::Held(cx.round.report(cx.now, labels)),
                 Refusal::NoQuorum => LockError::NoQuorum(cx.round.report_causes(cx.now, labels)),

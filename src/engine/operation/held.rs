@@ -354,7 +354,10 @@ impl Held {
 }
 
 /// Returns the claim of `lock`, if it is in this engine's care.
-fn claim_of<'c>(lock: &Lock, claims: &'c Claims) -> Result<Option<&'c Claim>, ExtendError> {
+pub(super) fn claim_of<'c>(
+    lock: &Lock,
+    claims: &'c Claims,
+) -> Result<Option<&'c Claim>, ExtendError> {
     let claim = claims.of(lock);
     let forgotten = claim.is_none() && lock.id().engine == claims.engine();
     match forgotten || !is_open(claim.map(Some)) {

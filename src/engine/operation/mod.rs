@@ -27,7 +27,6 @@ mod top_up;
 
 use crate::error::NodeOutcome;
 use crate::keys::ClaimKey;
-use crate::node::Command;
 use crate::quorum::{NodeSet, Vote};
 use crate::time::Instant;
 
@@ -212,9 +211,9 @@ impl Operation {
     pub(super) fn ask_by_text(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         let (kind, mut cx) = self.at(now, parts);
         if let Some(held) = kind.held() {
-            let mut command = Command::new(cx.parts.claims.buffers.take());
+            let mut command = cx.parts.claims.command();
             held.send(node, &mut command, true, &mut cx);
-            cx.parts.claims.buffers.give(command.into_buffer());
+            cx.parts.claims.sent(command);
         }
     }
 
@@ -230,7 +229,7 @@ impl Operation {
     pub(super) fn top_up_early(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         let (kind, mut cx) = self.at(now, parts);
         if let Some(held) = kind.held() {
-            let mut command = Command::new(alloc::vec::Vec::new());
+            let mut command = cx.parts.claims.command();
             held.top_up_node(node, held.valid_until, &mut command, &mut cx);
         }
     }

@@ -212,7 +212,8 @@ impl Round {
         changed
     }
 
-    /// The outcome is certain: it is told at the next poll. The first outcome stands.
+    /// The outcome is certain: it is told at the next poll. Decided once for each attempt: what is
+    /// decided is not voting any more.
     pub(crate) fn decide(&mut self, news: &mut VecDeque<News>, timers: &mut Timers) {
         self.state = State::Decided;
         mutant!(RoundTimerKept => (), else self.disarm(timers));

@@ -36,11 +36,11 @@ impl Held {
         if lacking.is_empty() || stale {
             return;
         }
-        let mut command = Command::new(cx.parts.claims.buffers.take());
+        let mut command = cx.parts.claims.command();
         for node in lacking.iter() {
             self.top_up_node(node, end, &mut command, cx);
         }
-        cx.parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.sent(command);
     }
 
     pub(super) fn top_up_node(
