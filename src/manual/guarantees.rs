@@ -106,8 +106,7 @@
 //! * **That the last of many releases arrives if the program ends at once.** A server that is about to
 //!   answer a program that has ended drops what it has not read of it, and then those keys live to the
 //!   end of their ttl on that node. Seen on a busy machine in 1 of 900 programs that drop 32 guards and
-//!   call `exit`, on one node each time. `unlock` waits for the
-//!   answers.
+//!   call `exit`, on one node each time. `unlock` waits for the answers.
 //! * **Fairness or order.** Waiters are not queued: chance decides who is next.
 //! * **Re-entry.** A thread that asks for a lock which it holds waits for itself.
 //! * **That a dead holder lets go.** It keeps others out until its ttl has passed. A short ttl that is
