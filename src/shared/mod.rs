@@ -32,8 +32,8 @@
 //! * **The last handle waits for the releases**: they are written, and answered within
 //!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), before its drop returns. What
 //!   silent nodes are owed then is paid in the background, for as long as the keys live.
-//! * **A waker that blocks holds up its own task only**: after 5 to 10 ms another thread goes on with
-//!   everything else.
+//! * **A waker that blocks holds up its own task**, and a task of the same executor that is polled
+//!   meanwhile and calls it: after 5 to 10 ms another thread goes on with everything else.
 //! * **A panic is told**: if the engine breaks on a driving thread, every call ends with `Closed`,
 //!   and every lock that is held is told as lost. A panic of a waker is caught.
 //! * **A forked child does no harm**: calls end with `Forked`, and dropping closes descriptors and
