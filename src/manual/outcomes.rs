@@ -10,7 +10,7 @@
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
 //! | `Forked` | The handle, or the lock, belongs to the parent process. Nothing was sent. | Build a handle after the fork. |
-//! | `Closed` | The handle is closed, or its I/O thread has panicked. | Build a new handle. |
+//! | `Closed` | The handle is closed, or a thread has panicked inside it. | Build a new handle. |
 //!
 //! # Lock
 //!
