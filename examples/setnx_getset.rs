@@ -313,20 +313,20 @@ mod tests {
     }
 
     #[test]
-    fn deleting_after_a_seen_expiry_hands_the_lock_to_two_clients() {
+    fn deleting_an_expired_lock_gives_it_to_two_clients() {
         check(2, TakeOver::Delete, Some(DEAD), (1, 2));
         check(3, TakeOver::Delete, Some(DEAD), (1, 3));
     }
 
     #[test]
-    fn getset_hands_the_lock_to_exactly_one_client_in_every_order() {
+    fn getset_gives_the_lock_to_exactly_one_client_in_every_order() {
         for clients in [2, 3] {
             check(clients, TakeOver::GetSet, Some(DEAD), (1, 1));
         }
     }
 
     #[test]
-    fn a_free_lock_goes_to_one_and_a_live_one_to_nobody() {
+    fn a_free_lock_goes_to_one_client_and_a_live_one_to_none() {
         for take_over in [TakeOver::Delete, TakeOver::GetSet] {
             check(3, take_over, None, (1, 1));
             check(3, take_over, Some(ALIVE), (0, 0));

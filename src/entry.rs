@@ -121,7 +121,7 @@ mod tests {
 
     /// Lengths on both sides of every change in the length of a header.
     #[test]
-    fn what_is_put_in_is_read_out_and_stands_there_in_wire_form() {
+    fn the_name_and_the_token_are_read_back_and_stored_in_wire_form() {
         for resource_len in [0, 1, 9, 10, 99, 100, 999, 1000, RESOURCE_BYTES_MAX] {
             for token_len in [0, 1, 9, 10, 20, TOKEN_BYTES_MAX, 100] {
                 let (resource, token) = (vec![b'\n'; resource_len], vec![b'$'; token_len]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unchecked_resource_is_cut() {
+    fn a_name_that_is_too_long_is_cut() {
         let long = [b'k'; RESOURCE_BYTES_MAX + 1];
         let entry = Entry::new(Vec::new(), &long, b"token");
         assert_eq!(entry.resource(), &long[1..]);

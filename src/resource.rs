@@ -128,7 +128,7 @@ mod tests {
     use alloc::format;
 
     #[test]
-    fn a_name_has_one_to_a_thousand_bytes_of_any_value() {
+    fn a_name_has_1_to_1024_bytes_of_any_value() {
         assert_eq!(check_resource(b""), Err(InvalidRequest::EmptyResource));
         assert_eq!(check_resource(b"\r\n\0 "), Ok(()));
         assert_eq!(check_resource(&[7; RESOURCE_BYTES_MAX]), Ok(()));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_neither_the_whole_token_nor_less_than_the_owner() {
+    fn debug_shows_the_whole_owner_and_not_the_whole_token() {
         let token = Token::new(b"0123456789abcdefghijbilling-7");
         assert_eq!(token.owner(), b"billing-7");
         assert_eq!(format!("{token:?}"), "Token(3031.. billing-7)");

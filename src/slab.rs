@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_reused_and_its_old_key_is_not() {
+    fn a_place_is_reused_but_its_old_key_is_not() {
         let mut slab = Slab::new();
         let old = slab.insert("old");
         assert_eq!(slab.remove(old), Some("old"));

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_stop_at_the_ends() {
+    fn sums_saturate_at_the_ends() {
         assert_eq!(
             Instant::MAX.saturating_add(Duration::from_nanos(1)),
             Instant::MAX
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rounding_errs_to_its_safe_side() {
+    fn each_rounding_goes_to_its_safe_side() {
         for (nanos, floor, ceil) in [
             (0, 0, 0),
             (1, 0, 1),

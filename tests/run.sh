@@ -433,12 +433,12 @@ under_the_acl_line() {
         grep -q "^$name.*: test$" <<<"$all" || { echo "there is no such test"; status=1; }
         skipped+=(--skip "$name")
     done <<'TABLE'
-addresses::a_database_behind_a_unix_socket  needs +select besides, as the manual says
+addresses::a_lock_goes_to_the_database_of_a_unix_url  needs +select besides, as the manual says
 auth::the_database_of_the_url_holds_the_key  needs +select besides, as the manual says
 strict::a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back  needs +config|get besides, as the manual says
-valkey::a_server_without_lua  needs +delifeq besides, as the manual says
+valkey::locks_work_on_valkey_without_lua  needs +delifeq besides, as the manual says
 refusal::a_missing_database_is_unusable_and_the_others_go_on  needs +select besides, as the manual says
-faults::refusing::servers_that_let_nobody_in  is about the default user, whom nobody is here
+faults::refusing::a_server_that_refuses_every_client_is_unusable  is about the default user, whom nobody is here
 deadlines::  takes long, and is about nodes that say nothing
 faults::forgetful::  takes long, and guard:: asks the same of the servers
 faults::hostile::  is about nodes that are no servers

@@ -115,7 +115,7 @@ fn every_difference_shows_in_its_example_and_alone_explains_it() {
 
 /// A decoder that is not concerned by a difference does not show it.
 #[test]
-fn a_difference_is_of_no_other_decoder() {
+fn a_difference_shows_in_no_other_decoder() {
     for known in &KNOWN {
         for dialect in Dialect::ALL {
             if !known.of.contains(&dialect) {
@@ -144,7 +144,7 @@ fn ours_is_stricter_than_the_specification_in_the_spelling_of_numbers_only() {
 
 /// The other decoder is not given what would end the process, or what it answers by chance.
 #[test]
-fn the_other_decoder_is_spared() {
+fn unfit_input_is_not_given_to_the_other_decoder() {
     for header in ["*1\r\n", ">1\r\n", "|1\r\n:1\r\n"] {
         let deep = header.repeat(100_000);
         let verdict = first(Dialect::Resp3, deep.as_bytes());

@@ -7,14 +7,14 @@ use crate::face::{Which, at, no_quorum};
 use crate::servers::{Cluster, LONG, Options, Raw, Reply, Server, eventually};
 
 #[test]
-fn a_password_with_every_odd_character_opens_when_escaped() {
+fn an_escaped_password_with_every_odd_character_is_accepted() {
     let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
     let urls = urls(&cluster, &format!(":{ESCAPED}"));
     works(&cluster, &urls);
 }
 
 #[test]
-fn a_user_with_a_password_opens() {
+fn a_user_with_a_password_is_accepted() {
     let cluster = Cluster::start(3);
     for raw in &mut cluster.raws() {
         raw.run(&format!("ACL SETUSER {USER} on >{PASSWORD} ~* &* +@all"));
@@ -66,7 +66,7 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
 /// Nobody waits for what only an operator can mend, on a fresh handle either: the first try is the
 /// last. (With the default number of tries and their delays it would take five seconds.)
 #[test]
-fn what_an_operator_has_to_mend_is_told_in_the_first_try() {
+fn a_majority_with_wrong_credentials_is_reported_in_the_first_try() {
     let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
     let mut urls = urls(&cluster, &format!(":{WRONG}"));
     urls[0] = cluster[0].url_with(&format!(":{ESCAPED}"));
@@ -99,7 +99,7 @@ fn what_an_operator_has_to_mend_is_told_in_the_first_try() {
 
 /// One node with another password is out; the two others are a majority.
 #[test]
-fn one_node_with_a_wrong_password_is_out() {
+fn one_node_with_a_wrong_password_does_not_vote() {
     let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
     let mut urls = urls(&cluster, &format!(":{ESCAPED}"));
     urls[1] = cluster[1].url_with(&format!(":{WRONG}"));
@@ -113,7 +113,7 @@ fn one_node_with_a_wrong_password_is_out() {
 
 /// A user who may not write gets no lock, and the reason names the permission.
 #[test]
-fn a_user_without_permission_is_told_so() {
+fn the_error_names_the_missing_permission() {
     let server = Server::start();
     server.raw().run(&format!(
         "ACL SETUSER {USER} on >{PASSWORD} ~* &* +@all -set"

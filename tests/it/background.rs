@@ -30,7 +30,7 @@ fn nodes_that_were_silent_when_the_locks_were_dropped_keep_none() {
 }
 
 #[test]
-fn nothing_is_left_of_a_handle_when_the_keys_of_a_silent_node_are_over() {
+fn a_dropped_handle_leaves_nothing_when_the_keys_of_a_silent_node_have_expired() {
     tell("silent for ever");
 }
 

@@ -14,7 +14,7 @@ use crate::servers::{self, LONG, PATIENCE, eventually};
 const EVERY: Duration = Duration::from_secs(1);
 
 #[test]
-fn clocks_that_run_as_they_should_are_left_in_peace() {
+fn a_regular_clock_is_read_once_a_second_and_causes_no_quarantine() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let start = Instant::now();
@@ -37,7 +37,7 @@ fn clocks_that_run_as_they_should_are_left_in_peace() {
 }
 
 #[test]
-fn clocks_that_are_stepped_make_two_holders_and_with_the_watch_they_do_not() {
+fn stepped_clocks_make_two_holders_only_without_the_watch() {
     for watch in [false, true] {
         let nodes = [(); 3].map(|()| EmbeddedNode::spawn().expect("a node"));
         let [one, other] = [(); 2].map(|()| {

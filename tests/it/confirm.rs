@@ -13,7 +13,7 @@ use crate::servers::{self, BRIEF, Cluster, LONG, PATIENCE, SILENT, eventually};
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_confirmation_finds_for_how_long_a_majority_keeps_it() {
+fn a_confirmation_finds_how_long_a_majority_keeps_the_lock() {
     story(&servers::three());
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn story(cluster: &Cluster) {
 }
 
 #[test]
-fn the_loss_is_told_at_the_end_that_was_confirmed() {
+fn the_loss_is_reported_at_the_end_that_was_confirmed() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     await_ready(|| redlock.nodes());
@@ -129,7 +129,7 @@ fn too_few_answers_leave_the_lock_as_it_was() {
 }
 
 #[test]
-fn a_lock_from_before_the_last_boot_comes_to_life() {
+fn a_lock_from_before_the_last_boot_is_valid_again() {
     let cluster = servers::three();
     for which in Which::BOTH {
         let key = which.key("boot");
@@ -180,7 +180,7 @@ fn a_lock_from_before_the_last_boot_that_is_gone_is_lost() {
 }
 
 #[test]
-fn a_lock_is_confirmed_by_the_process_that_it_was_handed_over_to() {
+fn the_process_that_a_lock_was_handed_to_confirms_it() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let lock = redlock.try_lock("handed", LONG).expect("free").into_lock();

@@ -144,7 +144,7 @@ fn wait_for<F: Future>(future: F) -> F::Output {
 
 /// Nodes that accept and never say a word: building a handle ends, and so does every call.
 #[test]
-fn nodes_that_never_answer_hold_nobody_up() {
+fn nodes_that_never_answer_delay_no_call() {
     let strangers: Vec<_> = (0..3).map(|_| Stranger::new(Manner::Silent)).collect();
     for which in Which::BOTH {
         let builder = Redlock::builder()

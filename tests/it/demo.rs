@@ -47,7 +47,7 @@ fn assert_good(output: &Output, text: &str, nodes: usize) {
 }
 
 #[test]
-fn without_anything_installed_it_shows_that_the_lock_excludes() {
+fn without_servers_the_demo_shows_that_the_lock_excludes() {
     let (output, text) = run(&["--seconds", "2", "--workers", "4"]);
     assert_good(&output, &text, 5);
     assert!(text.starts_with("shearline demo: 4 workers, one lock, 5 nodes in this process"));
@@ -58,7 +58,7 @@ fn without_anything_installed_it_shows_that_the_lock_excludes() {
 }
 
 #[test]
-fn on_real_servers_it_shows_the_same_and_leaves_no_key() {
+fn on_real_servers_the_demo_shows_the_same_and_leaves_no_key() {
     let cluster = five();
     let mut arguments = vec!["--seconds".to_owned(), "2".to_owned()];
     for url in cluster.urls() {
@@ -74,7 +74,7 @@ fn on_real_servers_it_shows_the_same_and_leaves_no_key() {
 
 /// That one of three may be down is what the lock is for. That it could not be asked is said.
 #[test]
-fn a_server_that_is_down_is_said_and_does_not_spoil_the_verdict() {
+fn a_server_that_is_down_is_named_and_does_not_fail_the_verdict() {
     let cluster = three();
     let gone = ClosedPort::new();
     let urls = cluster.urls();
@@ -102,7 +102,7 @@ fn a_server_that_is_down_is_said_and_does_not_spoil_the_verdict() {
 }
 
 #[test]
-fn without_a_majority_it_says_why_and_ends() {
+fn without_a_majority_the_demo_says_why_and_ends() {
     let cluster = three();
     let (one, other) = (ClosedPort::new(), ClosedPort::new());
     let (output, _) = run(&[
@@ -120,7 +120,7 @@ fn without_a_majority_it_says_why_and_ends() {
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_refused_before_anything_is_done() {
+fn wrong_arguments_are_refused_before_anything_is_done() {
     let unreadable = format!("redis://{USER}:{ESCAPED}@127.0.0.1:70000");
     for (arguments, told) in [
         (vec!["--seconds", "0"], "--seconds"),
@@ -137,7 +137,7 @@ fn arguments_that_make_no_sense_are_refused_before_anything_is_done() {
 }
 
 #[test]
-fn an_interrupt_ends_it_early_with_the_verdict() {
+fn an_interrupt_ends_the_demo_early_with_the_verdict() {
     let mut child = demo(&["--seconds", "3600", "--workers", "4"])
         .spawn()
         .expect("the binary runs");

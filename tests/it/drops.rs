@@ -107,7 +107,7 @@ fn a_future_dropped_while_the_nodes_are_frozen_leaves_no_key() {
 
 /// The last handle goes with the future: what the nodes were asked for is given back before.
 #[test]
-fn a_future_is_a_handle() {
+fn a_future_keeps_the_handle_alive() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let future = redlock.lock_async("alone", LONG);
@@ -133,7 +133,7 @@ fn futures_lock_extend_and_unlock() {
 
 /// Sixty-four futures on one thread, on eight keys: each key is held by one at a time.
 #[test]
-fn many_futures_on_one_thread() {
+fn many_futures_lock_on_one_thread() {
     let cluster = servers::five();
     let redlock = over(&cluster)
         .retry(shearline::Retry::new(
@@ -159,7 +159,7 @@ fn many_futures_on_one_thread() {
 
 /// The loss is told by a timer: no node says a word.
 #[test]
-fn the_loss_of_a_lock_is_told_while_every_node_is_silent() {
+fn the_loss_of_a_lock_is_reported_while_every_node_is_silent() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let guard = redlock.try_lock("lost", BRIEF).expect("free");

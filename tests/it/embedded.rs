@@ -33,7 +33,7 @@ fn the_store_answers_as_a_server_does() {
 }
 
 #[test]
-fn the_store_wants_its_password_as_a_server_does() {
+fn the_store_asks_for_its_password_as_a_server_does() {
     let server = Server::with(&ServerOptions::redis().password(PASSWORD));
     compare(2, &server, Model::store(Some(PASSWORD)), Some(PASSWORD));
 }
@@ -46,7 +46,7 @@ fn the_node_answers_as_a_server_does() {
 }
 
 #[test]
-fn the_node_wants_its_password_as_a_server_does() {
+fn the_node_asks_for_its_password_as_a_server_does() {
     let server = Server::with(&ServerOptions::redis().password(PASSWORD));
     let node = EmbeddedNode::spawn_with(&Options::new().password(PASSWORD)).unwrap();
     compare(4, &server, Model::Node(node), Some(PASSWORD));
@@ -81,7 +81,7 @@ fn a_server_that_has_been_a_replica_is_not_durable() {
 
 /// Every field of the store's `INFO` is one of the server's, in the same section and order.
 #[test]
-fn the_fields_of_info_are_the_servers() {
+fn the_fields_of_info_are_those_of_a_server() {
     let server = Server::start();
     let mut real = Connection::Remote(Remote::connect(server.address()));
     let mut model = Model::store(None);

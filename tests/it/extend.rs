@@ -154,7 +154,7 @@ fn an_expired_local_lock_is_not_revived() {
 }
 
 #[test]
-fn a_lock_that_a_majority_has_not_is_lost() {
+fn a_lock_that_is_missing_on_a_majority_is_lost() {
     for (foreign, outcome) in [(true, NodeOutcome::Held), (false, NodeOutcome::Missing)] {
         let cluster = servers::three();
         for which in Which::BOTH {
@@ -203,7 +203,7 @@ fn a_lock_that_a_majority_has_not_is_lost() {
 }
 
 #[test]
-fn a_guard_that_was_lost_says_so() {
+fn a_lost_guard_is_not_valid_and_its_signal_fires() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let mut guard = redlock.try_lock("lost", LONG).expect("free");

@@ -53,7 +53,7 @@ fn calls_are_refused(redlock: &Redlock, guards: &mut Vec<LockGuard>) -> Result<(
 }
 
 #[test]
-fn a_child_is_refused_and_releases_nothing_of_its_parents() {
+fn a_forked_child_is_refused_and_releases_no_lock_of_its_parent() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let keys = ["fork:0", "fork:1"];
@@ -82,7 +82,7 @@ fn a_child_is_refused_and_releases_nothing_of_its_parents() {
 
 /// The child drops the last handles that it has: it waits for no thread, and takes no leave.
 #[test]
-fn a_child_drops_the_last_handles() {
+fn a_forked_child_drops_the_last_handles_without_waiting() {
     let cluster = servers::three();
     for _ in 0..5 {
         let guard = shared(&cluster).try_lock("shared", LONG).expect("free");

@@ -11,7 +11,7 @@ use crate::servers::{self, Cluster, LONG, STOOD_STILL_MAX, Server, watched};
 const NODE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
-fn a_thousand_locks_while_one_node_of_five_is_frozen() {
+fn a_thousand_locks_leave_no_key_while_one_node_of_five_is_frozen() {
     story(&servers::five(), 1_000);
 }
 
@@ -50,7 +50,7 @@ const TURNS: u32 = 10;
 /// The same with the node timeout that nobody set, which a lock must not depend on either; and the
 /// lock is still held when the node goes on.
 #[test]
-fn a_lock_held_while_a_node_freezes_and_goes_on() {
+fn a_lock_outlives_a_node_that_freezes_and_goes_on() {
     let cluster = servers::five();
     let mut healthy = cluster[..4].iter().map(Server::raw).collect::<Vec<_>>();
     for which in Which::BOTH {

@@ -66,7 +66,7 @@ fn a_node_that_forgot_does_not_vote_before_every_lock_is_over() {
 }
 
 #[test]
-fn who_has_just_started_votes_at_once_where_an_operator_vouches() {
+fn a_node_that_has_just_started_votes_at_once_if_an_operator_trusts_it() {
     let cluster = servers::three();
     let redlock = over(cluster.urls(), LONG).build().expect("built");
     eventually("all are met", || {
@@ -93,7 +93,7 @@ fn who_has_just_started_votes_at_once_where_an_operator_vouches() {
 }
 
 #[test]
-fn a_copy_that_was_forgotten_comes_again_with_the_extensions() {
+fn a_forgotten_copy_is_restored_by_the_extensions() {
     let mut cluster = servers::three();
     let redlock = trusting(&over(cluster.urls(), LONG));
     let mut lock = redlock.lock("a", LONG).expect("three vote");
@@ -194,7 +194,7 @@ pub(crate) fn restarts(
 
 /// The known hole of Redlock, and that the guard closes it.
 #[test]
-fn nodes_that_forget_make_two_holders_and_with_the_guard_they_do_not() {
+fn nodes_that_forget_make_two_holders_only_without_the_guard() {
     // Where a restart takes longer than these locks last, longer ones.
     let found = [1, 4, 16].iter().any(|times_as_long| {
         let enough = |times, _, together| 20 <= times || 0 < together;

@@ -71,7 +71,7 @@ fn a_frozen_server_answers_only_when_thawed() {
 }
 
 #[test]
-fn a_server_ends_with_its_value_in_a_panic_too() {
+fn a_server_ends_when_its_value_is_dropped_in_a_panic() {
     let mut address = None;
     let result = panic::catch_unwind(AssertUnwindSafe(|| {
         let server = Server::start();
@@ -87,7 +87,7 @@ fn a_server_ends_with_its_value_in_a_panic_too() {
 }
 
 #[test]
-fn credentials_and_unix_sockets() {
+fn servers_have_credentials_and_unix_sockets() {
     let server = Server::with(&Options::redis().password(PASSWORD).unix_socket());
     assert_eq!(server.raw().run("PING"), Reply::Simple("PONG".into()));
     let mut stranger = Raw::connect(server.address()).expect("it listens");
@@ -134,7 +134,7 @@ fn the_proxy_holds_answers_back_and_keeps_their_order() {
 }
 
 #[test]
-fn the_proxy_does_what_it_is_told() {
+fn the_proxy_does_the_mischief_that_is_set() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
     let connect = || Raw::connect(proxy.address()).expect("the proxy listens");
@@ -200,7 +200,7 @@ fn the_proxy_does_what_it_is_told() {
 }
 
 #[test]
-fn strangers_do_not_speak_redis() {
+fn strangers_do_not_speak_resp() {
     for manner in [Manner::Http, Manner::Closes, Manner::Garbage] {
         let stranger = Stranger::new(manner);
         let address = stranger.url()["redis://".len()..]

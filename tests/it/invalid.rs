@@ -12,7 +12,7 @@ use crate::servers::{LONG, Manner, Server, Stranger, eventually};
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 #[test]
-fn requests_that_can_never_succeed() {
+fn requests_that_can_never_succeed_are_invalid() {
     let server = Server::start();
     let (empty, longest, too_long) = (vec![], vec![b'x'; 1024], vec![b'x'; 1025]);
     for which in Which::BOTH {
@@ -94,7 +94,7 @@ fn a_ttl_above_the_declared_maximum_is_invalid() {
 }
 
 #[test]
-fn configurations_that_can_never_work() {
+fn configurations_that_can_never_work_are_refused() {
     let stranger = Stranger::new(Manner::Silent);
     let url = stranger.url();
     let builder = || Redlock::builder().node(&url);

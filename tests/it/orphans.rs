@@ -290,23 +290,23 @@ fn window(field: &Field, redlock: &Redlock, victims: &[usize], fate: Fate, momen
 const STOPPED: [Fate; 2] = [Fate::Stopped, Fate::StoppedWithoutScripts];
 
 #[test]
-fn one_node_of_five_is_stopped() {
+fn one_stopped_node_of_five_keeps_no_key() {
     story(&Options::redis(), &[1], &STOPPED, &Moment::ALL, TIMES);
 }
 
 #[test]
-fn two_nodes_of_five_are_stopped() {
+fn two_stopped_nodes_of_five_keep_no_key() {
     story(&Options::redis(), &[1, 3], &STOPPED, &Moment::ALL, TIMES);
 }
 
 /// They have their own command for a release, which no `SCRIPT FLUSH` takes from them.
 #[test]
-fn two_nodes_of_five_are_stopped_that_are_valkey() {
+fn two_stopped_valkey_nodes_of_five_keep_no_key() {
     story(&Options::valkey(), &[1, 3], &STOPPED, &Moment::ALL, TIMES);
 }
 
 #[test]
-fn connections_to_one_node_of_five_and_to_two_are_cut() {
+fn nodes_whose_connections_are_cut_keep_no_key() {
     thread::scope(|scope| {
         for victims in [&[1][..], &[1, 3]] {
             for moment in Moment::ALL {
@@ -320,7 +320,7 @@ fn connections_to_one_node_of_five_and_to_two_are_cut() {
 
 /// The same without a second thread, one after the other: what has no future and no guard.
 #[test]
-fn nodes_are_stopped_while_one_thread_goes_on() {
+fn stopped_nodes_keep_no_key_of_a_single_thread() {
     thread::scope(|scope| {
         for moment in [Moment::Set, Moment::Release] {
             scope.spawn(move || one_after_the_other(moment));
@@ -375,7 +375,7 @@ fn one_after_the_other(moment: Moment) {
 
 /// The answers come when nobody waits for them any more, from a majority.
 #[test]
-fn deadlines_pass_while_three_nodes_of_five_are_stopped() {
+fn three_stopped_nodes_of_five_keep_no_key_of_calls_past_their_deadline() {
     let field = Field::new(&Options::redis());
     let redlock = field.builder().build().expect("a good configuration");
     field.assert_tidy(0, || redlock.nodes(), "in the beginning");
@@ -397,7 +397,7 @@ fn deadlines_pass_while_three_nodes_of_five_are_stopped() {
 
 /// Behind the greeting, and before every question that the node is asked.
 #[test]
-fn what_is_owed_is_paid_first_on_the_next_connection() {
+fn owed_releases_go_first_on_the_next_connection() {
     let field = Field::new(&Options::redis());
     for which in Which::BOTH {
         let key = which.key("owed");

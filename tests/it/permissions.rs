@@ -58,7 +58,7 @@ fn clusters() -> [(Cluster, bool); 2] {
 }
 
 #[test]
-fn who_may_not_release_gets_no_lock() {
+fn a_user_who_may_not_release_gets_no_lock() {
     for (cluster, native) in clusters() {
         for command in ["get", "del", "eval", "evalsha", "set"] {
             for which in Which::BOTH {
@@ -122,7 +122,7 @@ fn who_may_use_the_native_release_needs_no_script(cluster: &Cluster) {
 }
 
 #[test]
-fn who_may_not_use_the_name_may_use_others() {
+fn a_user_who_may_not_use_a_name_may_use_others() {
     for (cluster, _) in clusters() {
         permit(&cluster, &LINE);
         for which in Which::BOTH {
@@ -148,7 +148,7 @@ fn who_may_not_use_the_name_may_use_others() {
 }
 
 #[test]
-fn who_may_not_extend_gets_locks_and_learns_it_at_the_first_extension() {
+fn a_user_who_may_not_extend_gets_locks_and_the_first_extension_says_so() {
     for (cluster, _) in clusters() {
         for command in ["pttl", "pexpire"] {
             for which in Which::BOTH {
@@ -188,7 +188,7 @@ fn who_may_not_extend_gets_locks_and_learns_it_at_the_first_extension() {
 /// A permission that is taken away while a lock is held: its release says so, and is paid when the
 /// permission is back.
 #[test]
-fn a_release_that_is_not_permitted_any_more_says_so_and_is_made_up_for() {
+fn a_release_without_permission_is_reported_and_sent_again_when_permitted() {
     for (cluster, native) in clusters() {
         // The script stands in for a native command that is not permitted, by its text.
         let command = if native { "eval" } else { "evalsha" };
@@ -214,7 +214,7 @@ fn a_release_that_is_not_permitted_any_more_says_so_and_is_made_up_for() {
 
 /// What costs only comfort is not asked for.
 #[test]
-fn what_can_be_done_without_is_not_asked_for() {
+fn dispensable_permissions_are_not_required() {
     for (cluster, _) in clusters() {
         for rules in [
             without("+script|load"),

@@ -109,7 +109,7 @@ fn a_lock_is_handed_over_to_another_process() {
 
 /// What is no lock is refused, whatever it is; a lock that was cut short too.
 #[test]
-fn bytes_that_are_no_lock_are_refused() {
+fn bytes_that_are_not_a_lock_are_refused() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let lock = redlock.try_lock("bytes", LONG).expect("free").into_lock();

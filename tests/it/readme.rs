@@ -28,7 +28,7 @@ fn the_readme_can_be_read_in_a_minute() {
 }
 
 #[test]
-fn every_link_leads_to_something_that_exists() {
+fn every_link_has_a_target() {
     let mut links = 0;
     for page in pages() {
         for link in links_of(&page) {

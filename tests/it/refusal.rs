@@ -83,7 +83,7 @@ fn a_half_to_half_vote_settles_at_once() {
 }
 
 #[test]
-fn of_two_nodes_one_is_no_majority() {
+fn one_of_two_nodes_is_no_majority() {
     let cluster = Cluster::start(1);
     let closed = ClosedPort::new();
     for which in Which::BOTH {
@@ -95,7 +95,7 @@ fn of_two_nodes_one_is_no_majority() {
 }
 
 #[test]
-fn what_is_no_redis_is_unusable_and_the_others_go_on() {
+fn a_server_that_does_not_speak_resp_is_unusable_and_the_others_go_on() {
     for manner in [Manner::Http, Manner::Garbage] {
         let stranger = Stranger::new(manner);
         check(
@@ -106,7 +106,7 @@ fn what_is_no_redis_is_unusable_and_the_others_go_on() {
 }
 
 #[test]
-fn what_closes_at_once_is_unreachable_and_the_others_go_on() {
+fn a_server_that_closes_at_once_is_unreachable_and_the_others_go_on() {
     let stranger = Stranger::new(Manner::Closes);
     check(
         &stranger.url(),
@@ -119,7 +119,7 @@ fn what_closes_at_once_is_unreachable_and_the_others_go_on() {
 }
 
 #[test]
-fn what_never_answers_is_unreachable_and_the_others_go_on() {
+fn a_server_that_never_answers_is_unreachable_and_the_others_go_on() {
     let stranger = Stranger::new(Manner::Silent);
     check(
         &stranger.url(),

@@ -55,7 +55,7 @@ fn a_big_number_keeps_the_sign_that_the_server_sent() {
 }
 
 #[test]
-fn doubles_of_all_kinds() {
+fn doubles_of_all_kinds_are_decoded() {
     let script = "redis.setresp(3); \
         return {{double=1e300}, {double=-1.5}, {double=-1/0}, {double=0/0}}";
     let doubles = [1e300, -1.5, f64::NEG_INFINITY, f64::NAN];
@@ -66,7 +66,7 @@ fn doubles_of_all_kinds() {
 
 /// The deepest that a script can nest its answer on either server.
 #[test]
-fn an_answer_of_as_many_levels_as_a_script_can_make() {
+fn the_deepest_reply_of_a_script_is_decoded() {
     const LEVELS: usize = 7_994;
     let script = format!("local t = 7; for i = 1, {LEVELS} do t = {{t}} end; return t");
     for (_, value) in replies(&script, Limits::REDIS) {

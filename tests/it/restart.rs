@@ -6,7 +6,7 @@ use crate::face::{Face, Which, over};
 use crate::servers::{self, Cluster, LONG, Options, eventually};
 
 #[test]
-fn a_node_killed_and_restarted_between_lock_and_unlock() {
+fn a_lock_outlives_a_node_that_is_killed_and_restarted() {
     story(&mut servers::three());
 }
 
@@ -74,7 +74,7 @@ fn a_release_owed_to_a_dead_node_is_paid_when_it_is_back() {
 
 /// A lock that a majority has forgotten was not held to the end.
 #[test]
-fn a_majority_that_restarted_empty_is_told_at_the_unlock() {
+fn an_unlock_reports_a_majority_that_restarted_empty() {
     let mut cluster = servers::five();
     for which in Which::BOTH {
         let (key, probe) = (which.key("forgotten"), which.key("probe"));

@@ -28,7 +28,7 @@ pub(crate) fn story(cluster: &Cluster) {
 /// The release of a node that is silent at the unlock is answered by NOSCRIPT when nobody waits
 /// for it any more. It is repaired nevertheless.
 #[test]
-fn scripts_flushed_on_a_node_that_is_silent_at_the_unlock() {
+fn a_release_reaches_a_silent_node_whose_scripts_were_flushed() {
     let cluster = Cluster::with(3, &Options::redis());
     for which in Which::BOTH {
         let key = which.key("silent");
@@ -49,7 +49,7 @@ fn scripts_flushed_on_a_node_that_is_silent_at_the_unlock() {
 
 /// The same for an attempt that was refused and has nobody waiting for its releases at all.
 #[test]
-fn scripts_flushed_before_a_refused_attempt_is_given_back() {
+fn a_refused_attempt_is_released_although_the_scripts_were_flushed() {
     let cluster = servers::three();
     for which in Which::BOTH {
         let key = which.key("refused");

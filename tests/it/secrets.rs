@@ -47,7 +47,7 @@ fn builder(urls: &[String]) -> Builder {
 
 /// Everything about a lock that is held, extended, contended for, lost and released.
 #[test]
-fn of_locks_in_all_their_states() {
+fn no_secret_is_shown_of_locks_in_all_their_states() {
     let cluster = cluster();
     for which in Which::BOTH {
         let mut secrets = Secrets::credentials();
@@ -96,7 +96,7 @@ fn of_locks_in_all_their_states() {
 }
 
 #[test]
-fn of_the_futures() {
+fn no_secret_is_shown_of_futures() {
     let cluster = cluster();
     let mut secrets = Secrets::credentials();
     let mut building = builder(&urls(&cluster)).build_async();
@@ -133,7 +133,7 @@ fn of_the_futures() {
 /// In a child that has the handles, and may do nothing with them. Those that are broken are told of
 /// by the unit tests of the shared handle, which can break one.
 #[test]
-fn of_handles_in_a_forked_child() {
+fn no_secret_is_shown_of_handles_in_a_forked_child() {
     let cluster = cluster();
     let mut secrets = Secrets::credentials();
     let builder = builder(&urls(&cluster));
@@ -172,7 +172,7 @@ fn of_handles_in_a_forked_child() {
 
 /// What a driver is told by its engine, and tells its host.
 #[test]
-fn of_the_driver_and_its_events() {
+fn no_secret_is_shown_of_the_driver_and_its_events() {
     let cluster = cluster();
     let mut secrets = Secrets::credentials();
     let builder = builder(&urls(&cluster));
@@ -232,7 +232,7 @@ fn event(driver: &mut Driver) -> Event {
 
 /// All that goes through an engine whose node repeats what it was told.
 #[test]
-fn of_what_an_engine_is_told_and_says() {
+fn no_secret_is_shown_of_the_engine() {
     let secrets = Secrets::credentials();
     let url = format!("redis://{USER}:{ESCAPED}@10.0.0.1");
     let config = builder(&[url]).config().expect("a good configuration");
@@ -276,7 +276,7 @@ fn of_what_an_engine_is_told_and_says() {
 
 /// Neither by the handles over nodes that let nobody in, nor by what they say about it.
 #[test]
-fn of_nodes_that_do_not_let_us_in() {
+fn no_secret_is_shown_of_nodes_that_refuse_us() {
     let cluster = cluster();
     let (closed, stranger) = (ClosedPort::new(), Stranger::new(Manner::Garbage));
     let with =
@@ -304,7 +304,7 @@ fn of_nodes_that_do_not_let_us_in() {
 
 /// Servers repeat in an error what they do not know, and what answers may be no server.
 #[test]
-fn of_what_nodes_repeat() {
+fn no_secret_is_shown_where_nodes_echo_it() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
     let url = proxy.url_with(&format!("{USER}:{ESCAPED}"));
@@ -381,7 +381,7 @@ const BROKEN: [&str; 18] = [
 ];
 
 #[test]
-fn of_urls_that_are_broken() {
+fn no_secret_is_shown_of_broken_urls() {
     let secrets = Secrets::credentials();
     let good = format!("redis://{USER}:{WRONG}@h");
     let broken = BROKEN.map(|url| url.replace('U', USER).replace('P', WRONG));
@@ -406,7 +406,7 @@ fn of_urls_that_are_broken() {
 /// `shearline demo` as it is used and misused.
 #[cfg(feature = "cli")]
 #[test]
-fn of_the_command() {
+fn no_secret_is_shown_by_the_command() {
     let cluster = cluster();
     let url = &urls(&cluster)[0];
     let wrong = &cluster[0].url_with(&format!("{USER}:{WRONG}"));

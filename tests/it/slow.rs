@@ -27,7 +27,7 @@ fn delay(proxies: &[Proxy], delay: Duration) {
 }
 
 #[test]
-fn a_ttl_of_200_ms_with_answers_after_300_ms_is_too_slow() {
+fn answers_after_300_ms_are_too_slow_for_a_ttl_of_200_ms() {
     for which in Which::BOTH {
         let (cluster, proxies) = late();
         let builder = Redlock::builder()
@@ -84,7 +84,7 @@ fn await_near(face: &mut Face) {
 
 /// Nodes that have always been 300 ms away cannot serve so short a ttl.
 #[test]
-fn nodes_that_are_known_to_be_too_far_away_are_too_slow() {
+fn nodes_known_to_be_too_far_away_are_too_slow() {
     for which in Which::BOTH {
         let (cluster, proxies) = late();
         delay(&proxies, LATE);
@@ -101,7 +101,7 @@ fn nodes_that_are_known_to_be_too_far_away_are_too_slow() {
 /// As the first story, with keys that would stay for two minutes: nearly all of the ttl is allowed
 /// for drift, so the validity is 120 ms, and only a release can have taken the keys away.
 #[test]
-fn a_lock_that_came_too_slow_is_released_and_does_not_just_expire() {
+fn a_lock_that_came_too_late_is_released_before_it_expires() {
     for which in Which::BOTH {
         let (cluster, proxies) = late();
         let builder = Redlock::builder()

@@ -37,7 +37,7 @@ const KEPT_KIB: usize = 16 << 10;
 const KEYS: usize = 16;
 
 #[test]
-fn nothing_is_used_up_by_faults() {
+fn faults_use_up_no_resource() {
     let child = Command::new(env::current_exe().expect("this binary"))
         .args(["soak::process_of_its_own", "--exact", "--nocapture"])
         .env(ALONE, "1")

@@ -18,7 +18,7 @@ const STALLS: usize = 40;
 const STALL: Duration = Duration::from_millis(150);
 
 #[test]
-fn a_majority_that_stalls_at_every_attempt_does_not_make_the_next_one_longer() {
+fn a_majority_that_stalls_at_every_attempt_does_not_prolong_the_next_one() {
     let cluster = servers::three();
     let mut faces = Which::BOTH.map(|which| which.build(Redlock::builder().nodes(cluster.urls())));
     let mut took = Vec::new();
@@ -34,7 +34,7 @@ fn a_majority_that_stalls_at_every_attempt_does_not_make_the_next_one_longer() {
 }
 
 #[test]
-fn a_majority_that_stalls_at_every_extension_and_release_does_not_make_the_next_one_longer() {
+fn a_majority_that_stalls_at_every_extension_and_release_does_not_prolong_the_next_one() {
     let cluster = servers::three();
     let mut faces = Which::BOTH.map(|which| which.build(Redlock::builder().nodes(cluster.urls())));
     let (mut extending, mut releasing) = (Vec::new(), Vec::new());

@@ -50,7 +50,7 @@ fn is_quarantined(face: &mut Face, node: usize) -> bool {
 }
 
 #[test]
-fn nodes_that_have_never_been_used_wait_or_are_vouched_for() {
+fn unused_nodes_wait_unless_an_operator_trusts_them() {
     for options in [Options::redis(), Options::valkey()] {
         for which in Which::BOTH {
             let cluster = Cluster::with(3, &options);
@@ -118,7 +118,7 @@ fn a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back() {
 
 /// The handle that asks first writes the marker again. The others find it the same, and the barrier.
 #[test]
-fn what_was_flushed_is_seen_by_every_handle() {
+fn every_handle_detects_a_flush() {
     let mut cluster = servers::three();
     let mut faces = Which::BOTH.map(|which| trusting(which, strict(&cluster, LONG)));
     cluster[0].raw().run("FLUSHALL");
@@ -132,7 +132,7 @@ fn what_was_flushed_is_seen_by_every_handle() {
 }
 
 #[test]
-fn another_membership_gets_no_lock_until_the_nodes_are_made_its_own() {
+fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
     for which in Which::BOTH {
         let mut cluster = Cluster::start(3);
         let two = |longest| {
@@ -194,7 +194,7 @@ fn a_guard_without_markers_has_nothing_to_reinitialise() {
 }
 
 #[test]
-fn nodes_that_forget_make_no_two_holders() {
+fn nodes_that_forget_do_not_make_two_holders() {
     // On a machine that has time for it there is a lock a second, and more.
     let enough = |times, locks, _| 8 <= times && 8 <= locks;
     let (locks, together) = guard::restarts(RestartGuard::Strict, guard::TTL, enough);

@@ -41,7 +41,7 @@ const AHEAD: Namespaces = Namespaces {
 };
 
 #[test]
-fn validity_is_told_by_a_clock_that_runs_while_the_machine_is_suspended() {
+fn validity_uses_a_clock_that_runs_while_the_machine_is_suspended() {
     if !AHEAD.can_be_had() {
         return;
     }

@@ -8,7 +8,7 @@ use crate::face::{Which, over, shared};
 use crate::servers::{self, BRIEF, LONG, PATIENCE, SILENT, eventually};
 
 #[test]
-fn unlocking_after_the_expiry_is_told() {
+fn unlocking_after_the_expiry_is_an_error() {
     let cluster = servers::three();
     for which in Which::BOTH {
         let key = which.key("late");
@@ -38,7 +38,7 @@ fn unlocking_after_the_expiry_does_not_touch_the_next_holder() {
 }
 
 #[test]
-fn unlocking_what_a_majority_has_lost_is_told_and_clears_the_rest() {
+fn unlocking_a_lost_lock_is_an_error_and_releases_the_rest() {
     let cluster = servers::three();
     for which in Which::BOTH {
         let key = which.key("lost");
@@ -151,7 +151,7 @@ fn a_forgotten_local_lock_stays_on_the_nodes() {
 
 /// Its stragglers are released behind it, its votes are not.
 #[test]
-fn a_detached_local_lock_is_handed_to_another_face() {
+fn a_detached_local_lock_can_be_adopted_by_another_face() {
     let cluster = servers::three();
     let mut local = over(&cluster).build_local().expect("valid");
     let lock = local.try_lock("handed", LONG).expect("free");

@@ -90,7 +90,7 @@ fn others_go_on(redlock: &Redlock, held: LockGuard) {
 
 /// The waker is called by whichever thread delivers the outcome of a call.
 #[test]
-fn a_waker_that_blocks_holds_up_its_own_task_only() {
+fn a_waker_that_blocks_delays_its_own_task_only() {
     let cluster = servers::three();
     let redlock = handle(&cluster);
     let held = redlock.try_lock("held", LONG).expect("free");
@@ -113,7 +113,7 @@ fn a_waker_that_blocks_holds_up_its_own_task_only() {
 /// The waker is called on account of a blocking call: a thread that has nothing to do with its task
 /// delivers the signal.
 #[test]
-fn a_signal_whose_waker_blocks_does_not_hold_up_the_call_that_delivers_it() {
+fn a_lost_signal_whose_waker_blocks_does_not_delay_the_call_that_delivers_it() {
     let cluster = servers::three();
     let redlock = handle(&cluster);
     let held = redlock.try_lock("held", LONG).expect("free");
@@ -143,7 +143,7 @@ fn a_signal_whose_waker_blocks_does_not_hold_up_the_call_that_delivers_it() {
 
 /// More than there may be threads for. Calls go on, and every task is woken in the end.
 #[test]
-fn many_wakers_that_block_hold_up_no_call() {
+fn many_wakers_that_block_delay_no_call() {
     let cluster = servers::three();
     let redlock = handle(&cluster);
     let blocks = Arc::new(Blocks::default());

@@ -281,7 +281,7 @@ fn a_seed_chooses_the_same_on_every_machine() {
 }
 
 #[test]
-fn a_tape_repeats_what_was_chosen() {
+fn a_tape_repeats_the_choices() {
     let choose = |entropy: &mut Entropy| {
         entropy.turn_to(PLAN, 0);
         let spans = [entropy.span(1 << 40), entropy.rest(1_000)];
@@ -302,7 +302,7 @@ fn a_tape_repeats_what_was_chosen() {
 }
 
 #[test]
-fn nothing_is_tamer_than_zero() {
+fn an_empty_tape_makes_the_calmest_choices() {
     let mut spent = Entropy::of_tape(Tape::default(), None);
     assert!(spent.is_all_spent());
     assert_eq!(spent.span(1_000_000), 0);

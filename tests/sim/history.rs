@@ -211,7 +211,7 @@ const STORIES: usize = 10;
 
 /// What needs no mutant objects here; what needs one must not object without it.
 #[test]
-fn histories_end_as_they_did() {
+fn recorded_histories_end_as_recorded() {
     let _none = Chosen::new(None);
     let kept = History::kept();
     assert!(kept.len() >= STORIES, "{} histories", kept.len());

@@ -96,7 +96,7 @@ fn equal_choices_make_equal_histories() {
 }
 
 #[test]
-fn nothing_chosen_is_nothing_done() {
+fn a_world_without_choices_has_no_faults_and_takes_one_lock() {
     use case::{ANY, Case, Choices, Keep};
     let _none = mutations::Chosen::new(None);
     let choices = Choices::Tape(entropy::Tape::default(), None);

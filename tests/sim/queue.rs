@@ -85,7 +85,7 @@ impl Queue {
 }
 
 #[test]
-fn what_is_arranged_first_happens_first() {
+fn events_at_one_time_happen_in_the_order_they_were_scheduled() {
     let mut queue = Queue::default();
     for (server, at) in [5, 7, 5, 9, 1, 7].into_iter().enumerate() {
         queue.push(at, Event::Serve(server));
@@ -100,7 +100,7 @@ fn what_is_arranged_first_happens_first() {
 
 /// Whatever is arranged, and when, as a stable sort would have it.
 #[test]
-fn what_is_far_away_happens_in_its_turn() {
+fn a_distant_event_happens_in_its_turn() {
     let mut queue = Queue::default();
     let mut arranged = Vec::new();
     for server in 0..5_000 {

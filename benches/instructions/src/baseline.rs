@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_baseline_is_read_back() {
         let costs = costs(&[
             ("decode +OK", 12.25),
             ("wheel insert, 1,000,000 armed", 111.0),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn three_percent_more_are_too_many() {
+    fn an_increase_of_more_than_three_percent_is_reported_as_worse() {
         let baseline = costs(&[("a", 100.0), ("b", 100.0), ("c", 100.0), ("old", 1.0)]);
         let now = costs(&[("a", 103.0), ("b", 103.5), ("c", 90.0), ("new", 1.0)]);
         assert_eq!(
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn other_conditions_are_named() {
+    fn differing_conditions_are_named() {
         let own = Conditions::present();
         assert_eq!(own.differences(&own), [""; 0]);
         let other = Conditions {

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_missed_only_by_a_whole_interval() {
+    fn a_bound_is_missed_only_if_the_whole_interval_is_beyond_it() {
         let figure = Figure {
             median: 3.1,
             low: 2.9,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_shown_with_three_digits_or_two_behind_the_point() {
+    fn figures_have_three_digits_or_two_decimals() {
         let figure = |median| Figure {
             median,
             low: median,

@@ -220,7 +220,7 @@ mod tests {
     };
 
     #[test]
-    fn a_steady_ratio_has_no_interval() {
+    fn a_constant_ratio_has_an_interval_without_width() {
         let mut contestants = [scripted(vec![3000]), scripted(vec![2000])];
         let rounds = measure(&PLAN, &mut contestants, |_| ()).unwrap();
         let exactly = |ratio| Figure {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_prepared_is_prepared_for_each_pass() {
+    fn preparation_runs_before_each_pass() {
         let mut made = 0;
         let prepare = || {
             made += 1;

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn it_passes_delays_swallows_and_refuses_and_is_mended() {
+    fn the_proxy_passes_delays_swallows_and_refuses_and_recovers() {
         let mut proxy = Proxy::to(echo()).unwrap();
         let mut stream = TcpStream::connect(proxy.address).unwrap();
         assert_eq!(round_trip(&mut stream).unwrap(), b'x');

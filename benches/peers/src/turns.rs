@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_compared_within_a_round_and_reversed_in_every_second() {
+    fn turns_are_compared_within_a_round_and_reversed_in_every_second_round() {
         let order = std::rc::Rc::default();
         let scripted = |name, micros| Scripted {
             micros,

@@ -63,7 +63,7 @@ fn await_copies(driver: &mut Driver, nodes: &[EmbeddedNode], copies: usize) {
 }
 
 #[test]
-fn a_lock_is_taken_extended_and_given_back() {
+fn a_lock_is_taken_extended_and_released() {
     let nodes = five();
     let mut driver = driver(&nodes);
     let mut held = lock(&mut driver);

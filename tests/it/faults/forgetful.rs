@@ -125,7 +125,7 @@ fn a_node_that_may_have_forgotten_does_not_vote_for_as_long_as_a_lock_lasts() {
 }
 
 #[test]
-fn a_node_whose_marker_shows_that_it_may_have_forgotten_does_not_vote_for_as_long() {
+fn a_node_whose_marker_was_lost_does_not_vote_for_as_long_as_a_lock_lasts() {
     thread::scope(|scope| {
         for event in EVENTS.iter().chain([&FLUSHALL]) {
             for which in Which::BOTH {

@@ -34,7 +34,7 @@ const HOLES: [(&str, u64, usize); 4] = [
 ];
 
 #[test]
-fn the_first_lock_behind_a_hole_is_had_soon() {
+fn the_first_lock_after_a_network_hole_comes_soon() {
     if !OWN.can_be_had() {
         return;
     }

@@ -31,7 +31,7 @@ macro_rules! hostile {
 }
 
 #[test]
-fn announcements_of_what_would_fill_the_memory() {
+fn announced_sizes_that_would_fill_the_memory_take_none() {
     let before = most_memory();
     play(
         &Options::redis(),
@@ -47,7 +47,7 @@ fn announcements_of_what_would_fill_the_memory() {
 }
 
 #[test]
-fn answers_without_an_end() {
+fn endless_answers_take_no_memory() {
     let before = most_memory();
     play(
         &Options::redis(),

@@ -29,7 +29,7 @@ const WHILE: Duration = Duration::from_millis(600);
 const BURST: Duration = Duration::from_millis(150);
 
 #[test]
-fn packets_are_lost_by_chance() {
+fn no_key_is_left_where_packets_are_lost_by_chance() {
     if !OWN.can_be_had() {
         return;
     }

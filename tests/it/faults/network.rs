@@ -42,7 +42,7 @@ fn broken(outcome: NodeOutcome) -> bool {
 
 /// Nothing that takes less than the node timeout costs a vote.
 #[test]
-fn slow_networks_cost_nothing() {
+fn delays_below_the_node_timeout_cost_no_vote() {
     play(&[
         Fault {
             name: "delay",
@@ -76,7 +76,7 @@ fn slow_networks_cost_nothing() {
 }
 
 #[test]
-fn bytes_that_do_not_arrive_in_time() {
+fn a_node_whose_bytes_come_too_late_times_out() {
     play_silent(&[
         Fault {
             name: "late",
@@ -107,7 +107,7 @@ fn bytes_that_do_not_arrive_in_time() {
 
 /// Within an answer, in the middle of the greeting, and at once.
 #[test]
-fn connections_that_end() {
+fn a_node_whose_connection_ends_is_unreachable() {
     play(&[
         Fault {
             name: "cut at byte 0",
@@ -156,7 +156,7 @@ fn connections_that_end() {
 
 /// Those that are open serve on. New ones do not get through their greeting in time.
 #[test]
-fn connections_that_are_too_slow_to_be_made() {
+fn a_node_that_connects_too_slowly_is_unreachable() {
     play_silent(&[
         Fault {
             name: "greeting, one byte each 50 ms",
@@ -185,7 +185,7 @@ fn too_slow(outcome: NodeOutcome) -> bool {
 
 /// At every one of the first bytes that the node says, and at many of the later ones.
 #[test]
-fn a_greeting_that_ends_anywhere() {
+fn a_handshake_may_end_at_any_byte() {
     let places = (0..24).chain((24..6_000).step_by(313));
     thread::scope(|scope| {
         for which in Which::BOTH {
@@ -220,7 +220,7 @@ fn ends_at(scene: &Scene, which: Which, place: usize, end: End) {
 
 /// An answer to nothing ends the connection, and so does what is no protocol.
 #[test]
-fn answers_that_nobody_asked_for() {
+fn an_unrequested_answer_ends_the_connection() {
     play(&[
         Fault {
             name: "an extra answer",
@@ -264,7 +264,7 @@ fn wrong(outcome: NodeOutcome) -> bool {
 
 /// A connection that is cut again and again is made again at once, each time.
 #[test]
-fn a_connection_that_is_cut_now_and_then() {
+fn a_connection_that_was_cut_is_made_again_at_once() {
     play(&[
         Fault {
             name: "closed once",

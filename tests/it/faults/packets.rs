@@ -20,7 +20,7 @@ const OWN: Namespaces = Namespaces {
 };
 
 #[test]
-fn packets_are_lost_and_names_are_twofold_and_disks_are_full() {
+fn lost_packets_double_names_and_full_disks_are_survived() {
     if !OWN.can_be_had() {
         return;
     }

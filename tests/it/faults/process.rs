@@ -20,7 +20,7 @@ fn says(outcome: NodeOutcome, code: &str) -> bool {
 }
 
 #[test]
-fn servers_that_stand_still() {
+fn a_server_that_stands_still_times_out() {
     let options = Options::redis().arguments(["--enable-debug-command", "yes"]);
     play_silent(
         &options,
@@ -62,7 +62,7 @@ fn servers_that_stand_still() {
 /// A script without an end, and data that takes half a minute to load, were it not for the end of
 /// the fault: on the connections that are open, and after a restart, before anybody was greeted.
 #[test]
-fn servers_that_are_busy_and_say_so() {
+fn a_server_that_is_busy_or_loading_is_named_so() {
     let options = Options::redis().arguments([
         "--enable-debug-command",
         "yes",
@@ -139,7 +139,7 @@ fn await_loading(victim: &mut Victim<'_>) {
 }
 
 #[test]
-fn servers_that_are_killed_and_come_back() {
+fn a_killed_server_is_unreachable_until_it_is_back() {
     let empty = Fault {
         name: "kill -9, empty",
         strike: |victim| victim.server.kill(),

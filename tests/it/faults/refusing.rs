@@ -19,13 +19,13 @@ fn unusable(outcome: NodeOutcome, reason: Unusable) -> bool {
 }
 
 #[test]
-fn servers_that_refuse_to_write() {
+fn a_server_that_refuses_to_write_is_named_with_its_error() {
     refuse_to_write(Options::redis());
 }
 
 /// They have their own command for a release.
 #[test]
-fn valkey_servers_that_refuse_to_write() {
+fn a_valkey_server_that_refuses_to_write_is_named_with_its_error() {
     refuse_to_write(Options::valkey());
 }
 
@@ -106,7 +106,7 @@ fn await_snapshot(victim: &mut Victim<'_>, status: &str) {
 }
 
 #[test]
-fn servers_that_let_nobody_in() {
+fn a_server_that_refuses_every_client_is_unusable() {
     play(
         &Options::redis(),
         &[
@@ -162,12 +162,12 @@ fn let_in() -> String {
 }
 
 #[test]
-fn users_whose_rights_change_while_they_are_connected() {
+fn a_user_who_loses_permissions_while_connected_makes_the_node_unusable() {
     change_rights(&Options::redis());
 }
 
 #[test]
-fn users_of_valkey_whose_rights_change_while_they_are_connected() {
+fn a_valkey_user_who_loses_permissions_while_connected_makes_the_node_unusable() {
     change_rights(&Options::valkey());
 }
 
@@ -218,7 +218,7 @@ fn change_rights(options: &Options) {
 
 /// What looks like a fault and costs nothing, all three nodes at once neither.
 #[test]
-fn servers_that_forget_scripts_and_data_and_connections() {
+fn a_server_that_forgets_scripts_data_or_connections_costs_no_vote() {
     let debug = Options::redis().arguments(["--enable-debug-command", "yes"]);
     play(
         &debug,

@@ -51,7 +51,7 @@ fn rules(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn servers_know_a_user_with_the_line_of_the_manual() {
+fn servers_have_a_user_with_the_acl_line_of_the_manual() {
     let rules = rules(&acl_line());
     let begin = [LOCKER, "on", &format!(">{PASSWORD}"), "~*", "+set"];
     assert_eq!(rules[..5], begin);

@@ -677,7 +677,7 @@ impl Cell {
 }
 
 #[test]
-fn a_token_is_found_again() {
+fn a_recorded_token_is_found() {
     let mut ledger = Ledger::new(3);
     let token = |number: u32| {
         let mut token = [0; 20];

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_nothing_is_lost() {
+    fn updates_one_after_another_are_all_kept() {
         let cell = Cell::new();
         assert_eq!(said(&cell), (0, 0, 0));
         for _ in 0..10 {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn two_at_once_lose_an_update_and_are_seen() {
+    fn two_updates_at_once_lose_one_and_are_detected() {
         let cell = Cell::new();
         let (one, other) = (cell.enter(LONG), cell.enter(LONG));
         one.write();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlap_is_seen_even_if_no_update_is_lost() {
+    fn an_overlap_is_detected_even_if_no_update_is_lost() {
         let cell = Cell::new();
         let one = cell.enter(LONG);
         one.write();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_lock_has_run_out_is_no_holder() {
+    fn a_worker_whose_lock_has_expired_is_not_a_holder() {
         let cell = Cell::new();
         let late = cell.enter(Duration::ZERO);
         let holder = cell.enter(LONG);

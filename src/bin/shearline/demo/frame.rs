@@ -512,7 +512,7 @@ locks      taken 1,234, given back 1,233, gave up
     }
 
     #[test]
-    fn what_matters_least_goes_first() {
+    fn the_least_important_part_is_left_out_first() {
         let has = |lines: &[Line], text: &str| bare(lines).iter().any(|line| line.contains(text));
         for (height, histogram, outcomes, nodes) in [
             (24, true, true, true),
@@ -551,7 +551,7 @@ locks      taken 1,234, given back 1,233, gave up
     }
 
     #[test]
-    fn without_a_terminal_it_is_one_line() {
+    fn without_a_terminal_a_frame_is_one_line() {
         assert_eq!(
             plain(&snapshot(5)),
             "[  2 s] 1,234 locks, 617/s, p50 2.00 ms, p99 123 ms; 3 of 5 nodes vote; \
@@ -564,7 +564,7 @@ locks      taken 1,234, given back 1,233, gave up
     }
 
     #[test]
-    fn bars_show_whatever_is_not_zero() {
+    fn bars_show_every_value_above_zero() {
         for (count, rows, row, expected) in [
             (0.0, 1, 0, ' '),
             (0.001, 1, 0, '▁'),

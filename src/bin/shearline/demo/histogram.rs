@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn one_duration_is_all_percentiles() {
+    fn all_percentiles_of_one_duration_are_that_duration() {
         let histogram = Histogram::new();
         let nanos = Duration::from_nanos(1_234_567);
         histogram.record(nanos);

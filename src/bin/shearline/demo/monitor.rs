@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_course_does_not_depend_on_when_one_looks() {
+    fn the_course_does_not_depend_on_when_it_is_read() {
         let looks: [&[u64]; 3] = [&[1000], &[100, 1000], &[70, 350, 360, 990, 1000]];
         for times in looks {
             let mut course = Course::new(Duration::from_secs(4)); // A column is 100 ms.
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_end_is_in_no_column() {
+    fn events_after_the_end_are_in_no_column() {
         let mut course = Course::new(Duration::from_secs(4));
         course.tell(Duration::from_secs(4), 80);
         course.tell(Duration::from_secs(9), 500);

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_on_a_node_is_found() {
+    fn keys_left_on_a_node_are_found() {
         let nodes = Nodes::start(&[]).expect("five nodes");
         let found = |key| -> Vec<Left> {
             let found = nodes.leftovers(key);

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_undoes_entering() {
+    fn leaving_the_screen_undoes_entering_it() {
         for mode in ["?1049", "?25", "?7"] {
             let (on, off) = (format!("\x1b[{mode}h"), format!("\x1b[{mode}l"));
             assert!(ENTER.contains(&on) != ENTER.contains(&off));

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_not_many() {
+    fn a_count_of_one_is_singular() {
         assert_eq!(plural(1, "node"), "1 node");
         assert_eq!(plural(0, "node"), "0 nodes");
     }

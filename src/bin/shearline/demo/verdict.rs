@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_run_is_told_in_full() {
+    fn a_good_run_is_reported_in_full() {
         assert!(fine().is_good());
         assert_eq!(
             text(&fine()),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_wrong_is_told_and_spoils_the_verdict() {
+    fn every_failure_is_reported_and_fails_the_verdict() {
         type Spoil = fn(&mut Verdict);
         let wrong: [(&str, Spoil); 7] = [
             ("counter    WRONG    1,233, but written 1,234 times", |v| {
@@ -252,7 +252,7 @@ mod tests {
 
     /// A server that was down before, or was stopped to see what happens, is what the lock is for.
     #[test]
-    fn a_minority_of_servers_that_is_away_is_no_fault() {
+    fn a_missing_minority_of_servers_is_not_a_failure() {
         let of = |leftovers: &[Left]| {
             let address = |(place, left)| (format!("host-{place}:6379"), left);
             let leftovers = (1..).zip(leftovers.iter().copied()).map(address);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fits_in_fifty_columns() {
+    fn the_verdict_fits_in_fifty_columns() {
         let mut verdict = fine();
         verdict.own_nodes = false;
         verdict.leftovers = vec![
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn to_end_early_is_no_fault() {
+    fn ending_early_is_not_a_failure() {
         let verdict = Verdict {
             interrupted: true,
             ..fine()

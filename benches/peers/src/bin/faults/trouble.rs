@@ -127,7 +127,7 @@ mod tests {
     use crate::face::Face;
 
     #[test]
-    fn two_in_trouble_leave_a_majority_and_three_do_not_and_all_are_mended() {
+    fn two_faulty_nodes_leave_a_majority_three_do_not_and_all_recover() {
         let servers = servers::start(crate::NODES).unwrap();
         for trouble in Trouble::value_variants() {
             for count in [2, 3] {

@@ -188,7 +188,7 @@ mod tests {
 
     /// That everything was granted and released is what the work itself sees to.
     #[test]
-    fn everything_can_be_done_at_its_least_and_claims_name_sizes_that_there_are() {
+    fn every_dimension_runs_at_its_smallest_size_and_claims_name_existing_sizes() {
         for dimension in &DIMENSIONS {
             let mut contestant = (dimension.prepare)(dimension.sizes[0]).contestant();
             contestant.rehearse().unwrap();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_linear_lies_on_the_dashed_line() {
+    fn linear_growth_lies_on_the_dashed_line() {
         let points = [(1.0, 10.0), (10.0, 100.0), (100.0, 1_000.0)];
         let (title, across) = ("title", "across");
         let picture = Picture {

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_not_met() {
+    fn a_bound_that_is_exceeded_is_not_met() {
         let profile = |allocations, end| Profile {
             cycles: 1,
             allocations,

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_the_difference_of_its_ends_where_least_is_under_way() {
+    fn a_profile_compares_the_lowest_samples_of_its_two_ends() {
         let progress = Progress::new(1);
         let warm = AtomicBool::new(true);
         let record = Record::new(&warm, Duration::ZERO, 11, &progress);

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_locks_for_a_second_and_tells_of_it() {
+    fn every_client_locks_for_a_second_and_reports_progress() {
         let servers = servers::start(5).unwrap();
         let progress = Progress::new(1);
         let plan = Plan {

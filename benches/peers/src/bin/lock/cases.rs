@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bound_is_about_somebody_who_takes_part() {
+    fn every_bound_is_about_a_contestant() {
         for case in CASES {
             for rule in case.rules {
                 let about = match rule {

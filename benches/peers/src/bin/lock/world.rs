@@ -227,7 +227,7 @@ mod tests {
 
     /// Keys that are left say that somebody did not release, or not everywhere.
     #[test]
-    fn everybody_locks_and_leaves_nothing_behind() {
+    fn every_client_locks_and_leaves_no_key() {
         let servers = servers::start(3).unwrap();
         let urls: Vec<String> = servers.iter().map(Server::url).collect();
         for who in Who::value_variants() {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_server_goes_on_when_the_turn_is_over() {
+    fn a_frozen_server_goes_on_when_the_turn_ends() {
         let case = crate::cases::CASES
             .iter()
             .find(|case| case.name == "frozen-5")

@@ -166,7 +166,7 @@ mod tests {
 
     /// That all sums agree is what the contest itself sees to.
     #[test]
-    fn everybody_decodes_what_it_can_read_to_the_same_sum() {
+    fn every_decoder_gets_the_same_sum_from_what_it_can_read() {
         const THREE: &str = "_";
         const TWO: &str = "$-1";
         for stream in &streams() {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_writes_the_same_commands() {
+    fn every_encoder_writes_the_same_commands() {
         for command in Command::ALL {
             let contest = encode(&PLAN, command, &mut Progress::new(1)).unwrap();
             assert!(contest.entries.iter().all(|entry| entry.result.is_ok()));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_that_finds_something_else_ends_the_contest() {
+    fn a_decoder_with_another_result_ends_the_contest() {
         let stream = &streams()[0];
         let entrants = decoders::entrants(stream, Form::Torn);
         let error = Contest::hold(&PLAN, stream.sum + 1, entrants, |_| ()).unwrap_err();

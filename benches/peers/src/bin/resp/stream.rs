@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_as_long_as_can_be_and_hold_what_they_say() {
+    fn streams_fill_their_size_and_hold_the_stated_replies() {
         for Stream { bytes, replies, .. } in streams() {
             let (len, mean) = (bytes.len(), bytes.len() / replies as usize);
             assert!(len <= STREAM_BYTES || replies == 1, "{len}");

@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_fires_every_timer_once() {
+    fn every_wheel_fires_every_timer_once() {
         let _context = CLOCK.enter();
         for mut contestant in of_all!(fill_fire)(100) {
             assert_eq!(contestant.rehearse().unwrap().0, 100);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_cancels_what_is_armed() {
+    fn every_wheel_cancels_armed_timers() {
         let _context = CLOCK.enter();
         for contestants in [of_all!(pair)(8), of_all!(churn)(8)] {
             for mut contestant in contestants {
