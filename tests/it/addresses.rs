@@ -55,7 +55,7 @@ fn locks_work_with_host_names_and_bare_addresses() {
     }
 }
 
-/// A name that cannot be resolved is one node's trouble.
+/// A host name that does not resolve costs the vote of one node.
 #[test]
 fn a_host_name_that_does_not_exist_costs_one_vote() {
     let cluster = Cluster::start(2);
@@ -98,7 +98,7 @@ fn one_server_under_two_addresses_has_one_vote() {
     }
 }
 
-/// The server's list of clients names us.
+/// The client list of the server shows our name.
 #[test]
 fn connections_carry_a_name() {
     let server = Server::start();

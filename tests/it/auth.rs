@@ -45,7 +45,7 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
                 assert_not_shown(&format!("{error} {error:?}"));
             }
             let report = no_quorum(result);
-            // Two such nodes decide; the third may not have been heard by then.
+            // Two such nodes decide; the third may not have answered by then.
             let named = |expected| {
                 report
                     .nodes()
@@ -63,8 +63,8 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
     cluster.assert_empty();
 }
 
-/// Nobody waits for what only an operator can mend, on a fresh handle either: the first try is the
-/// last. (With the default number of tries and their delays it would take five seconds.)
+/// If only an operator can repair a majority, a call fails at its first try, also on a new handle.
+/// (The default number of tries and their delays would take five seconds.)
 #[test]
 fn a_majority_with_wrong_credentials_is_reported_in_the_first_try() {
     let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
@@ -79,15 +79,15 @@ fn a_majority_with_wrong_credentials_is_reported_in_the_first_try() {
     for which in Which::BOTH {
         let mut face = which.build(at(&urls));
         let Err(CheckError::Unusable(report)) = face.check() else {
-            panic!("two of three are not let in")
+            panic!("two of three refuse the credentials")
         };
         let wrong = NodeOutcome::Unusable(Unusable::WrongCredentials);
         assert_eq!(report.nodes()[1].outcome, wrong, "{report}");
         let report = no_quorum(face.lock("k", LONG));
         assert_eq!(report.tries(), 1, "{report}");
-        // The operator mends it on the servers: the URLs are right now.
+        // The operator repairs it on the servers: the URLs are right now.
         want(WRONG);
-        eventually("it is seen to be mended", || {
+        eventually("the repair is noticed", || {
             face.settle();
             face.check().ok()
         });
@@ -123,7 +123,7 @@ fn the_error_names_the_missing_permission() {
         let mut face = which.build(at([url]));
         let error = face.try_lock("k", LONG).expect_err("SET is forbidden");
         let LockError::NoQuorum(report) = &error else {
-            panic!("nobody holds it: {error:?}");
+            panic!("no client holds it: {error:?}");
         };
         let missing = Unusable::Permission { command: "set" };
         let named = report.nodes()[0].outcome == NodeOutcome::Unusable(missing);

@@ -1,7 +1,7 @@
-//! The last handle is dropped beside nodes that are silent: what they are owed is paid when they are
+//! The last handle is dropped while nodes are silent: what they are owed is sent when they are
 //! back, and then nothing of the handle is left.
 //!
-//! Threads and descriptors are counted, so the stories are told in a process of their own: this
+//! Threads and descriptors are counted, so each story runs in a process of its own: this test
 //! binary again.
 
 use std::env;
@@ -34,7 +34,7 @@ fn a_dropped_handle_leaves_nothing_when_the_keys_of_a_silent_node_have_expired()
     tell("silent for ever");
 }
 
-/// The part of the process of its own; without that part it has nothing to do.
+/// The part of the other process. Without a story in the environment it does nothing.
 #[test]
 fn process_of_its_own() {
     let Ok(story) = env::var(STORY) else {
@@ -110,7 +110,7 @@ fn drop_in_time(handle: Redlock, guards: Vec<LockGuard>) {
     assert!(start.elapsed() < BOUND, "it took {:?}", start.elapsed());
 }
 
-/// What this process has of the system's.
+/// The threads and descriptors of this process.
 #[derive(Debug, Eq, PartialEq)]
 struct Had {
     threads: usize,

@@ -1,11 +1,11 @@
 //! Programs that end right after they dropped their locks: no key is left on any node.
 //!
-//! Each program is this test binary again, told by its environment which [`ENDINGS`] to play. Most
-//! keep their handle in a `static`, which is never dropped, and leave by `process::exit`, which
+//! Each program is this test binary again; its environment says which of the [`ENDINGS`] to play.
+//! Most keep their handle in a `static`, which is never dropped, and end by `process::exit`, which
 //! gives no other thread time for anything.
 //!
-//! `SHEARLINE_TEST_ENDING_RUNS` says how often each is played; the default is enough to notice a
-//! drop that leaves its release to another thread and does not wait for it.
+//! `SHEARLINE_TEST_ENDING_RUNS` says how often each is played. The default is enough to notice a
+//! drop that leaves its release to another thread without waiting.
 
 use std::cell::RefCell;
 use std::env;
@@ -26,7 +26,7 @@ const ENDING: &str = "SHEARLINE_TEST_ENDING";
 const NODES: &str = "SHEARLINE_TEST_ENDING_NODES";
 const RUNS: &str = "SHEARLINE_TEST_ENDING_RUNS";
 
-/// How a program ends: a name, and what it does with its handle. Returning means that `main`
+/// How a program ends: a name, and what it does with its handle. When the function returns, `main`
 /// returns next.
 type Ending = (&'static str, fn(Redlock));
 
@@ -101,7 +101,7 @@ const ENDINGS: [Ending; 12] = [
     }),
     ("futures that are given up", |handle| {
         let handle = forever(handle);
-        // Somebody else is served at the same time.
+        // Another caller is served at the same time.
         drop(future(handle));
         for key in 0..8 {
             let mut locking = pin!(handle.lock_async(format!("given up:{key}"), LONG));
@@ -118,7 +118,7 @@ fn program() {
     let Ok(name) = env::var(ENDING) else {
         return;
     };
-    let nodes = env::var(NODES).expect("the nodes are told");
+    let nodes = env::var(NODES).expect("the nodes are given");
     let handle = at(nodes.split(',')).build().expect("a good configuration");
     let ending = ENDINGS.iter().find(|(known, _)| *known == name);
     let (_, play) = ending.expect("one of the endings");
@@ -143,7 +143,7 @@ fn no_program_that_drops_its_locks_and_ends_leaves_a_key() {
     assert!(left.is_empty(), "keys were left by: {left:#?}");
 }
 
-/// Plays one ending. Returns which keys it left on which nodes, and removes them.
+/// Plays one ending. Returns the keys that it left on the nodes, and removes them.
 fn keys_after(name: &str, cluster: &Cluster, relays: &[Relay]) -> Option<String> {
     let urls: Vec<String> = relays.iter().map(Relay::url).collect();
     let output = Command::new(env::current_exe().expect("this binary"))

@@ -1,4 +1,4 @@
-//! That the harness itself does what the stories rely on.
+//! The harness itself does what the stories rely on.
 
 use std::io::ErrorKind;
 use std::panic::{self, AssertUnwindSafe};
@@ -48,7 +48,10 @@ fn a_killed_server_has_forgotten_everything_when_it_is_back() {
     server.raw().set_px(b"k", b"v", LONG);
     let address = server.address();
     server.kill();
-    assert!(Raw::connect(address).is_err(), "nobody listens any more");
+    assert!(
+        Raw::connect(address).is_err(),
+        "no process listens any more"
+    );
     server.restart();
     assert_eq!(server.address(), address);
     assert_eq!(server.raw().get(b"k"), None);
@@ -65,7 +68,7 @@ fn a_frozen_server_answers_only_when_thawed() {
             .expect("the kernel accepts")
             .integer(&[b"INCR", b"k"])
     });
-    // It is not waited for here that nothing comes; that it comes after the thaw is what counts.
+    // The test does not wait for a missing answer; the answer after the thaw is what counts.
     server.thaw();
     assert_eq!(asked.join().expect("answered"), 1);
 }
@@ -112,7 +115,7 @@ fn a_closed_port_refuses() {
     let address = closed.url()["redis://".len()..]
         .parse()
         .expect("an address");
-    let error = Raw::connect(address).expect_err("nobody listens");
+    let error = Raw::connect(address).expect_err("no process listens");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
 }
 
@@ -141,7 +144,7 @@ fn the_proxy_does_the_mischief_that_is_set() {
     let mut raw = connect();
     let ping: &[&[u8]] = &[b"PING"];
 
-    // "+PONG\r\n" in seven pieces, and in seven of a second's fiftieth.
+    // "+PONG\r\n" in seven pieces, and in seven fiftieths of a second.
     for slow in [
         Mischief::Drip(Duration::from_millis(5)),
         Mischief::Bandwidth(50),
@@ -152,7 +155,7 @@ fn the_proxy_does_the_mischief_that_is_set() {
         assert!(start.elapsed() >= Duration::from_millis(30), "{slow:?}");
     }
 
-    // What is held either way passes when that is over.
+    // The bytes that were held pass afterwards.
     for way in [Way::ToServer, Way::ToClient] {
         proxy.set(Mischief::Hold(way));
         let (outside, key) = (&mut server.raw(), b"held");

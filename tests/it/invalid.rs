@@ -1,4 +1,5 @@
-//! What can never succeed is refused before any I/O, by a typed error that says what to do.
+//! Requests that can never succeed are refused before any I/O, by a typed error that says what to
+//! do.
 
 use std::time::Duration;
 
@@ -183,7 +184,7 @@ fn bad_url(index: usize, problem: UrlProblem) -> ConfigError {
     ConfigError::Url { index, problem }
 }
 
-/// How many commands other than our own `INFO` the server has run, when it has come to rest.
+/// Returns how many commands other than our own `INFO` the server has run, when it is idle.
 fn commands(server: &Server) -> u64 {
     let mut raw = server.raw();
     let mut last = None;

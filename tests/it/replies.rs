@@ -1,4 +1,4 @@
-//! Replies that servers make of what a script returns, read by the codec.
+//! Replies that servers make from the result of a script, read by the codec.
 //!
 //! Each story runs on Redis and on Valkey.
 
@@ -10,7 +10,7 @@ use shearline::resp::{Inbox, Limits, OwnedValue, command, encode};
 
 use crate::servers::{Options, Server, uninterrupted};
 
-/// What the servers answer to `EVAL script 0` in RESP3, as it was sent and as the codec reads it.
+/// The answer of each server to `EVAL script 0` in RESP3, as bytes and as the codec reads it.
 fn replies(script: &str, limits: Limits) -> [(Vec<u8>, OwnedValue); 2] {
     [Options::redis(), Options::valkey()].map(|options| {
         let server = Server::with(&options);
@@ -64,7 +64,7 @@ fn doubles_of_all_kinds_are_decoded() {
     }
 }
 
-/// The deepest that a script can nest its answer on either server.
+/// The deepest nesting that a script can return on either server.
 #[test]
 fn the_deepest_reply_of_a_script_is_decoded() {
     const LEVELS: usize = 7_994;

@@ -18,15 +18,15 @@ pub(crate) fn story(cluster: &Cluster) {
         flush(cluster);
         face.unlock(lock).expect("held");
         face.assert_gone(cluster, &key);
-        // And from then on as before.
+        // After that it works as before.
         let lock = face.try_lock(&key, LONG).expect("free");
         face.unlock(lock).expect("held");
         face.assert_gone(cluster, &key);
     }
 }
 
-/// The release of a node that is silent at the unlock is answered by NOSCRIPT when nobody waits
-/// for it any more. It is repaired nevertheless.
+/// A node that is silent at the unlock answers the release with NOSCRIPT when the caller has gone.
+/// The release is repaired nevertheless.
 #[test]
 fn a_release_reaches_a_silent_node_whose_scripts_were_flushed() {
     let cluster = Cluster::with(3, &Options::redis());
@@ -47,7 +47,7 @@ fn a_release_reaches_a_silent_node_whose_scripts_were_flushed() {
     }
 }
 
-/// The same for an attempt that was refused and has nobody waiting for its releases at all.
+/// The same for a refused attempt, whose releases no caller waits for.
 #[test]
 fn a_refused_attempt_is_released_although_the_scripts_were_flushed() {
     let cluster = servers::three();

@@ -1,8 +1,8 @@
-//! No credential and no token is shown: not by `Debug`, `Display`, a chain of errors or a panic
-//! of any public type, not by the command, in no situation.
+//! No credential and no token is shown: not by `Debug`, `Display`, a chain of errors or a panic of
+//! any public type, and not by the command.
 //!
-//! The credentials are those of [`crate::canary`]; what is public of a token are two bytes and the
-//! owner's label.
+//! The credentials are those of [`crate::canary`]. Of a token, two bytes and the owner label are
+//! public.
 
 use std::future::Future as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,7 +45,7 @@ fn builder(urls: &[String]) -> Builder {
     at(urls).owner(OWNER)
 }
 
-/// Everything about a lock that is held, extended, contended for, lost and released.
+/// A lock that is held, extended, contended for, lost and released.
 #[test]
 fn no_secret_is_shown_of_locks_in_all_their_states() {
     let cluster = cluster();
@@ -130,8 +130,8 @@ fn no_secret_is_shown_of_futures() {
     secrets.debug("adopted", redlock.adopt(lock));
 }
 
-/// In a child that has the handles, and may do nothing with them. Those that are broken are told of
-/// by the unit tests of the shared handle, which can break one.
+/// In a child that has the handles and may not use them. The unit tests of the shared handle check
+/// a broken one, because they can break it.
 #[test]
 fn no_secret_is_shown_of_handles_in_a_forked_child() {
     let cluster = cluster();
@@ -170,7 +170,7 @@ fn no_secret_is_shown_of_handles_in_a_forked_child() {
     });
 }
 
-/// What a driver is told by its engine, and tells its host.
+/// The inputs of a driver's engine, and the events of the driver.
 #[test]
 fn no_secret_is_shown_of_the_driver_and_its_events() {
     let cluster = cluster();
@@ -230,7 +230,7 @@ fn event(driver: &mut Driver) -> Event {
     })
 }
 
-/// All that goes through an engine whose node repeats what it was told.
+/// All inputs and outputs of an engine whose node echoes its commands.
 #[test]
 fn no_secret_is_shown_of_the_engine() {
     let secrets = Secrets::credentials();
@@ -274,7 +274,7 @@ fn no_secret_is_shown_of_the_engine() {
     assert!(told.contains(PASSWORD), "it has logged in");
 }
 
-/// Neither by the handles over nodes that let nobody in, nor by what they say about it.
+/// The handles over nodes that refuse every client, and their errors.
 #[test]
 fn no_secret_is_shown_of_nodes_that_refuse_us() {
     let cluster = cluster();
@@ -302,7 +302,7 @@ fn no_secret_is_shown_of_nodes_that_refuse_us() {
     }
 }
 
-/// Servers repeat in an error what they do not know, and what answers may be no server.
+/// Servers echo unknown arguments in an error, and a stranger may send anything.
 #[test]
 fn no_secret_is_shown_where_nodes_echo_it() {
     let server = Server::start();
@@ -328,7 +328,7 @@ fn no_secret_is_shown_where_nodes_echo_it() {
     }
 }
 
-/// No lock can be had from `url`; nothing of that shows a secret.
+/// No lock can be had from `url`; nothing shows a secret.
 #[track_caller]
 fn fails(situation: &str, which: Which, url: &str) {
     let secrets = Secrets::credentials();
@@ -342,7 +342,7 @@ fn fails(situation: &str, which: Which, url: &str) {
     let error = face.lock_with("k", &options).expect_err("it is alone");
     secrets.error(situation, &error);
     let LockError::NoQuorum(report) = &error else {
-        panic!("nobody holds it: {error}");
+        panic!("no client holds it: {error}");
     };
     secrets.display(situation, report);
     for node in report.nodes() {
@@ -358,7 +358,7 @@ fn fails(situation: &str, which: Which, url: &str) {
     }
 }
 
-/// URLs that are broken in every way there is.
+/// URLs that are broken in every way.
 const BROKEN: [&str; 18] = [
     "redis://U:P@",
     "redis://U:P@h:70000",
@@ -403,7 +403,7 @@ fn no_secret_is_shown_of_broken_urls() {
     }
 }
 
-/// `shearline demo` as it is used and misused.
+/// `shearline demo` with right and wrong arguments.
 #[cfg(feature = "cli")]
 #[test]
 fn no_secret_is_shown_by_the_command() {

@@ -1,4 +1,4 @@
-//! Answers that come too late: a lock without validity is no lock, and leaves no key.
+//! Answers that come too late: there is no lock without validity, and no key is left.
 
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ fn answers_after_300_ms_are_too_slow_for_a_ttl_of_200_ms() {
     }
 }
 
-/// The node timeout that is derived from the ttl ends before, for nodes that were near until now:
-/// that they fell silent is all there is to know.
+/// The node timeout that is derived from the ttl ends earlier for nodes that were near until now:
+/// the report can only say that they fell silent.
 #[test]
 fn near_nodes_that_fall_silent_are_no_quorum() {
     for which in Which::BOTH {
@@ -98,8 +98,8 @@ fn nodes_known_to_be_too_far_away_are_too_slow() {
     }
 }
 
-/// As the first story, with keys that would stay for two minutes: nearly all of the ttl is allowed
-/// for drift, so the validity is 120 ms, and only a release can have taken the keys away.
+/// Like the first story, with keys that would stay for two minutes: nearly all of the ttl is drift,
+/// so the validity is 120 ms, and only a release can have deleted the keys.
 #[test]
 fn a_lock_that_came_too_late_is_released_before_it_expires() {
     for which in Which::BOTH {
@@ -116,7 +116,7 @@ fn a_lock_that_came_too_late_is_released_before_it_expires() {
     }
 }
 
-/// One slow node of three decides nothing.
+/// One slow node of three costs no lock.
 #[test]
 fn one_slow_node_of_three_does_not_matter() {
     for which in Which::BOTH {

@@ -55,7 +55,9 @@ fn sixty_four_threads_on_separate_keys_are_all_granted() {
             scope.spawn(move || {
                 let key = format!("own:{thread}");
                 for _ in 0..20 {
-                    let guard = redlock.try_lock(&key, LONG).expect("nobody else wants it");
+                    let guard = redlock
+                        .try_lock(&key, LONG)
+                        .expect("no other client wants it");
                     guard.unlock().expect("held");
                 }
             });
@@ -64,8 +66,8 @@ fn sixty_four_threads_on_separate_keys_are_all_granted() {
     cluster.assert_empty();
 }
 
-/// Dropped instead of unlocked: the next attempt of the same thread meets its own release, never
-/// its own key.
+/// A guard is dropped instead of unlocked: the next attempt of the same thread runs behind its
+/// release, and never finds its own key.
 #[test]
 fn a_thread_can_lock_again_right_after_a_drop() {
     let cluster = servers::five();

@@ -1,4 +1,4 @@
-//! The main stories once more, on valkey-server; and on servers of both kinds together.
+//! The main stories again, on valkey-server; and on servers of both kinds together.
 
 use crate::canary::{ESCAPED, PASSWORD};
 use crate::face::{Which, at, over};
@@ -28,7 +28,7 @@ fn locks_are_taken_extended_and_released_on_valkey() {
     }
 }
 
-/// Its module for Lua can be left out, and locks can be had all the same.
+/// Without its Lua module locks can be had too.
 #[test]
 fn locks_work_on_valkey_without_lua() {
     let options = Options::valkey().arguments(["--enable-module-command", "yes"]);
@@ -85,7 +85,7 @@ fn credentials_are_accepted_on_valkey() {
     }
 }
 
-/// Each node is detected for itself: what one kind knows is not asked of the other.
+/// Each node is detected separately: the command of one kind is not sent to the other.
 #[test]
 fn redis_and_valkey_work_together() {
     let redis = [Server::start(), Server::start()];

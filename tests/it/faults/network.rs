@@ -1,4 +1,4 @@
-//! What happens between the client and a server.
+//! Faults between the client and a server.
 
 use std::thread;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn silent(outcome: NodeOutcome) -> bool {
     outcome == NodeOutcome::TimedOut
 }
 
-/// A connection that ended, or that cannot be had.
+/// A connection that ended, or could not be made.
 fn broken(outcome: NodeOutcome) -> bool {
     use LinkError::{Closed, ConnectTimeout, HandshakeReset, Protocol, Reset};
     match outcome {
@@ -40,7 +40,7 @@ fn broken(outcome: NodeOutcome) -> bool {
     }
 }
 
-/// Nothing that takes less than the node timeout costs a vote.
+/// A delay below the node timeout costs no vote.
 #[test]
 fn delays_below_the_node_timeout_cost_no_vote() {
     play(&[
@@ -105,7 +105,7 @@ fn a_node_whose_bytes_come_too_late_times_out() {
     ]);
 }
 
-/// Within an answer, in the middle of the greeting, and at once.
+/// Within an answer, in the middle of the handshake, and at once.
 #[test]
 fn a_node_whose_connection_ends_is_unreachable() {
     play(&[
@@ -154,7 +154,7 @@ fn a_node_whose_connection_ends_is_unreachable() {
     ]);
 }
 
-/// Those that are open serve on. New ones do not get through their greeting in time.
+/// Open connections go on. New ones do not finish their handshake in time.
 #[test]
 fn a_node_that_connects_too_slowly_is_unreachable() {
     play_silent(&[
@@ -183,7 +183,7 @@ fn too_slow(outcome: NodeOutcome) -> bool {
     outcome == NodeOutcome::Unreachable(LinkError::ConnectTimeout)
 }
 
-/// At every one of the first bytes that the node says, and at many of the later ones.
+/// At each of the first bytes from the node, and at many of the later ones.
 #[test]
 fn a_handshake_may_end_at_any_byte() {
     let places = (0..24).chain((24..6_000).step_by(313));
@@ -218,7 +218,7 @@ fn ends_at(scene: &Scene, which: Which, place: usize, end: End) {
     });
 }
 
-/// An answer to nothing ends the connection, and so does what is no protocol.
+/// An answer without a request ends the connection, and so does a protocol error.
 #[test]
 fn an_unrequested_answer_ends_the_connection() {
     play(&[
@@ -253,7 +253,7 @@ fn an_unrequested_answer_ends_the_connection() {
     ]);
 }
 
-/// A broken protocol, seen on the old connection or in the greeting of the next.
+/// A broken protocol, on the old connection or in the handshake of the next.
 fn wrong(outcome: NodeOutcome) -> bool {
     matches!(
         outcome,

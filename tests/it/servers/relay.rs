@@ -1,11 +1,11 @@
-//! A relay that loses nothing: it passes to a server every byte that the kernel took from a program, also
-//! when the program has ended and does not hear the answers any more.
+//! A relay that loses nothing: it passes to a server every byte that the kernel took from a
+//! program, also when the program has ended and does not read the answers any more.
 //!
-//! A server by itself does not always: if a program ends with answers unread, its connection is reset,
-//! and a server that is about to answer then drops what it has not read (seen in 1 of 900 programs
-//! that drop 32 guards and end; on a busy machine on two nodes at once).
+//! A server alone does not always run everything: if a program ends with answers unread, its
+//! connection is reset, and a server that is about to answer then drops what it has not read (seen
+//! in 1 of 900 programs that drop 32 guards and end; on a busy machine on two nodes at once).
 //!
-//! It does nothing else to what passes: that is [`Proxy`](super::Proxy).
+//! The relay does nothing else to the bytes; [`Proxy`](super::Proxy) does.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};

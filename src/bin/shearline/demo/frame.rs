@@ -1,7 +1,7 @@
 //! Draws a [`Snapshot`]: a frame for a terminal, or one line where there is none.
 //!
-//! Pure: a picture and a size in, text out. What does not fit is left out from the least important
-//! on, and no line is longer than the terminal is wide.
+//! Pure: a picture and a size in, text out. If not all fits, the least important parts are left out
+//! first, and no line is longer than the terminal is wide.
 
 use std::iter;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use super::text::{Line, Style, duration, number, plural, wrapped};
 /// Wider lines are harder to read, however wide the terminal is.
 pub(super) const WIDTH_MAX: usize = 80;
 
-/// The table of the nodes with its bars, and the course beside the number of locks, need this.
-/// What is drawn for less fits in 50 columns.
+/// The width for the table of the nodes with its bars, and for the course beside the number of locks.
+/// A frame for less fits in 50 columns.
 const WIDE: usize = 79;
 
 /// Height of the drawn histogram.
 const ROWS: usize = 4;
 
-/// Eighths of a cell.
+/// Bars of one to eight eighths of a cell.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The frame for a terminal of this size.
+/// Draws the frame for a terminal of this size.
 pub(super) fn frame(snapshot: &Snapshot, width: usize, height: usize) -> Vec<Line> {
     let mut sections = sections(snapshot, width).to_vec();
     sections.push(outcomes(&snapshot.counts, width.min(WIDTH_MAX)));
-    // What can go first stands first: the histogram, the outcomes, then the nodes.
+    // In the order in which they are left out: the histogram, the outcomes, then the nodes.
     for spare in [2, 4, 3] {
         if joined(&sections).len() <= height {
             break;
@@ -41,8 +41,8 @@ pub(super) fn frame(snapshot: &Snapshot, width: usize, height: usize) -> Vec<Lin
     lines
 }
 
-/// The picture of the end, which stays above the verdict: whole, and without the outcomes, which
-/// the verdict tells.
+/// Draws the last picture, which stays above the verdict: whole, but without the outcomes, which the
+/// verdict shows.
 pub(super) fn last(snapshot: &Snapshot, width: usize) -> Vec<Line> {
     let mut lines = joined(&sections(snapshot, width));
     lines.push(Line::new());
@@ -59,7 +59,7 @@ fn sections(snapshot: &Snapshot, width: usize) -> [Vec<Line>; 4] {
     ]
 }
 
-/// The sections that are not empty, with a line between two.
+/// Joins the sections that are not empty, with a line between two.
 fn joined(sections: &[Vec<Line>]) -> Vec<Line> {
     let there: Vec<&[Line]> = sections
         .iter()
@@ -69,7 +69,7 @@ fn joined(sections: &[Vec<Line>]) -> Vec<Line> {
     there.join(&Line::new())
 }
 
-/// What is told each second where there is no terminal.
+/// The line that is written each second if there is no terminal.
 pub(super) fn plain(snapshot: &Snapshot) -> String {
     let voting = snapshot.nodes.iter().filter(|node| votes(node.state));
     let latency = snapshot
@@ -90,7 +90,7 @@ pub(super) fn plain(snapshot: &Snapshot) -> String {
     )
 }
 
-/// What this is, for the first line of either.
+/// The title, for the first line of both.
 pub(super) fn title(workers: usize, nodes: usize, own_nodes: bool) -> String {
     let place = if own_nodes { " in this process" } else { "" };
     format!(
@@ -179,7 +179,7 @@ fn course(mut line: Line, snapshot: &Snapshot) -> Line {
     )
 }
 
-/// What the percentiles are made of.
+/// What the percentiles measure.
 pub(super) const MEASURED: &str = "from the call of lock() to its return, with the wait for others";
 
 fn latency(snapshot: &Snapshot, width: usize) -> Vec<Line> {
@@ -231,7 +231,7 @@ fn bars(summary: &Summary, row: usize) -> Line {
         .with(Style::Good, bars.collect::<String>())
 }
 
-/// One cell of a bar of `rows` rows, of which 0 is the lowest. What is not zero is seen.
+/// One cell of a bar of `rows` rows, of which 0 is the lowest. A value above zero is always visible.
 fn bar(count: f64, most: f64, rows: usize, row: usize) -> char {
     if count <= 0.0 {
         return BARS[0];
@@ -290,7 +290,7 @@ fn node_line(place: usize, node: &NodeView, most: u64, width: usize) -> Line {
         .plain(format!("{answer:>12}"))
 }
 
-/// What a word of the table means that does not say it itself.
+/// Explains a word of the table that needs it.
 fn meaning(state: NodeState) -> Option<&'static str> {
     match state {
         NodeState::Suspect => Some("suspect: it is silent, and gets no new lock until it answers"),
@@ -306,7 +306,7 @@ fn meaning(state: NodeState) -> Option<&'static str> {
     }
 }
 
-/// The end of an address tells more than its beginning.
+/// Shortens an address to its end, which says more than its beginning.
 fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     match most < length {
@@ -322,7 +322,7 @@ fn votes(state: NodeState) -> bool {
     matches!(state, NodeState::Ready)
 }
 
-/// How a state is called, in a word or two.
+/// The name of a state, in a word or two.
 fn state(state: NodeState) -> (Style, &'static str) {
     match state {
         NodeState::Ready => (Style::Good, "votes"),
@@ -335,7 +335,7 @@ fn state(state: NodeState) -> (Style, &'static str) {
     }
 }
 
-/// The outcomes that there were.
+/// The outcomes that occurred.
 pub(super) fn outcomes(counts: &Counts, width: usize) -> Vec<Line> {
     let told: Vec<String> = [
         ("taken", counts.acquired),
@@ -359,10 +359,10 @@ pub(super) fn outcomes(counts: &Counts, width: usize) -> Vec<Line> {
         .collect()
 }
 
-/// The column in which what is told begins.
+/// The column in which the text begins.
 pub(super) const LABEL: usize = 11;
 
-/// Remaining time for the sentence of what comes next.
+/// The time until the next event, for a sentence.
 pub(super) fn seconds(left: Duration) -> String {
     format!("{:.1} s", left.as_secs_f64())
 }

@@ -1,4 +1,4 @@
-//! Looks at a run from time to time, and makes of what it sees a picture that can be drawn.
+//! Looks at a run from time to time, and makes a picture of it that can be drawn.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,13 +15,13 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Into how many columns the run is divided to show its course.
 pub(super) const COURSE: usize = 40;
 
-/// Everything there is to be shown at one moment. Drawing it needs nothing else.
+/// Everything that is shown at one moment. Drawing needs nothing else.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub(super) workers: usize,
     /// Whether the nodes are in this process.
     pub(super) own_nodes: bool,
-    /// How long the run has lasted, and how long it is to last.
+    /// How long the run has lasted, and how long it will last.
     pub(super) elapsed: Duration,
     pub(super) length: Duration,
     /// What is happening.
@@ -73,7 +73,7 @@ pub(super) struct Counts {
     pub(super) other: u64,
 }
 
-/// Remembers enough of the past to tell rates and the course.
+/// Remembers enough of the past to compute rates and the course.
 #[derive(Debug)]
 pub(super) struct Monitor {
     begin: Instant,
@@ -225,8 +225,8 @@ impl Course {
         }
     }
 
-    /// There are `total` locks by now. The new ones are spread evenly over the time since the last
-    /// look, so that it does not matter when exactly one looks.
+    /// Records that there are `total` locks now. The new ones are spread evenly over the time since
+    /// the last look, so that the exact time of a look does not matter.
     fn tell(&mut self, now: Duration, total: u64) {
         let (before, known) = std::mem::replace(&mut self.told, (now, total));
         let span = now.saturating_sub(before).as_secs_f64();
@@ -247,7 +247,7 @@ impl Course {
         &self.columns[..self.column(self.told.0)]
     }
 
-    /// In which column a time lies, or how many are complete by then.
+    /// Returns the column of a time, which is also how many columns are complete by then.
     fn column(&self, time: Duration) -> usize {
         let column = time.as_secs_f64() / self.width.as_secs_f64();
         (column as usize).min(COURSE)

@@ -1,4 +1,4 @@
-//! The nodes that the demo locks on: five of its own, or servers that are left alone.
+//! The nodes that the demo locks on: five of its own, or servers, which it does not stop.
 
 use std::io;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) enum Nodes {
 pub(super) enum Left {
     Nothing,
     Key,
-    /// It could not be asked.
+    /// The node did not answer.
     Unknown,
 }
 
@@ -68,8 +68,8 @@ impl Nodes {
     /// Brings both back.
     ///
     /// The killed one keeps its memory, as a server with `appendonly yes` and `appendfsync always`
-    /// would. A node that forgets what it granted must not vote before that has expired, which
-    /// is another story than this one.
+    /// would. A node that forgets its locks must not vote before they have expired; the demo does not
+    /// show that.
     pub(super) fn mend(&self) -> io::Result<()> {
         let Self::Own(nodes) = self else {
             return Ok(());
@@ -78,9 +78,9 @@ impl Nodes {
         nodes[FROZEN].resume()
     }
 
-    /// What is left of `key` on each node, with its address.
+    /// Returns whether `key` is left on each node, with its address.
     ///
-    /// Each is asked alone, by a lock over this one node: it is granted if there is no such key.
+    /// Asks each node alone, by a lock over this one node: it is granted if there is no such key.
     pub(super) fn leftovers(&self, key: &str) -> Vec<(String, Left)> {
         let urls = self.urls();
         urls.iter()

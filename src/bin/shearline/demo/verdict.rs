@@ -1,14 +1,14 @@
-//! What a run has shown, and whether it is as it should be.
+//! The results of a run, and whether they are good.
 
 use super::frame;
 use super::monitor::Counts;
 use super::nodes::Left;
 use super::text::{Line, Style, number, plural, wrapped};
 
-/// All that the verdict rests on.
+/// All findings of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Verdict {
-    /// What the counter says, and how often it was written.
+    /// The counter, and how often it was written.
     pub(super) value: u64,
     pub(super) written: u64,
     pub(super) most_inside: u32,
@@ -23,12 +23,12 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Whether everything is as it should be.
+    /// Returns `true` if every finding is good.
     pub(super) fn is_good(&self) -> bool {
         self.was_used() && self.counter() && self.exclusion() && self.clean() && self.panicked == 0
     }
 
-    /// Where nothing was locked, nothing was shown.
+    /// Returns `true` if any lock was taken: otherwise the run has shown nothing.
     fn was_used(&self) -> bool {
         self.written != 0
     }
@@ -41,7 +41,8 @@ impl Verdict {
         self.most_inside <= 1
     }
 
-    /// No node has a key. A server that is away is no fault, as long as a majority was asked.
+    /// Returns `true` if no node has a key. A missing server is not a failure, as long as a majority
+    /// was asked.
     fn clean(&self) -> bool {
         let count = |wanted| {
             let found = self.leftovers.iter().filter(|(_, left)| *left == wanted);
@@ -55,7 +56,7 @@ impl Verdict {
         count(Left::Key) == 0 && away <= may_be_away
     }
 
-    /// The verdict to be read.
+    /// Returns the verdict as text.
     pub(super) fn lines(&self, width: usize) -> Vec<Line> {
         let told = [
             self.counter_told(),
@@ -164,7 +165,7 @@ fn told(style: Style, label: &'static str, word: &'static str, rest: String) -> 
 }
 
 impl Told {
-    /// Its first line, and under its rest what does not fit on that.
+    /// Returns its first line, and the rest of the text indented below it.
     fn lines(&self, width: usize) -> Vec<Line> {
         let word = (self.word.len() + 2).max(9);
         let indent = frame::LABEL + word;
@@ -250,7 +251,7 @@ mod tests {
         }
     }
 
-    /// A server that was down before, or was stopped to see what happens, is what the lock is for.
+    /// A server may be down before the run, or be stopped during it.
     #[test]
     fn a_missing_minority_of_servers_is_not_a_failure() {
         let of = |leftovers: &[Left]| {
