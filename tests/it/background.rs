@@ -21,17 +21,17 @@ const BOUND: Duration = Duration::from_secs(2);
 
 #[test]
 fn nodes_that_were_silent_before_the_locks_were_taken_keep_none() {
-    tell("silent before");
+    play("silent before");
 }
 
 #[test]
 fn nodes_that_were_silent_when_the_locks_were_dropped_keep_none() {
-    tell("silent after");
+    play("silent after");
 }
 
 #[test]
 fn a_dropped_handle_leaves_nothing_when_the_keys_of_a_silent_node_have_expired() {
-    tell("silent for ever");
+    play("silent for ever");
 }
 
 /// The part of the other process. Without a story in the environment it does nothing.
@@ -48,7 +48,7 @@ fn process_of_its_own() {
     }
 }
 
-fn tell(story: &str) {
+fn play(story: &str) {
     let output = Command::new(env::current_exe().expect("this binary"))
         .args(["background::process_of_its_own", "--exact", "--nocapture"])
         .env(STORY, story)

@@ -44,7 +44,7 @@ impl Namespaces {
 
     /// Plays the story, which must succeed.
     #[track_caller]
-    pub(crate) fn tell(self, story: &str, input: &str) {
+    pub(crate) fn play(self, story: &str, input: &str) {
         let output = self.start(story, input).expect("as before");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{story}: {said}");
@@ -64,7 +64,7 @@ impl Namespaces {
 }
 
 /// Inside: returns the story to play, and its input. Outside: `None`.
-pub(crate) fn to_be_told() -> Option<(String, String)> {
+pub(crate) fn story_to_play() -> Option<(String, String)> {
     let story = env::var(STORY).ok()?;
     Some((story, env::var(INPUT).expect("there is one, if empty")))
 }

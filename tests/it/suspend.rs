@@ -23,7 +23,7 @@ use shearline::engine::Event;
 use shearline::{Driver, ExtendError, Lock, LockOptions};
 
 use crate::face::{at, over};
-use crate::namespaces::{Namespaces, PROBE, to_be_told};
+use crate::namespaces::{Namespaces, PROBE, story_to_play};
 use crate::processes::{hex, unhex};
 use crate::servers::{self, LONG, eventually};
 
@@ -45,14 +45,14 @@ fn validity_uses_a_clock_that_runs_while_the_machine_is_suspended() {
     if !AHEAD.can_be_had() {
         return;
     }
-    AHEAD.tell("suspend", "");
+    AHEAD.play("suspend", "");
     handed_over_between_clocks();
 }
 
 /// The part of the process in the namespace. Without a story it does nothing.
 #[test]
 fn inside() {
-    let Some((story, input)) = to_be_told() else {
+    let Some((story, input)) = story_to_play() else {
         return;
     };
     match story.as_str() {
@@ -110,7 +110,7 @@ fn handed_over_between_clocks() {
     let redlock = over(&cluster).build().expect("valid");
     let file = cluster[0].directory().join("lock");
     let path = file.to_str().expect("a plain path");
-    AHEAD.tell("hand over", &format!("{} {path}", cluster.urls().join(",")));
+    AHEAD.play("hand over", &format!("{} {path}", cluster.urls().join(",")));
     let bytes = unhex(&fs::read_to_string(&file).expect("written"));
     let lock = Lock::from_bytes(&bytes).expect("whole");
     assert_eq!(lock.validity(), Duration::ZERO, "of another clock");

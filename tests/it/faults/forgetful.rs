@@ -118,7 +118,7 @@ fn a_node_that_may_have_forgotten_does_not_vote_for_as_long_as_a_lock_lasts() {
     thread::scope(|scope| {
         for event in &EVENTS {
             for which in Which::BOTH {
-                scope.spawn(move || tell(event, which, RestartGuard::Observed));
+                scope.spawn(move || play(event, which, RestartGuard::Observed));
             }
         }
     });
@@ -129,14 +129,14 @@ fn a_node_whose_marker_was_lost_does_not_vote_for_as_long_as_a_lock_lasts() {
     thread::scope(|scope| {
         for event in EVENTS.iter().chain([&FLUSHALL]) {
             for which in Which::BOTH {
-                scope.spawn(move || tell(event, which, RestartGuard::Strict));
+                scope.spawn(move || play(event, which, RestartGuard::Strict));
             }
         }
     });
 }
 
 /// Repeats the story until the node was observed while it did not vote.
-fn tell(event: &Event, which: Which, guard: RestartGuard) {
+fn play(event: &Event, which: Which, guard: RestartGuard) {
     let seen = (0..5).any(|_| is_seen_not_to_vote(event, which, guard));
     assert!(seen, "{}: every look came too late", event.name);
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use shearline::{NodeState, Redlock, UnlockError};
 
 use crate::face::{Face, Held, Which};
-use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
+use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
 use crate::servers::{
     Cluster, LONG, Link, Options, Raw, Reply, STOOD_STILL_MAX, Weather, eventually, longest_stop,
 };
@@ -41,7 +41,7 @@ fn the_first_lock_after_a_network_hole_comes_soon() {
     }
     thread::scope(|scope| {
         for (story, ..) in HOLES {
-            scope.spawn(move || OWN.tell(story, ""));
+            scope.spawn(move || OWN.play(story, ""));
         }
     });
 }
@@ -49,7 +49,7 @@ fn the_first_lock_after_a_network_hole_comes_soon() {
 /// The part of the process in the namespace. Without a story it does nothing.
 #[test]
 fn inside() {
-    let Some((story, _)) = to_be_told() else {
+    let Some((story, _)) = story_to_play() else {
         return;
     };
     run("ip link set lo up");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use shearline::{Builder, ExtendError, LockError, NodeState, RestartGuard, UnlockError};
 
 use crate::face::{Face, Held, Which, at};
-use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
+use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
 use crate::servers::{Cluster, LONG, Link, Options, Weather, eventually, within_patience};
 
 const OWN: Namespaces = Namespaces {
@@ -43,7 +43,7 @@ fn no_key_is_left_where_packets_are_lost_by_chance() {
             "given up by a shared handle",
             "given up by a local handle",
         ] {
-            scope.spawn(move || OWN.tell(story, ""));
+            scope.spawn(move || OWN.play(story, ""));
         }
     });
 }
@@ -51,7 +51,7 @@ fn no_key_is_left_where_packets_are_lost_by_chance() {
 /// The part of the process in the namespaces. Without a story it does nothing.
 #[test]
 fn inside() {
-    let Some((story, _)) = to_be_told() else {
+    let Some((story, _)) = story_to_play() else {
         return;
     };
     run("ip link set lo up");

@@ -10,7 +10,7 @@ use shearline::{LinkError, NodeOutcome, NodeState, RestartGuard};
 
 use super::story::{Fault, Scene, Victim, play, play_silent};
 use crate::face::{Which, at, no_quorum};
-use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
+use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
 use crate::servers::{Cluster, LONG, Options, eventually, within_patience};
 
 const OWN: Namespaces = Namespaces {
@@ -26,7 +26,7 @@ fn lost_packets_double_names_and_full_disks_are_survived() {
     // Each story in its own namespaces, side by side.
     thread::scope(|scope| {
         for story in ["packets", "long", "names", "disk"] {
-            scope.spawn(move || OWN.tell(story, ""));
+            scope.spawn(move || OWN.play(story, ""));
         }
     });
 }
@@ -34,7 +34,7 @@ fn lost_packets_double_names_and_full_disks_are_survived() {
 /// The part of the process in the namespaces. Without a story it does nothing.
 #[test]
 fn inside() {
-    let Some((story, _)) = to_be_told() else {
+    let Some((story, _)) = story_to_play() else {
         return;
     };
     run("ip link set lo up");

@@ -147,61 +147,61 @@ impl Scene {
 
     /// The fault is on every node, and costs no vote.
     fn all_three(&mut self, fault: &Fault, which: Which) {
-        let mut told = Told::begin(self, fault, which);
-        told.strike(3);
-        let lock = told.lock("during");
-        drop(told.face.unlock(lock));
-        told.heal(3);
-        told.is_a_node_again(0);
-        told.nothing_is_left();
+        let mut run = Run::begin(self, fault, which);
+        run.strike(3);
+        let lock = run.lock("during");
+        drop(run.face.unlock(lock));
+        run.heal(3);
+        run.is_a_node_again(0);
+        run.nothing_is_left();
     }
 
     /// The two others are a majority for every call. A report names the fault of the node.
     /// Afterwards the node has a copy of every lock again, and no other key.
     fn one_of_three(&mut self, fault: &Fault, which: Which) {
-        let mut told = Told::begin(self, fault, which);
-        let mut lock = told.lock("between");
-        told.all_have("between");
-        told.strike(1);
-        told.face.extend(&mut lock, LONG).unwrap_or_else(|error| {
+        let mut run = Run::begin(self, fault, which);
+        let mut lock = run.lock("between");
+        run.all_have("between");
+        run.strike(1);
+        run.face.extend(&mut lock, LONG).unwrap_or_else(|error| {
             panic!("{}: extend: {error}", fault.name);
         });
-        told.unlock(lock);
+        run.unlock(lock);
 
-        let mut lock = told.lock("before");
-        told.face
+        let mut lock = run.lock("before");
+        run.face
             .extend(&mut lock, LONG)
             .unwrap_or_else(|error| panic!("{}: extend: {error}", fault.name));
-        told.unlock(lock);
+        run.unlock(lock);
 
-        told.reported();
+        run.reported();
         // A handle that is built during the fault lacks the node, and gets it later.
-        let mut late = which.build(told.scene.builder());
-        std::mem::swap(&mut told.face, &mut late);
-        let lock = told.lock("late");
-        told.unlock(lock);
-        std::mem::swap(&mut told.face, &mut late);
-        told.heal(1);
-        told.is_a_node_again(0);
-        std::mem::swap(&mut told.face, &mut late);
-        told.is_a_node_again(0);
-        told.owes_nothing();
-        std::mem::swap(&mut told.face, &mut late);
-        told.nothing_is_left();
+        let mut late = which.build(run.scene.builder());
+        std::mem::swap(&mut run.face, &mut late);
+        let lock = run.lock("late");
+        run.unlock(lock);
+        std::mem::swap(&mut run.face, &mut late);
+        run.heal(1);
+        run.is_a_node_again(0);
+        std::mem::swap(&mut run.face, &mut late);
+        run.is_a_node_again(0);
+        run.owes_nothing();
+        std::mem::swap(&mut run.face, &mut late);
+        run.nothing_is_left();
     }
 
     /// Every call fails in time; the first call afterwards gets the lock.
     fn two_of_three(&mut self, fault: &Fault, which: Which) {
-        let mut told = Told::begin(self, fault, which);
-        let mut lock = told.lock("between");
-        told.all_have("between");
-        told.strike(2);
+        let mut run = Run::begin(self, fault, which);
+        let mut lock = run.lock("between");
+        run.all_have("between");
+        run.strike(2);
         // The outcome of these depends on the fault; but they end, and no key stays.
-        drop(told.in_time(|face, _| face.extend(&mut lock, LONG)));
-        drop(told.in_time(|face, _| face.unlock(lock)));
+        drop(run.in_time(|face, _| face.extend(&mut lock, LONG)));
+        drop(run.in_time(|face, _| face.unlock(lock)));
         let options = LockOptions::new(LONG).wait(Duration::from_millis(200));
         eventually("nothing can be had", || {
-            let error = told.refused("during", &options)?;
+            let error = run.refused("during", &options)?;
             assert!(
                 matches!(error, LockError::NoQuorum(_)),
                 "{}: `NoQuorum` was expected: {error:?}",
@@ -209,17 +209,17 @@ impl Scene {
             );
             Some(())
         });
-        told.heal(2);
-        let lock = told.lock("after");
-        told.unlock(lock);
-        told.is_a_node_again(0);
-        told.is_a_node_again(1);
-        told.nothing_is_left();
+        run.heal(2);
+        let lock = run.lock("after");
+        run.unlock(lock);
+        run.is_a_node_again(0);
+        run.is_a_node_again(1);
+        run.nothing_is_left();
     }
 }
 
 /// One run of a story.
-struct Told<'a> {
+struct Run<'a> {
     scene: &'a mut Scene,
     fault: &'a Fault,
     which: Which,
@@ -227,7 +227,7 @@ struct Told<'a> {
     memories: [Memory; 3],
 }
 
-impl<'a> Told<'a> {
+impl<'a> Run<'a> {
     fn begin(scene: &'a mut Scene, fault: &'a Fault, which: Which) -> Self {
         let mut face = which.build(scene.builder());
         face.await_ready();

@@ -190,12 +190,12 @@ fn latency(snapshot: &Snapshot, width: usize) -> Vec<Line> {
     };
     let title = format!("{MEASURED}, {} times", number(snapshot.counts.acquired));
     let mut lines: Vec<Line> = wrapped(&title, width).into_iter().map(text).collect();
-    let told = percentiles(summary);
-    for (row, told) in (0..ROWS).rev().zip(&told) {
+    let texts = percentiles(summary);
+    for (row, texts) in (0..ROWS).rev().zip(&texts) {
         let line = bars(summary, row);
         lines.push(match width < WIDE {
             true => line,
-            false => line.right(COLUMNS + 32, Style::Plain, told),
+            false => line.right(COLUMNS + 32, Style::Plain, texts),
         });
     }
     lines.push(Line::new().with(
@@ -203,8 +203,8 @@ fn latency(snapshot: &Snapshot, width: usize) -> Vec<Line> {
         "  10 µs   0.1 ms  1 ms    10 ms   100 ms  1 s",
     ));
     if width < WIDE {
-        let told = told.map(|told| told.split_whitespace().collect::<Vec<_>>().join(" "));
-        lines.push(Line::new().plain(told.join("  ")));
+        let texts = texts.map(|texts| texts.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.push(Line::new().plain(texts.join("  ")));
     }
     lines
 }
@@ -337,7 +337,7 @@ fn state(state: NodeState) -> (Style, &'static str) {
 
 /// The outcomes that occurred.
 pub(super) fn outcomes(counts: &Counts, width: usize) -> Vec<Line> {
-    let told: Vec<String> = [
+    let texts: Vec<String> = [
         ("taken", counts.acquired),
         ("given back", counts.released),
         ("gave up waiting", counts.held),
@@ -352,7 +352,7 @@ pub(super) fn outcomes(counts: &Counts, width: usize) -> Vec<Line> {
     .filter(|(name, count)| *count != 0 || ["taken", "given back"].contains(name))
     .map(|(name, count)| format!("{name} {}", number(*count)))
     .collect();
-    wrapped(&told.join(", "), width.saturating_sub(LABEL))
+    wrapped(&texts.join(", "), width.saturating_sub(LABEL))
         .into_iter()
         .zip(iter::once("locks").chain(iter::repeat("")))
         .map(|(text, label)| Line::new().plain(format!("{label:<LABEL$}{text}")))

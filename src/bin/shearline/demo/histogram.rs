@@ -152,11 +152,11 @@ mod tests {
             histogram.record(Duration::from_micros(micros));
         }
         let summary = histogram.summary().expect("something was recorded");
-        for (told, micros) in [(summary.p50, 500), (summary.p90, 900), (summary.p99, 990)] {
+        for (shown, micros) in [(summary.p50, 500), (summary.p90, 900), (summary.p99, 990)] {
             let least = Duration::from_micros(micros);
             assert!(
-                (least..=least * 33 / 32).contains(&told),
-                "{told:?} for {micros}"
+                (least..=least * 33 / 32).contains(&shown),
+                "{shown:?} for {micros}"
             );
         }
         assert_eq!(summary.max, Duration::from_micros(1000));

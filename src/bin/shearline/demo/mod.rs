@@ -90,7 +90,7 @@ fn play(args: &Args) -> Result<Verdict, Box<dyn Error>> {
     let nodes = Nodes::start(&args.node)?;
     let builder = builder(&nodes, args);
     builder.config().map_err(BuildError::Config)?;
-    screen.say(&greeting(args, &nodes, screen.width()))?;
+    screen.say(&opening_lines(args, &nodes, screen.width()))?;
     let redlock = connect(&builder)?;
     let key = format!("shearline-demo:{:016x}", RandomState::new().hash_one(()));
     let workers = Workers::start(&redlock, args.workers.into(), &key, args.ttl)?;
@@ -123,7 +123,7 @@ fn on_interrupt() -> io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-fn greeting(args: &Args, nodes: &Nodes, width: usize) -> Vec<Line> {
+fn opening_lines(args: &Args, nodes: &Nodes, width: usize) -> Vec<Line> {
     let title = frame::title(args.workers.into(), nodes.urls().len(), nodes.are_own());
     let mut paragraphs = vec![
         format!("shearline demo: {title}, for {} s", args.seconds),
@@ -183,14 +183,14 @@ fn explained(state: NodeState) -> String {
 
 /// Returns what an operator has to repair on one of the nodes, if there is something.
 fn complaint(statuses: &[NodeStatus]) -> Option<String> {
-    let told = |(node, place): (&NodeStatus, usize)| {
+    let advice = |(node, place): (&NodeStatus, usize)| {
         if let NodeState::Unusable(reason) = node.state {
             return Some(format!("node {place} is unusable: {reason}"));
         }
         node.evicts_locks
             .then(|| format!("node {place} may evict locks: set maxmemory-policy noeviction"))
     };
-    statuses.iter().zip(1..).find_map(told)
+    statuses.iter().zip(1..).find_map(advice)
 }
 
 /// A run that is under way.
@@ -243,21 +243,21 @@ impl Demo {
         }
         if self.stage == Stage::Disturbed && self.length.mul_f64(MENDED) <= elapsed {
             self.stage = Stage::Mended;
-            self.mend()?;
+            self.bring_back()?;
         }
         Ok(())
     }
 
-    fn mend(&mut self) -> io::Result<()> {
-        self.nodes.mend()?;
-        self.monitor.mended();
+    fn bring_back(&mut self) -> io::Result<()> {
+        self.nodes.bring_back()?;
+        self.monitor.brought_back();
         Ok(())
     }
 
     /// Waits until the workers have released their locks and the nodes have got their owed releases.
     fn settle(&mut self) -> Result<(), Box<dyn Error>> {
         if self.stage == Stage::Disturbed {
-            self.mend()?;
+            self.bring_back()?;
         }
         self.stage = Stage::Ending;
         self.workers.stop();

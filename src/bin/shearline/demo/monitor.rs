@@ -89,7 +89,7 @@ struct Course {
     columns: [f64; COURSE],
     width: Duration,
     /// Until when, and how many by then.
-    told: (Duration, u64),
+    counted: (Duration, u64),
 }
 
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Monitor {
     }
 
     /// They are back.
-    pub(super) fn mended(&mut self) {
+    pub(super) fn brought_back(&mut self) {
         let end = self.course.column(self.elapsed());
         if let Some(disturbed) = &mut self.disturbed {
             disturbed.end = Some(end);
@@ -221,14 +221,14 @@ impl Course {
         Self {
             columns: [0.0; COURSE],
             width: length / COURSE as u32,
-            told: (Duration::ZERO, 0),
+            counted: (Duration::ZERO, 0),
         }
     }
 
     /// Records that there are `total` locks now. The new ones are spread evenly over the time since
     /// the last look, so that the exact time of a look does not matter.
     fn tell(&mut self, now: Duration, total: u64) {
-        let (before, known) = std::mem::replace(&mut self.told, (now, total));
+        let (before, known) = std::mem::replace(&mut self.counted, (now, total));
         let span = now.saturating_sub(before).as_secs_f64();
         let new = (total - known) as f64;
         let mut begin = Duration::ZERO;
@@ -244,7 +244,7 @@ impl Course {
 
     /// The columns that are complete.
     fn passed(&self) -> &[f64] {
-        &self.columns[..self.column(self.told.0)]
+        &self.columns[..self.column(self.counted.0)]
     }
 
     /// Returns the column of a time, which is also how many columns are complete by then.

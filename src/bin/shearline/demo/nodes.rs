@@ -70,7 +70,7 @@ impl Nodes {
     /// The killed one keeps its memory, as a server with `appendonly yes` and `appendfsync always`
     /// would. A node that forgets its locks must not vote before they have expired; the demo does not
     /// show that.
-    pub(super) fn mend(&self) -> io::Result<()> {
+    pub(super) fn bring_back(&self) -> io::Result<()> {
         let Self::Own(nodes) = self else {
             return Ok(());
         };
@@ -144,7 +144,7 @@ mod tests {
         expected[KILLED] = Left::Unknown;
         expected[FROZEN] = Left::Unknown;
         assert_eq!(found("k"), expected);
-        nodes.mend().expect("they obey");
+        nodes.bring_back().expect("they obey");
         assert_eq!(found("j"), [Left::Nothing; OWN]);
     }
 

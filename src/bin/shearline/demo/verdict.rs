@@ -58,22 +58,25 @@ impl Verdict {
 
     /// Returns the verdict as text.
     pub(super) fn lines(&self, width: usize) -> Vec<Line> {
-        let told = [
-            self.counter_told(),
-            self.exclusion_told(),
-            self.clean_told(),
+        let finding = [
+            self.counter_finding(),
+            self.exclusion_finding(),
+            self.clean_finding(),
         ];
-        let mut lines: Vec<Line> = told.iter().flat_map(|told| told.lines(width)).collect();
+        let mut lines: Vec<Line> = finding
+            .iter()
+            .flat_map(|finding| finding.lines(width))
+            .collect();
         lines.extend(frame::outcomes(&self.counts, width));
         if self.panicked != 0 {
             let text = format!("{} panicked", plural(self.panicked, "worker"));
             lines.push(Line::new().with(Style::Bad, text));
         }
-        lines.extend(self.last_told().lines(width));
+        lines.extend(self.last_finding().lines(width));
         lines
     }
 
-    fn counter_told(&self) -> Told {
+    fn counter_finding(&self) -> Finding {
         let [value, written] = [self.value, self.written].map(number);
         match self.counter() {
             true => good("counter", "right", format!("{value}, as often as written")),
@@ -85,7 +88,7 @@ impl Verdict {
         }
     }
 
-    fn exclusion_told(&self) -> Told {
+    fn exclusion_finding(&self) -> Finding {
         let most = number(self.most_inside.into());
         match self.exclusion() {
             true => good(
@@ -97,7 +100,7 @@ impl Verdict {
         }
     }
 
-    fn clean_told(&self) -> Told {
+    fn clean_finding(&self) -> Finding {
         let on = |wanted: Left| -> Vec<&str> {
             let found = self.leftovers.iter().filter(|(_, left)| *left == wanted);
             found.map(|(address, _)| address.as_str()).collect()
@@ -125,7 +128,7 @@ impl Verdict {
         }
     }
 
-    fn last_told(&self) -> Told {
+    fn last_finding(&self) -> Finding {
         let end = if self.interrupted {
             ", ended early"
         } else {
@@ -140,23 +143,23 @@ impl Verdict {
 }
 
 /// One finding: what it is about, a word, and the rest.
-struct Told {
+struct Finding {
     style: Style,
     label: &'static str,
     word: &'static str,
     rest: String,
 }
 
-fn good(label: &'static str, word: &'static str, rest: impl Into<String>) -> Told {
-    told(Style::Good, label, word, rest.into())
+fn good(label: &'static str, word: &'static str, rest: impl Into<String>) -> Finding {
+    finding(Style::Good, label, word, rest.into())
 }
 
-fn bad(label: &'static str, word: &'static str, rest: impl Into<String>) -> Told {
-    told(Style::Bad, label, word, rest.into())
+fn bad(label: &'static str, word: &'static str, rest: impl Into<String>) -> Finding {
+    finding(Style::Bad, label, word, rest.into())
 }
 
-fn told(style: Style, label: &'static str, word: &'static str, rest: String) -> Told {
-    Told {
+fn finding(style: Style, label: &'static str, word: &'static str, rest: String) -> Finding {
+    Finding {
         style,
         label,
         word,
@@ -164,7 +167,7 @@ fn told(style: Style, label: &'static str, word: &'static str, rest: String) -> 
     }
 }
 
-impl Told {
+impl Finding {
     /// Returns its first line, and the rest of the text indented below it.
     fn lines(&self, width: usize) -> Vec<Line> {
         let word = (self.word.len() + 2).max(9);
@@ -243,11 +246,15 @@ mod tests {
                 (v.value, v.interrupted) = (7, true)
             }),
         ];
-        for (told, spoil) in wrong {
+        for (finding, spoil) in wrong {
             let mut verdict = fine();
             spoil(&mut verdict);
-            assert!(!verdict.is_good(), "{told}");
-            assert!(text(&verdict).contains(told), "{told}:\n{}", text(&verdict));
+            assert!(!verdict.is_good(), "{finding}");
+            assert!(
+                text(&verdict).contains(finding),
+                "{finding}:\n{}",
+                text(&verdict)
+            );
         }
     }
 
@@ -276,8 +283,8 @@ mod tests {
             assert_eq!(of(leftovers).is_good(), is_good, "{leftovers:?}");
         }
         let one = text(&of(&[Nothing, Unknown, Nothing]));
-        let told = "keys left  none     on 2 nodes; no answer from host-2:6379\n";
-        assert!(one.contains(told), "{one}");
+        let finding = "keys left  none     on 2 nodes; no answer from host-2:6379\n";
+        assert!(one.contains(finding), "{one}");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The RESP codec beside those of redis-protocol, redis and hiredis, and beside a tokenizer by
 //! hand that knows the lock replies only: in one run, on the same bytes.
 //!
-//! Prints tables of ratios in Markdown, which go into `README.md` beside this file as they are. What
-//! a figure is stands there, in `shearline_peers::measure` and in `shearline_peers::figure`.
+//! Prints tables of ratios in Markdown, which go into `README.md` beside this file unchanged. What
+//! a figure means is explained there, in `shearline_peers::measure` and in
+//! `shearline_peers::figure`.
 
 mod bounds;
 mod commands;
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and prints. Whether the status is to be zero.
+/// Measures and prints. Returns whether the status is zero.
 fn compare(arguments: &Arguments) -> Result<bool, Failure> {
     if cfg!(debug_assertions) {
         eprintln!("built without --release: the figures mean nothing");
@@ -134,7 +135,7 @@ fn decoders(plan: &Plan, stream: &Stream, progress: &mut Progress) -> Result<Com
     })
 }
 
-/// How many times as long shearline takes for a bulk of 64 KiB as for one of 20 bytes.
+/// Returns how many times as long shearline takes for a bulk of 64 KiB as for one of 20 bytes.
 fn header(plan: &Plan, streams: &[Stream], progress: &mut Progress) -> Result<Figure, Failure> {
     progress.next(HEADER.into());
     let find = |name| streams.iter().find(|stream| stream.name == name);
@@ -164,7 +165,7 @@ mod tests {
         slot: Duration::ZERO,
     };
 
-    /// That all sums agree is what the contest itself sees to.
+    /// The contest itself checks that all sums agree.
     #[test]
     fn every_decoder_gets_the_same_sum_from_what_it_can_read() {
         const THREE: &str = "_";
