@@ -81,8 +81,8 @@ pub const DEBTS_MAX: usize = CLAIMS_MAX;
 /// Most calls that may wait in the mailbox of a shared handle for the driving thread.
 pub const MAILBOX_MAX: usize = 1 << 16;
 
-/// Most buffers for names and tokens that are kept for reuse: more than are used at once, and
-/// little memory (some 100 bytes each).
+/// Most buffers for names and tokens kept for reuse: more than are in motion at once, little
+/// enough to forget (some 100 bytes each).
 pub const POOL_MAX: usize = 1024;
 
 /// Shortest node timeout that may be configured, the tick of the wheel.

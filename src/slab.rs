@@ -11,8 +11,8 @@
 //!   retired. That costs one place in four thousand million removals, and no late key ever reaches
 //!   another value.
 //! * **No allocation** while no more values are held at once than ever before (retired places
-//! aside).
-//! Memory is freed when the slab is dropped, not earlier.
+//!   aside).
+//!   Memory is freed when the slab is dropped, not earlier.
 //! * **The same order everywhere.** The same calls give the same keys, and iteration goes by index.
 //!
 //! # Not here
