@@ -259,8 +259,8 @@ impl LocalRedlock {
         }
     }
 
-    /// Returns how every node stands now, in the order of the configuration. It is meant for operators,
-    /// not for decisions. Costs an allocation and no I/O.
+    /// Returns how every node stands now, in the order of the configuration. It is meant for
+    /// operators, not for decisions. Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
@@ -372,8 +372,8 @@ impl LocalRedlock {
         }
     }
 
-    /// Reads the sockets and lets timers fire if nobody has for a while, and tells the time. Calls that
-    /// fail at once would otherwise never learn that nodes are there again.
+    /// Reads the sockets and lets timers fire if nobody has for a while, and tells the time. Calls
+    /// that fail at once would otherwise never learn that nodes are there again.
     fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(self.read_at) {
