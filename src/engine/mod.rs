@@ -73,7 +73,7 @@ use crate::error::{ExtendError, LockError, ReinitError, TrustError};
 #[cfg(feature = "std")]
 use crate::node::Node;
 use crate::quorum::{Lock, LockId, NodeSet};
-use crate::resource::{check_not_reserved, check_resource};
+use crate::resource::check_resource;
 use crate::time::Instant;
 
 use operation::Kind;
@@ -242,9 +242,7 @@ impl Engine {
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
         check_resource(request.resource)?;
         let parts = &mut self.parts;
-        if parts.restarts.has_markers() {
-            check_not_reserved(request.resource)?;
-        }
+        parts.restarts.check_name(request.resource)?;
         let ttl = parts.settings.check_ttl(request.options.ttl())?;
         let tries_allowed = acquire::check(request, &parts.settings)?;
         if self.operations.is_full() || !parts.claims.has_room() {
@@ -325,9 +323,7 @@ impl Engine {
     /// node cannot be asked: nothing was sent.
     pub fn reinit(&mut self, now: Instant) -> Result<RoundId, ReinitError> {
         let parts = &mut self.parts;
-        if !parts.restarts.has_markers() {
-            return Err(ReinitError::NotStrict);
-        }
+        parts.restarts.check_reinit()?;
         if self.operations.is_full() {
             return Err(ReinitError::Saturated);
         }

@@ -59,14 +59,14 @@ impl Command {
 impl Node {
     /// Returns how long the `SET` of `entry` is, or may be.
     pub(crate) fn set_len(&self, command: &mut Command, entry: &Entry, ttl: Duration) -> usize {
-        match self.marker() {
+        match self.guard.marker() {
             None => self.set(command, entry, ttl).len(),
             Some(_) => COMMAND_BYTES_MAX,
         }
     }
 
     fn set<'c>(&self, command: &'c mut Command, entry: &Entry, ttl: Duration) -> &'c [u8] {
-        match self.marker() {
+        match self.guard.marker() {
             None => command.shared(Dialect::Text, |out| command::set(out, entry, ttl)),
             Some(marker) => {
                 let dialect = self.acquire_dialect();
@@ -90,7 +90,7 @@ impl Node {
 
     /// Returns the command that takes a lock, as ACL rules name it.
     pub(crate) fn verb_of_set(&self) -> &'static str {
-        match self.marker() {
+        match self.guard.marker() {
             None => "set",
             Some(_) => self.acquire_dialect().verb(),
         }
@@ -98,7 +98,7 @@ impl Node {
 
     /// Returns `true` if the `SET` is a script, which a node can forget.
     pub(crate) fn sets_by_script(&self) -> bool {
-        self.marker().is_some()
+        self.guard.marker().is_some()
     }
 
     /// Sends the release of `entry`, never by digest if it is to `repair`. Returns `false` if there is
@@ -139,7 +139,7 @@ impl Node {
             true => Dialect::Text,
             false => self.extend_dialect(),
         };
-        let bytes = match self.marker() {
+        let bytes = match self.guard.marker() {
             None => command.shared(dialect, |out| command::extend(out, entry, ttl, dialect)),
             Some(marker) => {
                 command.own(|out| marker_check::extend(out, entry, ttl, marker, dialect))
@@ -156,7 +156,7 @@ impl Node {
         command: &mut Command,
         entry: &Entry,
     ) {
-        let bytes = match self.marker() {
+        let bytes = match self.guard.marker() {
             None => command.shared(Dialect::Text, |out| command::confirm(out, entry)),
             Some(marker) => command.own(|out| marker_check::confirm(out, entry, marker)),
         };
