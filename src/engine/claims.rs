@@ -19,7 +19,7 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{TTL_ASSUMED_MAX, claims_max};
 use crate::node::{
-    Command, Dialect, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
+    Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
 use crate::quorum::{Drift, Lock, LockId, NodeSet, Vote};
 use crate::slab::{Key, Slab};
@@ -379,8 +379,10 @@ impl Claims {
                 }
             }
             Request::Release { claim, .. } => self.owe(node, claim, below),
-            Request::Extend {
-                claim: Some(claim), ..
+            Request::Question {
+                question: Question::Extend,
+                claim: Some(claim),
+                ..
             } if left => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
                     // It may have been run, even if an earlier one was denied.
@@ -388,8 +390,7 @@ impl Claims {
                     mutant!(LostExtensionIsNone => claim.unknown.remove(node));
                 }
             }
-            Request::Extend { .. }
-            | Request::Confirm { .. }
+            Request::Question { .. }
             | Request::Probe { .. }
             | Request::Why { .. }
             | Request::Handshake(_)

@@ -31,6 +31,7 @@ mod outbox;
 mod permission;
 mod phase;
 mod pulse;
+mod question;
 mod receive;
 mod reply;
 mod write;
@@ -78,6 +79,7 @@ pub(crate) use membership::Mode;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
+pub(crate) use question::Question;
 pub(crate) use receive::Heard;
 pub(crate) use reply::{
     Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
@@ -361,11 +363,6 @@ impl Node {
     /// Returns how a `SET` with a marker check is written for this node.
     pub(crate) fn acquire_dialect(&self) -> Dialect {
         self.phase.acquire_dialect()
-    }
-
-    /// Returns how an extension is written for this node.
-    pub(crate) fn extend_dialect(&self) -> Dialect {
-        self.phase.extend_dialect()
     }
 
     /// The node does not have its native way to release, or does not allow it.

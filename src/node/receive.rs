@@ -85,7 +85,12 @@ impl Node {
                     true => return Ok(Some(Heard::Stepped)),
                     false => continue,
                 },
-                request => {
+                request @ (Request::Set { .. }
+                | Request::FirstSet { .. }
+                | Request::Probe { .. }
+                | Request::Release { .. }
+                | Request::Question { .. }
+                | Request::Why { .. }) => {
                     let reply = Reply::of(value);
                     self.probed = 0;
                     self.learn(now, reply);
