@@ -69,7 +69,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::config::Config;
-use crate::error::{ExtendError, LockError, ReinitError, TrustError};
+use crate::error::{CheckError, ExtendError, LockError, ReinitError, TrustError};
+use crate::invariant::Must;
+use crate::keys::ClaimKey;
 #[cfg(feature = "std")]
 use crate::node::Node;
 use crate::quorum::{Lock, LockId, NodeSet};
@@ -87,7 +89,6 @@ use operations::Operations;
 use parts::Parts;
 
 pub use crate::node::NodeState;
-#[cfg(feature = "std")]
 pub(crate) use check::check;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
@@ -179,6 +180,18 @@ impl Engine {
     /// Returns how every node stands at `now`, in the order of the configuration.
     pub fn node_statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
         self.parts.nodes.statuses(now)
+    }
+
+    /// Checks whether a majority of the nodes would vote at `now`. Costs an allocation and no I/O.
+    /// See `Redlock::check`.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckError::Unusable`] if an operator has to repair something before any lock can be had,
+    /// [`CheckError::NoQuorum`] if too few nodes vote for another reason. Their reports name what
+    /// is wrong with each node.
+    pub fn check(&self, now: Instant) -> Result<(), CheckError> {
+        check(now, &self.node_statuses(now).collect::<Vec<_>>())
     }
 
     /// Returns the node that was configured as `address`, with or without credentials.
@@ -350,7 +363,7 @@ impl Engine {
     }
 
     /// Returns the claim behind `lock`, with its entry. Questions about it come to nothing.
-    fn claim_to_release(&mut self, now: Instant, lock: Lock) -> crate::keys::ClaimKey {
+    fn claim_to_release(&mut self, now: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
         let key = match parts.claims.key_of(&lock) {
             Some(key) => key,
@@ -358,7 +371,7 @@ impl Engine {
         };
         self.operations
             .end_questions(now, key, || Verdict::Closed, parts);
-        if let Some(claim) = parts.claims.get_mut(key) {
+        if let Some(claim) = parts.claims.get_mut(key).must() {
             mutant!(ExpiredNotReleased =>
                 if !lock.is_valid_at(now) { claim.may_hold = NodeSet::EMPTY });
             claim.entry = Some(lock.into_entry());
@@ -380,7 +393,7 @@ impl Engine {
         let copy = lock.entry().copy_into(parts.claims.buffers.take());
         let quarantined =
             mutant!(QuarantinedHandedOver => NodeSet::EMPTY, else parts.nodes.quarantined(now));
-        if let Some(claim) = parts.claims.get_mut(key) {
+        if let Some(claim) = parts.claims.get_mut(key).must() {
             claim.may_hold = claim.may_hold.without(claim.settled());
             mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
             claim.entry = Some(copy);
@@ -404,7 +417,7 @@ impl Engine {
         if parts.claims.key_of(&lock).is_none() {
             let claim = parts.adopt(now, lock.valid_until(), lock.ttl());
             lock.set_id(parts.claims.lock_id(claim));
-            if let Some(claim) = parts.claims.get_mut(claim) {
+            if let Some(claim) = parts.claims.get_mut(claim).must() {
                 claim.watch(&mut parts.timers);
             }
         }

@@ -7,12 +7,11 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::time::Instant;
 
 use super::command::{self, Dialect};
 use super::marker_check;
 use super::reply::{Reply, Said};
-use super::{Command, Node, Request};
+use super::{Command, Node};
 
 /// What a node is asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,27 +63,22 @@ impl Node {
         }
     }
 
-    /// Asks the question of `request` about `entry`; by the text of its script if `by_text`.
-    pub(crate) fn send_question(
-        &mut self,
-        now: Instant,
-        request: Request,
-        command: &mut Command,
+    /// Returns `question` about `entry` as this node takes it; by the text of its script if `by_text`.
+    pub(crate) fn question<'c>(
+        &self,
+        question: Question,
+        command: &'c mut Command,
         entry: &Entry,
         ttl: Duration,
         by_text: bool,
-    ) {
-        let Request::Question { question, .. } = request else {
-            return;
-        };
+    ) -> &'c [u8] {
         let way = match by_text {
             true => Dialect::Text,
             false => self.dialect_of(question),
         };
-        let bytes = match self.guard.marker() {
+        match self.guard.marker() {
             None => command.shared(way, |out| question.write(out, entry, ttl, way)),
             Some(marker) => command.own(|out| question.write_checked(out, entry, ttl, way, marker)),
-        };
-        self.send(now, request, bytes);
+        }
     }
 }

@@ -189,7 +189,7 @@ impl Acquire {
             entry: Some(entry),
             resent,
             ..
-        }) = claim
+        }) = claim.must()
         else {
             return OwnKey::No;
         };
@@ -226,7 +226,7 @@ impl Acquire {
     /// once, if `round` still waits for this node. Returns `true` if it did.
     fn ask_by_text(&mut self, node: usize, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
-        let Some(claim) = claim else {
+        let Some(claim) = claim.must() else {
             return false;
         };
         if !cx.round.awaits(node)
@@ -460,10 +460,7 @@ impl Operate for Acquire {
         self.tries_allowed = Some(round.tries);
     }
 
-    fn rested(&mut self, cx: &mut Context<'_>) {
-        let State::Resting { until } = cx.round.state else {
-            return;
-        };
+    fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         if cx.round.deadline.is_some_and(|deadline| deadline <= cx.now) {
             let after = core::mem::replace(&mut self.verdict, Verdict::Open);
             self.decide(after, cx);

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{ExtendError, LinkError, NodeOutcome, Unusable};
+use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{Access, Command, Question, Reply, Request, Said, Trouble, wants_the_text};
@@ -160,7 +161,8 @@ impl Held {
         }
         let request = self.request(cx.round.key);
         let there = &mut cx.parts.nodes[node];
-        there.send_question(cx.now, request, command, &self.entry, cx.round.ttl, by_text);
+        let bytes = there.question(self.question, command, &self.entry, cx.round.ttl, by_text);
+        there.send(cx.now, request, bytes);
         cx.parts.nodes.has_to_write(node);
         cx.round.ballots[node].asked = true;
     }
@@ -259,7 +261,7 @@ impl Held {
                 cx.parts.adopt(cx.now, self.valid_until, cx.round.ttl)
             }
         };
-        if let Some(claim) = cx.parts.claims.get_mut(key) {
+        if let Some(claim) = cx.parts.claims.get_mut(key).must() {
             claim.entry = Some(copy);
             claim.valid_until = cx.now;
         }

@@ -12,7 +12,7 @@
 //! take, [`held`] is about locks that are held, [`top_up`] sends copies, [`permission`] finds out what
 //! a user may not do.
 //!
-//! A new operation is a type here that is an [`Operate`], and a line in [`Kind`].
+//! A new operation is a type here that is an [`Operate`], a line in [`Kind`], and an [`Event`].
 
 pub(super) mod acquire;
 pub(super) mod confirm;
@@ -25,13 +25,13 @@ pub(super) mod release;
 pub(super) mod round;
 mod top_up;
 
-use crate::error::NodeOutcome;
+use crate::error::{ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError};
 use crate::keys::ClaimKey;
 use crate::node::{Reply, Said};
-use crate::quorum::{NodeSet, Vote};
+use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::time::Instant;
 
-use super::contract::Event;
+use super::contract::{Extension, RoundId};
 use super::parts::Parts;
 use acquire::Acquire;
 use confirm::Confirm;
@@ -56,6 +56,62 @@ pub(super) enum Kind {
     Confirm(Confirm),
     Release(Release),
     Reinit(Reinit),
+}
+
+/// Something a user waits for.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The outcome of [`Engine::acquire`](crate::engine::Engine::acquire).
+    Acquired {
+        /// Of which round.
+        round: RoundId,
+        /// The lock, or why there is none.
+        result: Result<Lock, LockError>,
+    },
+    /// The outcome of [`Engine::extend`](crate::engine::Engine::extend) or
+    /// [`Engine::confirm`](crate::engine::Engine::confirm).
+    Extended {
+        /// Of which round.
+        round: RoundId,
+        /// The new end, to be applied to the lock, or why there is none.
+        result: Result<Extension, ExtendError>,
+    },
+    /// The outcome of [`Engine::release`](crate::engine::Engine::release).
+    Released {
+        /// Of which round.
+        round: RoundId,
+        /// How it went.
+        result: Result<Released, UnlockError>,
+    },
+    /// The outcome of [`Engine::reinit`](crate::engine::Engine::reinit).
+    Reinitialised {
+        /// Of which round.
+        round: RoundId,
+        /// Whether every node is of this cluster now.
+        result: Result<(), ReinitError>,
+    },
+    /// A lock that was not released is lost: its validity ends within a tick, or a majority of the
+    /// nodes said that it is gone. Reported once for each lock, by a timer and not by a reply, so
+    /// also when every node is silent.
+    Expired {
+        /// Which lock.
+        lock: LockId,
+    },
+}
+
+impl Event {
+    /// Returns the round that ends with it, if one does.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn round(&self) -> Option<RoundId> {
+        match self {
+            Self::Acquired { round, .. }
+            | Self::Extended { round, .. }
+            | Self::Released { round, .. }
+            | Self::Reinitialised { round, .. } => Some(*round),
+            Self::Expired { .. } => None,
+        }
+    }
 }
 
 /// What a verdict means for other operations.
@@ -141,9 +197,9 @@ pub(super) trait Operate {
         let _ = round;
     }
 
-    /// The random delay before the next attempt may be over.
-    fn rested(&mut self, cx: &mut Context<'_>) {
-        let _ = cx;
+    /// The random delay before the next attempt, `until` then, may be over.
+    fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
+        let _ = (until, cx);
     }
 
     /// The caller cancels: releases what may have been locked.
@@ -191,7 +247,7 @@ pub(super) trait Operate {
     fn due(&mut self, cx: &mut Context<'_>) -> After {
         cx.round.fired();
         match cx.round.state {
-            State::Resting { .. } => self.rested(cx),
+            State::Resting { until } => self.rested(until, cx),
             State::Voting => {
                 self.time_out(cx);
                 let after = self.judge_if_voting(cx);
