@@ -281,7 +281,7 @@ fn a_waker_ends_a_turn_that_sleeps_or_the_next_one() {
 fn a_socket_with_more_to_read_asks_for_another_turn() {
     let nodes = [Node::start()];
     let mut driver = driver_of(&nodes);
-    driver.net.read_in_pieces_of(1);
+    driver.inner.net.read_in_pieces_of(1);
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
     driver.flush();
     // The answer has five bytes, of which a turn reads four, and no event tells of the last.
@@ -410,7 +410,7 @@ fn a_dropped_driver_cancels_what_is_open() {
     let mut driver = driver_of(&nodes);
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
     driver.flush();
-    driver.farewell(Duration::from_millis(1));
+    driver.shut_down(Duration::from_millis(1));
     let [node] = nodes;
     assert_eq!(kinds(&node.whole()), ["SET", "release"]);
 }
@@ -420,7 +420,7 @@ fn a_driver_that_took_its_leave_does_nothing_any_more() {
     let nodes = [Node::start()];
     let mut driver = driver_of(&nodes);
     let lock = take_lock(&mut driver);
-    driver.farewell(Duration::ZERO);
+    driver.shut_down(Duration::ZERO);
     let error = driver.acquire(b"name", &LockOptions::new(TTL)).unwrap_err();
     assert!(matches!(error, LockError::Closed));
     assert!(matches!(
@@ -463,13 +463,13 @@ fn a_forked_child_can_use_nothing_and_writes_nothing() {
         error,
         LockError::Forked
     )));
-    assert!(is_typed(driver.harvest(), |error| matches!(
+    assert!(is_typed(driver.read(), |error| matches!(
         error,
         LockError::Forked
     )));
     driver.cancel(round);
     driver.flush();
-    driver.farewell(PATIENCE);
+    driver.shut_down(PATIENCE);
     let lock = driver.detach(lock);
     let lock = driver.adopt(lock);
     assert!(matches!(driver.release(lock), Err(UnlockError::Forked)));

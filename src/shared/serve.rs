@@ -1,0 +1,482 @@
+//! How bytes are moved and outcomes are told: the sections under the mutex, and what happens between
+//! them.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+use core::task::Waker;
+use core::time::Duration;
+use std::thread;
+
+use super::Shared;
+use super::mutex::Locked;
+use super::roles::{Poll, Wake};
+use super::slot::{Outcome, Settled, Slot};
+use super::state::{Core, Told};
+use super::wakers::wake;
+use crate::driver::{Readiness, Refusal, clock};
+use crate::engine::RoundId;
+use crate::quorum::Lock;
+use crate::time::Instant;
+
+/// Pause after the system refused to wait, which it does only for want of memory.
+const RECOVERY: Duration = Duration::from_millis(1);
+
+/// How often in a row a thread moves bytes. What is left then is the I/O thread's, so that nobody is
+/// kept by the work of others.
+const MOVES_MAX: usize = 16;
+
+/// How long a drop waits at most until the thread that has the wire has written its release. That
+/// thread does not sleep, so that it takes longer only if it is not scheduled.
+const WRITING_MAX: Duration = Duration::from_millis(200);
+
+/// The mutex of the engine, while this thread has it. Dropping it unlocks it, wakes whom
+/// [`Roles::leave`](super::roles::Roles::leave) says, and tells what is decided.
+#[derive(Debug)]
+pub(super) struct Section<'a> {
+    shared: &'a Shared,
+    /// `None` only while it is dropped.
+    core: Option<Locked<'a, Core>>,
+    /// Whether this thread was panicking already, on account of something else.
+    was_panicking: bool,
+}
+
+/// What breaks the handle down if this thread panics while it has the wire or the poll.
+struct Holding<'a> {
+    shared: &'a Shared,
+    was_panicking: bool,
+}
+
+impl Shared {
+    // ----- sections -------------------------------------------------------------------------
+
+    /// Locks the mutex.
+    pub(super) fn enter(&self) -> Result<Section<'_>, Refusal> {
+        self.section(self.core.lock())
+    }
+
+    /// Locks the mutex if that is possible by `until`.
+    pub(super) fn enter_until(
+        &self,
+        until: Option<Instant>,
+    ) -> Result<Option<Section<'_>>, Refusal> {
+        let locked = self.core.lock_until(until);
+        locked.map(|core| self.section(core)).transpose()
+    }
+
+    fn section<'a>(&'a self, core: Locked<'a, Core>) -> Result<Section<'a>, Refusal> {
+        if core.is_broken {
+            return Err(Refusal::Closed);
+        }
+        Ok(Section {
+            shared: self,
+            core: Some(core),
+            was_panicking: thread::panicking(),
+        })
+    }
+
+    fn leave(&self, mut locked: Locked<'_, Core>) {
+        let core = &mut *locked;
+        let wake = core.leave();
+        let offered = core.offered_now.take();
+        let progress = (core.awaiting != 0).then_some((core.written, core.put_back));
+        let told = match core.told.is_empty() {
+            true => Vec::new(),
+            false => core::mem::replace(&mut core.told, self.take_spare()),
+        };
+        drop(locked);
+        self.wake(wake);
+        if let Some((written, put_back)) = progress {
+            self.progress.tell(written, put_back);
+        }
+        if let Some(slot) = offered
+            && !slot.offer()
+        {
+            self.take_offer_back(&slot);
+        }
+        self.deliver(told);
+    }
+
+    fn wake(&self, whom: Wake) {
+        if whom.descriptor {
+            // A write to an eventfd that is open cannot fail.
+            let _ = self.waker.wake();
+        }
+        if whom.thread {
+            self.unpark_io_thread();
+        }
+    }
+
+    /// The thread that was offered the poll has ended its call and does not come for it.
+    fn take_offer_back(&self, slot: &Arc<Slot>) {
+        if let Ok(mut section) = self.enter() {
+            section.refuse_offer(slot);
+        }
+    }
+
+    /// Tells what is decided. Tasks are left to the I/O thread.
+    fn deliver(&self, mut told: Vec<Told>) {
+        if told.is_empty() {
+            return;
+        }
+        let mut wakers = Vec::new();
+        for told in told.drain(..) {
+            match told {
+                Told::Outcome(slot, outcome) => match slot.settle(outcome) {
+                    Settled::Told(waker) => wakers.extend(waker),
+                    Settled::Unwanted(Outcome::Acquired(Ok(grant))) => {
+                        if let Ok(mut section) = self.enter() {
+                            section.give_back(grant.lock);
+                        }
+                    }
+                    Settled::Unwanted(_) => {}
+                },
+                Told::Lost(slot) => slot.watch.lose(&mut wakers),
+                Told::Ends(slot, until) => slot.watch.ends(until),
+            }
+        }
+        self.keep_spare(told);
+        if !wakers.is_empty() {
+            self.leave_to_io_thread(wakers);
+        }
+    }
+
+    fn leave_to_io_thread(&self, mut wakers: Vec<Waker>) {
+        match self.enter() {
+            Ok(mut section) => {
+                self.wakers.add(&mut wakers);
+                section.roles.tasks = true;
+            }
+            Err(_) => wakers.into_iter().for_each(wake),
+        }
+    }
+
+    /// A room for what is told, so that telling does not allocate.
+    fn take_spare(&self) -> Vec<Told> {
+        let spare = self.spare.try_lock();
+        spare.map_or_else(|_| Vec::new(), |mut spare| core::mem::take(&mut *spare))
+    }
+
+    fn keep_spare(&self, told: Vec<Told>) {
+        if let Ok(mut spare) = self.spare.try_lock() {
+            *spare = told;
+        }
+    }
+
+    // ----- bytes ----------------------------------------------------------------------------
+
+    /// Moves bytes until neither side has more, if the wire is free. A thread that has it looks again
+    /// before it puts it back.
+    pub(super) fn move_bytes<'a>(
+        &'a self,
+        mut section: Section<'a>,
+    ) -> Result<Section<'a>, Refusal> {
+        if !section.roles.take_wire() {
+            return Ok(section);
+        }
+        let mut wire = section
+            .wire
+            .take()
+            .expect("it is there while nobody has it");
+        let mut moves = 0;
+        loop {
+            let asked = section.asked;
+            if !section.exchange(&mut wire) {
+                section.written = asked;
+                break;
+            }
+            if moves == MOVES_MAX {
+                section.roles.work = true;
+                break;
+            }
+            moves += 1;
+            drop(section);
+            let holding = Holding::new(self);
+            wire.run(&self.registry);
+            drop(holding);
+            section = self.enter()?;
+            section.written = asked;
+        }
+        section.put_back(wire);
+        Ok(section)
+    }
+
+    /// Sleeps in the poll, which this thread has, until something is ready, a timer is due or `until`
+    /// has come.
+    pub(super) fn sleep_in_poll<'a>(
+        &'a self,
+        mut section: Section<'a>,
+        until: Option<Instant>,
+    ) -> Result<Section<'a>, Refusal> {
+        let now = clock::now();
+        let wakes = section.sleeps_until(now, self.spin);
+        let wakes = until.map_or(wakes, |until| until.min(wakes));
+        let limit = (wakes != Instant::MAX).then(|| wakes.saturating_since(now));
+        let mut poller = section.poller.take().expect("this thread has the poll");
+        section.roles.fall_asleep(wakes);
+        drop(section);
+        let holding = Holding::new(self);
+        let slept = poller.sleep(limit);
+        drop(holding);
+        if slept.is_err() {
+            thread::sleep(RECOVERY);
+        }
+        let mut section = self.enter()?;
+        section.poller = Some(poller);
+        section.roles.wake_up();
+        section.note(slept.unwrap_or_default());
+        Ok(section)
+    }
+
+    // ----- callers --------------------------------------------------------------------------
+
+    /// Waits on this thread for the outcome of `round`, which was begun in `section`, no longer than
+    /// `until` by the clock of this thread. It moves the bytes itself where nobody serves, and sleeps in
+    /// the poll if it is alone. Returns `None` if it has waited in vain; the operation is cancelled
+    /// then.
+    pub(super) fn wait_for(
+        &self,
+        section: Section<'_>,
+        slot: &Arc<Slot>,
+        round: RoundId,
+        until: Option<Instant>,
+    ) -> Option<Outcome> {
+        match self.await_outcome(section, slot, round, until) {
+            Ok(None) => {
+                self.cancel(slot, round);
+                None
+            }
+            Ok(outcome) => outcome,
+            Err(_) => Some(Outcome::Closed),
+        }
+    }
+
+    fn await_outcome<'a>(
+        &'a self,
+        mut section: Section<'a>,
+        slot: &Arc<Slot>,
+        round: RoundId,
+        until: Option<Instant>,
+    ) -> Result<Option<Outcome>, Refusal> {
+        let mut has_poll = false;
+        loop {
+            if !section.roles.leaves_writing(section.waiting()) {
+                section = self.move_bytes(section)?;
+            }
+            let is_late = until.is_some_and(|until| until <= clock::now());
+            if is_late || !section.is_open(round) {
+                if has_poll {
+                    section.pass_on_poll();
+                }
+                section.refuse_offer(slot);
+                let outcome = section.take_told(slot);
+                drop(section);
+                // Otherwise another thread is about to tell it.
+                return Ok(outcome.or_else(|| slot.wait(until).outcome));
+            }
+            has_poll = has_poll || section.take_poll(slot);
+            if has_poll {
+                section = self.sleep_in_poll(section, until)?;
+                continue;
+            }
+            drop(section);
+            let woken = slot.wait(until);
+            if woken.offered && woken.outcome.is_some() {
+                self.take_offer_back(slot);
+            }
+            if woken.outcome.is_some() || !woken.offered {
+                return Ok(woken.outcome);
+            }
+            section = match self.enter_until(until)? {
+                Some(section) => section,
+                None => return Ok(None),
+            };
+        }
+    }
+
+    /// Ends a section in which something was asked for that nobody waits for.
+    pub(super) fn flush(&self, mut section: Section<'_>) {
+        section.ask();
+        // If the engine breaks, those who wait are told so.
+        drop(self.move_bytes(section));
+    }
+
+    /// Ends a section of a task in which an operation was begun. It moves the bytes itself where
+    /// nobody serves, and the I/O thread waits for the answers.
+    pub(super) fn begin_for_task(&self, section: Section<'_>) {
+        if !section.roles.leaves_writing(section.waiting()) {
+            // If the engine breaks, the task is told so.
+            drop(self.move_bytes(section));
+        }
+    }
+
+    /// Releases `lock`, whose slot is `slot`. Its release is written then, but not answered.
+    pub(super) fn give_back(&self, slot: &Slot, lock: Lock) {
+        slot.watch.release();
+        if let Ok(mut section) = self.enter() {
+            section.give_back(lock);
+            self.see_written(section);
+        }
+    }
+
+    /// Nobody waits for the operation of `round` any more: what it may have won is given back.
+    pub(super) fn cancel(&self, slot: &Slot, round: RoundId) {
+        match slot.abandon() {
+            Some(Outcome::Acquired(Ok(grant))) => self.give_back(slot, grant.lock),
+            Some(_) => {}
+            None => {
+                if let Ok(mut section) = self.enter() {
+                    section.cancel(round);
+                    self.see_written(section);
+                }
+            }
+        }
+    }
+
+    /// Ends a section in which something was asked for, and returns when it is written: the program
+    /// may end next. If another thread has the wire, waits the moment until that has written it.
+    pub(super) fn see_written<'a>(&'a self, mut section: Section<'a>) {
+        section.catch_up();
+        let (asked, until) = (section.asked, clock::now().saturating_add(WRITING_MAX));
+        while let Ok(mut moved) = self.move_bytes(section) {
+            if asked <= moved.written || moved.is_stuck {
+                return;
+            }
+            moved.awaiting += 1;
+            let put_back = moved.put_back;
+            drop(moved);
+            let in_time = self.progress.wait(asked, put_back, until);
+            let Ok(again) = self.enter() else { return };
+            section = again;
+            section.awaiting -= 1;
+            section.is_stuck |= !in_time && section.put_back == put_back;
+        }
+    }
+
+    // ----- the end of the engine ------------------------------------------------------------
+
+    /// This thread has panicked with the engine, the wire or the poll. Everybody is told.
+    fn break_down(&self, mut core: Locked<'_, Core>) {
+        core.break_down();
+        let told = core::mem::take(&mut core.told);
+        drop(core);
+        self.wake(Wake {
+            descriptor: true,
+            thread: true,
+        });
+        self.progress.tell(u64::MAX, u64::MAX);
+        self.deliver(told);
+    }
+}
+
+impl Core {
+    fn leave(&mut self) -> Wake {
+        let waiting = self.waiting();
+        let engine = &self.engine;
+        let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
+        self.roles.leave(waiting, due)
+    }
+
+    /// Puts the wire back behind what was read and written.
+    fn put_back(&mut self, wire: Box<crate::driver::Wire>) {
+        self.wire = Some(wire);
+        self.roles.put_back_wire();
+        self.put_back += 1;
+        self.is_stuck = false;
+    }
+
+    /// Takes the poll for the thread that waits in `slot`, if it may have it.
+    fn take_poll(&mut self, slot: &Arc<Slot>) -> bool {
+        let offered = self.is_offered_to(slot);
+        let takes = self.roles.take_poll(offered, self.waiting());
+        if takes {
+            self.offered_to = None;
+        }
+        takes
+    }
+
+    fn is_offered_to(&self, slot: &Arc<Slot>) -> bool {
+        let to = self.offered_to.as_ref();
+        self.roles.poll == Poll::Offered && to.is_some_and(|to| Arc::ptr_eq(to, slot))
+    }
+
+    /// The thread that waits in `slot` does not take the poll, if it was offered it.
+    fn refuse_offer(&mut self, slot: &Arc<Slot>) {
+        if self.is_offered_to(slot) {
+            self.offered_to = None;
+            self.pass_on_poll();
+        }
+    }
+
+    /// Gives back the poll, to a thread that waits if there are few, or else to the I/O thread.
+    fn pass_on_poll(&mut self) {
+        self.roles.give_back_poll();
+        if self.waiting() < super::roles::MANY {
+            self.offer_poll();
+        }
+    }
+
+    /// Offers the poll, which is free, to a thread that waits, if there is one.
+    pub(super) fn offer_poll(&mut self) {
+        if let Some(slot) = self.waiting_thread() {
+            self.roles.offer_poll();
+            self.offered_to = Some(Arc::clone(&slot));
+            self.offered_now = Some(slot);
+        }
+    }
+
+    /// Lets the wire also read, if a node has many answers to give: for a drop, behind which the
+    /// program may end.
+    ///
+    /// The kernel resets a connection that is closed with answers unread. A server that is then
+    /// about to write another answer fails, and drops what it has not read yet: the release. With
+    /// two commands under way this cannot happen, because at most one answer is unread.
+    fn catch_up(&mut self) {
+        if 2 < self.engine.most_in_flight() {
+            self.note(Readiness::all_readable(self.engine.nodes()));
+        }
+    }
+}
+
+impl Deref for Section<'_> {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        self.core.as_ref().expect("held until it is dropped")
+    }
+}
+
+impl DerefMut for Section<'_> {
+    fn deref_mut(&mut self) -> &mut Core {
+        self.core.as_mut().expect("held until it is dropped")
+    }
+}
+
+impl Drop for Section<'_> {
+    fn drop(&mut self) {
+        let Some(core) = self.core.take() else { return };
+        match thread::panicking() && !self.was_panicking {
+            true => self.shared.break_down(core),
+            false => self.shared.leave(core),
+        }
+    }
+}
+
+impl<'a> Holding<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        let was_panicking = thread::panicking();
+        Self {
+            shared,
+            was_panicking,
+        }
+    }
+}
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() && !self.was_panicking {
+            self.shared.break_down(self.shared.core.lock());
+        }
+    }
+}
