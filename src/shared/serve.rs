@@ -108,10 +108,14 @@ impl Shared {
         }
     }
 
-    /// The thread that was offered the poll has ended its call and does not come for it.
+    /// The thread that was offered the poll has ended its call and does not come for it. It is left to
+    /// the I/O thread.
     fn take_offer_back(&self, slot: &Arc<Slot>) {
-        if let Ok(mut section) = self.enter() {
-            section.refuse_offer(slot);
+        if let Ok(mut section) = self.enter()
+            && section.is_offered_to(slot)
+        {
+            section.offered_to = None;
+            section.roles.give_back_poll();
         }
     }
 
@@ -266,6 +270,7 @@ impl Shared {
             }
             let is_late = until.is_some_and(|until| until <= clock::now());
             if is_late || !section.is_open(round) {
+                section.cancel(round);
                 if has_poll {
                     section.pass_on_poll();
                 }
@@ -321,17 +326,17 @@ impl Shared {
     }
 
     /// Nobody waits for the operation of `round` any more: what it may have won is given back.
-    pub(super) fn cancel(&self, slot: &Slot, round: RoundId) {
-        match slot.abandon() {
-            Some(Outcome::Acquired(Ok(grant))) => self.give_back(slot, grant.lock),
-            Some(_) => {}
-            None => {
-                if let Ok(mut section) = self.enter() {
-                    section.cancel(round);
-                    self.see_written(section);
-                }
-            }
+    pub(super) fn cancel(&self, slot: &Arc<Slot>, round: RoundId) {
+        let outcome = slot.abandon();
+        let Ok(mut section) = self.enter() else {
+            return;
+        };
+        section.cancel(round);
+        section.refuse_offer(slot);
+        if let Some(Outcome::Acquired(Ok(grant))) = outcome {
+            section.give_back(grant.lock);
         }
+        self.see_written(section);
     }
 
     /// Ends a section in which something was asked for, and returns when it is written: the program
