@@ -116,11 +116,14 @@ impl Shared {
             self.settle_debts(until)?;
         }
         loop {
-            let wire = self.enter()?.wire.take();
-            if let Some(mut wire) = wire {
+            let mut section = self.enter()?;
+            if let Some(mut wire) = section.wire.take() {
+                section.is_closed = true;
+                drop(section);
                 wire.close(&self.registry);
                 return Ok(());
             }
+            drop(section);
             thread::sleep(PAUSE);
         }
     }

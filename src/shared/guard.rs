@@ -6,10 +6,10 @@ use core::time::Duration;
 
 use super::GRACE;
 use super::Redlock;
+use super::callers::Waiter;
 use super::lost::Lost;
 use super::reply::Reply;
 use super::slot::{Outcome, Slot};
-use super::state::Waiter;
 use crate::driver::clock;
 use crate::engine::RoundId;
 use crate::error::{ExtendError, Released, UnlockError};

@@ -24,7 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Shared;
 use super::ending::EndStage;
-use super::roles::Orders;
+use super::roles::{MANY, Orders};
 use super::serve::Section;
 use crate::driver::{Refusal, clock};
 use crate::time::Instant;
@@ -77,7 +77,7 @@ impl IoThread {
         while self.in_charge {
             let may_wake = shared.wakers.may_wake();
             let mut section = shared.enter()?;
-            let waiting = section.waiting();
+            let waiting = section.callers.waiting();
             let orders = section.roles.orders(waiting, may_wake);
             match orders {
                 Orders::Serve => {
@@ -100,14 +100,24 @@ impl IoThread {
     /// Moves bytes and sleeps in the poll for as long as somebody waits, and a little longer where
     /// tasks do: those that were woken are likely to want something next.
     fn serve<'a>(&mut self, shared: &'a Shared, mut section: Section<'a>) -> Result<(), Refusal> {
-        let mut served = section.waiting() != 0;
+        let mut served = section.callers.waiting() != 0;
         let mut lingers_until = Instant::ZERO;
         if !served {
             section = shared.sleep_in_poll(section, Some(Instant::ZERO))?;
         }
         loop {
             section = shared.move_bytes(section)?;
-            if !section.told.is_empty() {
+            let now = clock::now();
+            if section.callers.tells_task() {
+                lingers_until = now.saturating_add(NAP);
+            }
+            let (waiting, tasks) = (section.callers.waiting(), section.callers.tasks());
+            served |= waiting != 0;
+            let is_needed = MANY <= waiting || tasks != 0;
+            if section.roles.closing || (!is_needed && lingers_until <= now) {
+                break;
+            }
+            if section.callers.has_told() {
                 drop(section); // Which tells it.
                 section = shared.enter()?;
             }
@@ -117,7 +127,6 @@ impl IoThread {
                 section.offer_poll();
                 drop(section);
                 self.wake_tasks();
-                (served, lingers_until) = (true, clock::now().saturating_add(NAP));
                 if !self.in_charge {
                     return Ok(());
                 }
@@ -127,17 +136,14 @@ impl IoThread {
                 }
                 continue;
             }
-            let waiting = section.waiting();
-            let lingers = (waiting == 0).then_some(lingers_until);
-            if section.roles.closing || lingers.is_some_and(|until| until <= clock::now()) {
-                break;
-            }
-            served |= waiting != 0;
+            let lingers = (!is_needed).then_some(lingers_until);
             section = shared.sleep_in_poll(section, lingers)?;
         }
-        match served {
-            true => section.roles.has_served(),
-            false => watch(shared, section),
+        if served {
+            section.roles.has_served();
+            section.offer_poll();
+        } else {
+            watch(shared, section);
         }
         Ok(())
     }
@@ -182,7 +188,7 @@ impl IoThread {
 fn watch(shared: &Shared, mut section: Section<'_>) {
     let now = clock::now();
     shared.learn_distance(section.engine.distant_timeout());
-    let (waiting, until) = (section.waiting(), section.sleeps_until(now, false));
+    let (waiting, until) = (section.callers.waiting(), section.sleeps_until(now, false));
     let watches = section.roles.watch(waiting, until);
     drop(section);
     if !watches {

@@ -1,5 +1,6 @@
 //! DOC
 mod build;
+mod callers;
 mod ending;
 mod future;
 mod guard;
@@ -30,10 +31,11 @@ use std::thread::{self, JoinHandle, Thread, ThreadId};
 use mio::{Registry, Waker};
 use rustix::process::{Pid, getpid};
 
+use self::callers::Told;
 use self::ending::Ending;
 use self::mutex::TimedMutex;
 use self::progress::Progress;
-use self::state::{Core, Told};
+use self::state::Core;
 use self::wakers::Wakers;
 use crate::config::{Config, LockOptions, Retry};
 use crate::driver::{Net, Poller, Refusal, Reporter, Wire};

@@ -7,9 +7,9 @@ use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
+use super::callers::Waiter;
 use super::reply::Reply;
 use super::slot::{Outcome, Slot};
-use super::state::Waiter;
 use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
 use crate::config::{Builder, Config, LockOptions};
 use crate::driver::{BuildError, Refusal, clock};

@@ -189,7 +189,8 @@ impl Roles {
         match self.poll {
             Poll::Asleep(owner, until) => {
                 let wanted = owner == Owner::IoThread && (self.tasks || self.closing);
-                if work || wanted || due() < until {
+                // Who has the wire changes what is due, and ends its last section without it.
+                if work || wanted || (!self.wire_is_taken && due() < until) {
                     self.poll = Poll::Awake(owner);
                     wake.descriptor = true;
                 } else {
@@ -197,7 +198,8 @@ impl Roles {
                 }
             }
             Poll::Free => {
-                let late = matches!(self.io_thread, IoThread::Watching(until) if due() < until);
+                let late = !self.wire_is_taken
+                    && matches!(self.io_thread, IoThread::Watching(until) if due() < until);
                 let needed = work || waiting != 0 || late || self.tasks || self.closing;
                 if gave_back && self.called && matches!(self.io_thread, IoThread::Watching(_)) {
                     wake.descriptor = true; // The event of the call may have been taken away.

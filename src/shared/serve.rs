@@ -1,7 +1,6 @@
 //! How bytes are moved and outcomes are told: the sections under the mutex, and what happens between
 //! them.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
@@ -10,12 +9,13 @@ use core::time::Duration;
 use std::thread;
 
 use super::Shared;
+use super::callers::Told;
 use super::mutex::Locked;
-use super::roles::{Poll, Wake};
+use super::roles::Wake;
 use super::slot::{Outcome, Settled, Slot};
-use super::state::{Core, Told};
+use super::state::Core;
 use super::wakers::wake;
-use crate::driver::{Readiness, Refusal, clock};
+use crate::driver::{Refusal, clock};
 use crate::engine::RoundId;
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -66,7 +66,7 @@ impl Shared {
     }
 
     fn section<'a>(&'a self, core: Locked<'a, Core>) -> Result<Section<'a>, Refusal> {
-        if core.is_broken {
+        if core.is_closed {
             return Err(Refusal::Closed);
         }
         Ok(Section {
@@ -81,9 +81,9 @@ impl Shared {
         let wake = core.leave();
         let offered = core.offered_now.take();
         let progress = (core.awaiting != 0).then_some((core.written, core.put_back));
-        let told = match core.told.is_empty() {
-            true => Vec::new(),
-            false => core::mem::replace(&mut core.told, self.take_spare()),
+        let told = match core.callers.has_told() {
+            true => core.callers.take_told(self.take_spare()),
+            false => Vec::new(),
         };
         drop(locked);
         self.wake(wake);
@@ -265,17 +265,17 @@ impl Shared {
     ) -> Result<Option<Outcome>, Refusal> {
         let mut has_poll = false;
         loop {
-            if !section.roles.leaves_writing(section.waiting()) {
+            if !section.roles.leaves_writing(section.callers.waiting()) {
                 section = self.move_bytes(section)?;
             }
             let is_late = until.is_some_and(|until| until <= clock::now());
-            if is_late || !section.is_open(round) {
+            if is_late || !section.callers.is_open(round) {
                 section.cancel(round);
                 if has_poll {
                     section.pass_on_poll();
                 }
                 section.refuse_offer(slot);
-                let outcome = section.take_told(slot);
+                let outcome = section.callers.take_own(slot);
                 drop(section);
                 // Otherwise another thread is about to tell it.
                 return Ok(outcome.or_else(|| slot.wait(until).outcome));
@@ -310,7 +310,7 @@ impl Shared {
     /// Ends a section of a task in which an operation was begun. It moves the bytes itself where
     /// nobody serves, and the I/O thread waits for the answers.
     pub(super) fn begin_for_task(&self, section: Section<'_>) {
-        if !section.roles.leaves_writing(section.waiting()) {
+        if !section.roles.leaves_writing(section.callers.waiting()) {
             // If the engine breaks, the task is told so.
             drop(self.move_bytes(section));
         }
@@ -364,7 +364,7 @@ impl Shared {
     /// This thread has panicked with the engine, the wire or the poll. Everybody is told.
     fn break_down(&self, mut core: Locked<'_, Core>) {
         core.break_down();
-        let told = core::mem::take(&mut core.told);
+        let told = core.callers.take_told(Vec::new());
         drop(core);
         self.wake(Wake {
             descriptor: true,
@@ -372,75 +372,6 @@ impl Shared {
         });
         self.progress.tell(u64::MAX, u64::MAX);
         self.deliver(told);
-    }
-}
-
-impl Core {
-    fn leave(&mut self) -> Wake {
-        let waiting = self.waiting();
-        let engine = &self.engine;
-        let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
-        self.roles.leave(waiting, due)
-    }
-
-    /// Puts the wire back behind what was read and written.
-    fn put_back(&mut self, wire: Box<crate::driver::Wire>) {
-        self.wire = Some(wire);
-        self.roles.put_back_wire();
-        self.put_back += 1;
-        self.is_stuck = false;
-    }
-
-    /// Takes the poll for the thread that waits in `slot`, if it may have it.
-    fn take_poll(&mut self, slot: &Arc<Slot>) -> bool {
-        let offered = self.is_offered_to(slot);
-        let takes = self.roles.take_poll(offered, self.waiting());
-        if takes {
-            self.offered_to = None;
-        }
-        takes
-    }
-
-    fn is_offered_to(&self, slot: &Arc<Slot>) -> bool {
-        let to = self.offered_to.as_ref();
-        self.roles.poll == Poll::Offered && to.is_some_and(|to| Arc::ptr_eq(to, slot))
-    }
-
-    /// The thread that waits in `slot` does not take the poll, if it was offered it.
-    fn refuse_offer(&mut self, slot: &Arc<Slot>) {
-        if self.is_offered_to(slot) {
-            self.offered_to = None;
-            self.pass_on_poll();
-        }
-    }
-
-    /// Gives back the poll, to a thread that waits if there are few, or else to the I/O thread.
-    fn pass_on_poll(&mut self) {
-        self.roles.give_back_poll();
-        if self.waiting() < super::roles::MANY {
-            self.offer_poll();
-        }
-    }
-
-    /// Offers the poll, which is free, to a thread that waits, if there is one.
-    pub(super) fn offer_poll(&mut self) {
-        if let Some(slot) = self.waiting_thread() {
-            self.roles.offer_poll();
-            self.offered_to = Some(Arc::clone(&slot));
-            self.offered_now = Some(slot);
-        }
-    }
-
-    /// Lets the wire also read, if a node has many answers to give: for a drop, behind which the
-    /// program may end.
-    ///
-    /// The kernel resets a connection that is closed with answers unread. A server that is then
-    /// about to write another answer fails, and drops what it has not read yet: the release. With
-    /// two commands under way this cannot happen, because at most one answer is unread.
-    fn catch_up(&mut self) {
-        if 2 < self.engine.most_in_flight() {
-            self.note(Readiness::all_readable(self.engine.nodes()));
-        }
     }
 }
 

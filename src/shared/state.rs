@@ -1,32 +1,28 @@
-//! What stands under the one mutex: the engine, the tables that lead from its events to who waits for
-//! them, and the roles with what belongs to them.
+//! What stands under the one mutex: the engine, who waits for it, and the roles with what belongs to
+//! them.
 //!
 //! Here is computed and nothing else: no system call, no code of a user, no sleep. What is decided is
 //! collected, and told after the mutex is unlocked.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::roles::Roles;
-use super::slot::{Grant, Outcome, Slot};
-use super::table::Table;
+use super::callers::{Callers, Waiter};
+use super::roles::{MANY, Poll, Roles, Wake};
+use super::slot::Slot;
 use crate::config::LockOptions;
 use crate::driver::{Poller, Readiness, Wire, clock, is_owing, until_deadline};
-use crate::engine::{Engine, Event, Request, RoundId};
+use crate::engine::{Engine, Request, RoundId};
 use crate::error::{ExtendError, LockError, ReinitError};
-use crate::quorum::{Lock, LockId};
+use crate::quorum::Lock;
 use crate::time::Instant;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) engine: Engine,
-    /// The operations that somebody waits for, by their rounds.
-    calls: Table<RoundId, Call>,
-    /// The locks that are held.
-    locks: Table<LockId, Arc<Slot>>,
+    pub(super) callers: Callers,
     pub(super) roles: Roles,
     /// `None` while a thread moves bytes.
     pub(super) wire: Option<Box<Wire>>,
@@ -34,8 +30,6 @@ pub(super) struct Core {
     pub(super) poller: Option<Box<Poller>>,
     /// What a sleep has brought, until the wire takes it.
     readiness: Option<Readiness>,
-    /// What is decided and not yet told.
-    pub(super) told: Vec<Told>,
     /// How often something was asked for that has to be written.
     pub(super) asked: u64,
     /// What so many times was asked for has been written.
@@ -50,45 +44,20 @@ pub(super) struct Core {
     pub(super) offered_to: Option<Arc<Slot>>,
     /// The same, if it was offered in this section and is to be woken behind it.
     pub(super) offered_now: Option<Arc<Slot>>,
-    /// A thread has panicked with the engine, or with the wire.
-    pub(super) is_broken: bool,
-}
-
-/// Somebody waits for an operation.
-#[derive(Debug)]
-struct Call {
-    slot: Arc<Slot>,
-    waiter: Waiter,
-}
-
-/// Whether a thread or a task waits.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Waiter {
-    Thread,
-    Task,
-}
-
-/// What is decided, and for whom.
-#[derive(Debug)]
-pub(super) enum Told {
-    Outcome(Arc<Slot>, Outcome),
-    /// The lock is lost.
-    Lost(Arc<Slot>),
-    /// The lock ends then, whatever was known.
-    Ends(Arc<Slot>, Instant),
+    /// Nothing works any more: a thread has panicked with the engine or the wire, or the connections
+    /// are closed.
+    pub(super) is_closed: bool,
 }
 
 impl Core {
     pub(super) fn new(engine: Engine, wire: Wire, poller: Poller) -> Self {
         Self {
             engine,
-            calls: Table::new(),
-            locks: Table::new(),
+            callers: Callers::new(),
             roles: Roles::new(),
             wire: Some(Box::new(wire)),
             poller: Some(Box::new(poller)),
             readiness: None,
-            told: Vec::new(),
             asked: 0,
             written: 0,
             put_back: 0,
@@ -96,25 +65,8 @@ impl Core {
             is_stuck: false,
             offered_to: None,
             offered_now: None,
-            is_broken: false,
+            is_closed: false,
         }
-    }
-
-    /// How many operations are waited for.
-    pub(super) fn waiting(&self) -> usize {
-        self.calls.len()
-    }
-
-    /// Returns `true` until the outcome of `round` is decided.
-    pub(super) fn is_open(&self, round: RoundId) -> bool {
-        self.calls.get(round).is_some()
-    }
-
-    /// A thread that waits for an operation, if there is one.
-    pub(super) fn waiting_thread(&self) -> Option<Arc<Slot>> {
-        let mut calls = self.calls.iter();
-        let call = calls.find(|call| call.waiter == Waiter::Thread)?;
-        Some(Arc::clone(&call.slot))
     }
 
     // ----- what is asked --------------------------------------------------------------------
@@ -153,7 +105,7 @@ impl Core {
     }
 
     pub(super) fn release(&mut self, slot: &Arc<Slot>, waiter: Waiter, lock: Lock) -> RoundId {
-        self.locks.take(lock.id());
+        self.callers.forget(lock.id());
         let round = self.engine.release(clock::now(), lock);
         self.open(slot, waiter, round)
     }
@@ -168,26 +120,26 @@ impl Core {
     }
 
     pub(super) fn give_back(&mut self, lock: Lock) {
-        self.locks.take(lock.id());
+        self.callers.forget(lock.id());
         self.engine.give_back(clock::now(), lock);
         self.ask();
     }
 
     pub(super) fn detach(&mut self, lock: Lock) -> Lock {
-        self.locks.take(lock.id());
+        self.callers.forget(lock.id());
         self.ask();
         self.engine.detach(clock::now(), lock)
     }
 
     pub(super) fn adopt(&mut self, slot: &Arc<Slot>, lock: Lock) -> Lock {
         let lock = self.engine.adopt(clock::now(), lock);
-        self.watch(slot, &lock);
+        self.callers.watch(slot, &lock);
         lock
     }
 
     /// Cancels the operation of `round`, if it is not decided yet.
     pub(super) fn cancel(&mut self, round: RoundId) {
-        if self.calls.take(round).is_some() {
+        if self.callers.close(round) {
             self.engine.cancel(clock::now(), round);
             self.ask();
         }
@@ -200,15 +152,9 @@ impl Core {
     }
 
     fn open(&mut self, slot: &Arc<Slot>, waiter: Waiter, round: RoundId) -> RoundId {
-        let slot = Arc::clone(slot);
-        self.calls.put(round, Call { slot, waiter });
+        self.callers.open(round, slot, waiter);
         self.ask();
         round
-    }
-
-    fn watch(&mut self, slot: &Arc<Slot>, lock: &Lock) {
-        slot.watch.lasts(lock.valid_until());
-        self.locks.put(lock.id(), Arc::clone(slot));
     }
 
     // ----- bytes ----------------------------------------------------------------------------
@@ -225,20 +171,10 @@ impl Core {
     /// if the wire has something to do.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
-        let (calls, locks, told) = (&mut self.calls, &mut self.locks, &mut self.told);
+        let callers = &mut self.callers;
         wire.exchange(&mut self.engine, self.readiness.take(), |engine, event| {
-            tell(event, engine, calls, locks, told);
+            callers.tell(engine, event);
         })
-    }
-
-    /// The outcome of the operation of `slot`, if it is decided and not told yet.
-    pub(super) fn take_told(&mut self, slot: &Arc<Slot>) -> Option<Outcome> {
-        let is_own = |told: &Told| matches!(told, Told::Outcome(of, _) if Arc::ptr_eq(of, slot));
-        let place = self.told.iter().position(is_own)?;
-        match self.told.swap_remove(place) {
-            Told::Outcome(_, outcome) => Some(outcome),
-            Told::Lost(_) | Told::Ends(..) => None,
-        }
     }
 
     /// Until when the thread that has the poll may sleep in it; with `spin` it does not sleep while
@@ -254,6 +190,77 @@ impl Core {
         until_deadline(&self.engine, now).map_or(Instant::MAX, |limit| now.saturating_add(limit))
     }
 
+    // ----- roles ----------------------------------------------------------------------------
+
+    pub(super) fn leave(&mut self) -> Wake {
+        let waiting = self.callers.waiting();
+        let engine = &self.engine;
+        let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
+        self.roles.leave(waiting, due)
+    }
+
+    /// Puts the wire back behind what was read and written.
+    pub(super) fn put_back(&mut self, wire: Box<Wire>) {
+        self.wire = Some(wire);
+        self.roles.put_back_wire();
+        self.put_back += 1;
+        self.is_stuck = false;
+    }
+
+    /// Takes the poll for the thread that waits in `slot`, if it may have it.
+    pub(super) fn take_poll(&mut self, slot: &Arc<Slot>) -> bool {
+        let offered = self.is_offered_to(slot);
+        let takes = self.roles.take_poll(offered, self.callers.waiting());
+        if takes {
+            self.offered_to = None;
+        }
+        takes
+    }
+
+    pub(super) fn is_offered_to(&self, slot: &Arc<Slot>) -> bool {
+        let to = self.offered_to.as_ref();
+        self.roles.poll == Poll::Offered && to.is_some_and(|to| Arc::ptr_eq(to, slot))
+    }
+
+    /// The thread that waits in `slot` does not take the poll, if it was offered it.
+    pub(super) fn refuse_offer(&mut self, slot: &Arc<Slot>) {
+        if self.is_offered_to(slot) {
+            self.offered_to = None;
+            self.pass_on_poll();
+        }
+    }
+
+    /// Gives back the poll, to a thread that waits if there are few, or else to the I/O thread.
+    pub(super) fn pass_on_poll(&mut self) {
+        self.roles.give_back_poll();
+        if self.callers.waiting() < MANY {
+            self.offer_poll();
+        }
+    }
+
+    /// Offers the poll, which is free, to a thread that waits, if there is one.
+    pub(super) fn offer_poll(&mut self) {
+        if let Some(slot) = self.callers.waiting_thread() {
+            self.roles.offer_poll();
+            self.offered_to = Some(Arc::clone(&slot));
+            self.offered_now = Some(slot);
+        }
+    }
+
+    /// Lets the wire also read, if a node has many answers to give: for a drop, behind which the
+    /// program may end.
+    ///
+    /// The kernel resets a connection that is closed with answers unread. A server that is then
+    /// about to write another answer fails, and drops what it has not read yet: the release. With
+    /// two commands under way this cannot happen, because at most one answer is unread.
+    pub(super) fn catch_up(&mut self) {
+        if 2 < self.engine.most_in_flight() {
+            self.note(Readiness::all_readable(self.engine.nodes()));
+        }
+    }
+
+    // ----- the end --------------------------------------------------------------------------
+
     /// Returns `true` if a node is owed a release, or has not answered one.
     pub(super) fn is_owing(&self) -> bool {
         is_owing(&self.engine)
@@ -261,67 +268,14 @@ impl Core {
 
     /// Cancels every operation that is still open.
     pub(super) fn cancel_all(&mut self) {
-        for round in self.calls.keys() {
+        for round in self.callers.rounds() {
             self.cancel(round);
         }
     }
 
     /// The engine is broken: everybody who waits is to hear so.
     pub(super) fn break_down(&mut self) {
-        self.is_broken = true;
-        let (calls, locks) = (self.calls.drain(), self.locks.drain());
-        let calls = calls.map(|call| Told::Outcome(call.slot, Outcome::Closed));
-        self.told.extend(calls.chain(locks.map(Told::Lost)));
-    }
-}
-
-/// Finds who waits for `event`.
-fn tell(
-    event: Event,
-    engine: &mut Engine,
-    calls: &mut Table<RoundId, Call>,
-    locks: &mut Table<LockId, Arc<Slot>>,
-    told: &mut Vec<Told>,
-) {
-    let (round, outcome) = match event {
-        Event::Acquired { round, result } => {
-            // It stays in the table until its outcome is there: if the engine panics in between, it is
-            // known.
-            let Some(slot) = calls.get(round).map(|call| Arc::clone(&call.slot)) else {
-                if let Ok(lock) = result {
-                    engine.give_back(clock::now(), lock);
-                }
-                return;
-            };
-            let grant = result.map(|lock| {
-                slot.watch.lasts(lock.valid_until());
-                locks.put(lock.id(), Arc::clone(&slot));
-                let granted = engine.granted(&lock);
-                Grant { lock, granted }
-            });
-            (round, Outcome::Acquired(grant))
-        }
-        Event::Extended { round, result } => {
-            if let Ok(extension) = &result
-                && let Some(slot) = locks.get(extension.lock)
-            {
-                match extension.exact {
-                    true => told.push(Told::Ends(Arc::clone(slot), extension.valid_until())),
-                    false => slot.watch.lasts(extension.valid_until()),
-                }
-            }
-            (round, Outcome::Extended(result))
-        }
-        Event::Released { round, result } => (round, Outcome::Released(result)),
-        Event::Reinitialised { round, result } => (round, Outcome::Reinitialised(result)),
-        Event::Expired { lock } => {
-            if let Some(slot) = locks.take(lock) {
-                told.push(Told::Lost(slot));
-            }
-            return;
-        }
-    };
-    if let Some(Call { slot, .. }) = calls.take(round) {
-        told.push(Told::Outcome(slot, outcome));
+        self.is_closed = true;
+        self.callers.break_down();
     }
 }
