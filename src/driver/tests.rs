@@ -165,7 +165,7 @@ fn a_lock_is_taken_extended_and_released() {
     let mut lock = take_lock(&mut driver);
     assert!(lock.is_valid() && lock.validity() < TTL);
     assert!(
-        driver.until_deadline().unwrap() <= NAP_MAX,
+        driver.until_deadline().unwrap() <= turn::NAP_MAX,
         "a lock is held"
     );
 
@@ -286,7 +286,7 @@ fn a_socket_with_more_to_read_asks_for_another_turn() {
     driver.flush();
     // The answer has five bytes, of which a turn reads four, and no event tells of the last.
     while driver.until_deadline() != Some(Duration::ZERO) {
-        assert!(driver.events.is_empty());
+        assert!(driver.inner.events.is_empty());
         driver.turn(Some(PATIENCE)).unwrap();
     }
     driver.turn(None).unwrap();
@@ -326,7 +326,7 @@ fn no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open() {
 fn only_naps(driver: &mut Driver) -> bool {
     const NAP: Duration = Duration::from_millis(100);
     loop {
-        let timer = driver.engine.poll_timeout();
+        let timer = driver.engine().poll_timeout();
         let left = timer.map(|(at, _)| at.saturating_since(clock::now()));
         if left.is_none_or(|left| 2 * NAP < left) {
             return driver.until_deadline().is_some_and(|sleep| sleep <= NAP);
@@ -396,7 +396,7 @@ fn a_dropped_driver_gives_back_what_nobody_took() {
     let nodes = [Node::start()];
     let mut driver = driver_of(&nodes);
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
-    while driver.events.is_empty() {
+    while driver.inner.events.is_empty() {
         driver.turn(Some(PATIENCE)).unwrap();
     }
     drop(driver);

@@ -25,7 +25,7 @@ use crate::time::Instant;
 
 /// Longest sleep while a lock is held or a round is open. The timeout of a sleep stops while the
 /// machine is suspended; the clock of the locks does not.
-const NAP_MAX: Duration = Duration::from_millis(100);
+pub(super) const NAP_MAX: Duration = Duration::from_millis(100);
 
 /// Room for events before the queue first grows.
 const EVENTS: usize = 64;
@@ -36,7 +36,7 @@ pub(crate) struct Loop {
     pub(super) engine: Engine,
     pub(super) net: Net,
     pub(super) poller: Poller,
-    events: VecDeque<Event>,
+    pub(super) events: VecDeque<Event>,
     /// The last acquisition at each index that rounds have: whatever is still open is among them.
     acquiring: Vec<Option<RoundId>>,
     connect_timeout: Duration,

@@ -15,6 +15,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Range;
 
 use mio::Registry;
@@ -29,7 +30,6 @@ use crate::quorum::NodeSet;
 const KEPT_BYTES: usize = 256 << 10;
 
 /// See the [module](self).
-#[derive(Debug)]
 pub(crate) struct Wire {
     net: Net,
     inbox: Inbox,
@@ -43,7 +43,6 @@ pub(crate) struct Wire {
 }
 
 /// What the engine wants done, copied.
-#[derive(Debug)]
 enum Order {
     Write(NodeId, Range<usize>),
     Connect(NodeId),
@@ -53,7 +52,7 @@ enum Order {
 }
 
 /// What happened, to be handed to the engine.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Inbox {
     inputs: Vec<Kept>,
     /// The bytes that were received.
@@ -64,7 +63,6 @@ struct Inbox {
     ended: NodeSet,
 }
 
-#[derive(Debug)]
 enum Kept {
     Connected(NodeId),
     Received(NodeId, Range<usize>),
@@ -75,7 +73,7 @@ enum Kept {
 }
 
 /// What the kernel did not take of the bytes for one node.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Rest {
     bytes: Vec<u8>,
     /// The engine had more to write, and waits to hear that it can.
@@ -277,5 +275,14 @@ fn empty(bytes: &mut Vec<u8>) {
     bytes.clear();
     if KEPT_BYTES < bytes.capacity() {
         *bytes = Vec::new();
+    }
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the bytes: there are credentials and tokens among them.
+        f.debug_struct("Wire")
+            .field("net", &self.net)
+            .finish_non_exhaustive()
     }
 }

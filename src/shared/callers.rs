@@ -77,17 +77,17 @@ impl Callers {
 
     /// The operations that are waited for.
     pub(super) fn rounds(&self) -> Vec<RoundId> {
-        self.calls.keys()
+        self.calls.iter().map(|(round, _)| *round).collect()
     }
 
     /// A thread that waits for an operation, if there is one.
-    pub(super) fn waiting_thread(&self) -> Option<Arc<Slot>> {
+    pub(super) fn waiting_thread(&self) -> Option<(RoundId, &Arc<Slot>)> {
         if self.tasks == self.calls.len() {
             return None;
         }
         let mut calls = self.calls.iter();
-        let call = calls.find(|call| call.waiter == Waiter::Thread)?;
-        Some(Arc::clone(&call.slot))
+        let (round, call) = calls.find(|(_, call)| call.waiter == Waiter::Thread)?;
+        Some((*round, &call.slot))
     }
 
     pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: Waiter) {

@@ -108,12 +108,12 @@ impl IoThread {
         loop {
             section = shared.move_bytes(section)?;
             let now = clock::now();
-            if section.callers.tells_task() {
-                lingers_until = now.saturating_add(NAP);
-            }
             let (waiting, tasks) = (section.callers.waiting(), section.callers.tasks());
             served |= waiting != 0;
             let is_needed = MANY <= waiting || tasks != 0;
+            if is_needed || section.callers.tells_task() {
+                lingers_until = now.saturating_add(NAP);
+            }
             if section.roles.closing || (!is_needed && lingers_until <= now) {
                 break;
             }

@@ -150,7 +150,10 @@ mod tests {
         let mut held = mutex.lock();
         thread::scope(|scope| {
             let until = clock::now().saturating_add(Duration::from_millis(10));
-            let in_vain = scope.spawn(|| mutex.lock_until(Some(until)).is_none());
+            let in_vain = scope.spawn({
+                let mutex = &mutex;
+                move || mutex.lock_until(Some(until)).is_none()
+            });
             assert!(in_vain.join().unwrap());
             assert!(until <= clock::now());
             let waiting = scope.spawn(|| *mutex.lock());

@@ -122,10 +122,10 @@ impl Roles {
 
     // ----- everybody ------------------------------------------------------------------------
 
-    /// Returns `true` if a caller that has started an operation, so that `waiting` are waited for,
-    /// leaves the writing to the I/O thread.
-    pub(super) fn leaves_writing(&self, waiting: usize) -> bool {
-        self.serving && MANY <= waiting
+    /// Returns `true` if a caller that has started an operation leaves the writing to the I/O thread,
+    /// which serves others.
+    pub(super) fn leaves_writing(&self) -> bool {
+        self.serving
     }
 
     /// Takes the wire. Returns `true` if it was free.

@@ -90,10 +90,8 @@ impl Shared {
         if let Some((written, put_back)) = progress {
             self.progress.tell(written, put_back);
         }
-        if let Some(slot) = offered
-            && !slot.offer()
-        {
-            self.take_offer_back(&slot);
+        if let Some(slot) = offered {
+            slot.offer();
         }
         self.deliver(told);
     }
@@ -105,17 +103,6 @@ impl Shared {
         }
         if whom.thread {
             self.unpark_io_thread();
-        }
-    }
-
-    /// The thread that was offered the poll has ended its call and does not come for it. It is left to
-    /// the I/O thread.
-    fn take_offer_back(&self, slot: &Arc<Slot>) {
-        if let Ok(mut section) = self.enter()
-            && section.is_offered_to(slot)
-        {
-            section.offered_to = None;
-            section.roles.give_back_poll();
         }
     }
 
@@ -247,10 +234,14 @@ impl Shared {
         until: Option<Instant>,
     ) -> Option<Outcome> {
         match self.await_outcome(section, slot, round, until) {
-            Ok(None) => {
-                self.cancel(slot, round);
+            Ok(None) => slot.abandon().or_else(|| {
+                // Where a thread is stopped with the mutex it is given back when it comes.
+                if let Ok(Some(mut section)) = self.enter_until(Some(Instant::ZERO)) {
+                    section.cancel(round);
+                    self.flush(section);
+                }
                 None
-            }
+            }),
             Ok(outcome) => outcome,
             Err(_) => Some(Outcome::Closed),
         }
@@ -265,7 +256,9 @@ impl Shared {
     ) -> Result<Option<Outcome>, Refusal> {
         let mut has_poll = false;
         loop {
-            if !section.roles.leaves_writing(section.callers.waiting()) {
+            // Before the bytes are moved: otherwise the I/O thread would be called for the poll.
+            has_poll = has_poll || section.take_poll(round);
+            if has_poll || !section.roles.leaves_writing() {
                 section = self.move_bytes(section)?;
             }
             let is_late = until.is_some_and(|until| until <= clock::now());
@@ -274,22 +267,17 @@ impl Shared {
                 if has_poll {
                     section.pass_on_poll();
                 }
-                section.refuse_offer(slot);
                 let outcome = section.callers.take_own(slot);
                 drop(section);
                 // Otherwise another thread is about to tell it.
                 return Ok(outcome.or_else(|| slot.wait(until).outcome));
             }
-            has_poll = has_poll || section.take_poll(slot);
             if has_poll {
                 section = self.sleep_in_poll(section, until)?;
                 continue;
             }
             drop(section);
             let woken = slot.wait(until);
-            if woken.offered && woken.outcome.is_some() {
-                self.take_offer_back(slot);
-            }
             if woken.outcome.is_some() || !woken.offered {
                 return Ok(woken.outcome);
             }
@@ -310,7 +298,7 @@ impl Shared {
     /// Ends a section of a task in which an operation was begun. It moves the bytes itself where
     /// nobody serves, and the I/O thread waits for the answers.
     pub(super) fn begin_for_task(&self, section: Section<'_>) {
-        if !section.roles.leaves_writing(section.callers.waiting()) {
+        if !section.roles.leaves_writing() {
             // If the engine breaks, the task is told so.
             drop(self.move_bytes(section));
         }
@@ -332,7 +320,6 @@ impl Shared {
             return;
         };
         section.cancel(round);
-        section.refuse_offer(slot);
         if let Some(Outcome::Acquired(Ok(grant))) = outcome {
             section.give_back(grant.lock);
         }

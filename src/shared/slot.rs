@@ -49,7 +49,7 @@ pub(super) struct Grant {
 pub(super) struct Woken {
     /// `None` if it has waited in vain, or was offered the poll.
     pub(super) outcome: Option<Outcome>,
-    /// It was offered the poll, and has to take it or to give it back.
+    /// It may have been offered the poll, and has to look.
     pub(super) offered: bool,
 }
 
@@ -113,7 +113,9 @@ impl Slot {
 
     /// The same slot is used for another call. Its last one has ended, and was taken.
     pub(super) fn renew(&self) {
-        self.lock().phase = Phase::Waiting;
+        let mut call = self.lock();
+        call.phase = Phase::Waiting;
+        call.offered = false;
     }
 
     // ----- those who tell -------------------------------------------------------------------
@@ -137,16 +139,12 @@ impl Slot {
         }
     }
 
-    /// Offers the poll to the thread that waits. Returns `false` if none does any more.
-    pub(super) fn offer(&self) -> bool {
+    /// Wakes the thread that waits, because it was offered the poll.
+    pub(super) fn offer(&self) {
         let mut call = self.lock();
-        let waits = matches!(call.phase, Phase::Waiting) && matches!(call.waiter, Waiter::Thread);
-        call.offered |= waits;
+        call.offered = true;
         drop(call);
-        if waits {
-            self.done.notify_one();
-        }
-        waits
+        self.done.notify_one();
     }
 
     // ----- the waiting side -----------------------------------------------------------------

@@ -40,9 +40,9 @@ pub(super) struct Core {
     pub(super) awaiting: usize,
     /// One of them has waited in vain, and the wire was not put back since.
     pub(super) is_stuck: bool,
-    /// The thread that was offered the poll and has not come yet, by its slot.
-    pub(super) offered_to: Option<Arc<Slot>>,
-    /// The same, if it was offered in this section and is to be woken behind it.
+    /// The operation whose thread was offered the poll last.
+    offered_to: Option<RoundId>,
+    /// The slot of that thread, if it is to be woken behind this section.
     pub(super) offered_now: Option<Arc<Slot>>,
     /// Nothing works any more: a thread has panicked with the engine or the wire, or the connections
     /// are closed.
@@ -193,6 +193,11 @@ impl Core {
     // ----- roles ----------------------------------------------------------------------------
 
     pub(super) fn leave(&mut self) -> Wake {
+        // An offer stands for as long as its operation is waited for.
+        let stands = |round| self.callers.is_open(round);
+        if self.roles.poll == Poll::Offered && !self.offered_to.is_some_and(stands) {
+            self.roles.give_back_poll();
+        }
         let waiting = self.callers.waiting();
         let engine = &self.engine;
         let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
@@ -207,27 +212,10 @@ impl Core {
         self.is_stuck = false;
     }
 
-    /// Takes the poll for the thread that waits in `slot`, if it may have it.
-    pub(super) fn take_poll(&mut self, slot: &Arc<Slot>) -> bool {
-        let offered = self.is_offered_to(slot);
-        let takes = self.roles.take_poll(offered, self.callers.waiting());
-        if takes {
-            self.offered_to = None;
-        }
-        takes
-    }
-
-    pub(super) fn is_offered_to(&self, slot: &Arc<Slot>) -> bool {
-        let to = self.offered_to.as_ref();
-        self.roles.poll == Poll::Offered && to.is_some_and(|to| Arc::ptr_eq(to, slot))
-    }
-
-    /// The thread that waits in `slot` does not take the poll, if it was offered it.
-    pub(super) fn refuse_offer(&mut self, slot: &Arc<Slot>) {
-        if self.is_offered_to(slot) {
-            self.offered_to = None;
-            self.pass_on_poll();
-        }
+    /// Takes the poll for the thread that waits for `round`, if it may have it.
+    pub(super) fn take_poll(&mut self, round: RoundId) -> bool {
+        let offered = self.offered_to == Some(round);
+        self.roles.take_poll(offered, self.callers.waiting())
     }
 
     /// Gives back the poll, to a thread that waits if there are few, or else to the I/O thread.
@@ -240,10 +228,10 @@ impl Core {
 
     /// Offers the poll, which is free, to a thread that waits, if there is one.
     pub(super) fn offer_poll(&mut self) {
-        if let Some(slot) = self.callers.waiting_thread() {
+        if let Some((round, slot)) = self.callers.waiting_thread() {
             self.roles.offer_poll();
-            self.offered_to = Some(Arc::clone(&slot));
-            self.offered_now = Some(slot);
+            self.offered_to = Some(round);
+            self.offered_now = Some(Arc::clone(slot));
         }
     }
 

@@ -66,12 +66,8 @@ impl<K: Indexed, V> Table<K, V> {
         Some(value)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &V> {
-        self.entries.iter().flatten().map(|(_, value)| value)
-    }
-
-    pub(super) fn keys(&self) -> Vec<K> {
-        self.entries.iter().flatten().map(|(key, _)| *key).collect()
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(K, V)> {
+        self.entries.iter().flatten()
     }
 
     pub(super) fn drain(&mut self) -> impl Iterator<Item = V> {

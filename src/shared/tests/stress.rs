@@ -103,7 +103,7 @@ fn run(threads: u64, keys: usize) {
     let keys = Keys {
         inside: (0..keys).map(|_| AtomicBool::new(false)).collect(),
     };
-    let hub = hub_of(&redlock);
+    let shared = shared_of(&redlock);
     thread::scope(|scope| {
         for seed in 0..threads {
             let (redlock, keys) = (redlock.clone(), &keys);
@@ -123,6 +123,6 @@ fn run(threads: u64, keys: usize) {
         }
         drop(redlock);
     });
-    assert!(hub.upgrade().is_none(), "the I/O thread has ended");
+    assert!(shared.upgrade().is_none(), "the I/O thread has ended");
     world.assert_empty();
 }
