@@ -304,9 +304,10 @@ impl Roles {
         self.departures = 1;
     }
 
-    /// Another thread is the I/O thread from here on, and comes to [`Roles::orders`].
+    /// Another thread is the I/O thread from here on, and comes to [`Roles::orders`]. The one that was
+    /// may have left wakers uncalled.
     pub(super) fn replace_io_thread(&mut self) {
         self.io_thread = IoThread::Busy;
-        self.called = true;
+        self.tasks = true;
     }
 }
