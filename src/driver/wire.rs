@@ -38,6 +38,8 @@ pub(crate) struct Wire {
     out: Vec<u8>,
     /// By nodes: what the kernel did not take.
     rests: Box<[Rest]>,
+    /// Something became ready that [`Self::run`] has not read yet.
+    is_unread: bool,
     /// The engine has to hear of the time, once what became ready before is read.
     tick: bool,
 }
@@ -88,6 +90,7 @@ impl Wire {
             inbox: Inbox::default(),
             orders: Vec::new(),
             out: Vec::new(),
+            is_unread: false,
             tick: false,
         }
     }
@@ -107,9 +110,9 @@ impl Wire {
         match readiness {
             Some(readiness) => {
                 self.net.note(readiness);
-                self.tick = true;
+                (self.is_unread, self.tick) = (true, true);
             }
-            None if self.tick => {
+            None if self.tick && !self.is_unread => {
                 self.tick = false;
                 engine.handle(clock::now(), Input::Tick);
             }
@@ -136,13 +139,14 @@ impl Wire {
                 Output::Event(event) => tell(engine, event),
             }
         }
-        self.tick || !self.orders.is_empty() || self.net.has_more()
+        self.is_unread || !self.orders.is_empty() || self.net.has_more()
     }
 
     // ----- outside of it --------------------------------------------------------------------
 
     /// Writes what is to be written, and reads what is there to be read.
     pub(crate) fn run(&mut self, registry: &Registry) {
+        self.is_unread = false;
         self.obey(registry);
         let inbox = &mut self.inbox;
         self.net.service(registry, &mut |input| inbox.keep(input));

@@ -84,7 +84,7 @@ pub(super) enum Orders {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Roles {
     /// There is work for the wire.
     pub(super) work: bool,

@@ -172,16 +172,16 @@ impl Shared {
             .expect("it is there while nobody has it");
         let mut moves = 0;
         loop {
-            let asked = section.asked;
-            if !section.exchange(&mut wire) {
-                section.written = asked;
-                break;
-            }
             if moves == MOVES_MAX {
                 section.roles.work = true;
                 break;
             }
             moves += 1;
+            let asked = section.asked;
+            if !section.exchange(&mut wire) {
+                section.written = asked;
+                break;
+            }
             drop(section);
             let holding = Holding::new(self);
             wire.run(&self.registry);

@@ -9,6 +9,7 @@
 )]
 
 mod batches;
+mod interleavings;
 mod panics;
 mod stalled;
 mod stories;
