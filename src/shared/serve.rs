@@ -270,7 +270,7 @@ impl Shared {
                 let outcome = section.callers.take_own(slot);
                 drop(section);
                 // Otherwise another thread is about to tell it.
-                return Ok(outcome.or_else(|| slot.wait(until).outcome));
+                return Ok(outcome.or_else(|| slot.wait_for_outcome(until)));
             }
             if has_poll {
                 section = self.sleep_in_poll(section, until)?;

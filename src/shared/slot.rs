@@ -172,6 +172,16 @@ impl Slot {
         }
     }
 
+    /// The same, whatever is offered.
+    pub(super) fn wait_for_outcome(&self, until: Option<Instant>) -> Option<Outcome> {
+        loop {
+            let woken = self.wait(until);
+            if woken.outcome.is_some() || !woken.offered {
+                return woken.outcome;
+            }
+        }
+    }
+
     /// The outcome, or `waker` is called when there is one. The latest waker counts.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
         let mut call = self.lock();
