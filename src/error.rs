@@ -595,13 +595,16 @@ pub enum Unusable {
     #[error("it refuses the credentials; correct the user or password in the URL")]
     WrongCredentials,
     /// The user lacks a permission that the handshake needs, and the server does not say which.
-    #[error("the user lacks a permission; the README has an ACL line that suffices")]
+    #[error(
+        "the user lacks a permission; the manual (`shearline::manual::permissions`) has an ACL line \
+         that suffices"
+    )]
     NoPermission,
     /// The user may not run `command`, without which a lock cannot be taken, released or extended.
     /// A user who may take a lock and not release it gets none.
     #[error(
-        "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`), the README has \
-         a line that suffices"
+        "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`), the manual \
+         (`shearline::manual::permissions`) has a line that suffices"
     )]
     Permission {
         /// The command, in lower case and as ACL rules name it, such as `"evalsha"`.

@@ -36,7 +36,7 @@
 //!
 //! It cannot stop a holder that was paused between its check and its effect; it does not survive
 //! nodes that forget their keys unseen; it is not fair and not re-entrant. [`manual::guarantees`] says
-//! on what everything rests, and the README names a test for each guarantee.
+//! on what everything rests, and names a test for each guarantee.
 //!
 //! # The faces, and when to use which
 //!
@@ -46,19 +46,6 @@
 //! | [`LocalRedlock`] | one thread that counts microseconds |
 //! | [`Driver`] | programs with an event loop of their own: a descriptor and a deadline |
 //! | [`engine::Engine`] | other transports, simulators, `no_std`: no I/O and no clock |
-//!
-//! ```text
-//!   Redlock        blocking calls and futures; guards that release when dropped
-//!   LocalRedlock   blocking calls on the caller's own thread; plain locks
-//!   -------------------------------------------------------------------------------------
-//!   Driver         sockets, look-up of names, the clock                    feature `std`
-//!   -------------------------------------------------------------------------------------
-//!   engine         the algorithm as a state machine: N nodes, many rounds
-//!     |-- node     one connection: greeting, what is in flight, what is owed
-//!     |-- quorum   votes in, verdict out; a lock needs a proof of majority
-//!     |-- timer    a hierarchical timing wheel
-//!     `-- resp     RESP2 and RESP3: bytes to values and back
-//! ```
 //!
 //! # What they hand out
 //!
@@ -74,15 +61,31 @@
 //! For operators `Redlock::nodes` tells how each node stands, `check` what has to be mended, and
 //! `trust_node` and `trust_nodes` vouch for servers that have just started.
 //!
-//! # Modules, in reading order
+//! # Where everything lives
 //!
-//! For users: the faces above, [`LockOptions`] and [`Builder`] for what can be set, [`LockError`],
-//! [`ExtendError`] and [`UnlockError`] for what can happen, and the [`manual`].
+//! The rooms of `src`, from top to bottom: each uses some of those below it and none above.
 //!
-//! For readers of the source: `time`, [`limits`], `error` and `resource` import nothing of ours;
-//! `config` makes settings that are valid by construction; [`resp`] knows no lock, [`timer`] knows
-//! no server, [`quorum`] knows no bytes; `entry` is a lock's name and token in wire form; `node` and
-//! [`engine`] put them together; `driver` adds the world; `local` and `shared` are the faces.
+//! | room | who does what |
+//! | --- | --- |
+//! | `bin/shearline` | The command: reads its arguments, and uses [`Redlock`] as any program does. |
+//! | `shared` | [`Redlock`], its guards and futures: lets many threads and tasks use one engine, and wakes them. |
+//! | `local` | [`LocalRedlock`]: drives the engine on the caller's own thread. |
+//! | `embedded` | Lock nodes in this process, for tests, demos and the simulator. |
+//! | `driver` | [`Driver`]: moves bytes between the engine and the sockets, looks host names up, and reads the clock. The only part that waits. |
+//! | [`engine`] | The algorithm over N nodes, as a state machine: begins, decides and ends every operation, and says what is sent next. |
+//! | `node` | One connection: handshake, commands in flight, releases that are owed, and whether an answer counts. |
+//! | `config` | [`Builder`] and what it builds: settings that are valid by construction, and the URLs of nodes. |
+//! | [`quorum`] | Counts votes and computes validity. It alone makes a [`Lock`], from a proof of majority. |
+//! | [`timer`] | The timing wheel: arms, cancels and fires timers. |
+//! | `entry` | The name and the token of a lock, in the form in which they are sent. |
+//! | [`resp`] | RESP2 and RESP3: turns bytes into values and back. Knows no lock and no node. |
+//! | `slab` | Records at fixed places, found by small keys. |
+//! | `error`, [`limits`], `resource`, `time` | What can go wrong, every bound with its reason, names and tokens, [`Instant`]. |
+//! | `hook`, `mutant` | Switches that take one guard out, in the build for the simulator only. |
+//! | [`manual`] | The prose: algorithm, guarantees, outcomes, operating, permissions, design. |
+//!
+//! Beside `src`: `tests/it` runs the public faces against real servers, `tests/sim` runs whole engines
+//! in simulated worlds, and `bash tests/run.sh` runs every test.
 //!
 //! # Features
 //!
@@ -123,6 +126,7 @@ mod time;
 
 mod config;
 mod entry;
+mod keys;
 mod slab;
 
 pub mod engine;

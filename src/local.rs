@@ -483,7 +483,8 @@ mod tests {
     use crate::quorum::LockId;
 
     const LONG: Duration = Duration::from_secs(120);
-    const SHORT: Duration = Duration::from_millis(50);
+    /// More than this process stands still for.
+    const SHORT: Duration = Duration::from_secs(1);
 
     fn local(nodes: &[EmbeddedNode]) -> LocalRedlock {
         Builder::default()

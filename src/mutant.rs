@@ -223,6 +223,8 @@ mutants! {
     LeftOutNotWatched,
     /// An extension that has not left when its round is over is sent later.
     QueuedExtensionSentLate,
+    /// A confirmation that has not left when its round is over is sent later.
+    QueuedConfirmationSentLate,
     /// While two `SET`s are in flight, the second command gets the answer to the first.
     ReplyToNextRound,
     /// What was unanswered on a lost connection stands in front of the next one's commands.

@@ -32,6 +32,13 @@ pub(crate) struct Key {
 const _: () = assert!(size_of::<Option<Key>>() == 8);
 
 impl Key {
+    /// A key that stands where the real one is not known yet. It matches nothing: no slab has as many
+    /// places.
+    pub(crate) const NONE: Self = Self {
+        index: u32::MAX,
+        generation: NonZeroU32::MIN,
+    };
+
     /// Where the value lies. Another value may lie there later, under another key.
     pub(crate) const fn index(self) -> u32 {
         self.index

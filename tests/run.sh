@@ -422,8 +422,9 @@ supply() {
     return $status
 }
 
-# tests/it once more, with servers whose only user besides the tests' own has exactly the README's
-# permissions (tests/it/servers/permitted.rs). A line of the table is what is not run so, and why.
+# tests/it once more, with servers whose only user besides the tests' own has exactly the
+# permissions of src/manual/permissions.rs (tests/it/servers/permitted.rs). A line of the table is
+# what is not run so, and why.
 under_the_acl_line() {
     local name reason all skipped=() status=0
     all=$(run_built 60 tests/it/main.rs --list) || return 1
@@ -432,11 +433,11 @@ under_the_acl_line() {
         grep -q "^$name.*: test$" <<<"$all" || { echo "there is no such test"; status=1; }
         skipped+=(--skip "$name")
     done <<'TABLE'
-addresses::a_database_behind_a_unix_socket  needs +select besides, as the README says
-auth::the_database_of_the_url_holds_the_key  needs +select besides, as the README says
-strict::a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back  needs +config|get besides, as the README says
-valkey::a_server_without_lua  needs +delifeq besides, as the README says
-refusal::a_missing_database_is_unusable_and_the_others_go_on  needs +select besides, as the README says
+addresses::a_database_behind_a_unix_socket  needs +select besides, as the manual says
+auth::the_database_of_the_url_holds_the_key  needs +select besides, as the manual says
+strict::a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back  needs +config|get besides, as the manual says
+valkey::a_server_without_lua  needs +delifeq besides, as the manual says
+refusal::a_missing_database_is_unusable_and_the_others_go_on  needs +select besides, as the manual says
 faults::refusing::servers_that_let_nobody_in  is about the default user, whom nobody is here
 deadlines::  takes long, and is about nodes that say nothing
 faults::forgetful::  takes long, and guard:: asks the same of the servers
@@ -489,7 +490,7 @@ what_waits() {
     local file name
     # With what passing tests print, so that the last step sees it.
     step 'tests/it' run_built 600 tests/it/main.rs --show-output
-    step 'tests/it with the permissions of the README' under_the_acl_line
+    step 'tests/it with the permissions of the manual' under_the_acl_line
     for file in examples/*.rs examples/*/main.rs; do
         [[ -e $file ]] || continue
         name=${file#examples/} name=${name%/main.rs} name=${name%.rs}

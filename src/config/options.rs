@@ -113,7 +113,7 @@ pub enum RestartGuard {
     ///
     /// Cost: scripts instead of plain `SET`s, some 200 bytes more for each question, one round trip
     /// more when a connection is made, and two keys on each node. The user has to be allowed `INFO`
-    /// and both keys; the README has the line.
+    /// and both keys; [`manual::permissions`](crate::manual::permissions) has the line.
     ///
     /// Not seen: a lock that was deleted or evicted alone, with the marker left where it was; clients
     /// that use the same keys without this guard; a restart from disk, or a promotion, behind a proxy

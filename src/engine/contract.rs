@@ -11,11 +11,11 @@ use core::time::Duration;
 
 use crate::config::LockOptions;
 use crate::error::{ExtendError, LinkError, LockError, ReinitError, Released, UnlockError};
+use crate::keys::OperationKey;
 use crate::limits::TOKEN_RANDOM_BYTES;
 use crate::node::NodeState;
 use crate::quorum::{Lock, LockId, Majority};
 use crate::resource::Token;
-use crate::slab::Key;
 use crate::time::Instant;
 
 /// A node, by its place in the configuration.
@@ -32,13 +32,13 @@ impl NodeId {
 
 /// An operation that a caller waits for.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct RoundId(pub(crate) Key);
+pub struct RoundId(pub(crate) OperationKey);
 
 impl RoundId {
     /// A small number that no other open round has: an index for the caller's own table.
     #[must_use]
     pub const fn index(self) -> usize {
-        self.0.index() as usize
+        self.0.0.index() as usize
     }
 }
 

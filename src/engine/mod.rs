@@ -1,32 +1,33 @@
-//! The algorithm as a state machine: N nodes, many rounds, one wheel.
+//! The algorithm as a state machine: N nodes, many operations, one wheel.
 //!
 //! No socket, no clock, no thread; randomness from a seed it was given. What happens outside comes
 //! in as an [`Input`] or a call, with the time; what is to be done comes out of [`Engine::poll`].
 //!
 //! ```text
-//!   acquire extend release cancel        a call opens a round, a round asks the nodes
-//!        |                               what a token leaves on nodes is a claim
-//!   rounds --- claims                    a node is one connection, its order, its debts
-//!        \     /                         the wheel holds every timer there is
-//!         nodes --- wheel
+//!   calls, Input --> Engine --> Output, Event       joins the parts and does nothing else
+//!                      |
+//!                  Operations                       what callers wait for
+//!                      |
+//!                    Parts: Claims                  what tokens may have left on nodes
+//!                             |
+//!                           Nodes                   connections, and what is to be written
+//!                             |
+//!                           Timers                  the one wheel
 //! ```
+//!
+//! Calls go down only. What a part has found out for one above it is returned.
 //!
 //! | file | subject |
 //! | --- | --- |
 //! | `contract` | what goes in and comes out |
-//! | `acquire` | attempts, verdicts, retries |
-//! | `extend` | extensions |
-//! | `confirm` | for how long a majority keeps a lock |
-//! | `top_up` | copies for nodes that lost theirs |
-//! | `release` | releases, debts, and the repair of forgotten scripts |
-//! | `links` | connections, greetings, answers |
-//! | `probe` | whether the server behind a silent connection is there |
-//! | `strict` | nodes that carry a marker: who counts, and whose they are |
+//! | `mod`, `input`, `output` | the calls, what happens outside, what is to be done next |
+//! | `operations`, `operation` | the operations that are open; what each of them is |
+//! | `claims`, `claims::claim` | tokens, their releases and debts; one record |
+//! | `nodes`, `nodes::probes` | connections; whether the server behind a silent one is there |
+//! | `parts` | claims, nodes and timers side by side, as operations use them |
+//! | `restarts` | for how long a node that may have forgotten locks does not vote |
 //! | `check` | whether a majority would vote, and what an operator has to mend |
-//! | `permission` | whether the user may do what a lock needs |
-//! | `timers` | what is due when |
-//! | `outputs` | what is to be done next |
-//! | `claim`, `round` | the two records, without behaviour of their own towards nodes |
+//! | `alarm`, `settings`, `pool` | what timers are for; the configuration; buffers |
 //!
 //! # Guarantees
 //!
@@ -41,32 +42,25 @@
 //!
 //! The wake-up of waiters by pushes.
 
-mod acquire;
+mod alarm;
 mod check;
-mod claim;
-mod confirm;
+mod claims;
 mod contract;
-mod count;
-mod extend;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
-mod links;
-mod outputs;
-mod patience;
-mod permission;
+mod input;
+mod nodes;
+mod operation;
+mod operations;
+mod output;
+mod parts;
 mod pool;
-mod probe;
-mod release;
-mod round;
-mod strict;
+mod restarts;
+mod settings;
 #[cfg(test)]
 mod tests;
-mod timers;
-mod top_up;
 
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::sync::Arc;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -74,20 +68,23 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::config::{Config, NodeConfig, RestartGuard};
-use crate::error::InvalidRequest;
-use crate::limits::{TTL_ASSUMED_MAX, claims_max, rounds_max};
-use crate::node::{Dialect, Node, Terms};
-use crate::quorum::{Drift, Lock, LockId, NodeSet, quorum_of};
-use crate::slab::{Key, Slab};
+use crate::config::Config;
+use crate::error::{ExtendError, LockError, ReinitError, TrustError};
+#[cfg(feature = "std")]
+use crate::node::Node;
+use crate::quorum::{Lock, LockId, NodeSet};
+use crate::resource::{check_not_reserved, check_resource};
 use crate::time::Instant;
-use crate::timer::Wheel;
 
-use claim::Claim;
-use pool::Pool;
-use probe::Probes;
-use round::{Ballot, Round};
-use timers::Alarm;
+use operation::Kind;
+use operation::acquire::{self, Acquire};
+use operation::confirm::Confirm;
+use operation::extend::Extend;
+use operation::held::Verdict;
+use operation::reinit::{self, Reinit};
+use operation::release::Release;
+use operations::Operations;
+use parts::Parts;
 
 pub use crate::node::NodeState;
 #[cfg(feature = "std")]
@@ -99,7 +96,7 @@ pub use contract::{
 #[doc(hidden)]
 pub use fuzz::fuzz_engine;
 #[cfg(feature = "std")]
-pub(crate) use patience::usual_timeout;
+pub(crate) use operation::patience::usual_timeout;
 
 /// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
 ///
@@ -120,76 +117,8 @@ pub(crate) use patience::usual_timeout;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Engine {
-    id: u64,
-    settings: Settings,
-    random: StdRng,
-    nodes: Vec<Node>,
-    wheel: Wheel<Alarm>,
-    claims: Slab<Claim>,
-    rounds: Slab<Round>,
-    /// What is to be told, in the order in which it became certain.
-    due: VecDeque<Due>,
-    /// Nodes for which a connection is to be opened, closed, or written to.
-    to_connect: NodeSet,
-    to_disconnect: NodeSet,
-    to_write: NodeSet,
-    probes: Probes,
-    buffers: Pool<u8>,
-    ballots: Pool<Ballot>,
-    encoded: Encoded,
-}
-
-/// Something to be told at the next poll.
-#[derive(Clone, Copy, Debug)]
-enum Due {
-    Round(Key),
-    Expired(LockId),
-}
-
-/// What the engine needs of the configuration.
-#[derive(Debug)]
-struct Settings {
-    labels: Box<[Arc<str>]>,
-    owner: Box<[u8]>,
-    drift: Drift,
-    node_timeout: Option<Duration>,
-    connect_timeout: Duration,
-    dead_after: Duration,
-    ttl_limit: Duration,
-    retry: crate::config::Retry,
-    /// Whether nodes that restarted are kept from voting, and whether the longest ttl of all
-    /// clients is known.
-    guarded: bool,
-    /// Whether they carry markers.
-    strict: bool,
-    longest_known: bool,
-    /// The longest ttl that any lock may have: as configured, or asked for if that is longer.
-    longest_ttl: Duration,
-}
-
-/// The command that is being sent to several nodes: written once for each dialect.
-#[derive(Debug, Default)]
-struct Encoded {
-    bytes: Vec<u8>,
-    dialect: Option<Dialect>,
-}
-
-impl Encoded {
-    /// Forgets the command: the next one is another.
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.dialect = None;
-    }
-
-    /// The command in `dialect`, written by `write` unless it is there already.
-    fn get(&mut self, dialect: Dialect, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
-        if self.dialect != Some(dialect) {
-            self.bytes.clear();
-            write(&mut self.bytes);
-            self.dialect = Some(dialect);
-        }
-        &self.bytes
-    }
+    operations: Operations,
+    parts: Parts,
 }
 
 impl Engine {
@@ -199,32 +128,14 @@ impl Engine {
     /// unique outside of tests. `start` is the present time.
     #[must_use]
     pub fn new(config: &Config, seed: [u8; 32], start: Instant) -> Self {
-        let mut random = StdRng::from_seed(seed);
-        let mut engine = Self {
-            id: random.next_u64(),
-            settings: Settings::of(config),
-            random,
-            nodes: config
-                .nodes()
-                .iter()
-                .map(|node| Node::new(config, node))
-                .collect(),
-            wheel: Wheel::new(start),
-            claims: Slab::new(),
-            rounds: Slab::new(),
-            due: VecDeque::new(),
-            to_connect: NodeSet::EMPTY,
-            to_disconnect: NodeSet::EMPTY,
-            to_write: NodeSet::EMPTY,
-            probes: Probes::default(),
-            buffers: Pool::new(),
-            ballots: Pool::new(),
-            encoded: Encoded::default(),
-        };
-        for node in 0..engine.nodes.len() {
-            engine.connect(start, node);
+        let mut parts = Parts::new(config, seed, start);
+        for node in 0..parts.nodes.len() {
+            parts.nodes.connect(start, node, &mut parts.timers);
         }
-        engine
+        Self {
+            operations: Operations::new(),
+            parts,
+        }
     }
 
     /// Adds `seed` to the source of every random choice to come, which otherwise follows from the
@@ -237,9 +148,9 @@ impl Engine {
     pub fn reseed(&mut self, seed: [u8; 32]) {
         let mut mixed = seed;
         for byte in &mut mixed {
-            *byte ^= self.random.next_u32() as u8;
+            *byte ^= self.parts.random.next_u32() as u8;
         }
-        self.random = StdRng::from_seed(mixed);
+        self.parts.random = StdRng::from_seed(mixed);
     }
 
     // ----- what it is -----------------------------------------------------------------------
@@ -247,19 +158,19 @@ impl Engine {
     /// How many nodes are configured.
     #[must_use]
     pub fn nodes(&self) -> usize {
-        self.nodes.len()
+        self.parts.nodes.len()
     }
 
     /// How many of them are a majority.
     #[must_use]
     pub fn quorum(&self) -> usize {
-        quorum_of(self.nodes.len())
+        self.parts.nodes.quorum()
     }
 
     /// How `node` stands at `now`.
     #[must_use]
     pub fn node_state(&self, now: Instant, node: NodeId) -> NodeState {
-        let Some(node) = self.nodes.get(node.index()) else {
+        let Some(node) = self.parts.nodes.get(node) else {
             return NodeState::Down(crate::error::LinkError::NotYet);
         };
         node.state(now)
@@ -267,42 +178,24 @@ impl Engine {
 
     /// How every node stands at `now`, in the order of the configuration.
     pub fn node_statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
-        let nodes = self.settings.labels.iter().zip(&self.nodes);
-        nodes.map(move |(label, node)| NodeStatus {
-            address: Arc::clone(label),
-            state: node.state(now),
-            run_id: node.run_id().map(Into::into),
-            round_trip: node.round_trip(),
-            grants: node.grants,
-            in_flight: node.in_flight(),
-            owed: node.debts.len(),
-            clock_steps: node.clock_steps(),
-            evicts_locks: node
-                .identity()
-                .is_some_and(|identity| identity.evicts_locks),
-        })
+        self.parts.nodes.statuses(now)
     }
 
     /// The node that was configured as `address`, with or without credentials.
     #[must_use]
     pub fn node_at(&self, address: &str) -> Option<NodeId> {
-        let parsed = address.parse::<NodeConfig>().ok();
-        let is = |label: &Arc<str>| {
-            **label == *address || parsed.as_ref().is_some_and(|node| node.label() == label)
-        };
-        let node = self.settings.labels.iter().position(is)?;
-        Some(NodeId(node as u8))
+        self.parts.nodes.at(address)
     }
 
     /// What is open.
     #[must_use]
     pub fn load(&self) -> Load {
         let mut load = Load {
-            rounds: self.rounds.len(),
-            claims: self.claims.len(),
+            rounds: self.operations.len(),
+            claims: self.parts.claims.len(),
             ..Load::default()
         };
-        for node in &self.nodes {
+        for node in self.parts.nodes.iter() {
             load.in_flight += node.in_flight();
             load.unsent += node.unsent();
             load.owed += node.debts.len();
@@ -314,200 +207,252 @@ impl Engine {
     /// or an extension is unanswered a whole ttl from now.
     #[cfg(feature = "std")]
     pub(crate) fn keys_end_by(&self, now: Instant) -> Instant {
-        let end = |claim: &Claim| match claim.may_be_written_yet() {
-            true => claim
-                .gone_by
-                .max(self.settings.drift.gone_by(now, claim.ttl)),
-            false => claim.gone_by,
-        };
-        let ends = self.claims.iter().map(|(_, claim)| end(claim));
-        ends.max().unwrap_or(now)
+        self.parts.claims.keys_end_by(now)
     }
 
     /// Returns the largest number of commands that one node has not answered.
     #[cfg(feature = "std")]
     pub(crate) fn most_in_flight(&self) -> usize {
-        self.nodes.iter().map(Node::in_flight).max().unwrap_or(0)
+        let nodes = self.parts.nodes.iter();
+        nodes.map(Node::in_flight).max().unwrap_or(0)
+    }
+
+    /// Returns the node timeout that the farthest node has by its round trips, if none is fixed.
+    #[cfg(feature = "std")]
+    pub(crate) fn distant_timeout(&self) -> Duration {
+        operation::patience::distant_timeout(self.parts.nodes.iter())
     }
 
     /// The nodes that have said that they hold the token of `lock`, while it is held here.
     #[cfg(feature = "std")]
     pub(crate) fn granted(&self, lock: &Lock) -> NodeSet {
-        let claim = self.claim_of(lock).and_then(|key| self.claims.get(key));
+        let claim = self.parts.claims.of(lock);
         claim.map_or(NodeSet::EMPTY, |claim| claim.granted)
     }
 
-    // ----- shared by the operations ---------------------------------------------------------
+    // ----- operations -----------------------------------------------------------------------
 
-    /// Takes note that a lock of `ttl` may come to be. Where the nodes carry markers, these tell.
-    fn may_last(&mut self, ttl: Duration) {
-        if self.settings.strict {
-            return;
+    /// Begins to take a lock. The outcome comes as [`Event::Acquired`](Event::Acquired).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything was sent. That a node is
+    /// another cluster's ([`LockError::OtherCluster`]) is told as an outcome.
+    pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
+        check_resource(request.resource)?;
+        let parts = &mut self.parts;
+        if parts.restarts.has_markers() {
+            check_not_reserved(request.resource)?;
         }
-        let longest = &mut self.settings.longest_ttl;
-        *longest = ttl.max(*longest);
-    }
-
-    /// How long a node that may have forgotten locks is kept from voting.
-    fn quarantine_terms(&self) -> Terms {
-        let longest = self.settings.longest_ttl;
-        Terms {
-            span: longest.saturating_add(self.settings.drift.of(longest)),
-            known: self.settings.longest_known,
+        let ttl = parts.settings.check_ttl(request.options.ttl())?;
+        let tries_allowed = acquire::check(request, &parts.settings)?;
+        if self.operations.is_full() || !parts.claims.has_room() {
+            return Err(LockError::Saturated);
         }
+        parts.restarts.may_last(ttl);
+        let deadline = request.options.deadline();
+        let deadline = deadline
+            .filter(|wait| !wait.is_zero() && !mutant!(DeadlineIgnored))
+            .map(|wait| now.saturating_add(wait));
+        let acquire = Acquire::new(request, tries_allowed, parts.claims.buffers.take());
+        let kind = Kind::Acquire(acquire);
+        Ok(self.operations.begin(now, ttl, deadline, kind, parts))
     }
 
-    /// Why `ttl` cannot be asked for, or what the servers make of it: whole milliseconds.
-    fn check_ttl(&self, ttl: Duration) -> Result<Duration, InvalidRequest> {
-        let maximum = self.settings.ttl_limit;
-        if ttl > maximum {
-            return Err(InvalidRequest::TtlTooLong { ttl, maximum });
+    /// Begins to extend `lock` to at least `ttl` from now on. The outcome comes as
+    /// [`Event::Extended`](Event::Extended); until it is applied, `lock` stands as it was.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Limit`] and
+    /// [`ExtendError::Saturated`], before anything was sent.
+    pub fn extend(
+        &mut self,
+        now: Instant,
+        lock: &Lock,
+        ttl: Duration,
+    ) -> Result<RoundId, ExtendError> {
+        let parts = &mut self.parts;
+        let ttl = parts.settings.check_ttl(ttl)?;
+        Extend::check(now, lock)?;
+        if self.operations.is_full() {
+            return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
-        let whole = Duration::from_millis(ttl.as_millis() as u64);
-        let drift = self.settings.drift.of(whole);
-        if whole <= drift {
-            return Err(InvalidRequest::TtlTooShort { ttl, drift });
+        let kind = Kind::Extend(Extend::new(lock, parts)?);
+        parts.restarts.may_last(ttl);
+        Ok(self.operations.begin(now, ttl, None, kind, parts))
+    }
+
+    /// Begins to ask for how long a majority keeps `lock`. The outcome comes as
+    /// [`Event::Extended`](Event::Extended); until it is applied, `lock` stands as it was.
+    ///
+    /// The answer may be an earlier end than the known one. It is never later than the longest ttl
+    /// that this engine knows of, counted from `now`: a key that was made permanent has to be
+    /// confirmed again.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`] and [`ExtendError::Saturated`], before anything was sent. A lock
+    /// whose end is not known ([`Instant::ZERO`]) has not expired.
+    pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ExtendError> {
+        let parts = &mut self.parts;
+        let confirm = Confirm::new(now, lock, parts)?;
+        if self.operations.is_full() {
+            return Err(ExtendError::Saturated);
         }
-        Ok(whole)
+        parts.restarts.may_last(lock.ttl());
+        let kind = Kind::Confirm(confirm);
+        Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
     }
 
-    /// Half of the validity that a lock of `ttl` can have at most.
-    fn half_of(&self, ttl: Duration) -> Duration {
-        ttl.saturating_sub(self.settings.drift.of(ttl)) / 2
+    /// Releases `lock`. The outcome comes as [`Event::Released`](Event::Released); what is
+    /// owed to nodes that do not answer stays owed beyond it.
+    pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
+        let (ttl, valid) = (lock.ttl(), lock.is_valid_at(now));
+        let claim = self.claim_to_release(now, lock);
+        let kind = Kind::Release(Release::new(claim, valid));
+        self.operations.begin(now, ttl, None, kind, &mut self.parts)
     }
 
-    /// A round for `kind`, with nobody asked yet.
-    fn open_round(&mut self, now: Instant, kind: round::Kind) -> Key {
-        let ballots = self.ballots.take();
-        self.rounds
-            .insert(Round::new(kind, self.nodes.len(), ballots, now))
+    /// Makes every node one of this cluster, whatever its marker says, with a barrier as long as
+    /// the longest lock of either. The outcome comes as
+    /// [`Event::Reinitialised`](Event::Reinitialised). See
+    /// `Redlock::reinit`.
+    ///
+    /// # Errors
+    ///
+    /// [`ReinitError::NotStrict`], [`ReinitError::Saturated`], and [`ReinitError::Unready`] where a
+    /// node cannot be asked: nothing was sent.
+    pub fn reinit(&mut self, now: Instant) -> Result<RoundId, ReinitError> {
+        let parts = &mut self.parts;
+        if !parts.restarts.has_markers() {
+            return Err(ReinitError::NotStrict);
+        }
+        if self.operations.is_full() {
+            return Err(ReinitError::Saturated);
+        }
+        if let Some(report) = reinit::why_unready(now, parts) {
+            return Err(ReinitError::Unready(report));
+        }
+        let kind = Kind::Reinit(Reinit::default());
+        Ok(self
+            .operations
+            .begin(now, Duration::ZERO, None, kind, parts))
     }
 
-    /// Ends a round without telling its outcome, and gives back what it may have won.
+    /// Ends an operation without telling its outcome, and gives back what it may have won.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
-        let RoundId(key) = round;
-        let Some(round) = self.rounds.get_mut(key) else {
-            return;
+        self.operations.cancel(now, round.0, &mut self.parts);
+    }
+
+    // ----- locks without an operation -------------------------------------------------------
+
+    /// Releases `lock` with nobody waiting for the outcome.
+    pub fn give_back(&mut self, now: Instant, lock: Lock) {
+        let claim = self.claim_to_release(now, lock);
+        self.parts.give_back(now, claim);
+    }
+
+    /// The claim behind `lock`, with its entry. Questions about it come to nothing.
+    fn claim_to_release(&mut self, now: Instant, lock: Lock) -> crate::keys::ClaimKey {
+        let parts = &mut self.parts;
+        let key = match parts.claims.key_of(&lock) {
+            Some(key) => key,
+            None => parts.adopt(now, lock.valid_until(), lock.ttl()),
         };
-        let (claim, extension) = match &mut round.kind {
-            round::Kind::Acquire { claim, .. } => (claim.take(), None),
-            round::Kind::Extend { claim, .. } => (None, *claim),
-            round::Kind::Release { .. } | round::Kind::Reinit => (None, None),
+        self.operations
+            .end_questions(now, key, || Verdict::Closed, parts);
+        if let Some(claim) = parts.claims.get_mut(key) {
+            mutant!(ExpiredNotReleased =>
+                if !lock.is_valid_at(now) { claim.may_hold = NodeSet::EMPTY });
+            claim.entry = Some(lock.into_entry());
+        }
+        key
+    }
+
+    /// Hands `lock` out of this engine's care: the end of its validity is not told any more, and
+    /// it stands on the nodes that answered. Behind each of its `SET`s that is unanswered goes a
+    /// release, because one on another connection would have no order against it.
+    pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
+        let parts = &mut self.parts;
+        let Some(key) = parts.claims.key_of(&lock) else {
+            return lock;
         };
-        self.forget_extension(extension, key);
-        mutant!(CancelledExtensionStands => (), else self.take_extension_back(key));
-        self.take_questions_back(key, self.all_nodes());
-        self.close_round(key);
-        if let Some(claim) = claim {
-            mutant!(CancelNotReleased => return drop(self.claims.remove(claim)));
-            self.let_go(now, claim, None);
-        }
-    }
-
-    /// Ends a round that was told or cancelled, and takes its memory back.
-    fn close_round(&mut self, key: Key) {
-        let Some(round) = self.rounds.remove(key) else {
-            return;
-        };
-        if let Some(timer) = round.timer {
-            self.wheel.cancel(timer);
-        }
-        self.ballots.give(round.ballots);
-        match round.kind {
-            round::Kind::Acquire { resource, .. } => self.buffers.give(resource),
-            round::Kind::Extend { entry, .. } => self.buffers.give(entry.into_buffer()),
-            round::Kind::Reinit => self.end_reinit(),
-            round::Kind::Release { .. } => {}
-        }
-    }
-
-    /// The outcome of a round is certain: what it has not begun to ask is not asked any more.
-    fn decide(&mut self, key: Key, decision: round::Decision) {
-        let Some(round) = self.rounds.get_mut(key) else {
-            return;
-        };
-        round.state = round::State::Decided(decision);
-        if let Some(timer) = round.timer.take().filter(|_| !mutant!(RoundTimerKept)) {
-            self.wheel.cancel(timer);
-        }
-        self.take_questions_back(key, self.all_nodes());
-        self.due.push_back(Due::Round(key));
-    }
-
-    /// Whether another operation would be one too many.
-    fn is_saturated(&self) -> bool {
-        self.rounds.len() >= rounds_max() || !self.has_room_for_claim()
-    }
-
-    /// Whether another token may leave copies on nodes.
-    fn has_room_for_claim(&self) -> bool {
-        self.claims.len() < claims_max() || mutant!(ClaimsUnbounded)
-    }
-
-    /// The claim that `lock` names, if it is one of this engine and still held.
-    fn claim_of(&self, lock: &Lock) -> Option<Key> {
-        let id = lock.id();
-        let key = Key::from_bits(id.claim).filter(|_| id.engine == self.id)?;
-        let held = matches!(self.claims.get(key)?.stage, claim::Stage::Held { .. });
-        held.then_some(key)
-    }
-
-    fn lock_id(&self, claim: Key) -> LockId {
-        LockId {
-            engine: self.id,
-            claim: claim.to_bits(),
-        }
-    }
-
-    /// The nodes whose answers do not count.
-    fn quarantined(&self, now: Instant) -> NodeSet {
-        let mut quarantined = NodeSet::EMPTY;
-        for (node, there) in self.nodes.iter().enumerate() {
-            if there.kept_until(now).is_some() {
-                quarantined.insert(node);
+        mutant!(HandOverLeavesExtension => (), else {
+            self.operations.end_questions(now, key, || Verdict::Closed, parts);
+        });
+        let copy = lock.entry().copy_into(parts.claims.buffers.take());
+        let quarantined =
+            mutant!(QuarantinedHandedOver => NodeSet::EMPTY, else parts.nodes.quarantined(now));
+        if let Some(claim) = parts.claims.get_mut(key) {
+            claim.may_hold = claim.may_hold.without(claim.settled());
+            mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
+            claim.entry = Some(copy);
+            if !claim.adopted {
+                lock.set_voters(claim.settled().without(quarantined));
             }
         }
-        quarantined
+        parts.give_back(now, key);
+        lock.set_id(LockId::NONE);
+        lock
     }
 
-    /// All configured nodes.
-    fn all_nodes(&self) -> NodeSet {
-        NodeSet::first(self.nodes.len())
-    }
-}
-
-impl Settings {
-    fn of(config: &Config) -> Self {
-        Self {
-            labels: config
-                .nodes()
-                .iter()
-                .map(|node| Arc::clone(node.label()))
-                .collect(),
-            owner: config.owner().into(),
-            drift: config.drift(),
-            node_timeout: config.node_timeout(),
-            connect_timeout: config.connect_timeout(),
-            dead_after: config.dead_after(),
-            ttl_limit: config.ttl_limit(),
-            retry: *config.retry(),
-            guarded: config.restart_guard() != RestartGuard::Off,
-            strict: config.restart_guard() == RestartGuard::Strict,
-            longest_known: config.max_ttl().is_some(),
-            longest_ttl: match config.restart_guard() {
-                RestartGuard::Strict => strict::whole(config.ttl_limit()),
-                RestartGuard::Off | RestartGuard::Observed => {
-                    config.max_ttl().unwrap_or(TTL_ASSUMED_MAX)
-                }
-            },
+    /// Takes a lock of another engine or process into this one's care: the end of its validity is
+    /// told, and its release goes to all nodes. Its validity stays what it was.
+    ///
+    /// Where its end is not known ([`Instant::ZERO`]: it comes from another clock) it has none, and
+    /// [`confirm`](Engine::confirm) may find one. Until then only that its keys must be gone by now
+    /// tells that it is over.
+    pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
+        let parts = &mut self.parts;
+        if parts.claims.key_of(&lock).is_none() {
+            let claim = parts.adopt(now, lock.valid_until(), lock.ttl());
+            lock.set_id(parts.claims.lock_id(claim));
+            if let Some(claim) = parts.claims.get_mut(claim) {
+                claim.watch(&mut parts.timers);
+            }
         }
+        lock
+    }
+
+    // ----- what an operator says ------------------------------------------------------------
+
+    /// An operator vouches that no lock lives that the server with this `run_id`, which is connected
+    /// as `node`, may have forgotten: its answers count from now on. Returns `true` if it was kept
+    /// from voting.
+    ///
+    /// Operations that are open go on without it. What it does next can put it into quarantine again.
+    ///
+    /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict) that is written on the node too, for
+    /// all clients: its barrier goes. Of one whose handshake is under way it is part of that.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError::UnknownNode`], [`TrustError::NotConnected`], [`TrustError::Changed`],
+    /// [`TrustError::NoRunId`], [`TrustError::OtherCluster`]: nothing was changed.
+    pub fn trust(&mut self, now: Instant, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
+        let longest = self.parts.restarts.longest();
+        self.parts.nodes.trust(now, node.index(), run_id, longest)
+    }
+
+    /// Does [`trust`](Self::trust) for the servers that are connected now. Returns their run_ids.
+    pub fn trust_all(&mut self, now: Instant) -> Vec<String> {
+        let mut trusted = Vec::new();
+        for node in 0..self.parts.nodes.len() {
+            if let Some(run_id) = self.parts.nodes[node].run_id().map(String::from)
+                && self.trust(now, NodeId(node as u8), &run_id).is_ok()
+            {
+                trusted.push(run_id);
+            }
+        }
+        trusted
     }
 }
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
-            .field("nodes", &self.settings.labels)
+            .field("nodes", &self.parts.nodes.labels())
             .field("load", &self.load())
             .finish_non_exhaustive()
     }

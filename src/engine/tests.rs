@@ -25,7 +25,9 @@ use core::time::Duration;
 
 use super::*;
 use crate::config::LockOptions;
-use crate::error::{ExtendError, LinkError, LockError, NodeOutcome, UnlockError, Unusable};
+use crate::error::{
+    ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, UnlockError, Unusable,
+};
 use crate::resp::{Inbox, Limits, Value};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -168,7 +170,7 @@ impl World {
 
     /// `node` has shown that its user may release locks, so that nobody asks before the first `SET`.
     fn permit(&mut self, node: usize) {
-        self.engine.nodes[node].scripts_permitted();
+        self.engine.parts.nodes[node].scripts_permitted();
     }
 
     fn finish(&mut self, node: usize, run_id: &str) {
@@ -368,10 +370,11 @@ fn a_refused_attempt_is_released_behind_its_set_and_tried_again_with_a_fresh_tok
     world.take_all();
     let first = world
         .engine
+        .parts
         .claims
         .iter()
         .next()
-        .map(|(_, claim)| claim.entry.clone());
+        .map(|claim| claim.entry.clone());
     world.say(0, "$-1|");
     world.say(1, "$-1|");
     assert!(world.events.is_empty(), "there is another try");
@@ -390,10 +393,11 @@ fn a_refused_attempt_is_released_behind_its_set_and_tried_again_with_a_fresh_tok
     assert_eq!(world.take_all(), vec![vec!["SET k 10000"]; 3]);
     let second = world
         .engine
+        .parts
         .claims
         .iter()
         .next()
-        .map(|(_, claim)| claim.entry.clone());
+        .map(|claim| claim.entry.clone());
     assert!(first != second, "a fresh token");
     (0..3).for_each(|node| world.say(node, "+OK|"));
     let lock = world.lock();
@@ -1453,9 +1457,10 @@ fn the_same_seed_and_inputs_give_the_same_bytes() {
         world.pass(Duration::from_millis(300));
         let claims: Vec<_> = world
             .engine
+            .parts
             .claims
             .iter()
-            .map(|(_, c)| c.entry.clone())
+            .map(|claim| claim.entry.clone())
             .collect();
         (claims, world.take_all())
     };
@@ -1474,7 +1479,7 @@ fn steady_locking_uses_its_memory_again() {
         (0..5).for_each(|node| world.say(node, ":1|"));
         assert!(world.unlocked().is_ok());
         let engine = &world.engine;
-        let now = (engine.claims.capacity(), engine.rounds.capacity());
+        let now = (engine.parts.claims.capacity(), engine.operations.capacity());
         assert!(cycle < 2 || capacity == Some(now));
         capacity = Some(now);
     }

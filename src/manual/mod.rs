@@ -3,17 +3,21 @@
 //! In reading order:
 //!
 //! 1. [`redlock`]: the algorithm, from a vote to a lock.
-//! 2. [`guarantees`]: what may be relied on, and on what that rests.
+//! 2. [`guarantees`]: what may be relied on, on what that rests, and which tests show it.
 //! 3. [`safety`]: why two clients do not hold one lock, step by step.
-//! 4. [`defaults`]: every number that has one, and why it is that.
-//! 5. [`operating`]: how to run the masters, and what permissions a user needs.
-//! 6. [`design`]: how the parts lie on one another, and why.
-//! 7. [`testing`]: how to test with locks, and how this library is tested.
+//! 4. [`outcomes`]: what each operation may answer, and what to do then.
+//! 5. [`defaults`]: every number that has a default, and why it is that.
+//! 6. [`operating`]: how to run the masters.
+//! 7. [`permissions`]: what a user must be allowed on each node.
+//! 8. [`design`]: how the parts lie on one another, and why.
+//! 9. [`testing`]: how to test with locks, and how this library is tested.
 
 pub mod defaults;
 pub mod design;
 pub mod guarantees;
 pub mod operating;
+pub mod outcomes;
+pub mod permissions;
 pub mod redlock;
 pub mod safety;
 pub mod testing;

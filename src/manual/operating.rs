@@ -1,57 +1,113 @@
-//! How to run the masters: the short form of the README's chapter.
+//! How to run the masters.
 //!
-//! * Three or five masters on separate machines. No replicas, no Sentinel, no cluster, no server
-//!   twice.
-//! * They must not forget: every client knows the longest ttl that any of them uses
-//!   ([`Builder::max_ttl`](crate::Builder::max_ttl)) and keeps a node that restarted from voting for
-//!   so long; or they write every lock to disk first, `appendonly yes` with `appendfsync always`, and
-//!   the [`RestartGuard`](crate::RestartGuard) is off.
-//! * Or the nodes say it themselves: [`RestartGuard::Strict`](crate::RestartGuard::Strict) on all
-//!   clients. See [below](#nodes-that-carry-markers).
-//! * `maxmemory-policy noeviction`.
-//! * Clocks are slewed, not stepped, while the servers run.
-//! * Every client names the same nodes. To change them, stop all clients for the longest ttl.
-//!
-//! # Permissions
-//!
-//! This is all that a user needs; a test holds it against real servers
-//! (`readme::the_acl_line_suffices_and_is_the_least`).
+//! **If in doubt**: three servers on three machines, with
 //!
 //! ```text
-//! ACL SETUSER locker on >secret ~lock:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +info +time
+//! maxmemory-policy noeviction
+//! save ""
+//! appendonly no
 //! ```
 //!
-//! and in addition, with [`RestartGuard::Strict`](crate::RestartGuard::Strict)
-//! (`readme::the_acl_line_of_a_strict_guard_suffices_and_is_the_least`; there `+info` is needed):
+//! and in every client [`Builder::max_ttl`](crate::Builder::max_ttl) with the longest ttl that any of
+//! them uses. [`permissions`](super::permissions) has the user for them. The rest of this page says
+//! why, and what else is possible.
 //!
-//! ```text
-//! ACL SETUSER locker ~shearline:* +config|get
-//! ```
+//! # How many
 //!
-//! `~lock:*` are the names it may lock. Without `+info` two addresses of one server are not found
-//! out, and no restart is noticed; without `+script|load` scripts travel as text. Add `+select` for a database other than 0.
+//! Three or five. Three tolerate the loss of one, five the loss of two. An even number tolerates no
+//! more failures than one node fewer. One is the plain lock on a single server.
+//!
+//! Masters only: no replicas, no Sentinel, no cluster. Replication is asynchronous, so a failover
+//! forgets locks. A replica and a node of a cluster are refused
+//! ([`NodeOutcome::Unusable`](crate::NodeOutcome::Unusable)).
+//!
+//! # Restarts must not forget
+//!
+//! A node that restarts without its keys can vote for a second holder. There are four ways to prevent
+//! that:
+//!
+//! 1. **Each client keeps a restarted node from voting**
+//!    ([`RestartGuard::Observed`](crate::RestartGuard::Observed), the default), for
+//!    [`max_ttl`](crate::Builder::max_ttl). After all nodes have been started at once nobody gets a
+//!    lock before that time has passed, unless `Redlock::trust_nodes` is called.
+//! 2. **The nodes say it themselves**
+//!    ([`RestartGuard::Strict`](crate::RestartGuard::Strict)): see [below](#nodes-that-carry-markers).
+//! 3. **The nodes write every lock to disk before they answer**, and the guard is off
+//!    ([`RestartGuard::Off`](crate::RestartGuard::Off)):
+//!
+//!    ```text
+//!    appendonly yes
+//!    appendfsync always
+//!    ```
+//!
+//!    `everysec` can lose the last second, and so a lock.
+//! 4. **A node that went down stays down for the longest ttl**, also after a reboot. This is the way
+//!    where other Redlock libraries, which do not look, use the same locks. With systemd and ttls of up
+//!    to 60 s:
+//!
+//!    ```text
+//!    [Service]
+//!    ExecStartPre=/bin/sleep 62
+//!    TimeoutStartSec=120
+//!    ```
+//!
+//! # Keys must not vanish
+//!
+//! `maxmemory-policy noeviction`: an evicted key is a lost lock. So is a key that is deleted by hand or
+//! by `FLUSHALL`.
+//!
+//! # Clocks are slewed, not stepped
+//!
+//! Servers expire keys by their wall clock. A step forward ends locks early, and a step backward leaves
+//! them standing. When a node is next asked for a lock, a step of more than 10 ms is found, reported
+//! (`NodeStatus::clock_steps`), and the node is kept from voting like one that restarted
+//! ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). What the step let end within the second
+//! before cannot be helped. With chrony, allow `makestep` only in the first updates after boot, before
+//! the server starts.
+//!
+//! # The same nodes for every client
+//!
+//! Two clients with different lists can each find a majority. To change the list, stop all clients, wait
+//! for the longest ttl, and start them with the new list.
+//! [`RestartGuard::Strict`](crate::RestartGuard::Strict) refuses clients that count another number of
+//! nodes.
+//!
+//! Another Redlock library that uses the same keys on the same nodes excludes this one and is excluded
+//! by it. Resource names are the Redis keys as they are: any bytes, 1 to 1024 of them.
+//! [`NodeConfig`](crate::NodeConfig) says how a node is named; `rediss://` is refused, because this
+//! version has no TLS.
 //!
 //! # Nodes that carry markers
 //!
+//! With [`RestartGuard::Strict`](crate::RestartGuard::Strict) each node carries a marker and, after
+//! anything that may have made it forget, a barrier. Every client sees both. Set the guard on *all*
+//! clients, with the same [`max_ttl`](crate::Builder::max_ttl) (60 s if none is set).
+//!
 //! * **First use.** The nodes have no markers, which looks like a `FLUSHALL`: nobody gets a lock for
-//!   [`max_ttl`](crate::Builder::max_ttl). If nobody holds one, say so, once, from any client:
-//!   `Redlock::trust_nodes`.
-//! * **The longest ttl.** The same for all clients. Who comes with a longer one makes all wait for it;
-//!   it can be made shorter by a `Redlock::reinit` alone.
-//! * **Another number of nodes, or another name.** Stop the old clients, or let them be refused; run
-//!   `Redlock::reinit` with the new configuration until it is `Ok`; start the
-//!   new ones. For the longest ttl of both nobody gets a lock.
-//! * **`GET shearline:marker`** tells on any node: version, `run_id`, longest ttl in milliseconds, nodes,
-//!   majority, whether it loses nothing in a restart, name. **`PTTL shearline:barrier`** tells for how
-//!   long it does not count; -2: it does.
+//!   `max_ttl`. If nobody holds a lock yet, call `Redlock::trust_nodes` once, from any client.
+//! * **The longest ttl.** It is the same for all clients. A client with a longer one makes all wait for
+//!   it. Only `Redlock::reinit` makes it shorter.
+//! * **Another number of nodes, or another name** ([`Builder::cluster`](crate::Builder::cluster)). Stop
+//!   the old clients, or let them be refused. Call `Redlock::reinit` with the new configuration until it
+//!   is `Ok`. Start the new clients. For the longest ttl of both nobody gets a lock.
+//! * **`GET shearline:marker`** shows on any node: version, `run_id`, longest ttl in milliseconds,
+//!   nodes, majority, whether it loses nothing in a restart, name. **`PTTL shearline:barrier`** shows for
+//!   how long the node does not count; -2 means that it does.
 //! * **A restart without waiting** needs a server that has shown that it writes every change to disk
 //!   first: `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas. Do not
 //!   change these by `CONFIG SET`, and do not put the data directory back from a copy: the marker in it
 //!   would say that nothing was lost.
 //!
-//! # Who holds a lock
+//! # What to look at
+//!
+//! `Redlock::nodes` shows how each node stands: whether it votes and why not, its round trip, which
+//! releases it is owed. `Redlock::check` fails at start-up where an operator has to mend something.
 //!
 //! The resource name is the key, and the token ends with the label of
-//! [`Builder::owner`](crate::Builder::owner): `GET lock:invoice` on any node tells it, `PTTL` for
-//! how long. Deleting the key by hand on a majority takes the lock away from its holder, who learns
-//! of it at the next extension.
+//! [`Builder::owner`](crate::Builder::owner): `GET lock:invoice` on any node shows who holds the lock,
+//! `PTTL` for how long. Deleting the key by hand on a majority takes the lock away from its holder, who
+//! learns of it at the next extension.
+//!
+//! # Servers
+//!
+//! Tested with Redis 7.0 and Valkey 9. A server that does not know `HELLO` is spoken to in RESP2.

@@ -54,7 +54,8 @@
 //! 5. **The public interface on real servers**, in `tests/it`: Redis and Valkey processes that each
 //!    test starts on free ports and ends by their ids. What a test says about keys it learned over
 //!    a connection of its own.
-//! 6. **The texts**: every program in the documentation is compiled, the tests that the README
-//!    names have to exist (`readme::every_test_that_is_named_exists`), and the permissions that
-//!    it gives have to suffice and to be the least
+//! 6. **The texts**: every program in the documentation is compiled, the tests that the manual names
+//!    have to exist (`readme::every_test_that_is_named_exists`), links have to lead somewhere
+//!    (`readme::every_link_leads_to_something_that_exists`), and the permissions in
+//!    [`permissions`](super::permissions) have to suffice and to be the least
 //!    (`readme::the_acl_line_suffices_and_is_the_least`).

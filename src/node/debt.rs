@@ -8,24 +8,24 @@
 
 use alloc::collections::VecDeque;
 
-use crate::slab::Key;
+use crate::keys::ClaimKey;
 
 #[derive(Debug, Default)]
 pub(crate) struct Debts {
-    due: VecDeque<Key>,
-    deferred: VecDeque<Key>,
+    due: VecDeque<ClaimKey>,
+    deferred: VecDeque<ClaimKey>,
     /// How many of both are forgotten.
     forgotten: usize,
 }
 
 impl Debts {
     /// Owes the release of `claim`; it goes out as soon as it can.
-    pub(crate) fn owe(&mut self, claim: Key) {
+    pub(crate) fn owe(&mut self, claim: ClaimKey) {
         self.due.push_back(claim);
     }
 
     /// Owes the release of `claim`, which the node refused: not before [`Debts::try_again`].
-    pub(crate) fn defer(&mut self, claim: Key) {
+    pub(crate) fn defer(&mut self, claim: ClaimKey) {
         self.deferred.push_back(claim);
     }
 
@@ -40,7 +40,7 @@ impl Debts {
 
     /// A release is owed no longer, and `is_owed` tells of the others. A step for each of them, but
     /// only once for as many as there are.
-    pub(crate) fn forget(&mut self, is_owed: impl Fn(Key) -> bool) {
+    pub(crate) fn forget(&mut self, is_owed: impl Fn(ClaimKey) -> bool) {
         self.forgotten += 1;
         if self.due.len() + self.deferred.len() <= 2 * self.forgotten {
             self.due.retain(|claim| is_owed(*claim));
@@ -55,12 +55,12 @@ impl Debts {
     }
 
     /// The next release to send; it may be a forgotten one.
-    pub(crate) fn pop(&mut self) -> Option<Key> {
+    pub(crate) fn pop(&mut self) -> Option<ClaimKey> {
         self.due.pop_front()
     }
 
     /// The release that [`Debts::pop`] gave found no room.
-    pub(crate) fn put_back(&mut self, claim: Key) {
+    pub(crate) fn put_back(&mut self, claim: ClaimKey) {
         self.due.push_front(claim);
     }
 
@@ -69,7 +69,7 @@ impl Debts {
     }
 
     /// Whether a refused release of a claim for which `same` holds waits for another try.
-    pub(crate) fn is_deferred(&self, mut same: impl FnMut(Key) -> bool) -> bool {
+    pub(crate) fn is_deferred(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.deferred.iter().any(|claim| same(*claim))
     }
 
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn what_was_refused_goes_first_when_it_is_tried_again() {
         let mut slab = Slab::new();
-        let [a, b, c] = [0, 1, 2].map(|value| slab.insert(value));
+        let [a, b, c] = [0, 1, 2].map(|value| ClaimKey(slab.insert(value)));
         let mut debts = Debts::default();
         debts.defer(a);
         debts.defer(b);
@@ -104,13 +104,13 @@ mod tests {
     fn what_is_forgotten_neither_counts_nor_stays() {
         let mut slab = Slab::new();
         let mut debts = Debts::default();
-        let live = slab.insert(0);
+        let live = ClaimKey(slab.insert(0));
         debts.owe(live);
         for number in 1..=1_000 {
-            let claim = slab.insert(number);
+            let claim = ClaimKey(slab.insert(number));
             debts.owe(claim);
-            slab.remove(claim);
-            debts.forget(|claim| slab.get(claim).is_some());
+            slab.remove(claim.0);
+            debts.forget(|claim| slab.get(claim.0).is_some());
             assert_eq!(debts.len(), 1);
             assert!(debts.due.len() <= 2);
         }

@@ -26,6 +26,7 @@
 use alloc::string::String;
 use core::time::Duration;
 
+use crate::quorum::NodeSet;
 use crate::time::Instant;
 
 use super::handshake::Identity;
@@ -55,6 +56,9 @@ pub(crate) struct Guard {
     until: Option<Instant>,
     /// When the connection was lost: noted only where that guard is taken out.
     broke: Option<Instant>,
+    /// The nodes of the configuration that were seen to be one server with this one, and this one.
+    /// Kept for good: a server that restarts is another by its `run_id`, and has the same names.
+    pub(crate) names: NodeSet,
 }
 
 impl Guard {
@@ -127,13 +131,16 @@ impl Guard {
         self.keep_until(Some(now.saturating_add(terms.span)));
     }
 
-    /// Until when another name of the same server that has greeted is kept from voting for what is
-    /// known by this one.
-    pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
-        if core::mem::take(&mut self.alarmed) {
-            self.keep_until(Some(now.saturating_add(terms.span)));
+    /// Until when another name of the same server that has greeted is kept from voting
+    /// for what is known by this one. An alarm is over with that greeting if it was that process's;
+    /// otherwise it stays, for what this name stands for may be another server by now.
+    pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Option<Instant> {
+        let alarm = self.alarmed.then(|| now.saturating_add(terms.span));
+        if same {
+            self.alarmed = false;
+            self.keep_until(alarm);
         }
-        self.until
+        self.until.max(alarm)
     }
 
     /// It is kept from voting until then at least.

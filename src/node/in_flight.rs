@@ -4,13 +4,13 @@
 
 use alloc::collections::VecDeque;
 
-use crate::slab::Key;
+use crate::keys::{ClaimKey, OperationKey};
 use crate::time::Instant;
 
 use super::command::Dialect;
 use super::handshake::Step;
 
-/// What a command is for. Its round or claim may be gone by the time the reply comes.
+/// What a command is for. Its operation or claim may be gone by the time the reply comes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Errand {
     /// Part of the greeting, or of teaching the scripts again.
@@ -18,48 +18,48 @@ pub(crate) enum Errand {
     /// `SET` of a claim's token.
     Set {
         /// Whose token.
-        claim: Key,
+        claim: ClaimKey,
     },
     /// The release of a claim's token.
     Release {
         /// Whose token.
-        claim: Key,
+        claim: ClaimKey,
         /// How it was written.
         dialect: Dialect,
         /// An earlier one came to nothing, or its connection was lost: what was `SET` before it
         /// may stand until it is answered.
         repair: bool,
     },
-    /// The extension of a round.
+    /// The extension of a lock.
     Extend {
-        /// For which round.
-        round: Key,
+        /// Who asks.
+        operation: OperationKey,
         /// Of whose token, if that is in the engine's care.
-        claim: Option<Key>,
+        claim: Option<ClaimKey>,
     },
     /// The same, if the user may do what the lock needs: the first on a connection.
     FirstSet {
         /// Whose token.
-        claim: Key,
+        claim: ClaimKey,
     },
     /// A native release before the `SET` of a claim: whether the user may run it.
     Probe {
         /// Whose token.
-        claim: Key,
+        claim: ClaimKey,
     },
-    /// Which permission was missing when the extension or confirmation of a round was refused.
+    /// Which permission was missing when an extension or confirmation was refused.
     Why {
-        /// Of which round.
-        round: Key,
+        /// Who asks.
+        operation: OperationKey,
     },
     /// The question for the time of the server.
     Time,
-    /// The question of a round for how long the token is kept.
+    /// The question for how long the token is kept.
     Confirm {
-        /// For which round.
-        round: Key,
+        /// Who asks.
+        operation: OperationKey,
         /// Of whose token, if that is in the engine's care.
-        claim: Option<Key>,
+        claim: Option<ClaimKey>,
     },
 }
 
@@ -149,7 +149,7 @@ impl InFlight {
 
     /// Whether a release that repairs is on its way, of a claim for which `same` holds. Costs a
     /// step per command, but only while there is one at all.
-    pub(crate) fn is_repairing(&self, mut same: impl FnMut(Key) -> bool) -> bool {
+    pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {
                 matches!(sent.errand, Errand::Release { claim, repair: true, .. } if same(claim))
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_withdrawn_command_leaves_no_gap() {
         let mut slab = Slab::new();
-        let [a, b, c] = [0, 1, 2].map(|value| slab.insert(value));
+        let [a, b, c] = [0, 1, 2].map(|value| ClaimKey(slab.insert(value)));
         let mut in_flight = InFlight::default();
         for (index, claim) in [a, b, c].into_iter().enumerate() {
             in_flight.push(Errand::Set { claim }, Instant::ZERO, index as u64 * 10, 10);

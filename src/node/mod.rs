@@ -31,6 +31,7 @@ mod permission;
 mod phase;
 mod pulse;
 mod reply;
+mod write;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -39,12 +40,12 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 
 use crate::config::{Config, NodeConfig, RestartGuard};
-use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::error::{LinkError, NodeOutcome, TrustError, Unusable};
+use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{
     PUSHES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX, in_flight_max, out_bytes_max,
 };
 use crate::resp::{Inbox, Limits, Value};
-use crate::slab::Key;
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
@@ -60,16 +61,15 @@ use permission::Permissions;
 use phase::{Phase, Ready};
 use pulse::Pulse;
 
+pub(crate) use command::Dialect;
 #[cfg(feature = "embedded")]
 pub(crate) use command::Script;
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use command::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
-pub(crate) use command::{Dialect, confirm, extend, release, set};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use fence::JOIN;
 #[cfg(feature = "embedded")]
 pub(crate) use fence::{FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND};
-pub(crate) use fence::{fenced_confirm, fenced_extend, fenced_set};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity, Step};
 pub(crate) use in_flight::Errand;
@@ -81,6 +81,7 @@ pub(crate) use phase::{Access, Trouble};
 pub(crate) use reply::{
     Forbidden, Reply, Said, may_forget, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
+pub(crate) use write::Command;
 
 /// The shortest silence after which a node is suspect. A busy machine takes as long now and then.
 const SUSPECT_MIN: Duration = Duration::from_millis(100);
@@ -117,8 +118,8 @@ pub(crate) struct Node {
     permissions: Permissions,
     /// How it stands towards the cluster: only with a strict guard.
     membership: Option<Membership>,
-    /// Rounds whose question waits for the greeting to be done.
-    pub(crate) waiting: VecDeque<Key>,
+    /// Operations whose question waits for the greeting to be done.
+    pub(crate) waiting: VecDeque<OperationKey>,
     backoff: Backoff,
     tried_at: Instant,
     pulse: Pulse,
@@ -407,7 +408,7 @@ impl Node {
     }
 
     /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
-    pub(crate) fn withdraw_set(&mut self, claim: Key) -> bool {
+    pub(crate) fn withdraw_set(&mut self, claim: ClaimKey) -> bool {
         self.withdraw(Errand::Set { claim }) || self.withdraw(Errand::FirstSet { claim })
     }
 
@@ -451,7 +452,7 @@ impl Node {
 
     /// Whether a nil to a `SET` may be due to a key of our own that is about to go: a repeated
     /// release of the same key is on its way, or waits for another try. `same` tells by the claim.
-    pub(crate) fn is_repairing(&self, same: impl Fn(Key) -> bool) -> bool {
+    pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.in_flight.is_repairing(&same) || self.debts.is_deferred(&same)
     }
 
@@ -515,9 +516,38 @@ impl Node {
         Ok(())
     }
 
+    /// An operator vouches that no lock lives that the server with this `run_id` may have forgotten.
+    /// Returns `true` if it did not vote until now.
+    pub(crate) fn trust(
+        &mut self,
+        now: Instant,
+        run_id: &str,
+        longest: Duration,
+    ) -> Result<bool, TrustError> {
+        if self.other_cluster().is_some() {
+            return Err(TrustError::OtherCluster);
+        }
+        let marked = self.membership.is_some();
+        if !(self.is_ready() || marked && self.run_id().is_some()) {
+            return Err(TrustError::NotConnected);
+        }
+        let present = self.run_id().ok_or(TrustError::NoRunId)?;
+        if present != run_id {
+            let run_id = present.into();
+            return Err(TrustError::Changed { run_id });
+        }
+        let mut kept = self.kept_until(now).is_some();
+        self.guard.trust();
+        if marked {
+            kept |= !self.is_ready();
+            kept &= self.vouch(now, longest);
+        }
+        Ok(kept)
+    }
+
     /// An operator vouches for it: it is asked to join without a barrier, now or as part of the
     /// greeting that is under way. Whether that will be done.
-    pub(crate) fn vouch(&mut self, now: Instant, longest: Duration) -> bool {
+    fn vouch(&mut self, now: Instant, longest: Duration) -> bool {
         let Some(membership) = &mut self.membership else {
             return false;
         };

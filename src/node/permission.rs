@@ -27,7 +27,7 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::Unusable;
-use crate::slab::Key;
+use crate::keys::{ClaimKey, OperationKey};
 use crate::time::Instant;
 
 use super::fence::fenced_set_if_permitted;
@@ -95,7 +95,7 @@ impl Node {
     pub(crate) fn send_first_set(
         &mut self,
         now: Instant,
-        claim: Key,
+        claim: ClaimKey,
         entry: &Entry,
         ttl: Duration,
     ) {
@@ -110,17 +110,23 @@ impl Node {
 
     /// Asks whether it could be released by the native command, with its own token, which no key
     /// has yet: there is nothing to delete.
-    pub(crate) fn ask_native(&mut self, now: Instant, claim: Key, entry: &Entry, way: Dialect) {
+    pub(crate) fn ask_native(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        entry: &Entry,
+        way: Dialect,
+    ) {
         let mut command = Vec::new();
         command::release(&mut command, entry, way);
         self.send(now, Errand::Probe { claim }, &command);
     }
 
     /// Asks what was missing when an extension of `entry` was refused.
-    pub(crate) fn ask_why(&mut self, now: Instant, round: Key, entry: &Entry) {
+    pub(crate) fn ask_why(&mut self, now: Instant, operation: OperationKey, entry: &Entry) {
         let mut command = Vec::new();
         command::ask_permission(&mut command, entry, &TO_EXTEND);
-        self.send(now, Errand::Why { round }, &command);
+        self.send(now, Errand::Why { operation }, &command);
     }
 
     fn to_lock(&self) -> &'static [&'static str] {

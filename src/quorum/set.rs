@@ -67,6 +67,13 @@ impl NodeSet {
         old
     }
 
+    /// Takes the first node out and returns it.
+    pub(crate) fn take_first(&mut self) -> Option<usize> {
+        let first = self.iter().next()?;
+        self.remove(first);
+        Some(first)
+    }
+
     /// The nodes in either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {

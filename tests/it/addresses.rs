@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shearline::{NodeOutcome, Redlock, Unusable};
+use shearline::{NodeOutcome, Unusable};
 
-use crate::face::{Which, no_quorum};
+use crate::face::{Which, at, no_quorum};
 use crate::servers::{Cluster, LONG, Options, Server, eventually};
 
 #[test]
@@ -12,7 +12,7 @@ fn unix_sockets() {
     let cluster = Cluster::with(3, &Options::redis().unix_socket());
     for which in Which::BOTH {
         let key = which.key("unix");
-        let mut face = which.build(Redlock::builder().nodes(cluster.iter().map(Server::unix_url)));
+        let mut face = which.build(at(cluster.iter().map(Server::unix_url)));
         let mut lock = face.try_lock(&key, LONG).expect("free");
         assert!(cluster.copies(&key) >= 2);
         face.extend(&mut lock, LONG).expect("held");
@@ -24,7 +24,7 @@ fn unix_sockets() {
 #[test]
 fn a_database_behind_a_unix_socket() {
     let server = Server::with(&Options::redis().unix_socket());
-    let mut face = Which::Local.build(Redlock::builder().node(server.unix_url() + "?db=2"));
+    let mut face = Which::Local.build(at([server.unix_url() + "?db=2"]));
     let lock = face.try_lock("k", LONG).expect("free");
     let mut raw = server.raw();
     assert!(!raw.exists(b"k"));
@@ -43,7 +43,7 @@ fn host_names_and_bare_addresses() {
     ];
     for which in Which::BOTH {
         let key = which.key("name");
-        let mut face = which.build(Redlock::builder().nodes(&urls));
+        let mut face = which.build(at(&urls));
         eventually("a lock on all three", || {
             face.settle();
             let lock = face.try_lock(&key, LONG).ok()?;
@@ -61,10 +61,9 @@ fn a_name_that_does_not_exist() {
     let cluster = Cluster::start(2);
     for which in Which::BOTH {
         let key = which.key("nowhere");
-        let builder = Redlock::builder()
-            .node("redis://nowhere.invalid:6379")
+        let builder = at(["redis://nowhere.invalid:6379"])
             .nodes(cluster.urls())
-            .connect_timeout(Duration::from_millis(500));
+            .connect_timeout(Duration::from_secs(1));
         let mut face = which.build(builder);
         let lock = face.try_lock(&key, LONG).expect("two of three");
         face.unlock(lock).expect("two of three");
@@ -80,7 +79,7 @@ fn one_server_under_two_addresses_has_one_vote() {
     for which in Which::BOTH {
         // Two addresses, one vote: no majority of two.
         let key = which.key("twice");
-        let mut face = which.build(Redlock::builder().nodes(&twice));
+        let mut face = which.build(at(&twice));
         let report = no_quorum(face.try_lock(&key, LONG));
         let same = report
             .nodes()
@@ -91,7 +90,7 @@ fn one_server_under_two_addresses_has_one_vote() {
 
         // With a second server there are two votes of three.
         let key = which.key("thrice");
-        let mut face = which.build(Redlock::builder().nodes(&twice).node(cluster[1].url()));
+        let mut face = which.build(at(&twice).node(cluster[1].url()));
         let lock = face.try_lock(&key, LONG).expect("two votes of three");
         assert_eq!(cluster.copies(&key), 2);
         assert_eq!(face.unlock(lock).expect("two votes of three").deleted, 2);
@@ -103,7 +102,7 @@ fn one_server_under_two_addresses_has_one_vote() {
 #[test]
 fn connections_carry_a_name() {
     let server = Server::start();
-    let mut face = Which::Local.build(Redlock::builder().node(server.url()));
+    let mut face = Which::Local.build(at([server.url()]));
     let lock = face.try_lock("k", LONG).expect("free");
     face.unlock(lock).expect("held");
     let list = server.raw().run("CLIENT LIST").into_text();

@@ -1,9 +1,9 @@
 //! Credentials: right, wrong, missing; never shown.
 
-use shearline::{CheckError, LockError, NodeOutcome, Redlock, Unusable};
+use shearline::{CheckError, LockError, NodeOutcome, Unusable};
 
 use crate::canary::{ESCAPED, PASSWORD, Secrets, USER, WRONG};
-use crate::face::{Which, no_quorum};
+use crate::face::{Which, at, no_quorum};
 use crate::servers::{Cluster, LONG, Options, Raw, Reply, Server, eventually};
 
 #[test]
@@ -36,7 +36,7 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
             some => urls(&cluster, some),
         };
         for which in Which::BOTH {
-            let builder = Redlock::builder().nodes(&urls);
+            let builder = at(&urls);
             assert_not_shown(&format!("{builder:?}"));
             let mut face = which.build(builder);
             assert_not_shown(&format!("{face:?}"));
@@ -77,7 +77,7 @@ fn what_an_operator_has_to_mend_is_told_in_the_first_try() {
         }
     };
     for which in Which::BOTH {
-        let mut face = which.build(Redlock::builder().nodes(&urls));
+        let mut face = which.build(at(&urls));
         let Err(CheckError::Unusable(report)) = face.check() else {
             panic!("two of three are not let in")
         };
@@ -104,7 +104,7 @@ fn one_node_with_a_wrong_password_is_out() {
     let mut urls = urls(&cluster, &format!(":{ESCAPED}"));
     urls[1] = cluster[1].url_with(&format!(":{WRONG}"));
     for which in Which::BOTH {
-        let mut face = which.build(Redlock::builder().nodes(&urls));
+        let mut face = which.build(at(&urls));
         let lock = face.try_lock("two", LONG).expect("two of three");
         assert_eq!(face.unlock(lock).expect("two of three").deleted, 2);
         face.assert_gone(&cluster, "two");
@@ -120,7 +120,7 @@ fn a_user_without_permission_is_told_so() {
     ));
     for which in Which::BOTH {
         let url = server.url_with(&format!("{USER}:{ESCAPED}"));
-        let mut face = which.build(Redlock::builder().node(url));
+        let mut face = which.build(at([url]));
         let error = face.try_lock("k", LONG).expect_err("SET is forbidden");
         let LockError::NoQuorum(report) = &error else {
             panic!("nobody holds it: {error:?}");
@@ -136,7 +136,7 @@ fn the_database_of_the_url_holds_the_key() {
     let server = Server::start();
     for which in Which::BOTH {
         let key = which.key("database");
-        let mut face = which.build(Redlock::builder().node(format!("{}/3", server.url())));
+        let mut face = which.build(at([format!("{}/3", server.url())]));
         let lock = face.try_lock(&key, LONG).expect("free");
         let mut raw: Raw = server.raw();
         assert!(!raw.exists(key.as_bytes()), "not in database 0");
@@ -157,7 +157,7 @@ fn urls(cluster: &Cluster, credentials: &str) -> Vec<String> {
 #[track_caller]
 fn works(cluster: &Cluster, urls: &[String]) {
     for which in Which::BOTH {
-        let mut face = which.build(Redlock::builder().nodes(urls));
+        let mut face = which.build(at(urls));
         let mut lock = face
             .try_lock("auth", LONG)
             .expect("the credentials are right");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use shearline::{LockGuard, Redlock};
 
 use crate::face::{await_ready, over};
-use crate::servers::{self, Cluster, LONG, eventually};
+use crate::servers::{self, BRIEF, Cluster, LONG, eventually};
 
 const STORY: &str = "SHEARLINE_TEST_BACKGROUND";
 
@@ -86,7 +86,7 @@ fn keys_are_over() {
     let handle = over(&cluster).build().expect("a good configuration");
     await_ready(|| handle.nodes());
     cluster[2].freeze();
-    let guards = locks(&handle, 10, Duration::from_secs(1));
+    let guards = locks(&handle, 10, BRIEF);
     drop_in_time(handle, guards);
     had.is_all_there_is();
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use shearline::embedded::EmbeddedNode;
 use shearline::{NodeOutcome, NodeState, Redlock};
 
-use crate::face::{held, no_quorum, shared};
+use crate::face::{await_ready, held, no_quorum, shared};
 use crate::servers::{self, LONG, PATIENCE, eventually};
 
 /// A node is asked for its time at most once in so long.
@@ -43,7 +43,10 @@ fn clocks_that_are_stepped_make_two_holders_and_with_the_watch_they_do_not() {
         let [one, other] = [(); 2].map(|()| {
             let builder = Redlock::builder().nodes(nodes.iter().map(EmbeddedNode::url));
             let builder = builder.node_timeout(PATIENCE).watch_clocks(watch);
-            builder.build().expect("valid")
+            let handle = builder.build().expect("valid");
+            // Of a node that is met later, nothing is known from before the step.
+            await_ready(|| handle.nodes());
+            handle
         });
         let holder = one.lock("k", LONG).expect("free");
         held(other.try_lock("k", LONG));

@@ -8,7 +8,7 @@ use shearline::{ExtendError, Lock, NodeOutcome, Redlock};
 use crate::executor::block_on;
 use crate::face::{Face, Held, Which, await_ready, over, shared};
 use crate::processes::{finish, hex, start, unhex};
-use crate::servers::{self, Cluster, LONG, PATIENCE, eventually};
+use crate::servers::{self, BRIEF, Cluster, LONG, PATIENCE, SILENT, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -59,8 +59,10 @@ fn the_loss_is_told_at_the_end_that_was_confirmed() {
         (cluster.copies("earlier") == 3).then_some(())
     });
     let lost = guard.lost();
+    let millis = BRIEF.as_millis().to_string();
     for raw in &mut cluster.raws() {
-        assert_eq!(raw.integer(&[b"PEXPIRE", b"earlier", b"1000"]), 1);
+        let command = [&b"PEXPIRE"[..], b"earlier", millis.as_bytes()];
+        assert_eq!(raw.integer(&command), 1);
     }
     assert!(!lost.is_lost(), "nobody has asked");
     let waiting = lost.clone();
@@ -106,7 +108,7 @@ fn too_few_answers_leave_the_lock_as_it_was() {
     let cluster = servers::three();
     for which in Which::BOTH {
         let key = which.key("few");
-        let mut face = which.build(over(&cluster).node_timeout(Duration::from_millis(500)));
+        let mut face = which.build(over(&cluster).node_timeout(SILENT));
         face.await_ready();
         let mut lock = face.try_lock(&key, LONG).expect("free");
         all_have(&cluster, &mut face, &key, 3);

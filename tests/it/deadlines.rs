@@ -11,7 +11,7 @@ use shearline::{ExtendError, LockError, LockOptions, Redlock, UnlockError};
 
 use crate::executor::block_on;
 use crate::face::{Face, Which, over, shared};
-use crate::servers::{self, Cluster, LONG, Manner, Stranger};
+use crate::servers::{self, Cluster, LONG, Manner, SILENT, Stranger};
 
 const WAIT: Duration = Duration::from_millis(200);
 const BOUND: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ fn in_time<T>(call: impl FnOnce() -> T) -> T {
 fn every_operation_ends_with_every_node_stalled() {
     let cluster = servers::three();
     for which in Which::BOTH {
-        let mut face = which.build(over(&cluster));
+        let mut face = which.build(over(&cluster).node_timeout(SILENT));
         let mut lock = face.try_lock(which.key("held"), LONG).expect("free");
         frozen(&cluster);
         stalled_locks(&mut face);
@@ -123,7 +123,8 @@ fn many_callers_end_with_every_node_stalled() {
 fn a_future_ends_with_every_node_stalled() {
     let cluster = servers::three();
     let retry = shearline::Retry::new(2, Duration::from_millis(1)..=Duration::from_millis(2));
-    let redlock = over(&cluster).retry(retry).build().expect("valid");
+    let builder = over(&cluster).node_timeout(SILENT).retry(retry);
+    let redlock = builder.build().expect("valid");
     let guard = redlock.try_lock("held", LONG).expect("free");
     frozen(&cluster);
     let result = in_time(|| wait_for(redlock.lock_async("stalled", LONG)));

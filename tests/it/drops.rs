@@ -10,7 +10,7 @@ use shearline::{LockError, LockGuard, Redlock};
 
 use crate::executor::{all, block_on};
 use crate::face::{over, shared};
-use crate::servers::{self, Cluster, LONG, PATIENCE, eventually};
+use crate::servers::{self, BRIEF, Cluster, LONG, PATIENCE, eventually};
 
 #[test]
 fn a_guard_dropped_in_a_panic_releases() {
@@ -162,9 +162,7 @@ fn many_futures_on_one_thread() {
 fn the_loss_of_a_lock_is_told_while_every_node_is_silent() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
-    let guard = redlock
-        .try_lock("lost", Duration::from_millis(500))
-        .expect("free");
+    let guard = redlock.try_lock("lost", BRIEF).expect("free");
     freeze(&cluster);
     assert!(guard.lost().wait(PATIENCE));
     block_on(guard.lost());

@@ -21,6 +21,7 @@ use std::time::Duration;
 use shearline::{LockGuard, Redlock};
 
 use crate::executor::{all, block_on};
+use crate::face::at;
 use crate::servers::{Cluster, LONG};
 
 const ENDING: &str = "SHEARLINE_TEST_ENDING";
@@ -120,11 +121,7 @@ fn program() {
         return;
     };
     let nodes = env::var(NODES).expect("the nodes are told");
-    let handle = Redlock::builder()
-        .nodes(nodes.split(','))
-        .node_timeout(Duration::from_secs(2))
-        .build()
-        .expect("a good configuration");
+    let handle = at(nodes.split(',')).build().expect("a good configuration");
     let ending = ENDINGS.iter().find(|(known, _)| *known == name);
     let (_, play) = ending.expect("one of the endings");
     play(handle);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use shearline::{ExtendError, InvalidRequest, LockOptions, NodeOutcome};
 
 use crate::face::{Which, await_ready, over, shared};
-use crate::servers::{self, LONG, PATIENCE, eventually};
+use crate::servers::{self, BRIEF, LONG, PATIENCE, SILENT, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -65,10 +65,8 @@ fn an_extension_never_shortens() {
 #[test]
 fn a_failed_extension_leaves_the_lock_as_it_was() {
     let cluster = servers::three();
-    let redlock = over(&cluster)
-        .node_timeout(Duration::from_millis(500))
-        .build()
-        .expect("valid");
+    let builder = over(&cluster).node_timeout(SILENT);
+    let redlock = builder.build().expect("valid");
     await_ready(|| redlock.nodes());
     let mut guard = redlock.try_lock("failed", LONG).expect("free");
     let token = guard.token().to_vec();
@@ -100,7 +98,7 @@ fn a_failed_extension_leaves_the_lock_as_it_was() {
 #[test]
 fn a_failed_extension_leaves_the_local_lock_as_it_was() {
     let cluster = servers::three();
-    let builder = over(&cluster).node_timeout(Duration::from_millis(500));
+    let builder = over(&cluster).node_timeout(SILENT);
     let mut local = builder.build_local().expect("valid");
     let mut lock = local.try_lock("failed", LONG).expect("free");
     let until = lock.valid_until();
@@ -125,9 +123,7 @@ fn a_failed_extension_leaves_the_local_lock_as_it_was() {
 fn an_expired_lock_is_not_revived() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
-    let mut guard = redlock
-        .try_lock("expired", Duration::from_millis(100))
-        .expect("free");
+    let mut guard = redlock.try_lock("expired", BRIEF).expect("free");
     assert!(guard.lost().wait(PATIENCE), "the loss is told");
     // It is told a tick early rather than late.
     eventually("the end of the validity", || {
@@ -147,9 +143,7 @@ fn an_expired_lock_is_not_revived() {
 fn an_expired_local_lock_is_not_revived() {
     let cluster = servers::three();
     let mut local = over(&cluster).build_local().expect("valid");
-    let mut lock = local
-        .try_lock("expired", Duration::from_millis(100))
-        .expect("free");
+    let mut lock = local.try_lock("expired", BRIEF).expect("free");
     // The key lives longer than the validity, by the drift.
     eventually("it expires on the nodes", || {
         (cluster.copies("expired") == 0).then_some(())
@@ -165,7 +159,7 @@ fn a_lock_that_a_majority_has_not_is_lost() {
         let cluster = servers::three();
         for which in Which::BOTH {
             let key = which.key("lost");
-            let builder = over(&cluster).node_timeout(Duration::from_secs(5));
+            let builder = over(&cluster);
             let mut face = which.build(builder);
             face.await_ready();
             let mut lock = face.try_lock(&key, LONG).expect("free");

@@ -41,12 +41,20 @@ impl Which {
     }
 }
 
-/// A builder over all nodes of the cluster, with a node timeout that no healthy server misses on a
-/// busy machine. Stories about silent nodes set their own.
+/// What a node is waited for where time is not the subject: for as long as a machine, one process or
+/// one server may stand still without changing what a story tells.
+const CALM: Duration = Duration::from_secs(5);
+
+/// A builder over these nodes, with timeouts that no healthy server misses on a busy machine. Stories
+/// about silent nodes set their own; those about the timeouts that nobody set do without this.
+pub(crate) fn at(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Builder {
+    let builder = Redlock::builder().nodes(urls);
+    builder.node_timeout(CALM).connect_timeout(CALM)
+}
+
+/// The same over all nodes of the cluster.
 pub(crate) fn over(cluster: &Cluster) -> Builder {
-    Redlock::builder()
-        .nodes(cluster.urls())
-        .node_timeout(Duration::from_secs(2))
+    at(cluster.urls())
 }
 
 /// A shared handle over all nodes of the cluster.

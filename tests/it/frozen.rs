@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use shearline::Redlock;
 
-use crate::face::{Which, over};
-use crate::servers::{self, Cluster, LONG};
+use crate::face::{Face, Which, over};
+use crate::servers::{self, Cluster, LONG, STOOD_STILL_MAX, Server, watched};
 
 /// Longer than a thousand rounds take: an operation that waited for the frozen node would show.
 const NODE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -44,25 +44,50 @@ pub(crate) fn story(cluster: &Cluster, locks: usize) {
     }
 }
 
+/// How often the story below is to be seen.
+const TURNS: u32 = 10;
+
 /// The same with the node timeout that nobody set, which a lock must not depend on either; and the
 /// lock is still held when the node goes on.
 #[test]
 fn a_lock_held_while_a_node_freezes_and_goes_on() {
     let cluster = servers::five();
+    let mut healthy = cluster[..4].iter().map(Server::raw).collect::<Vec<_>>();
     for which in Which::BOTH {
         let mut face = which.build(Redlock::builder().nodes(cluster.urls()));
-        for turn in 0..20 {
+        let mut seen = 0;
+        for turn in 0.. {
+            if seen == TURNS {
+                break;
+            }
+            assert!(turn < 10 * TURNS, "something stands still in each turn");
+            face.await_ready();
             let key = which.key(&format!("held:{turn}"));
-            cluster[4].freeze();
-            let mut lock = face.try_lock(&key, LONG).expect("four of five");
-            face.extend(&mut lock, LONG).expect("four of five");
+            let (result, stood_still) = watched(&mut healthy, || {
+                freezes_and_goes_on(&mut face, &cluster[4], &key)
+            });
             cluster[4].thaw();
-            face.extend(&mut lock, LONG).expect("five of five");
-            face.unlock(lock).expect("five of five");
             face.assert_gone(&cluster, &key);
+            match result {
+                Ok(()) => seen += 1,
+                Err(error) => assert!(STOOD_STILL_MAX / 2 < stood_still, "{error}"),
+            }
         }
         cluster.assert_empty();
     }
+}
+
+/// All that is asked is confirmed by four of five, and then by all.
+fn freezes_and_goes_on(face: &mut Face, server: &Server, key: &str) -> Result<(), String> {
+    server.freeze();
+    let lock = face.try_lock(key, LONG);
+    let mut lock = lock.map_err(|error| error.to_string())?;
+    let frozen = face.extend(&mut lock, LONG);
+    server.thaw();
+    let again = face.extend(&mut lock, LONG);
+    let released = face.unlock(lock);
+    frozen.and(again).map_err(|error| error.to_string())?;
+    released.map(drop).map_err(|error| error.to_string())
 }
 
 /// Two frozen nodes of five are the most that a majority of three allows.

@@ -10,11 +10,14 @@ use shearline::{
     Retry, TrustError,
 };
 
-use crate::face::no_quorum;
+use crate::face::{at, no_quorum};
 use crate::servers::{self, ClosedPort, Cluster, eventually};
 
-/// The longest ttl of all clients in these stories.
+/// The longest ttl of all clients where nodes forget again and again.
 pub(crate) const TTL: Duration = Duration::from_millis(300);
+
+/// The longest ttl of all clients where a node is waited for that forgot.
+const BRIEF: Duration = Duration::from_secs(3);
 
 /// What a lock is held for that is extended.
 const LONG: Duration = Duration::from_secs(60);
@@ -24,7 +27,7 @@ fn over(urls: impl IntoIterator<Item = String>, longest: Duration) -> Builder {
         u32::MAX,
         Duration::from_millis(1)..=Duration::from_millis(9),
     );
-    Redlock::builder().nodes(urls).max_ttl(longest).retry(retry)
+    at(urls).max_ttl(longest).retry(retry)
 }
 
 /// A handle that votes with all its nodes at once, however young they are.
@@ -40,16 +43,16 @@ fn trusting(builder: &Builder) -> Redlock {
 }
 
 fn quarantined(redlock: &Redlock, node: usize) -> bool {
-    let outcome = no_quorum(redlock.try_lock("probe", TTL)).nodes()[node].outcome;
+    let outcome = no_quorum(redlock.try_lock("probe", BRIEF)).nodes()[node].outcome;
     matches!(outcome, NodeOutcome::Quarantined { .. })
 }
 
 #[test]
 fn a_node_that_forgot_does_not_vote_before_every_lock_is_over() {
     let mut cluster = servers::three();
-    let redlock = trusting(&over(cluster.urls(), TTL));
+    let redlock = trusting(&over(cluster.urls(), BRIEF));
     redlock
-        .lock("a", TTL)
+        .lock("a", BRIEF)
         .expect("three vote")
         .unlock()
         .expect("held");
@@ -58,7 +61,7 @@ fn a_node_that_forgot_does_not_vote_before_every_lock_is_over() {
     eventually("the restart is seen", || {
         quarantined(&redlock, 0).then_some(())
     });
-    let lock = redlock.lock("a", TTL).expect("two vote in the end");
+    let lock = redlock.lock("a", BRIEF).expect("two vote in the end");
     lock.unlock().expect("held");
 }
 
@@ -66,7 +69,10 @@ fn a_node_that_forgot_does_not_vote_before_every_lock_is_over() {
 fn who_has_just_started_votes_at_once_where_an_operator_vouches() {
     let cluster = servers::three();
     let redlock = over(cluster.urls(), LONG).build().expect("built");
-    assert!(quarantined(&redlock, 0) && quarantined(&redlock, 2));
+    eventually("all are met", || {
+        let all = (0..3).all(|node| quarantined(&redlock, node));
+        all.then_some(())
+    });
     for (node, url) in cluster.urls().iter().enumerate() {
         let run_id = cluster[node].raw().info("server", "run_id").expect("told");
         assert_eq!(redlock.nodes()[node].run_id.as_ref(), Some(&run_id));
@@ -89,8 +95,7 @@ fn who_has_just_started_votes_at_once_where_an_operator_vouches() {
 #[test]
 fn a_copy_that_was_forgotten_comes_again_with_the_extensions() {
     let mut cluster = servers::three();
-    // The two others have to answer each extension, on a busy machine too.
-    let redlock = trusting(&over(cluster.urls(), LONG).node_timeout(Duration::from_secs(2)));
+    let redlock = trusting(&over(cluster.urls(), LONG));
     let mut lock = redlock.lock("a", LONG).expect("three vote");
     eventually("all have it", || (cluster.copies("a") == 3).then_some(()));
     cluster[2].restart();

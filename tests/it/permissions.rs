@@ -1,13 +1,20 @@
 //! Users who may not do all that a lock needs: what is missing is told by its name, in the first try,
 //! and no key is left.
 
-use shearline::{CheckError, ExtendError, LockError, NodeOutcome, Redlock, Report, Unusable};
+use std::sync::LazyLock;
 
-use crate::face::{Face, Which};
+use shearline::{CheckError, ExtendError, LockError, NodeOutcome, Report, Unusable};
+
+use crate::face::{Face, Which, at};
+use crate::readme::acl_line;
 use crate::servers::{Cluster, LONG, Options, eventually};
 
-/// All that a user needs, as the README says.
-const LINE: &str = "~lock:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +info +time";
+/// All that a user needs, as the manual says.
+static LINE: LazyLock<String> = LazyLock::new(|| {
+    let rules = acl_line();
+    let rules = rules.strip_prefix("ACL SETUSER locker on >secret ");
+    rules.expect("a user with a password").to_owned()
+});
 
 /// The user of these tests, with these rules and no others.
 fn permit(cluster: &Cluster, rules: &str) {
@@ -25,7 +32,7 @@ fn without(rule: &str) -> String {
 /// A handle of that user.
 fn face(which: Which, cluster: &Cluster) -> Face {
     let urls = cluster.iter().map(|server| server.url_with("some:secret"));
-    which.build(Redlock::builder().nodes(urls))
+    which.build(at(urls))
 }
 
 fn lacks(command: &'static str) -> NodeOutcome {
@@ -78,7 +85,7 @@ fn who_may_not_release_gets_no_lock() {
                     .filter(|node| node.outcome == lacks(command));
                 assert!(2 <= named.count(), "{report}");
                 // The operator mends it; nothing has to be connected again.
-                permit(&cluster, LINE);
+                permit(&cluster, &LINE);
                 let lock = face.lock("lock:a", LONG).expect("all is permitted");
                 face.unlock(lock).expect("held");
                 face.check().expect("all is permitted");
@@ -117,7 +124,7 @@ fn who_may_use_the_native_release_needs_no_script(cluster: &Cluster) {
 #[test]
 fn who_may_not_use_the_name_may_use_others() {
     for (cluster, _) in clusters() {
-        permit(&cluster, LINE);
+        permit(&cluster, &LINE);
         for which in Which::BOTH {
             let mut face = face(which, &cluster);
             let error = face.lock("other", LONG).expect_err("only `lock:*`");
@@ -163,7 +170,7 @@ fn who_may_not_extend_gets_locks_and_learns_it_at_the_first_extension() {
                     "{error}"
                 );
                 assert!(lock.is_valid());
-                permit(&cluster, LINE);
+                permit(&cluster, &LINE);
                 face.extend(&mut lock, LONG).expect("permitted by now");
                 face.confirm(&mut lock).expect("permitted by now");
                 permit(&cluster, &without("+pttl"));
@@ -186,7 +193,7 @@ fn a_release_that_is_not_permitted_any_more_says_so_and_is_made_up_for() {
         // The script stands in for a native command that is not permitted, by its text.
         let command = if native { "eval" } else { "evalsha" };
         for which in Which::BOTH {
-            permit(&cluster, LINE);
+            permit(&cluster, &LINE);
             let mut face = face(which, &cluster);
             face.await_ready();
             let lock = face.lock("lock:a", LONG).expect("permitted");
@@ -196,7 +203,7 @@ fn a_release_that_is_not_permitted_any_more_says_so_and_is_made_up_for() {
                 panic!("nobody took it: {error:?}");
             };
             assert_names(report, lacks(command));
-            permit(&cluster, LINE);
+            permit(&cluster, &LINE);
             eventually("it is made up for", || {
                 face.settle();
                 (cluster.copies("lock:a") == 0).then_some(())

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use shearline::{Lock, LockOptions, Redlock, Retry};
 
-use crate::face::shared;
+use crate::face::{at, shared};
 use crate::servers::{self, Cluster, LONG};
 
 const PART: &str = "SHEARLINE_TEST_PART";
@@ -27,9 +27,7 @@ fn second_process() {
         return;
     };
     let nodes = env::var(NODES).expect("the nodes are told");
-    let redlock = Redlock::builder()
-        .nodes(nodes.split(','))
-        .node_timeout(Duration::from_secs(2))
+    let redlock = at(nodes.split(','))
         .retry(Retry::new(
             1000,
             Duration::from_millis(1)..=Duration::from_millis(10),

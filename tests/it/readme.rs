@@ -1,12 +1,13 @@
 //! What the README and the manual claim, held against what is there: the tests that they name, the
-//! ACL line that they give.
+//! links, the permissions. And that the README stays short.
 
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use shearline::{Builder, LocalRedlock, RestartGuard};
+use shearline::{LocalRedlock, RestartGuard};
 
+use crate::face::at;
 use crate::servers::{LONG, Options, Raw, Server};
 
 const PASSWORD: &str = "secret";
@@ -14,16 +15,54 @@ const PASSWORD: &str = "secret";
 /// Commands without which a node still serves, only less well.
 const DISPENSABLE: [&str; 3] = ["+script|load", "+info", "+time"];
 
+/// Who has to decide within a minute reads no more than this.
+const README_BYTES_MAX: usize = 8 << 10;
+
+#[test]
+fn the_readme_can_be_read_in_a_minute() {
+    let bytes = read("README.md").expect("it is there").len();
+    assert!(
+        bytes <= README_BYTES_MAX,
+        "it has {bytes} bytes, {README_BYTES_MAX} are allowed: move what is more to the manual"
+    );
+}
+
+#[test]
+fn every_link_leads_to_something_that_exists() {
+    let mut links = 0;
+    for page in pages() {
+        for link in links_of(&page) {
+            assert!(
+                leads_somewhere(&page, &link),
+                "{page} has a link to `{link}`, which is not there"
+            );
+            links += 1;
+        }
+    }
+    assert!(links >= 40, "only {links} were recognized");
+}
+
 #[test]
 fn every_test_that_is_named_exists() {
     let mut named = 0;
     for text in texts() {
-        for path in text.split('`').filter(|span| is_path_of_a_test(span)) {
+        for path in tests_named_in(&text) {
             assert!(exists(path), "there is no test `{path}`");
             named += 1;
         }
     }
-    assert!(named >= 25, "only {named} were recognized");
+    assert!(named >= 60, "only {named} were recognized");
+}
+
+#[test]
+fn every_guarantee_names_a_test() {
+    let page = read("src/manual/guarantees.rs").expect("it is there");
+    let rows = page.lines().filter(|line| line.starts_with("//! | "));
+    let rows: Vec<&str> = rows.skip(2).collect();
+    assert!(rows.len() >= 22, "only {} were recognized", rows.len());
+    for row in rows {
+        assert!(tests_named_in(row).next().is_some(), "no test: {row}");
+    }
 }
 
 #[test]
@@ -81,6 +120,23 @@ fn the_acl_line_of_a_strict_guard_suffices_and_is_the_least() {
     }
 }
 
+/// `lib.rs` says where everything lives.
+#[test]
+fn every_room_is_on_the_map() {
+    let text = read("src/lib.rs").expect("it is there");
+    let map = text.lines().filter(|line| line.starts_with("//! | "));
+    let map: String = map.filter_map(|row| row.split(" | ").nth(1)).collect();
+    let mut rooms = 0;
+    for line in text.lines().filter(|line| line.ends_with(';')) {
+        let words = line.trim_start_matches("pub ").strip_prefix("mod ");
+        if let Some(room) = words.and_then(|words| words.strip_suffix(';')) {
+            assert!(map.contains(&format!("`{room}`")), "where is `{room}`?");
+            rooms += 1;
+        }
+    }
+    assert!(rooms >= 15, "only {rooms} were recognized");
+}
+
 fn strictly_tried(server: &Server, acl: &str, more: &str) -> Result<(), Box<dyn Error>> {
     let mut admin = server.raw();
     forget(&mut admin);
@@ -90,7 +146,7 @@ fn strictly_tried(server: &Server, acl: &str, more: &str) -> Result<(), Box<dyn 
         }
     }
     let url = server.url_with(&format!("locker:{PASSWORD}"));
-    let strict = Builder::default().node(url).max_ttl(LONG);
+    let strict = at([url]).max_ttl(LONG);
     let mut local = strict.restart_guard(RestartGuard::Strict).build_local()?;
     local.trust_nodes();
     live(&mut local, &mut admin)
@@ -102,7 +158,7 @@ fn tried(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
     forget(&mut admin);
     admin.run(acl);
     let url = server.url_with(&format!("locker:{PASSWORD}"));
-    live(&mut Builder::default().node(url).build_local()?, &mut admin)
+    live(&mut at([url]).build_local()?, &mut admin)
 }
 
 fn live(local: &mut LocalRedlock, admin: &mut Raw) -> Result<(), Box<dyn Error>> {
@@ -124,27 +180,88 @@ fn forget(admin: &mut Raw) {
     }
 }
 
-/// The line that the README gives, and the manual too.
+/// The permissions that every user needs. `manual::permissions` is their only source.
 pub(crate) fn acl_line() -> String {
-    acl_lines(0)
+    let [line, _] = acl_lines();
+    line
 }
 
+/// The permissions that a strict guard needs besides.
 fn strict_acl_line() -> String {
-    acl_lines(1)
+    let [_, line] = acl_lines();
+    line
 }
 
-fn acl_lines(number: usize) -> String {
-    let readme = read("README.md").expect("it is there");
-    let mut lines = readme
-        .lines()
-        .filter(|line| line.starts_with("ACL SETUSER"));
-    let line = lines.nth(number).expect("the README gives it");
-    let manual = read("src/manual/operating.rs").expect("it is there");
-    assert!(
-        manual.contains(&format!("//! {line}\n")),
-        "the manual gives another"
-    );
-    line.to_owned()
+fn acl_lines() -> [String; 2] {
+    let lines = |text: &str| -> Vec<String> {
+        text.lines()
+            .map(|line| line.trim_start_matches("//! "))
+            .filter(|line| line.starts_with("ACL SETUSER "))
+            .map(String::from)
+            .collect()
+    };
+    let page = read("src/manual/permissions.rs").expect("it is there");
+    let everywhere = texts().concat();
+    assert_eq!(lines(&page), lines(&everywhere), "they have another source");
+    lines(&page).try_into().expect("one line, and one more")
+}
+
+/// The pages in Markdown, by their paths.
+fn pages() -> Vec<String> {
+    let programs = fs::read_dir(root().join("benches/peers/src/bin")).expect("it is there");
+    let programs = programs.map(|entry| {
+        let name = entry.expect("listed").file_name();
+        let name = name.to_str().expect("a plain name");
+        format!("benches/peers/src/bin/{name}/README.md")
+    });
+    let others = [
+        "README.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "benches/README.md",
+        "benches/instructions/README.md",
+    ];
+    others
+        .map(String::from)
+        .into_iter()
+        .chain(programs)
+        .collect()
+}
+
+/// What stands between `](` and `)`, but for what leads into the web, where nobody can look.
+fn links_of(page: &str) -> Vec<String> {
+    let text = read(page).unwrap_or_else(|| panic!("{page} is not there"));
+    let ends = text.split("](").skip(1);
+    ends.map(|rest| rest.split_once(')').expect("a link ends").0.to_owned())
+        .filter(|link| !link.starts_with("https://"))
+        .collect()
+}
+
+/// Returns `true` if there is such a file, with such a heading if the link names one.
+fn leads_somewhere(page: &str, link: &str) -> bool {
+    let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+    let file = if file.is_empty() {
+        page.to_owned()
+    } else {
+        let directory = Path::new(page).parent().expect("a file is in one");
+        directory.join(file).to_str().expect("plain").to_owned()
+    };
+    if heading.is_empty() {
+        return root().join(file).exists();
+    }
+    let text = read(&file).unwrap_or_default();
+    let mut headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.any(|line| anchor(line) == heading)
+}
+
+/// The anchor that a heading in Markdown gets.
+fn anchor(heading: &str) -> String {
+    let words = heading.trim_start_matches('#').trim().to_lowercase();
+    words
+        .chars()
+        .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter))
+        .map(|letter| if letter == ' ' { '-' } else { letter })
+        .collect()
 }
 
 /// The README and the pages of the manual.
@@ -156,43 +273,55 @@ fn texts() -> Vec<String> {
     texts
 }
 
+fn tests_named_in(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').filter(|span| is_path_of_a_test(span))
+}
+
 /// The path by which `cargo test` runs it: lower case, and a name of more than two words, which no
-/// module and no function that is mentioned has.
+/// module and no function that is mentioned has. Without a module it has one word more.
 fn is_path_of_a_test(span: &str) -> bool {
     let plain = |letter: char| {
         letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_:".contains(letter)
     };
+    let words = |name: &str| name.matches('_').count() + 1;
     span.chars().all(plain)
-        && span
-            .rsplit_once("::")
-            .is_some_and(|(_, name)| name.matches('_').count() >= 2)
+        && match span.rsplit_once("::") {
+            Some((_, name)) => words(name) >= 3,
+            None => words(span) >= 4,
+        }
 }
 
-/// Whether `cargo test PATH` would run such a test: of this binary, by its own list; of an example
-/// or of the library, by the file where it would be.
+/// Returns `true` if `cargo test PATH` would run such a test: of this binary, by its own list; of the
+/// simulator, of an example or of the library, by the file where it would be.
 fn exists(path: &str) -> bool {
-    let (module, name) = path.rsplit_once("::").expect("it is a path");
+    let Some((module, name)) = path.rsplit_once("::") else {
+        return has_test("tests/sim/main.rs", path, false);
+    };
     let place = module.replace("::", "/");
     if read(&format!("tests/it/{place}.rs")).is_some() {
         return own_tests()
             .lines()
             .any(|line| line == format!("{path}: test"));
     }
-    let test = format!("#[test]fn{name}()");
-    let has = |file: String, inline: bool| {
-        let text: String = read(&file).unwrap_or_default().split_whitespace().collect();
-        let is_inline = text.contains("modtests{");
-        text.contains(&test) && is_inline == inline
-    };
-    match place.strip_suffix("/tests") {
-        Some(parent) if has(format!("src/{parent}.rs"), true) => true,
-        Some(parent) if has(format!("src/{parent}/mod.rs"), true) => true,
-        _ => {
-            has(format!("src/{place}.rs"), false)
-                || has(format!("src/{place}/mod.rs"), false)
-                || has(format!("examples/{place}.rs"), false)
-        }
-    }
+    let inline = place.strip_suffix("/tests").is_some_and(|parent| {
+        has_test(&format!("src/{parent}.rs"), name, true)
+            || has_test(&format!("src/{parent}/mod.rs"), name, true)
+    });
+    inline
+        || [
+            format!("src/{place}.rs"),
+            format!("src/{place}/mod.rs"),
+            format!("tests/sim/{place}.rs"),
+            format!("examples/{place}.rs"),
+        ]
+        .iter()
+        .any(|file| has_test(file, name, false))
+}
+
+/// Returns `true` if the file has such a test, in a module `tests` of its own if that is `inline`.
+fn has_test(file: &str, name: &str, inline: bool) -> bool {
+    let text: String = read(file).unwrap_or_default().split_whitespace().collect();
+    text.contains(&format!("#[test]fn{name}()")) && text.contains("modtests{") == inline
 }
 
 /// The tests of this binary, a line each.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use shearline::resp::{Inbox, Limits, OwnedValue, command, encode};
 
-use crate::servers::{Options, Server};
+use crate::servers::{Options, Server, uninterrupted};
 
 /// What the servers answer to `EVAL script 0` in RESP3, as it was sent and as the codec reads it.
 fn replies(script: &str, limits: Limits) -> [(Vec<u8>, OwnedValue); 2] {
@@ -31,7 +31,7 @@ fn ask(stream: &mut TcpStream, words: &[&str], limits: Limits) -> (Vec<u8>, Owne
     let mut sent = Vec::new();
     loop {
         let mut room = [0; 4096];
-        let count = stream.read(&mut room).expect("the server answers");
+        let count = uninterrupted(|| stream.read(&mut room)).expect("the server answers");
         assert!(count > 0, "the server closed");
         sent.extend_from_slice(&room[..count]);
         let mut piece = &room[..count];

@@ -18,7 +18,7 @@ use shearline::{
 
 use crate::canary::{CANARY, ESCAPED, PASSWORD, Secrets, USER, WRONG};
 use crate::executor::block_on;
-use crate::face::{Face, Held, Which};
+use crate::face::{Face, Held, Which, at};
 use crate::fork::in_child;
 use crate::servers::{
     ClosedPort, Cluster, End, LONG, Manner, Mischief, Options, Proxy, Server, Stranger,
@@ -42,10 +42,7 @@ fn urls(cluster: &Cluster) -> Vec<String> {
 }
 
 fn builder(urls: &[String]) -> Builder {
-    Redlock::builder()
-        .nodes(urls)
-        .owner(OWNER)
-        .node_timeout(Duration::from_secs(2))
+    at(urls).owner(OWNER)
 }
 
 /// Everything about a lock that is held, extended, contended for, lost and released.

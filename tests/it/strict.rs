@@ -8,7 +8,7 @@ use shearline::{
     RestartGuard, Unusable,
 };
 
-use crate::face::{Face, Which, no_quorum, over};
+use crate::face::{Face, Which, at, no_quorum, over};
 use crate::guard;
 use crate::servers::{self, Cluster, LONG, Options, eventually};
 
@@ -137,7 +137,7 @@ fn another_membership_gets_no_lock_until_the_nodes_are_made_its_own() {
         let mut cluster = Cluster::start(3);
         let two = |longest| {
             let urls = cluster.urls().into_iter().take(2);
-            let builder = Builder::default().nodes(urls).max_ttl(longest);
+            let builder = at(urls).max_ttl(longest);
             builder.restart_guard(RestartGuard::Strict)
         };
         let (two, three) = (two(SHORT), strict(&cluster, SHORT));

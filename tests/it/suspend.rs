@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use rustix::time::{ClockId, clock_gettime};
 use shearline::engine::Event;
-use shearline::{Driver, ExtendError, Lock, LockOptions, Redlock};
+use shearline::{Driver, ExtendError, Lock, LockOptions};
 
-use crate::face::over;
+use crate::face::{at, over};
 use crate::namespaces::{Namespaces, PROBE, to_be_told};
 use crate::processes::{hex, unhex};
 use crate::servers::{self, LONG, eventually};
@@ -124,8 +124,7 @@ fn handed_over_between_clocks() {
 /// In its own process the lock is valid, until there is another clock in it.
 fn hand_over(input: &str) {
     let (nodes, path) = input.split_once(' ').expect("nodes, and a path");
-    let builder = Redlock::builder().nodes(nodes.split(','));
-    let mut local = builder.build_local().expect("valid");
+    let mut local = at(nodes.split(',')).build_local().expect("valid");
     let lock = local.lock("ahead", LONG).expect("free");
     let lock = local.detach(lock);
     let bytes = lock.to_bytes();

@@ -48,10 +48,7 @@ fn sixty_four_threads_on_one_key_lose_no_count() {
 #[test]
 fn sixty_four_threads_on_keys_of_their_own_do_not_meet() {
     let cluster = servers::five();
-    let redlock = over(&cluster)
-        .node_timeout(Duration::from_secs(10))
-        .build()
-        .expect("valid");
+    let redlock = over(&cluster).build().expect("valid");
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let redlock = redlock.clone();
@@ -72,10 +69,7 @@ fn sixty_four_threads_on_keys_of_their_own_do_not_meet() {
 #[test]
 fn a_thread_never_meets_the_key_that_it_has_just_dropped() {
     let cluster = servers::five();
-    let redlock = over(&cluster)
-        .node_timeout(Duration::from_secs(10))
-        .build()
-        .expect("valid");
+    let redlock = over(&cluster).build().expect("valid");
     for turn in 0..200 {
         let guard = redlock.try_lock("again", LONG);
         drop(guard.unwrap_or_else(|error| panic!("in turn {turn}: {error}")));

@@ -4,11 +4,9 @@
 //! stranger's values and expiries stay what they were to the millisecond; and afterwards nothing of
 //! ours is left.
 
-use std::time::Duration;
-
 use shearline::NodeOutcome;
 
-use crate::face::{Which, held};
+use crate::face::{Which, at, held};
 use crate::servers::{Cluster, LONG, Options, Raw, eventually};
 
 #[test]
@@ -22,10 +20,7 @@ pub(crate) fn story(cluster: &Cluster, sizes: std::ops::RangeInclusive<usize>) {
     let mut raws = cluster.raws();
     for nodes in sizes {
         for which in Which::BOTH {
-            let builder = shearline::Redlock::builder()
-                .nodes(&urls[..nodes])
-                .node_timeout(Duration::from_secs(5));
-            let mut face = which.build(builder);
+            let mut face = which.build(at(&urls[..nodes]));
             for set in 0..1_u32 << nodes {
                 let key = which.key(&format!("truth:{nodes}:{set:05b}"));
                 row(&mut face, &mut raws[..nodes], set, key.as_bytes());

@@ -1,14 +1,11 @@
 //! Releases: of what is held, of what no longer is, and without being asked for.
 
 use std::thread;
-use std::time::Duration;
 
-use shearline::{Redlock, UnlockError};
+use shearline::{LockOptions, Redlock, UnlockError};
 
 use crate::face::{Which, over, shared};
-use crate::servers::{self, LONG, eventually};
-
-const SHORT: Duration = Duration::from_millis(100);
+use crate::servers::{self, BRIEF, LONG, PATIENCE, SILENT, eventually};
 
 #[test]
 fn unlocking_after_the_expiry_is_told() {
@@ -16,7 +13,7 @@ fn unlocking_after_the_expiry_is_told() {
     for which in Which::BOTH {
         let key = which.key("late");
         let mut face = which.build(over(&cluster));
-        let lock = face.try_lock(&key, SHORT).expect("free");
+        let lock = face.try_lock(&key, BRIEF).expect("free");
         eventually("it expires", || (cluster.copies(&key) == 0).then_some(()));
         let result = face.unlock(lock);
         assert!(matches!(result, Err(UnlockError::NotHeld(_))), "{result:?}");
@@ -29,9 +26,10 @@ fn unlocking_after_the_expiry_does_not_touch_the_next_holder() {
     for which in Which::BOTH {
         let key = which.key("next");
         let mut face = which.build(over(&cluster));
-        let late = face.try_lock(&key, SHORT).expect("free");
+        let late = face.try_lock(&key, BRIEF).expect("free");
         let next = shared(&cluster);
-        let guard = next.lock(&key, LONG).expect("free again soon");
+        let options = LockOptions::new(LONG).wait(PATIENCE);
+        let guard = next.lock_with(&key, &options).expect("free again soon");
         let result = face.unlock(late);
         assert!(matches!(result, Err(UnlockError::NotHeld(_))), "{result:?}");
         guard.unlock().expect("still held by the next one");
@@ -68,7 +66,7 @@ fn unlocking_with_a_silent_majority_is_unconfirmed_and_stays_owed() {
     let cluster = servers::three();
     for which in Which::BOTH {
         let key = which.key("owed");
-        let mut face = which.build(over(&cluster).node_timeout(Duration::from_millis(300)));
+        let mut face = which.build(over(&cluster).node_timeout(SILENT));
         let lock = face.try_lock(&key, LONG).expect("free");
         cluster[0].freeze();
         cluster[1].freeze();

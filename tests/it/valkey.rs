@@ -1,9 +1,7 @@
 //! The main stories once more, on valkey-server; and on servers of both kinds together.
 
-use shearline::Redlock;
-
 use crate::canary::{ESCAPED, PASSWORD};
-use crate::face::{Which, over};
+use crate::face::{Which, at, over};
 use crate::servers::{Cluster, LONG, Options, Server};
 use crate::{confirm, frozen, names, restart, scripts, truth_table};
 
@@ -80,7 +78,7 @@ fn credentials() {
         .map(|server| server.url_with(&format!(":{ESCAPED}")))
         .collect();
     for which in Which::BOTH {
-        let mut face = which.build(Redlock::builder().nodes(&urls));
+        let mut face = which.build(at(&urls));
         let lock = face.try_lock("k", LONG).expect("the password is right");
         face.unlock(lock).expect("held");
         face.assert_gone(&cluster, "k");
@@ -95,7 +93,7 @@ fn both_kinds_together() {
     for which in Which::BOTH {
         let key = which.key("both");
         let urls = [redis[0].url(), valkey.url(), redis[1].url()];
-        let mut face = which.build(Redlock::builder().nodes(urls));
+        let mut face = which.build(at(urls));
         let mut lock = face.try_lock(&key, LONG / 2).expect("free");
         face.extend(&mut lock, LONG).expect("held");
         face.unlock(lock).expect("held");

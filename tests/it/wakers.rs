@@ -12,7 +12,7 @@ use shearline::{LockGuard, Redlock, Retry};
 
 use crate::executor::{all, block_on};
 use crate::face::over;
-use crate::servers::{self, Cluster, LONG, eventually};
+use crate::servers::{self, BRIEF, Cluster, LONG, eventually};
 
 /// A waker that does not return before its gate is opened.
 #[derive(Default)]
@@ -45,7 +45,7 @@ fn handle(cluster: &Cluster) -> Redlock {
 /// Everything that others do with the handle ends, while the waker still blocks.
 fn others_go_on(redlock: &Redlock, held: LockGuard) {
     let lost = {
-        let short = redlock.try_lock("short", Duration::from_millis(300));
+        let short = redlock.try_lock("short", BRIEF);
         short.expect("free")
     };
     let (signal, done) = (lost.lost(), Arc::new(AtomicBool::new(false)));
@@ -120,7 +120,7 @@ fn a_signal_whose_waker_blocks_does_not_hold_up_the_call_that_delivers_it() {
     let blocks = Arc::new(Blocks::default());
     let gate = blocks.gate.lock().expect("nobody panics with it");
     let waker = Waker::from(Arc::clone(&blocks));
-    let short = redlock.try_lock("signal", Duration::from_millis(300));
+    let short = redlock.try_lock("signal", BRIEF);
     let short = short.expect("free");
     let mut signal = pin!(short.lost());
     let polled = signal.as_mut().poll(&mut Context::from_waker(&waker));

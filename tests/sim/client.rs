@@ -109,6 +109,9 @@ pub(crate) struct Path {
     pub(crate) time: Option<(Time, Time)>,
     /// How many connections there were.
     pub(crate) opened: u64,
+    /// How often this one has brought answers in a row of which none was surely near, and when the last
+    /// of them were read.
+    far: (u32, Time),
 }
 
 /// How often the connections to one node have failed in a row, and what follows.
@@ -180,6 +183,12 @@ const NAP_MAX: Time = 100 * MILLI;
 /// A connection that was of use for so long is opened again at once when it ends.
 const LASTED: Duration = Duration::from_secs(1);
 
+/// A node that answers sooner than that votes as before.
+const NEAR: Time = 240 * MILLI;
+
+/// How many answers tell how far a node is away.
+const SAMPLES: u32 = 32;
+
 /// Scripts that a greeting teaches: when both were answered, it is done.
 const SCRIPTS: u32 = 2;
 
@@ -199,6 +208,7 @@ impl Path {
         longest_wait: 0,
         time: None,
         opened: 0,
+        far: (0, NEVER),
     };
 
     /// An answer was read to what was sent at `sent`.
@@ -222,6 +232,24 @@ impl Path {
     /// Something was read as an answer that took so long.
     pub(crate) fn took(&mut self, trip: Time) {
         self.worst_trip = self.worst_trip.max(trip);
+    }
+
+    /// What was asked for at `since` at the earliest was answered. What is read at once is as near as
+    /// the nearest of it.
+    fn measured(&mut self, now: Time, since: Time) {
+        let trip = now - since.min(now);
+        let (far, read_at) = self.far;
+        self.far = match trip + trip / 50 < NEAR {
+            true => (0, now),
+            false if read_at == now => (far, now),
+            false => (far + 1, now),
+        };
+    }
+
+    /// Whether so many answers were far in a row that the engine may want another connection, to measure
+    /// the path.
+    pub(crate) fn may_have_moved(&self) -> bool {
+        SAMPLES <= self.far.0
     }
 
     /// The connection has taken what it was offered, or a part of it.
@@ -714,6 +742,11 @@ impl World {
         }
     }
 
+    /// An answer was read to what was asked for at `since` at the earliest.
+    pub(crate) fn measured(&mut self, client: usize, node: usize, since: Time) {
+        self.clients[client].paths[node].measured(self.now, since);
+    }
+
     /// Whoever is turned away takes that for the answer to what it said first.
     fn turned_away(&mut self, client: usize, conn: usize) {
         let link = &self.conns[conn];
@@ -797,6 +830,7 @@ impl World {
         let writing = Writing {
             place: self.inputs,
             asked: there.flushed,
+            since: there.turn_began,
             ticked: there.ticked,
             to_silent: self.is_beyond_patience(client, conn, there.ticked_before),
             ..Writing::default()
@@ -821,6 +855,7 @@ impl World {
         there.links[node.index()] = Some(conn);
         let path = &mut there.paths[node.index()];
         (path.back_by, path.opened_shown) = (None, there.shown);
+        path.far = (0, NEVER);
         self.opened(client, node.index());
         self.in_step(client, node.index());
     }

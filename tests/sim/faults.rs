@@ -356,8 +356,9 @@ impl World {
         let other = (server + 1) % self.plan.servers;
         let there = &self.servers[other];
         let marker = there.store.get(there.clock.show(self.now), MARKER_KEY);
-        // What is its own is known not to be noticed.
-        let marker = marker.filter(|_| other != server).map(<[u8]>::to_vec);
+        // What is its own is known not to be noticed, also where it comes back by way of others.
+        let marker = marker.filter(|marker| !self.servers[server].has_written(self.now, marker));
+        let marker = marker.map(<[u8]>::to_vec);
         if self.flush(server) {
             if let Some(marker) = marker {
                 self.command(server, &[b"SET", MARKER_KEY, &marker]);

@@ -177,6 +177,17 @@ impl Server {
         marker.is_some_and(|marker| !marker.windows(run_id.len().max(1)).any(|id| id == run_id))
     }
 
+    /// Whether `marker` names this process.
+    pub(crate) fn has_written(&self, now: Time, marker: &[u8]) -> bool {
+        let run_id = marker.split(|byte| *byte == b' ').nth(1);
+        let mut store = self.store.clone(); // It numbers its clients.
+        store.set_password(None);
+        let (mut session, mut identity) = (store.session(), Vec::new());
+        let shown = self.clock.show(now);
+        store.execute(&mut session, shown, &[b"INFO", b"server"], &mut identity);
+        run_id.is_some_and(|id| identity.windows(id.len().max(1)).any(|text| text == id))
+    }
+
     /// What a key holds.
     pub(crate) fn token_at(&self, shown: Instant, key: &[u8]) -> Option<Token> {
         self.store.get(shown, key).map(token_of)
@@ -667,6 +678,7 @@ impl World {
         };
         link.far.replied += (out.len() - start) as u64;
         let deed = Deed {
+            number: self.oracle.counts.commands,
             peer: link.peer,
             process: link.process,
             conn,
@@ -685,12 +697,15 @@ impl World {
             after,
         };
         let answer = Answer {
+            number: deed.number,
             end: link.far.replied,
             asked: link.asked(),
+            since: begun.since,
             verb: command.verb,
             token: None,
             sent,
             said,
+            life: there.starts,
             jumped: there.jumped,
         };
         let token = self.executed(&deed);

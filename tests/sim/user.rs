@@ -10,7 +10,6 @@ use crate::oracle::{Belief, Limits, Release, Verb, token_of};
 use crate::plan::TRIES;
 use crate::trace::{self, Place};
 use crate::world::World;
-use crate::written::Place as WrittenAt;
 
 /// The place of the question for how long a lock is kept among the habits of a plan.
 const CONFIRM: usize = 5;
@@ -28,8 +27,6 @@ pub(crate) struct User {
     pub(crate) takes: bool,
     /// Questions about locks that it has let go meanwhile.
     pub(crate) let_go: Vec<RoundId>,
-    /// When the newest question for how long a lock is kept came to its end.
-    pub(crate) asked_until: WrittenAt,
 }
 
 pub(crate) enum Task {
@@ -168,7 +165,6 @@ impl User {
             begun,
             takes: false,
             let_go: Vec::new(),
-            asked_until: 0,
         }
     }
 
@@ -431,7 +427,7 @@ impl World {
     fn confirmed(&mut self, client: usize, user: usize, result: Result<Extension, ExtendError>) {
         let shown = self.shown(client);
         let mut task = self.take_task(client, user);
-        self.clients[client].users[user].asked_until = self.inputs;
+        self.confirm_ended(client, user);
         if let Some(hold) = task.hold_mut()
             && let Some(asked) = hold.confirming.take()
         {
@@ -777,6 +773,7 @@ impl World {
             Ok(round) => {
                 self.check_confirmation_begun(client, &hold);
                 self.oracle.asks_confirmation(&hold.lock.token());
+                self.confirm_begun(client, user);
                 let ttl = hold.lock.ttl();
                 hold.asked = true;
                 hold.confirming = Some(Confirming {
@@ -784,7 +781,6 @@ impl World {
                     within: hold.lock.valid_until(),
                     overtaken: hold.cancelled.is_some() || hold.doubled,
                 });
-                self.clients[client].users[user].asked_until = WrittenAt::MAX;
             }
             Err(error) if Self::is_unasked(&error) => self.check_saturated(client, before),
             Err(error) => {
@@ -797,16 +793,14 @@ impl World {
 
     fn cancel_confirmation(&mut self, client: usize, user: usize) {
         let shown = self.shown(client);
-        let place = self.inputs;
-        let user = &mut self.clients[client].users[user];
-        let Some(hold) = user.task.hold_mut() else {
+        let Some(hold) = self.clients[client].users[user].task.hold_mut() else {
             return;
         };
         let Some(asked) = hold.confirming.take() else {
             return;
         };
         hold.unasked = Some(asked.call);
-        user.asked_until = place;
+        self.confirm_ended(client, user);
         self.oracle.counts.outcomes.cancelled();
         self.clients[client].engine.cancel(shown, asked.call.round);
         self.say(Place::Client(client), || {
@@ -822,6 +816,7 @@ impl World {
             self.clients[client].users[user].let_go.push(call.round);
         }
         if let Some(asked) = hold.confirming {
+            self.confirm_ended(client, user);
             self.clients[client].users[user]
                 .let_go
                 .push(asked.call.round);

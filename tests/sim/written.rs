@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use shearline::Instant;
 
+use crate::clock::Time;
 use crate::oracle::{Command, Token, Verb};
 
 /// So many inputs had been handed in.
@@ -22,6 +23,8 @@ pub(crate) struct Writing {
     /// Nothing of it was asked for before: when all was written that there was, or when the first
     /// write of those was that were cut short, if it has waited for room.
     pub(crate) asked: Place,
+    /// When that was.
+    pub(crate) since: Time,
     /// The newest time that the client had looked at its timers.
     pub(crate) ticked: Instant,
     /// The node had been silent beyond all patience when it was asked for.
@@ -34,7 +37,7 @@ pub(crate) struct Written {
     writings: VecDeque<Writing>,
     bytes: u64,
     /// Where the present row of writes that were cut short began.
-    cut: Option<Place>,
+    cut: Option<(Place, Time)>,
     /// Up to which byte the client has read answers.
     pub(crate) answered: u64,
     /// The first turn in which it heard nothing though something was open, by its clock.
@@ -55,19 +58,17 @@ impl Written {
     /// Of what was offered `len` bytes were taken; `all` of them or not.
     pub(crate) fn wrote(&mut self, len: usize, all: bool, writing: Writing) {
         self.bytes += len as u64;
+        let (asked, since) = self.cut.unwrap_or((writing.asked, writing.since));
         if len > 0 {
             self.writings.push_back(Writing {
                 end: self.bytes,
-                asked: self.cut.unwrap_or(writing.asked),
+                asked,
+                since,
                 to_silent: writing.to_silent && self.cut.is_none(),
                 ..writing
             });
         }
-        self.cut = if all {
-            None
-        } else {
-            self.cut.or(Some(writing.asked))
-        };
+        self.cut = if all { None } else { Some((asked, since)) };
     }
 
     /// How the byte at `place` left. The server asks in the order of the stream.

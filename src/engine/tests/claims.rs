@@ -2,6 +2,7 @@
 
 use super::restarts::{copy_sent, guarded};
 use super::*;
+use crate::engine::claims::claim::Claim;
 use crate::limits::CLAIMS_MAX;
 use crate::quorum::NodeSet;
 
@@ -334,9 +335,9 @@ fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
 /// As many claims as there may be, none of which is on any node.
 fn fill(world: &mut World) {
     let until = world.now.saturating_add(TTL);
-    while world.engine.claims.len() < CLAIMS_MAX {
+    while world.engine.parts.claims.len() < CLAIMS_MAX {
         let empty = Claim::adopted(NodeSet::EMPTY, TTL, until, until);
-        world.engine.claims.insert(empty);
+        world.engine.parts.claims.insert(empty);
     }
 }
 
@@ -380,7 +381,7 @@ fn a_key_whose_set_was_not_answered_may_live_for_a_whole_ttl_from_now() {
     world.try_once();
     world.lose(0);
     world.refusal();
-    let whole = |world: &World| world.engine.settings.drift.gone_by(world.now, TTL);
+    let whole = |world: &World| world.engine.parts.settings.drift.gone_by(world.now, TTL);
     assert_eq!(world.engine.keys_end_by(world.now), whole(&world));
     // Also if it is not answered over a connection that stands.
     let mut world = World::ready(1);

@@ -452,3 +452,40 @@ fn a_release_ends_a_confirmation_that_is_open() {
     assert!(world.unlocked().is_ok());
     world.is_clean();
 }
+
+/// How a question ends that waits for room on node 2 of three.
+fn ends_while_it_waits(end: impl FnOnce(&mut World, &mut Lock, RoundId)) {
+    let (mut world, mut lock) = World::held(3);
+    world.window[2] = 0;
+    let round = world.engine.confirm(world.now, &lock).expect("asked");
+    world.drain();
+    assert_eq!(world.take_all()[..2], [["EVAL confirm"], ["EVAL confirm"]]);
+    end(&mut world, &mut lock, round);
+    world.window[2] = usize::MAX;
+    world.input(Input::Writable { node: id(2) });
+    assert_eq!(world.take(2), Vec::<String>::new());
+}
+
+#[test]
+fn a_confirmation_that_waits_for_room_is_not_sent_when_it_was_cancelled() {
+    ends_while_it_waits(|world, _, round| {
+        world.engine.cancel(world.now, round);
+        world.drain();
+    });
+}
+
+#[test]
+fn a_confirmation_that_waits_for_room_is_not_sent_behind_its_verdict() {
+    ends_while_it_waits(|world, lock, _| {
+        (0..2).for_each(|node| world.keeps(node, 9_999));
+        world.confirmed(lock);
+    });
+}
+
+#[test]
+fn a_confirmation_that_waits_for_room_is_not_sent_behind_its_node_timeout() {
+    ends_while_it_waits(|world, _, _| {
+        world.pass(Duration::from_millis(50));
+        world.unconfirmed();
+    });
+}

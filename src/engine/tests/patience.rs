@@ -216,7 +216,7 @@ fn a_stall_with_answers_in_time_around_it_changes_nothing() {
         world.drain();
         world.pass(5 * MS); // It stalls, and goes on.
         world.wake(0);
-        assert_eq!(world.engine.nodes[0].round_trip(), Some(MS));
+        assert_eq!(world.engine.parts.nodes[0].round_trip(), Some(MS));
     }
 }
 
@@ -243,7 +243,7 @@ fn a_node_that_moves_away_votes_again_after_a_while() {
         world.wake(0);
     }
     assert!(20 < granted, "{granted} of 60");
-    assert_eq!(world.engine.nodes[0].round_trip(), Some(200 * MS));
+    assert_eq!(world.engine.parts.nodes[0].round_trip(), Some(200 * MS));
 }
 
 /// Beyond four of the longest that may be waited nearby, the handshake of another connection tells.
@@ -284,7 +284,7 @@ fn answers_that_were_left_unread_are_no_measure() {
         world.events.clear();
         world.take_all();
     }
-    assert_eq!(world.engine.nodes[0].round_trip(), Some(MS));
+    assert_eq!(world.engine.parts.nodes[0].round_trip(), Some(MS));
 }
 
 /// A near node with a short ttl has a node timeout of 5 ms, and four of these are soon over on a busy
@@ -325,4 +325,30 @@ fn clients_that_lost_a_node_together_come_back_apart() {
     assert!(25 * MS <= delays[0] && delays[99] <= 51 * MS, "{delays:?}");
     delays.dedup();
     assert!(15 < delays.len(), "{delays:?}");
+}
+
+/// It was stopped between losing a connection and asking for the next.
+#[test]
+fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
+    let mut world = World::ready(3);
+    world.pass(Duration::from_secs(2)); // It has lasted: the next follows at once.
+    world.links[0] = "";
+    world.engine.handle(
+        world.now,
+        Input::Disconnected {
+            node: id(0),
+            reason: LinkError::Reset,
+        },
+    );
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.links[0], "connecting");
+    assert_eq!(
+        world.engine.node_state(world.now, id(0)),
+        NodeState::Connecting
+    );
+    world.pass(Duration::from_millis(999));
+    assert_eq!(world.links[0], "connecting");
+    world.pass(Duration::from_millis(1));
+    let down = NodeState::Down(LinkError::ConnectTimeout);
+    assert_eq!(world.engine.node_state(world.now, id(0)), down);
 }

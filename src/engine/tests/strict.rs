@@ -2,6 +2,7 @@
 //! the scripts themselves.
 
 mod chance;
+mod names;
 mod net;
 
 use super::*;

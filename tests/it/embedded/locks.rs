@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use shearline::embedded::{EmbeddedNode, Flavour, Memory, Options};
 use shearline::engine::{Event, NodeState};
-use shearline::{Builder, Driver, Lock, LockOptions};
+use shearline::{Driver, Lock, LockOptions};
 
+use crate::face::at;
 use crate::servers::{LONG, eventually};
 
 const KEY: &str = "invoice:42";
@@ -21,9 +22,7 @@ fn five() -> Vec<EmbeddedNode> {
 }
 
 fn driver(nodes: &[EmbeddedNode]) -> Driver {
-    Builder::default()
-        .nodes(nodes.iter().map(EmbeddedNode::url))
-        .node_timeout(Duration::from_secs(2))
+    at(nodes.iter().map(EmbeddedNode::url))
         .build_driver()
         .expect("a driver")
 }

@@ -8,6 +8,8 @@ use shearline::Instant;
 use shearline::embedded::{EmbeddedNode, Session, Store};
 use shearline::resp::{Decoder, Limits, command};
 
+use crate::servers::uninterrupted;
+
 /// What is held against the server.
 pub(super) enum Model {
     Store(Store, time::Instant),
@@ -96,7 +98,7 @@ impl Remote {
                 );
                 return replies;
             }
-            match self.0.read(&mut piece).expect("it answers") {
+            match uninterrupted(|| self.0.read(&mut piece)).expect("it answers") {
                 0 => panic!("closed, and {} of {} replies", replies.len(), batch.len()),
                 len => received.extend_from_slice(&piece[..len]),
             }

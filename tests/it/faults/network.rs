@@ -13,6 +13,10 @@ fn play(faults: &[Fault]) {
     story::play(&Options::redis(), faults);
 }
 
+fn play_silent(faults: &[Fault]) {
+    story::play_silent(&Options::redis(), faults);
+}
+
 fn calm(victim: &mut Victim<'_>) {
     victim.proxy.set(Mischief::None);
 }
@@ -73,7 +77,7 @@ fn slow_networks_cost_nothing() {
 
 #[test]
 fn bytes_that_do_not_arrive_in_time() {
-    play(&[
+    play_silent(&[
         Fault {
             name: "late",
             strike: |victim| victim.proxy.set(Mischief::Delay(Duration::from_secs(3))),
@@ -153,7 +157,7 @@ fn connections_that_end() {
 /// Those that are open serve on. New ones do not get through their greeting in time.
 #[test]
 fn connections_that_are_too_slow_to_be_made() {
-    play(&[
+    play_silent(&[
         Fault {
             name: "greeting, one byte each 50 ms",
             strike: |victim| {

@@ -7,10 +7,10 @@
 use std::fs;
 use std::thread;
 
-use shearline::{LinkError, NodeOutcome, NodeState, Redlock, RestartGuard};
+use shearline::{LinkError, NodeOutcome, NodeState, RestartGuard};
 
-use super::story::{Fault, Scene, Victim, play};
-use crate::face::{Which, no_quorum};
+use super::story::{Fault, Scene, Victim, play, play_silent};
+use crate::face::{Which, at, no_quorum};
 use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
 use crate::servers::{Cluster, LONG, Options, eventually, within_patience};
 
@@ -78,7 +78,7 @@ fn packets() {
                 | NodeOutcome::Unreachable(LinkError::ConnectTimeout | LinkError::Os(_))
         )
     }
-    play(
+    play_silent(
         &Options::redis(),
         &[
             Fault {
@@ -157,11 +157,9 @@ fn names() {
     let urls = cluster
         .iter()
         .map(|server| format!("redis://twofold.test:{}", server.port()));
-    let builder = Redlock::builder()
-        .nodes(urls)
-        .restart_guard(RestartGuard::Off);
+    let builder = at(urls).restart_guard(RestartGuard::Off);
     for which in Which::BOTH {
-        let mut nowhere = which.build(Redlock::builder().node("redis://nowhere.test"));
+        let mut nowhere = which.build(at(["redis://nowhere.test"]));
         let report = no_quorum(nowhere.try_lock("a", LONG));
         let unresolved = NodeOutcome::Unreachable(LinkError::Unresolved);
         assert_eq!(report.nodes()[0].outcome, unresolved);

@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use shearline::{BuildError, LinkError, LockOptions, NodeOutcome, Redlock, RestartGuard};
 
-use crate::face::{Which, no_quorum};
+use crate::face::{Which, at, no_quorum};
 use crate::refusal::check;
 use crate::servers::{Cluster, LONG, Manner, PATIENCE, Raw, Stranger, eventually, within_patience};
 
@@ -138,10 +138,7 @@ fn with_no_descriptor_left() {
 }
 
 fn without_descriptors(which: Which, nodes: &str) {
-    let builder = Redlock::builder()
-        .nodes(nodes.split(','))
-        .node_timeout(Duration::from_secs(1))
-        .restart_guard(RestartGuard::Off);
+    let builder = at(nodes.split(',')).restart_guard(RestartGuard::Off);
     let mut face = which.build(builder.clone());
     face.await_ready();
     let mut inside: Vec<Raw> = nodes

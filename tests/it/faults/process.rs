@@ -2,7 +2,7 @@
 
 use shearline::{LinkError, NodeOutcome, Unusable};
 
-use super::story::{Fault, Victim, play};
+use super::story::{Fault, Victim, play, play_silent};
 use crate::servers::{Options, Reply, eventually};
 
 fn silent(outcome: NodeOutcome) -> bool {
@@ -22,7 +22,7 @@ fn says(outcome: NodeOutcome, code: &str) -> bool {
 #[test]
 fn servers_that_stand_still() {
     let options = Options::redis().arguments(["--enable-debug-command", "yes"]);
-    play(
+    play_silent(
         &options,
         &[
             Fault {
@@ -34,7 +34,7 @@ fn servers_that_stand_still() {
             Fault {
                 // It ends by itself: not even the command that would end it is served.
                 name: "CLIENT PAUSE ALL",
-                strike: |victim| victim.run("CLIENT PAUSE 4000 ALL"),
+                strike: |victim| victim.run("CLIENT PAUSE 8000 ALL"),
                 heal: |victim| victim.run("PING"),
                 says: Some(silent),
             },
@@ -47,7 +47,7 @@ fn servers_that_stand_still() {
             Fault {
                 name: "DEBUG SLEEP",
                 strike: |victim| {
-                    victim.begin(&[b"DEBUG", b"SLEEP", b"4"]);
+                    victim.begin(&[b"DEBUG", b"SLEEP", b"8"]);
                     eventually("it sleeps", || {
                         (!victim.server.raw().answers_soon()).then_some(())
                     });

@@ -4,18 +4,19 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use shearline::{
-    Builder, LockError, LockOptions, NodeOutcome, NodeReport, NodeState, Redlock, Report,
-    RestartGuard,
+    Builder, LockError, LockOptions, NodeOutcome, NodeReport, NodeState, Report, RestartGuard,
 };
 
-use crate::face::{Face, Which};
+use crate::face::{Face, Which, at};
 use crate::servers::{
     Cluster, LONG, Options, PATIENCE, Proxy, Raw, Server, eventually, within_patience,
 };
 
-/// What a vote is waited for. A healthy server does not miss it on a busy machine either; a
-/// silent one costs it once for each report.
-const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+/// What a vote is waited for where a fault makes nodes silent, which costs it once for each report.
+const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Greetings that are too slow are given up after this.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What can be the matter with a node.
 pub(super) struct Fault {
@@ -71,6 +72,11 @@ pub(super) fn play(options: &Options, faults: &[Fault]) {
     play_in(|| Scene::new(options), faults);
 }
 
+/// The same of faults that make nodes silent.
+pub(super) fn play_silent(options: &Options, faults: &[Fault]) {
+    play_in(|| Scene::new(options).silent(), faults);
+}
+
 /// The same in scenes that are made otherwise.
 pub(super) fn play_in(scene: impl Fn() -> Scene + Sync, faults: &[Fault]) {
     thread::scope(|scope| {
@@ -88,6 +94,7 @@ pub(super) struct Scene {
     pub(super) cluster: Cluster,
     pub(super) proxies: Vec<Proxy>,
     credentials: Option<String>,
+    is_silent: bool,
 }
 
 impl Scene {
@@ -101,6 +108,7 @@ impl Scene {
             cluster,
             proxies,
             credentials: None,
+            is_silent: false,
         }
     }
 
@@ -110,15 +118,23 @@ impl Scene {
         self
     }
 
+    /// Votes are waited for less long.
+    fn silent(mut self) -> Self {
+        self.is_silent = true;
+        self
+    }
+
     pub(super) fn builder(&self) -> Builder {
         let urls = self.proxies.iter().map(|proxy| match &self.credentials {
             Some(credentials) => proxy.url_with(credentials),
             None => proxy.url(),
         });
-        Redlock::builder()
-            .nodes(urls)
-            .node_timeout(NODE_TIMEOUT)
-            .restart_guard(RestartGuard::Off)
+        let builder = at(urls).connect_timeout(CONNECT_TIMEOUT);
+        let builder = builder.restart_guard(RestartGuard::Off);
+        match self.is_silent {
+            true => builder.node_timeout(NODE_TIMEOUT),
+            false => builder,
+        }
     }
 
     fn play(&mut self, fault: &Fault, which: Which) {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::ioctl_fionbio;
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
 use super::Server;
@@ -148,7 +148,11 @@ impl Forwarder {
         let limit = due.map_or(DELAY_MAX, |due| due.saturating_duration_since(now));
         let limit = Timespec::try_from(limit).expect("a short time");
         let mut devices = [PollFd::new(&self.device, PollFlags::IN)];
-        poll(&mut devices, Some(&limit)).expect("it can be waited for");
+        match poll(&mut devices, Some(&limit)) {
+            // This process was stopped, and goes on.
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => panic!("it can be waited for: {error}"),
+        }
     }
 
     fn take(&mut self, packet: &mut [u8]) {

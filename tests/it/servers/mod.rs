@@ -5,6 +5,7 @@
 //! * A [`Cluster`] is N of them, independent of each other, as Redlock wants them.
 //! * [`Raw`] is a blocking connection with a reply parser that shares no line with the library.
 //! * [`Proxy`] does to a connection what networks do, and worse; [`Link`] does it to packets.
+//! * [`watched`] tells for how long something stood still while a story was told.
 //! * [`Stranger`] is what answers at an address where no server should have been; [`ClosedPort`] is
 //!   an address at which nobody listens.
 //!
@@ -20,6 +21,7 @@ mod process;
 mod proxy;
 mod raw;
 mod stranger;
+mod watch;
 
 pub(crate) use cluster::Cluster;
 #[cfg(target_os = "linux")]
@@ -27,8 +29,11 @@ pub(crate) use link::{Link, Weather};
 pub(crate) use ports::ClosedPort;
 pub(crate) use process::{Options, Server};
 pub(crate) use proxy::{End, Mischief, Proxy, Way};
-pub(crate) use raw::{Raw, Reply};
+pub(crate) use raw::{Raw, Reply, uninterrupted};
 pub(crate) use stranger::{Manner, Stranger};
+#[cfg(target_os = "linux")]
+pub(crate) use watch::longest_stop;
+pub(crate) use watch::{STOOD_STILL_MAX, watched};
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,6 +44,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
 
 /// A ttl that no test outlives: a key that has gone was released, it did not expire.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
+
+/// The ttl of a lock that is to end by itself. Far more than it takes to get it and to begin what is
+/// told of it, also where something stands still meanwhile.
+pub(crate) const BRIEF: Duration = Duration::from_secs(2);
+
+/// What a node is waited for in stories about silent nodes, which wait for as long: more than a
+/// machine stands still for.
+pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
 /// Five servers.
 pub(crate) fn five() -> Cluster {

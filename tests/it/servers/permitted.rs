@@ -1,6 +1,6 @@
-//! The same tests under the permissions that the README asks for, and no more.
+//! The same tests under the permissions that the manual asks for, and no more.
 //!
-//! With `SHEARLINE_TEST_ACL=1` every server knows a user with the README's line, and every URL of a
+//! With `SHEARLINE_TEST_ACL=1` every server knows a user with the manual's line, and every URL of a
 //! server, a relay or a link is that user's. What tests do to servers from outside they do as the
 //! default user, as ever. `tests/run.sh` says which tests are run so.
 
@@ -51,7 +51,7 @@ fn rules(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn servers_know_a_user_with_the_line_of_the_readme() {
+fn servers_know_a_user_with_the_line_of_the_manual() {
     let rules = rules(&acl_line());
     let begin = [LOCKER, "on", &format!(">{PASSWORD}"), "~*", "+set"];
     assert_eq!(rules[..5], begin);

@@ -128,7 +128,7 @@ impl Server {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// `redis://127.0.0.1:port`, with the credentials of the user that has the README's
+    /// `redis://127.0.0.1:port`, with the credentials of the user that has the manual's
     /// permissions, if the tests are run so.
     pub(crate) fn url(&self) -> String {
         format!("redis://{}{}", credentials(), self.address())

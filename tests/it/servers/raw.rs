@@ -174,6 +174,16 @@ impl Raw {
     }
 }
 
+/// The same once more if this process was stopped meanwhile: that ends a read with a time limit.
+pub(crate) fn uninterrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match read() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
 fn number(text: &str) -> io::Result<i64> {
     text.parse().map_err(|_| malformed(text))
 }

@@ -134,9 +134,11 @@ impl World {
             let answers = entry.answers(there.process, call.since) && entry.is_read();
             // What was read later may have come when its time was over.
             let soon = entry.read_shown < call.begun.saturating_add(TOO_SOON);
-            // Nor does a release wait for who was not greeted when it was called, or has refused it.
+            // Nor does a release wait for who was not greeted when it was called, or has refused it. Of
+            // several that are asked for again nobody knows which was answered.
             let greeted = there.paths[node].ready_at < call.since;
-            let waited_for = verb != Verb::Release || greeted && cell.releases.refused == 0;
+            let known = cell.releases.refused == 0 && !cell.releases.are_mixed_up();
+            let waited_for = verb != Verb::Release || greeted && known;
             // One that waited for room may be the rest of an earlier one.
             let waited_for = waited_for
                 && (!matches!(verb, Verb::Extend | Verb::Beside | Verb::Confirm)

@@ -27,9 +27,8 @@ impl World {
         };
         let passed = now - then;
         if SLACK + 2 * worst + passed / 500 < answer.jumped - jumped {
-            let server = self.plan.server_of(node);
             self.oracle.counts.sights.note("Stepped");
-            self.oracle.quarantine.stepped(client, server, now);
+            self.oracle.quarantine.stepped(client, node, now);
         }
     }
 

@@ -10,7 +10,8 @@
 //!   majority either way. A lock that is over, let go or lost meanwhile ends the question.
 //! * *settling*: it ends by the old end, in the turn in which its outcome is certain, and by its node
 //!   timeouts where the end is not known.
-//! * *storm*, *late*: it is put to a node once for each call, and not when it was cancelled or told.
+//! * *storm*: it is put to a node once for each call. That none is when its call is over is a matter of
+//!   [`late`](super::late).
 //!
 //! # What it does not see
 //!
@@ -236,19 +237,12 @@ impl World {
         }
         let ledger = &mut self.oracle.ledger;
         let calls = ledger.record(id).confirms;
-        let resource = ledger.record(id).resource;
         let cell = ledger.cell_mut(id, deed.node);
         cell.confirms += 1;
-        let (client, node) = (deed.peer, deed.node);
         if calls < cell.confirms {
+            let (client, node) = (deed.peer, deed.node);
             let text = format!("client {client} asks node {node} for how long too often");
             self.object("storm", text);
-        }
-        let there = &self.clients[client];
-        let ended = there.users[resource].asked_until;
-        if there.process == deed.process && ended < deed.begun.asked {
-            let text = format!("client {client} asks node {node} for how long when that has ended");
-            self.object("late", text);
         }
     }
 }

@@ -5,6 +5,7 @@
 //!   cancelled or decided while it waited for room, for a greeting or for another try.
 //! * No extension begins to leave outside of its call, which ends with its verdict, its cancelling,
 //!   the release of the lock or its hand-over; nor when a majority of yes was read already.
+//! * No question for how long a lock is kept begins to leave outside of its call.
 //!
 //! # What it does not see
 //!
@@ -45,6 +46,8 @@ pub(super) struct Calls {
     pub(super) extend: Extending,
     /// The second extension of the same lock.
     pub(super) beside: Extending,
+    /// The newest question for how long the lock is kept.
+    confirm: Spell,
 }
 
 /// The newest call for an extension.
@@ -64,6 +67,15 @@ impl Calls {
             &self.beside
         } else {
             &self.extend
+        }
+    }
+
+    /// Where the newest question of this kind about a lock was asked.
+    pub(super) fn asked_at(&self, verb: Verb) -> Place {
+        if verb == Verb::Confirm {
+            self.confirm.from
+        } else {
+            self.of(verb).spell.from
         }
     }
 
@@ -164,6 +176,14 @@ impl World {
         self.oracle.calls[client][user].of_mut(verb).spell.to = self.inputs;
     }
 
+    pub(crate) fn confirm_begun(&mut self, client: usize, user: usize) {
+        self.oracle.calls[client][user].confirm.begin(self.inputs);
+    }
+
+    pub(crate) fn confirm_ended(&mut self, client: usize, user: usize) {
+        self.oracle.calls[client][user].confirm.to = self.inputs;
+    }
+
     /// A command has left too late.
     pub(super) fn late(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
         let current = self.clients.get(deed.peer).map(|client| client.process);
@@ -174,9 +194,8 @@ impl World {
             Verb::Set if copy => None,
             Verb::Set => self.late_set(deed, id),
             Verb::Extend | Verb::Beside => self.late_extension(deed, id),
-            Verb::Release | Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => {
-                None
-            }
+            Verb::Confirm => self.late_question(deed, id),
+            Verb::Release | Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         };
         if let Some(what) = what {
             let text = format!("client {} sends node {} {what}", deed.peer, deed.node);
@@ -245,6 +264,13 @@ impl World {
         let own = record.owner == deed.process && record.heirs.is_empty();
         let certain = own && calls.spell.from <= place && self.is_extended(deed, id, calls);
         certain.then_some("an extension that is decided")
+    }
+
+    fn late_question(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        let resource = self.oracle.ledger.record(id).resource;
+        let call = self.oracle.calls[deed.peer][resource].confirm;
+        let misses = call.misses(deed.begun.place);
+        misses.then_some("a question for how long outside of its call")
     }
 
     /// Whether a majority had said yes when the command left.

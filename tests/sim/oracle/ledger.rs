@@ -117,6 +117,8 @@ pub(crate) struct Releases {
 /// A command and its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
+    /// The number of the deed.
+    pub(crate) number: u64,
     pub(crate) by: Process,
     /// Which life of the server executed it.
     pub(crate) life: u32,
@@ -233,6 +235,10 @@ impl Codes {
 }
 
 impl Record {
+    pub(crate) fn token(&self) -> &Token {
+        &self.token
+    }
+
     /// Whether a `SET` whose first byte left at `place` is a copy of a lock that is held.
     pub(crate) fn is_copy(&self, place: Place) -> bool {
         self.granted < place
@@ -302,8 +308,17 @@ impl Said {
     }
 }
 
+impl Releases {
+    /// Whether it is not known which of several releases is asked for again, and so which of them an
+    /// answer is for: a server that has forgotten the script refuses each of them.
+    pub(crate) fn are_mixed_up(&self) -> bool {
+        1 < self.repairs + self.refused
+    }
+}
+
 impl Entry {
     const NONE: Self = Self {
+        number: u64::MAX,
         by: Process::MAX,
         life: 0,
         sent: 0,
@@ -328,6 +343,7 @@ impl Entry {
 
     pub(crate) fn new(deed: &Deed<'_>, executed: Time) -> Self {
         Self {
+            number: deed.number,
             by: deed.process,
             life: deed.life,
             sent: deed.sent,
@@ -341,7 +357,7 @@ impl Entry {
     }
 
     fn read(&mut self, answer: &Reading) {
-        if self.by == answer.by && self.sent == answer.sent && self.said == answer.said {
+        if self.number == answer.number {
             self.read = self.read.min(answer.at);
             self.read_shown = answer.shown;
             self.read_place = answer.place;
@@ -352,8 +368,9 @@ impl Entry {
 /// A client reads an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
+    /// The number of the deed that was answered.
+    pub(crate) number: u64,
     pub(crate) by: Process,
-    pub(crate) sent: Time,
     pub(crate) said: Said,
     pub(crate) at: Time,
     pub(crate) shown: Instant,

@@ -181,6 +181,8 @@ pub(crate) struct Counts {
 /// A server has executed a command, or refused it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deed<'a> {
+    /// How many there were before it.
+    pub(crate) number: u64,
     pub(crate) peer: usize,
     pub(crate) process: Process,
     pub(crate) conn: usize,
@@ -209,14 +211,20 @@ pub(crate) struct Deed<'a> {
 /// An answer on its way to a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
+    /// The number of the deed.
+    pub(crate) number: u64,
     /// With which byte of the stream it ends.
     pub(crate) end: u64,
     /// With which byte of the other way its command ends.
     pub(crate) asked: u64,
     pub(crate) verb: Verb,
     pub(crate) token: Option<TokenId>,
+    /// Before when its command was asked for by no means.
+    pub(crate) since: Time,
     pub(crate) sent: Time,
     pub(crate) said: Said,
+    /// How often the server had started.
+    pub(crate) life: u32,
     /// By how much the clock of the server had been set forward.
     pub(crate) jumped: Time,
 }
@@ -417,7 +425,6 @@ impl World {
     fn enter(&mut self, deed: &Deed<'_>, id: TokenId) {
         let Deed {
             node,
-            sent,
             done,
             said,
             process,
@@ -428,13 +435,13 @@ impl World {
         let verb = deed.command.verb;
         let record = oracle.ledger.record(id);
         // Nobody is told of what whoever handed the lock over gives back behind its `SET`, nor of
-        // the rest of an extension that had begun to leave, also when the next one is asked for.
+        // the rest of a question that had begun to leave, also when the next one is asked.
         let holder = record.heirs.last().unwrap_or(&record.owner);
         let alive = oracle.lives[process as usize].alive && deed.peer < oracle.calls.len();
-        let extends = matches!(verb, Verb::Extend | Verb::Beside);
-        let stale = extends && alive && {
+        let asks = matches!(verb, Verb::Extend | Verb::Beside | Verb::Confirm);
+        let stale = asks && alive && {
             let calls = &oracle.calls[deed.peer][record.resource];
-            deed.begun.place < calls.of(verb).spell.from
+            deed.begun.place < calls.asked_at(verb)
         };
         if verb == Verb::Set || *holder == process && !stale {
             oracle.ledger.executed(id, node, verb, entry);
@@ -464,8 +471,10 @@ impl World {
         if !asked.contains(&id) {
             asked.push(id);
         }
+        // By how they began: the rest of a `SET` that was cut short is sent when later attempts are made.
+        let first = oracle.ledger.record(id).first.min(deed.begun.place);
         let newest = &mut oracle.newest[deed.peer][resource];
-        if newest.is_none_or(|newest| oracle.ledger.record(newest).sent < sent) {
+        if newest.is_none_or(|newest| oracle.ledger.record(newest).first < first) {
             *newest = Some(id);
         }
     }
@@ -491,12 +500,16 @@ impl World {
             } = answer;
             let path = &mut self.clients[client].paths[node];
             path.heard(self.now, shown, sent, (verb, said));
+            self.measured(client, node, answer.since);
             if let (Verb::Other | Verb::Release, Said::Refused(code)) = (verb, said) {
                 self.oracle.refused[client][node].add(code);
             }
             if verb == Verb::Load {
                 let server = self.plan.server_of(node);
                 self.oracle.quarantine.meets(client, server, self.now);
+            }
+            if verb == Verb::Join && said == Said::One {
+                self.oracle.quarantine.greets(client, node, answer.life);
             }
             if verb == Verb::Join && said == Said::Zero {
                 let since = &mut self.oracle.shut_out[client];
@@ -513,8 +526,8 @@ impl World {
             }
             if let Some(id) = answer.token {
                 let reading = Reading {
+                    number: answer.number,
                     by,
-                    sent,
                     said,
                     at: self.now,
                     shown,
@@ -522,7 +535,7 @@ impl World {
                 };
                 self.oracle.ledger.read(id, node, verb, &reading);
                 let server = self.plan.server_of(node);
-                self.oracle.quarantine.heard(client, server, &reading);
+                self.oracle.quarantine.heard(client, node, &reading);
                 let twin = server + self.plan.servers < self.plan.nodes;
                 if twin && matches!(said, Said::Refused(code) if code.may_forget()) {
                     self.oracle.counts.sights.note("TwinAlarmed");

@@ -2,21 +2,28 @@
 //!
 //! No key stays for 400 ms on a server whose token belongs to no held lock and no open attempt,
 //! once the server has answered a command that the owner sent to it after the end: a question about a
-//! lock, or the end of a greeting, in which what is owed goes before the last questions. And when all is over
-//! there is no such key at all.
+//! lock, or the end of a greeting, in which what is owed goes before the last questions. A release that
+//! the server has refused counts as another end, 250 ms after its owner has read that: then it is tried
+//! again. And when all is over there is no such key at all.
 //!
 //! # What it does not see
 //!
 //! Keys of the dead, which only time can remove (see [`keys`](super::keys)); those of strangers;
-//! and what a server brought back from its disk.
+//! what a server brought back from its disk; and for 250 ms more a key whose native release was refused,
+//! though that is tried another way at once.
 
-use super::TokenId;
+use super::ledger::Entry;
+use super::{Said, TokenId};
 use crate::clock::{MILLI, Time};
+use crate::trace;
 use crate::user::Task;
 use crate::world::World;
 
-/// How long a key may stay: a release that was refused is tried again after 250 ms.
+/// How long a key may stay.
 const LONGEST: Time = 400 * MILLI;
+
+/// After this time a release that was refused is tried again.
+const TRY_AGAIN: Time = 250 * MILLI;
 
 impl World {
     /// A server lost its newest past: what was deleted then may be there again.
@@ -50,7 +57,12 @@ impl World {
         for suspect in found {
             let since = *suspects.entry(suspect).or_insert(now);
             if since + LONGEST <= now {
-                let text = format!("server {} keeps a key of an ended lock", suspect.0);
+                let (server, id) = suspect;
+                let record = self.oracle.ledger.record(id);
+                let owner = self.oracle.lives[record.owner as usize].peer;
+                let token = trace::token(record.token());
+                let text =
+                    format!("server {server} keeps {token} of an ended lock of client {owner}");
                 self.oracle.object("orphans", now, text);
                 return;
             }
@@ -106,7 +118,8 @@ impl World {
         nodes.all(|node| {
             let cell = self.oracle.ledger.cell(id, node);
             let unknown = cell.sets == 0 && self.plan.servers < self.plan.nodes;
-            unknown || ended < self.oracle.answered[client][node]
+            let due = ended.max(tried_again(&cell.release));
+            unknown || due < self.oracle.answered[client][node]
         })
     }
 
@@ -121,7 +134,8 @@ impl World {
                     && !self.oracle.revenants.contains(&(server, id))
                     && self.is_ours(id)
                 {
-                    let text = format!("server {server} keeps a key when all is over");
+                    let token = trace::token(self.oracle.ledger.record(id).token());
+                    let text = format!("server {server} keeps {token} when all is over");
                     self.object("orphans", text);
                 }
             }
@@ -143,5 +157,19 @@ impl World {
         let handed = self.clients.iter().flat_map(|client| &client.handed);
         let mut tokens = handed.map(|(_, lock)| super::token_of(&lock.token()));
         tokens.any(|token| self.oracle.ledger.find(&token) == Some(id))
+    }
+}
+
+/// When a release is tried again that was refused; the beginning of time if it was not.
+fn tried_again(release: &Entry) -> Time {
+    let Said::Refused(code) = release.said else {
+        return 0;
+    };
+    if code.is_no_script() {
+        0
+    } else if release.is_read() {
+        release.read + TRY_AGAIN
+    } else {
+        release.executed // If its owner never reads that, it releases over its next connection.
     }
 }

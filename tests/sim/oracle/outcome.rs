@@ -12,7 +12,9 @@
 //!
 //! Of an attempt that is not the first of its call it is not known when it began, so a *too slow*
 //! of one is not held against the clock. A lock that a client has handed over to itself is released
-//! twice on some nodes, and the answers are not told apart: its outcome is believed.
+//! twice on some nodes, and the answers are not told apart: its outcome is believed. Nor are those of a
+//! node that has refused several releases of one token, as it does when it has forgotten the script: that
+//! it has not answered yet is believed.
 
 use std::time::Duration;
 
@@ -336,10 +338,11 @@ impl World {
             let there = &self.clients[client];
             let soon = call.begun.saturating_add(TOO_SOON);
             let waited_for = there.paths[node].ready_at < call.since;
-            // Who refused before has had its vote.
-            let refused = release
-                .token
-                .is_some_and(|id| self.oracle.ledger.cell(id, node).releases.refused > 0);
+            // Who refused before has had its vote, or is asked again for more than one.
+            let refused = release.token.is_some_and(|id| {
+                let releases = &self.oracle.ledger.cell(id, node).releases;
+                releases.refused > 0 || releases.are_mixed_up()
+            });
             let early = entry.read < there.turn_began && entry.read_shown < soon;
             waited_for && early && !refused
         };

@@ -28,6 +28,8 @@
 //! Of a server that has forgotten twice, what it did in the life between. Nothing is asked for where
 //! nobody was told the longest ttl, nor of a client that meets a server for the first time when it has
 //! forgotten and its clock has jumped forward since: it has been up for as long as that clock says.
+//! Where servers carry markers, of what a client has read under one name of a server, if it has never
+//! greeted one process under that name and this: nobody can know that the two are one.
 
 use super::ledger::{Entry, Fence};
 use super::{Deed, Reading, Said};
@@ -47,8 +49,13 @@ pub(super) struct Quarantine {
     forgot: Vec<Option<(Time, u32)>>,
     /// By server: when its clock has jumped last.
     jumped: Vec<Time>,
-    /// By client and server: when a client has read last that it may forget.
+    servers: usize,
+    /// By client and node: when a client has read last that the server may forget.
     alarms: Vec<Vec<Option<Time>>>,
+    /// By client and node: which life of the server it has greeted last, and the nodes that have been
+    /// greeted as one process with this one.
+    greeted: Vec<Vec<Option<u32>>>,
+    names: Vec<Vec<u32>>,
     /// By client and server: when it has met the server first.
     met: Vec<Vec<Time>>,
 }
@@ -63,19 +70,24 @@ impl Quarantine {
             strict: plan.guard == Guard::Strict,
             forgot: vec![None; plan.servers],
             jumped: vec![0; plan.servers],
-            alarms: vec![vec![None; plan.servers]; plan.peers()],
+            servers: plan.servers,
+            alarms: vec![vec![None; plan.nodes]; plan.peers()],
+            greeted: vec![vec![None; plan.nodes]; plan.peers()],
+            names: vec![vec![0; plan.nodes]; plan.peers()],
             met: vec![vec![NEVER; plan.servers]; plan.peers()],
         }
     }
 
     /// A client has read that the clock of a server was set.
-    pub(super) fn stepped(&mut self, client: usize, server: usize, now: Time) {
-        self.alarms[client][server] = Some(now);
+    pub(super) fn stepped(&mut self, client: usize, node: usize, now: Time) {
+        self.alarms[client][node] = Some(now);
     }
 
     /// Another process begins, which has heard of nothing.
     pub(super) fn born(&mut self, peer: usize) {
         self.alarms[peer].fill(None);
+        self.greeted[peer].fill(None);
+        self.names[peer].fill(0);
         self.met[peer].fill(NEVER);
     }
 
@@ -85,19 +97,50 @@ impl Quarantine {
         *met = now.min(*met);
     }
 
-    /// A client has read the answer to a command that is about a lock.
-    pub(super) fn heard(&mut self, client: usize, server: usize, answer: &Reading) {
-        if matches!(answer.said, Said::Refused(code) if code.may_forget()) {
-            self.alarms[client][server] = Some(answer.at);
+    /// A client has greeted a node that carries a marker, in this life of its server.
+    pub(super) fn greets(&mut self, client: usize, node: usize, life: u32) {
+        self.greeted[client][node] = Some(life);
+        let mut names = self.names[client][node] | 1 << node;
+        for other in self.names_of(node) {
+            if self.greeted[client][other] == Some(life) {
+                names |= self.names[client][other] | 1 << other;
+            }
+        }
+        for other in self.names_of(node) {
+            if names & 1 << other != 0 {
+                self.names[client][other] = names;
+            }
         }
     }
 
-    /// Whether the answer of `server` to what `client` has asked counts for nothing.
-    pub(super) fn silences(&self, client: usize, server: usize, entry: &Entry) -> bool {
+    /// The nodes that are the server behind this one.
+    fn names_of(&self, node: usize) -> impl Iterator<Item = usize> + use<> {
+        (node % self.servers..self.alarms[0].len()).step_by(self.servers)
+    }
+
+    /// When a client has read last that the server behind a node may forget, as far as it can know
+    /// that it was this one.
+    fn alarm(&self, client: usize, node: usize) -> Option<Time> {
+        let known = |other: &usize| !self.strict || self.names[client][node] & 1 << other != 0;
+        let others = self.names_of(node).filter(known);
+        let alarms = others.map(|other| self.alarms[client][other]);
+        alarms.max().flatten().max(self.alarms[client][node])
+    }
+
+    /// A client has read the answer to a command that is about a lock.
+    pub(super) fn heard(&mut self, client: usize, node: usize, answer: &Reading) {
+        if matches!(answer.said, Said::Refused(code) if code.may_forget()) {
+            self.alarms[client][node] = Some(answer.at);
+        }
+    }
+
+    /// Whether the answer of `node` to what `client` has asked counts for nothing.
+    pub(super) fn silences(&self, client: usize, node: usize, entry: &Entry) -> bool {
+        let server = node % self.servers;
         let Some(span) = self.spans[client] else {
             return false;
         };
-        let alarm = self.alarms[client][server].filter(|alarm| *alarm < entry.sent);
+        let alarm = self.alarm(client, node).filter(|alarm| *alarm < entry.sent);
         let alarmed = alarm.is_some_and(|since| entry.sent < since + span);
         alarmed
             || if self.strict {
@@ -110,14 +153,13 @@ impl Quarantine {
             }
     }
 
-    /// Whether nothing counts that `client` asks of `server` at `now`, as it has learned before it
+    /// Whether nothing counts that `client` asks of `node` at `now`, as it has learned before it
     /// greeted it at `greeted`.
-    fn doubts(&self, client: usize, server: usize, greeted: Time, now: Time) -> bool {
+    fn doubts(&self, client: usize, node: usize, greeted: Time, now: Time) -> bool {
+        let server = node % self.servers;
         let forgot = self.forgot[server].filter(|_| !self.strict);
         let forgot = forgot.filter(|(since, _)| self.is_told_of(client, server, *since));
-        let doubts = forgot
-            .map(|(since, _)| since)
-            .max(self.alarms[client][server]);
+        let doubts = forgot.map(|(since, _)| since).max(self.alarm(client, node));
         let span = self.spans[client].unwrap_or(0);
         doubts.is_some_and(|since| since < greeted && now < since + span)
     }
@@ -151,7 +193,9 @@ impl super::Oracle {
 
     /// A client is told that a server has forgotten nothing, whatever it was heard to say.
     pub(crate) fn trusts(&mut self, client: usize, server: usize) {
-        self.quarantine.alarms[client][server] = None;
+        for node in self.quarantine.names_of(server) {
+            self.quarantine.alarms[client][node] = None;
+        }
     }
 
     /// Whether no lock lives that a server has forgotten.
@@ -172,10 +216,9 @@ impl World {
         };
         let mut doubted = 0;
         for node in 0..self.plan.nodes {
-            let server = self.plan.server_of(node);
             let ready = self.clients[client].paths[node].ready_at;
             let quarantine = &self.oracle.quarantine;
-            if ready < NEVER && quarantine.doubts(client, server, ready, self.now) {
+            if ready < NEVER && quarantine.doubts(client, node, ready, self.now) {
                 doubted |= 1 << node;
             }
         }

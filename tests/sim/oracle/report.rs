@@ -192,7 +192,10 @@ impl World {
             | NodeOutcome::Quarantined { .. }
             | NodeOutcome::Unusable(_)
             | NodeOutcome::Pending
-            | _ => return self.check_silence(question, node, said.outcome, read, said.latency),
+            | _ => {
+                let read = read.map(|entry| (entry, is_final(question, cell, entry)));
+                return self.check_silence(question, node, said.outcome, read, said.latency);
+            }
         };
         match (answered, said.latency) {
             (false, _) => Err("it did not answer so, or that was not read"),
@@ -285,13 +288,13 @@ impl World {
         Ok(())
     }
 
-    /// What is said of a node that gave no vote.
+    /// What is said of a node that gave no vote. `read`: its answer, and whether that is the last.
     fn check_silence(
         &self,
         question: &Question<'_>,
         node: usize,
         outcome: NodeOutcome,
-        read: Option<&Entry>,
+        read: Option<(&Entry, bool)>,
         latency: Option<Duration>,
     ) -> Result<bool, &'static str> {
         let client = &self.clients[question.client];
@@ -306,13 +309,12 @@ impl World {
         match outcome {
             NodeOutcome::TimedOut => {
                 // The yes to an extension that came behind the old end is none.
-                let counts = |entry: &Entry| entry.read_shown < soon && is_final(question, entry);
+                let counts = |(entry, last): (&Entry, bool)| entry.read_shown < soon && last;
                 let early = question.first && latency.is_none() && read.is_some_and(counts);
                 (!early).then_some(()).ok_or("it answered in time")
             }
             NodeOutcome::Pending => {
-                let counts =
-                    |entry: &Entry| entry.read < client.turn_began && is_final(question, entry);
+                let counts = |(entry, last): (&Entry, bool)| entry.read < client.turn_began && last;
                 let before = question.at_once && read.is_some_and(counts);
                 (!before).then_some(()).ok_or("it has answered")
             }
@@ -423,9 +425,14 @@ impl Votes {
     }
 }
 
-/// Whether there is nothing to be asked again: a nil may be due to a key of the client's own, and of a
-/// question about a lock that is held a client asks which permission was missing.
-fn is_final(question: &Question<'_>, entry: &Entry) -> bool {
+/// Whether there is nothing to be asked again: a nil may be due to a key of the client's own, of a
+/// question about a lock that is held a client asks which permission was missing, and of several
+/// releases that are asked for again another may have been answered.
+fn is_final(question: &Question<'_>, cell: Option<&Cell>, entry: &Entry) -> bool {
+    let mixed_up = cell.is_some_and(|cell| cell.releases.are_mixed_up());
+    if question.verb == Verb::Release && mixed_up {
+        return false;
+    }
     match entry.said {
         Said::Nil => false,
         Said::Refused(code) => question.verb == Verb::Set || !code.is_any_error(),

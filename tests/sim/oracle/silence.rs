@@ -5,7 +5,7 @@
 //!
 //! * After `dead_after` the connection is given up, at the first turn at or after that.
 //! * Before that no connection is given up whose greeting is done, unless its server is another
-//!   node's too.
+//!   node's too, or none of the last 32 answers has come within 240 ms.
 //! * It is given up in the turn in which anything was read that is no answer; what stands behind that
 //!   is none either, for whatever counts votes.
 //! * After four node timeouts and 100 ms the node gets neither a `SET` nor an extension.
@@ -115,7 +115,9 @@ impl World {
         // Under a guard who loads or follows another has to greet anew.
         let doubted = self.plan.guard != Guard::Off && self.servers[server].is_doubted();
         let garbage = self.conns[conn].has_read_garbage();
-        if !twin && !doubted && !garbage && there.shown < heard.saturating_add(dead_after) {
+        let moved = there.paths[node].may_have_moved();
+        if !twin && !doubted && !garbage && !moved && there.shown < heard.saturating_add(dead_after)
+        {
             let text = format!("client {client} gives up its connection to {node}, which is well");
             self.object("silence", text);
         }

@@ -98,7 +98,9 @@ impl World {
         };
         // What waited for room may be of an earlier call, whenever it was sent.
         let waited = call.since <= self.conns[deed.conn].near.unblocked_at;
-        if client.process != deed.process || deed.sent < call.since || waited {
+        // So may the rest of one that was cut short.
+        let earlier = deed.sent < call.since || !self.has_asked(deed.peer, resource, id);
+        if client.process != deed.process || earlier || waited {
             return false;
         }
         let attempts = &mut self.oracle.attempts[deed.peer][resource];

@@ -217,8 +217,7 @@ impl World {
         entry: &Entry,
         resource: usize,
     ) -> bool {
-        let server = self.plan.server_of(node);
-        let silenced = self.oracle.quarantine.silences(client, server, entry);
+        let silenced = self.oracle.quarantine.silences(client, node, entry);
         silenced && !self.oracle.is_excused(self.now, resource)
     }
 

@@ -19,7 +19,8 @@
 //! these only the longest is known, from the configuration, from how often a connection has failed and
 //! from the worst round trip. For how long a node may be silent follows from the timeout of the newest
 //! call: a call with a shorter one lets the next tick find a node silent that had more time before, so
-//! that it is not known whether a silence that is over was due.
+//! that it is not known whether a silence that is over was due. Nor is it where the engine has asked for
+//! the start of a slot of its wheel for another reason, while a node is silent.
 
 use std::time::Duration;
 
@@ -44,6 +45,9 @@ const PATIENCE: Time = 100 * MILLI;
 /// When a refused release is tried again.
 const TRY_AGAIN: Time = 250 * MILLI;
 
+/// Ticks of a slot above the lowest level of the engine's wheel.
+const SLOT: Time = 64;
+
 /// What an engine asks for.
 pub(crate) type Asked = Option<(Instant, Wake)>;
 
@@ -61,13 +65,22 @@ impl World {
             again.then_some("is to be woken again for what is over")
         } else {
             let kept = next.is_some_and(|(next, _)| next <= at);
-            (!kept && wake != Wake::Silence).then_some("did what was not due")
+            let silence = wake == Wake::Silence || self.may_be_for_a_silence(client, at);
+            (!kept && !silence).then_some("did what was not due")
         };
         if let Some(what) = what {
             let text =
                 format!("client {client} {what}: it asked for {wake:?}, {before:?}, {after:?}");
             self.object("wake", text);
         }
+    }
+
+    /// Whether a time that an engine has asked for may be the start of a slot of its wheel in which the
+    /// end of a silence waits with others, one of which it has named.
+    fn may_be_for_a_silence(&self, client: usize, at: Instant) -> bool {
+        let slot = (at.as_nanos() / MILLI).is_multiple_of(SLOT);
+        let mut conns = self.clients[client].links.iter().flatten();
+        slot && conns.any(|conn| self.conns[*conn].written.silent_since.is_some())
     }
 
     /// A client has done all that its turn brought; the time that it had was `ticked`.

@@ -2,7 +2,7 @@
 //!
 //! Over nodes in memory, so without a server: what is counted and timed is the engine alone, in
 //! instructions (under `valgrind`) and in processor time. Prints tables in Markdown, which go into
-//! `benches/README.md` as they are, and with `--pictures` draws a picture of each.
+//! `README.md` beside this file as they are, and with `--pictures` draws a picture of each.
 
 mod dimension;
 mod picture;

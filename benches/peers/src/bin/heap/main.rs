@@ -2,7 +2,7 @@
 //! grows.
 //!
 //! Five real servers, one client after the other. Prints a table in Markdown, which goes into
-//! `benches/README.md` as it is. What a figure is stands there.
+//! `README.md` beside this file as it is. What a figure is stands there.
 
 mod record;
 mod steady;

@@ -1,7 +1,7 @@
 //! Lock rounds on real servers: shearline beside the floor and beside other libraries.
 //!
-//! Prints tables in Markdown, which go into `benches/README.md` as they are. What a figure is
-//! stands there, in `shearline_peers::turns` and in `shearline_peers::figure`.
+//! Prints tables in Markdown, which go into `README.md` beside this file as they are. What a figure
+//! is stands there, in `shearline_peers::turns` and in `shearline_peers::figure`.
 
 mod cases;
 mod contest;

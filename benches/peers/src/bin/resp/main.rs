@@ -1,8 +1,8 @@
 //! The RESP codec beside those of redis-protocol, redis and hiredis, and beside a tokenizer by
 //! hand that knows the lock replies only: in one run, on the same bytes.
 //!
-//! Prints tables of ratios in Markdown, which go into `benches/README.md` as they are. What a
-//! figure is stands there, in `shearline_peers::measure` and in `shearline_peers::figure`.
+//! Prints tables of ratios in Markdown, which go into `README.md` beside this file as they are. What
+//! a figure is stands there, in `shearline_peers::measure` and in `shearline_peers::figure`.
 
 mod bounds;
 mod commands;

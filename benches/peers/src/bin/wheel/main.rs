@@ -1,8 +1,8 @@
 //! The timer wheel beside the queue of `tokio-util`, a `BTreeMap` and a `BinaryHeap`: in one run, on
 //! the same deadlines.
 //!
-//! Prints tables of ratios in Markdown, which go into `benches/README.md` as they are. What a
-//! figure is stands there, in `shearline_peers::measure` and in `shearline_peers::figure`.
+//! Prints tables of ratios in Markdown, which go into `README.md` beside this file as they are. What
+//! a figure is stands there, in `shearline_peers::measure` and in `shearline_peers::figure`.
 
 mod timers;
 mod work;

@@ -1,7 +1,7 @@
 //! A claim: what one token may have left on the nodes.
 //!
 //! It begins with the first `SET` of an attempt and ends when no node can hold the token any more:
-//! each has denied it, confirmed its release, or let it expire. It outlives the round that made
+//! each has denied it, confirmed its release, or let it expire. It outlives the operation that made
 //! it, the lock that came of it, and the caller. So no release is ever forgotten.
 //!
 //! ```text
@@ -14,14 +14,21 @@
 use core::time::Duration;
 
 use crate::entry::Entry;
+use crate::keys::{ClaimKey, OperationKey};
+use crate::node::Command;
 use crate::quorum::NodeSet;
 use crate::slab::Key;
-use crate::time::Instant;
+use crate::time::{Instant, NANOS_PER_TICK};
 use crate::timer::TimerKey;
+
+use crate::engine::alarm::{Alarm, Timers};
+use crate::engine::claims::Below;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Claim {
+    /// Its own key.
+    pub(crate) key: ClaimKey,
     pub(crate) stage: Stage,
     /// Key and token. `None` while a `Lock` outside owns them.
     pub(crate) entry: Option<Entry>,
@@ -61,8 +68,8 @@ pub(crate) struct Claim {
     pub(crate) resent: NodeSet,
     /// The nodes that were asked to extend it and did not have it: they are to get it again.
     pub(crate) lacking: NodeSet,
-    /// The newest round that extends it, and whether there may be older ones that are open.
-    pub(crate) extension: Option<Key>,
+    /// The newest operation that extends it, and whether there may be older ones that are open.
+    pub(crate) extension: Option<OperationKey>,
     pub(crate) extended_beside: bool,
     pub(crate) timer: Option<TimerKey>,
 }
@@ -70,10 +77,10 @@ pub(crate) struct Claim {
 /// Where a claim stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
-    /// A round is counting votes for it, or has won and was not yet told.
+    /// An operation is counting votes for it, or has won and was not yet told.
     Attempt {
-        /// Which round.
-        round: Key,
+        /// Which operation.
+        operation: OperationKey,
     },
     /// A lock outside has it.
     Held {
@@ -82,15 +89,15 @@ pub(crate) enum Stage {
     },
     /// It is to go from every node.
     Releasing {
-        /// The round of a caller who waits for the outcome.
-        round: Option<Key>,
+        /// The operation of a caller who waits for the outcome.
+        operation: Option<OperationKey>,
     },
 }
 
 impl Claim {
     /// A claim of an attempt that has sent nothing yet.
-    pub(crate) fn attempt(round: Key, entry: Entry, ttl: Duration) -> Self {
-        Self::new(Stage::Attempt { round }, Some(entry), ttl)
+    pub(crate) fn attempt(operation: OperationKey, entry: Entry, ttl: Duration) -> Self {
+        Self::new(Stage::Attempt { operation }, Some(entry), ttl)
     }
 
     /// The claim of a lock that was granted elsewhere: any of `nodes` may have it.
@@ -108,6 +115,7 @@ impl Claim {
 
     fn new(stage: Stage, entry: Option<Entry>, ttl: Duration) -> Self {
         Self {
+            key: ClaimKey(Key::NONE),
             stage,
             entry,
             adopted: false,
@@ -203,6 +211,28 @@ impl Claim {
         !open.is_empty()
     }
 
+    /// Returns the operation whose present attempt it is.
+    pub(crate) fn attempted_by(&self) -> Option<OperationKey> {
+        match self.stage {
+            Stage::Attempt { operation } => Some(operation),
+            Stage::Held { .. } | Stage::Releasing { .. } => None,
+        }
+    }
+
+    /// Returns `true` if it is the claim of a lock whose holder was not told that it is over.
+    pub(crate) fn is_held(&self) -> bool {
+        self.stage == (Stage::Held { told: false })
+    }
+
+    /// Returns `true` if its holder was not told that it is over, and so has to be told now: once.
+    pub(crate) fn tell_lost(&mut self) -> bool {
+        let news = self.is_held();
+        if news {
+            self.stage = Stage::Held { told: true };
+        }
+        news
+    }
+
     /// The nodes that owe it nothing but time: its release is due there, its expiry is known, and no
     /// `SET` of it can still be run.
     pub(crate) fn ends_by_time(&self) -> NodeSet {
@@ -210,5 +240,115 @@ impl Claim {
         let sets =
             mutant!(DebtOnClientTime => NodeSet::EMPTY, else self.unanswered.union(self.lost));
         self.owed.without(self.unknown).without(sets)
+    }
+
+    // ----- its release ----------------------------------------------------------------------
+
+    /// Sends its release to `node`, or owes it.
+    pub(super) fn release_on(&mut self, node: usize, command: &mut Command, below: &mut Below<'_>) {
+        if self.unanswered.contains(node) && below.nodes[node].withdraw_set(self.key) {
+            self.set_withdrawn(node);
+            if !self.may_hold.contains(node) {
+                return;
+            }
+        }
+        if !below.nodes[node].is_ready() || !self.pay(node, command, false, below) {
+            self.owe(node, below);
+        }
+    }
+
+    /// Puts its release, which is `command`, into the connection to `node`; never by digest if it is to
+    /// `repair`. Returns `false` if there is no room.
+    pub(super) fn pay(
+        &mut self,
+        node: usize,
+        command: &mut Command,
+        repair: bool,
+        below: &mut Below<'_>,
+    ) -> bool {
+        let Some(entry) = &self.entry else {
+            return true;
+        };
+        if !below.nodes[node].send_release(below.now, self.key, command, entry, repair) {
+            return false;
+        }
+        below.nodes.has_to_write(node);
+        self.releasing.insert(node);
+        self.owed.remove(node);
+        true
+    }
+
+    /// Its release cannot be on its way to `node` yet: it goes out when it can.
+    pub(super) fn owe(&mut self, node: usize, below: &mut Below<'_>) {
+        self.releasing.remove(node);
+        mutant!(DebtForgotten => { self.may_hold.remove(node); return });
+        if self.owed.insert(node) {
+            below.nodes[node].debts.owe(self.key);
+        }
+        self.limit_debt(below.timers);
+    }
+
+    /// Arms the end of its debts, where time can end them.
+    pub(super) fn limit_debt(&mut self, timers: &mut Timers) {
+        if self.timer.is_none() && !self.ends_by_time().is_empty() {
+            self.timer = Some(timers.insert(self.gone_by, Alarm::Claim(self.key)));
+        }
+    }
+
+    /// Takes its `SET`s back from `nodes`, where no byte of them has left.
+    pub(crate) fn take_back(&mut self, from: NodeSet, below: &mut Below<'_>) {
+        mutant!(QueuedSetSentLate => return);
+        for node in from.iter() {
+            if self.unanswered.contains(node) && below.nodes[node].withdraw_set(self.key) {
+                self.set_withdrawn(node);
+            }
+        }
+    }
+
+    /// Watches over its lock, which is held from now on.
+    ///
+    /// The end of its validity is told a tick early rather than late: the one timer that rounds
+    /// down.
+    pub(crate) fn watch(&mut self, timers: &mut Timers) {
+        let timer = timers.insert(told_at(self.stands_until()), Alarm::Claim(self.key));
+        if let Some(before) = self.timer.replace(timer) {
+            timers.cancel(before);
+        }
+    }
+}
+
+/// When the end of a validity is told: a tick before it, rounded down.
+pub(super) fn told_at(end: Instant) -> Instant {
+    let tick = Duration::from_nanos(NANOS_PER_TICK);
+    mutant!(LossToldLate => return end.saturating_add(tick));
+    Instant::from_tick(end.saturating_sub(tick).tick_floor())
+}
+
+/// What is done only where a guard is taken out.
+#[cfg(shearline_mutants)]
+impl Claim {
+    pub(in crate::engine) fn pay_all(&mut self, below: &mut Below<'_>) {
+        let mut command = Command::new(alloc::vec::Vec::new());
+        for node in self.may_hold.iter() {
+            if below.nodes[node].is_ready() {
+                self.pay(node, &mut command, false, below);
+            }
+        }
+    }
+
+    pub(super) fn top_up_late(&self, below: &mut Below<'_>) {
+        let Some(entry) = self.entry.as_ref().filter(|_| mutant!(TopUpAfterRelease)) else {
+            return;
+        };
+        let left = self.valid_until.saturating_since(below.now).as_millis() as u64 + 1;
+        let ttl = Duration::from_millis(left);
+        let mut command = Command::new(alloc::vec::Vec::new());
+        for node in self.lacking.iter() {
+            let len = below.nodes[node].set_len(&mut command, entry, ttl);
+            if below.nodes[node].access(len) == crate::node::Access::Open {
+                below.nodes[node].send_set(below.now, self.key, &mut command, entry, ttl);
+                below.nodes.has_to_write(node);
+            }
+        }
     }
 }

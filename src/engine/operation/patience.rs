@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
-use super::Engine;
 use crate::limits::{NODE_TIMEOUT_MIN, TTL_HARD_MAX};
 use crate::node::Node;
+
+use crate::engine::settings::Settings;
 
 /// Bounds of the node timeout that a ttl alone gives.
 const SHORTEST: Duration = Duration::from_millis(5);
@@ -27,21 +28,14 @@ pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
     (ttl / 200).clamp(SHORTEST, LONGEST)
 }
 
-impl Engine {
-    /// Returns the node timeout that the farthest node has by its round trips, if none is fixed.
-    #[cfg(feature = "std")]
-    pub(crate) fn distant_timeout(&self) -> Duration {
-        let farthest = self.nodes.iter().map(Node::distance).max();
-        (farthest.unwrap_or_default() * 4).min(FARTHEST)
-    }
-
+impl Patience {
     /// For a release, which is worth something whenever it comes.
     ///
     /// The paper takes 5 to 50 ms for 10 s; a node that is farther away gets four of its round
     /// trips, and a second at most.
-    pub(super) fn patience(&self, ttl: Duration) -> Patience {
-        let fixed = self.settings.node_timeout;
-        Patience {
+    pub(super) fn for_release(ttl: Duration, settings: &Settings) -> Self {
+        let fixed = settings.node_timeout;
+        Self {
             usual: fixed.unwrap_or_else(|| usual_timeout(ttl)),
             fixed: fixed.is_some(),
             most: Duration::MAX,
@@ -50,21 +44,19 @@ impl Engine {
 
     /// For a question that is worth nothing when half of the lock's life is over. A timeout that
     /// the user has fixed stands: who waits longer learns that it was too slow.
-    pub(super) fn vote_patience(&self, ttl: Duration) -> Patience {
-        let patience = self.patience(ttl);
-        mutant!(NodeTimeoutIgnored => return Patience { usual: TTL_HARD_MAX, fixed: true, ..patience });
+    pub(super) fn for_vote(ttl: Duration, settings: &Settings) -> Self {
+        let patience = Self::for_release(ttl, settings);
+        mutant!(NodeTimeoutIgnored => return Self { usual: TTL_HARD_MAX, fixed: true, ..patience });
         match patience.fixed {
             true => patience,
-            false => Patience {
-                most: self.half_of(ttl).max(NODE_TIMEOUT_MIN),
+            false => Self {
+                most: settings.half_of(ttl).max(NODE_TIMEOUT_MIN),
                 ..patience
             },
         }
     }
-}
 
-impl Patience {
-    /// With this node, which takes note of it.
+    /// With this node, which remembers it.
     pub(super) fn with(self, node: &mut Node) -> Duration {
         node.timeout = match self.fixed {
             true => self.usual,
@@ -72,4 +64,11 @@ impl Patience {
         };
         node.timeout.min(self.most)
     }
+}
+
+/// Returns the node timeout of the farthest node by its round trips, if none is fixed.
+#[cfg(feature = "std")]
+pub(crate) fn distant_timeout<'n>(nodes: impl Iterator<Item = &'n Node>) -> Duration {
+    let farthest = nodes.map(Node::distance).max();
+    (farthest.unwrap_or_default() * 4).min(FARTHEST)
 }

@@ -1,29 +1,33 @@
-//! A round: an operation that a caller waits for.
+//! A round: one question to all nodes, and their votes.
 //!
-//! One round is one call of `acquire`, `extend` or `release`, with all its attempts. It counts
-//! votes until its outcome is certain, and then waits to be told. It owns no key: what its
-//! attempts leave on the nodes is a [claim](super::claim).
+//! Every operation has one at a time; an acquire has one for each attempt. It counts votes until the
+//! outcome is certain. It owns no key: what a `SET` leaves on the nodes is a
+//! [claim](crate::engine::claims::claim).
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::entry::Entry;
 use crate::error::{NodeOutcome, NodeReport, Report};
-use crate::quorum::{Majority, NodeSet, Tally, Vote};
+use crate::keys::OperationKey;
+use crate::limits::rounds_max;
+use crate::quorum::{NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
-use crate::quorum::LockId;
-
-use super::contract::Wake;
+use crate::engine::alarm::{Alarm, Timers};
+use crate::engine::contract::Wake;
+use crate::engine::nodes::Nodes;
+use crate::engine::parts::News;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Round {
-    pub(crate) kind: Kind,
+    /// The operation that asks.
+    pub(crate) key: OperationKey,
     pub(crate) state: State,
     pub(crate) tally: Tally,
     pub(crate) ballots: Vec<Ballot>,
@@ -38,89 +42,22 @@ pub(crate) struct Round {
     /// Attempts made, the present one included.
     pub(crate) tries: u32,
     pub(crate) ttl: Duration,
-    pub(crate) timer: Option<TimerKey>,
+    timer: Option<TimerKey>,
     /// Why the timer is armed.
     pub(crate) wake: Wake,
 }
 
-/// What is wanted.
-#[derive(Debug)]
-pub(crate) enum Kind {
-    Acquire {
-        /// The claim of the present attempt.
-        claim: Option<Key>,
-        /// What each attempt is for, in a buffer of the pool.
-        resource: Vec<u8>,
-        /// `None`: as many as there is time for.
-        tries_allowed: Option<u32>,
-        extensions: u32,
-    },
-    Extend {
-        lock: LockId,
-        claim: Option<Key>,
-        entry: Entry,
-        question: Question,
-        /// The validity that the answers must come within.
-        valid_until: Instant,
-        /// The nodes whose yes counts.
-        voters: NodeSet,
-        /// The nodes that were known to lack the key before anybody was asked.
-        lacking: NodeSet,
-    },
-    Release {
-        /// Whether the lock was valid when its release was called.
-        valid: bool,
-    },
-    /// Every node is to be one of this cluster.
-    Reinit,
-}
-
-/// What the nodes are asked about a lock that is held.
-#[derive(Debug)]
-pub(crate) enum Question {
-    /// To keep it for the ttl of the round at least.
-    AtLeast,
-    /// For how long they keep it, and what each has said.
-    HowLong(Box<[Duration]>),
-}
-
-/// How far a round is.
-#[derive(Debug)]
+/// How far an operation is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum State {
     /// Votes are counted.
     Voting,
     /// The random delay before the next attempt.
-    Resting { until: Instant, after: Refusal },
+    Resting { until: Instant },
     /// The outcome is certain, and is told at the next poll.
-    Decided(Decision),
-    /// The outcome was told; the round is about to end.
+    Decided,
+    /// The outcome was told; the operation is about to end.
     Told,
-}
-
-/// Why an attempt to take a lock came to nothing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Refusal {
-    Held,
-    NoQuorum,
-    TooSlow,
-    Saturated,
-    OtherCluster,
-}
-
-/// A certain outcome.
-#[derive(Debug)]
-pub(crate) enum Decision {
-    Granted(Majority, Instant),
-    Refused(Refusal),
-    Extended(Majority, Instant),
-    ExtensionLost,
-    ExtensionUnconfirmed,
-    ExtensionClosed,
-    Released,
-    NotHeld,
-    ReleaseUnconfirmed,
-    Reinitialised,
-    ReinitIncomplete,
 }
 
 /// What is known of one node in the present attempt.
@@ -185,11 +122,11 @@ fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
 }
 
 impl Round {
-    pub(crate) fn new(kind: Kind, nodes: usize, mut ballots: Vec<Ballot>, now: Instant) -> Self {
+    pub(crate) fn new(now: Instant, nodes: usize, mut ballots: Vec<Ballot>) -> Self {
         ballots.clear();
         ballots.resize(nodes, Ballot::OPEN);
         Self {
-            kind,
+            key: OperationKey(Key::NONE),
             state: State::Voting,
             tally: Tally::new(nodes),
             ballots,
@@ -270,15 +207,79 @@ impl Round {
         changed
     }
 
-    /// The outcome, once it is certain, to be told once.
-    pub(crate) fn take_decision(&mut self) -> Option<Decision> {
-        if !matches!(self.state, State::Decided(_)) {
-            return None;
+    /// The outcome is certain: it is told at the next poll. The first outcome stands.
+    pub(crate) fn decide(&mut self, news: &mut VecDeque<News>, timers: &mut Timers) {
+        self.state = State::Decided;
+        mutant!(RoundTimerKept => (), else self.disarm(timers));
+        news.push_back(News::Operation(self.key));
+    }
+
+    pub(crate) fn disarm(&mut self, timers: &mut Timers) {
+        if let Some(timer) = self.timer.take() {
+            timers.cancel(timer);
         }
-        match core::mem::replace(&mut self.state, State::Told) {
-            State::Decided(decision) => Some(decision),
-            State::Voting | State::Resting { .. } | State::Told => None,
+    }
+
+    /// Arms the timer for when it has to be looked at next.
+    pub(crate) fn arm(&mut self, timers: &mut Timers) {
+        if let Some(before) = self.timer.take() {
+            timers.cancel(before);
         }
+        if let Some((at, wake)) = self.next_wake() {
+            self.wake = wake;
+            self.timer = Some(timers.insert(at, Alarm::Operation(self.key)));
+        }
+    }
+
+    /// The timer has fired.
+    pub(crate) fn fired(&mut self) {
+        self.timer = None;
+    }
+
+    /// The answer of `node` to what is about to be asked does not count, if it is in quarantine.
+    pub(crate) fn leave_out(&mut self, now: Instant, node: usize, nodes: &Nodes) {
+        if let Some(until) = nodes[node].kept_until(now) {
+            self.record(node, Vote::Mute, NodeOutcome::Quarantined { until });
+        }
+    }
+
+    /// The question to `node` waits for its handshake. Returns `false` if there is no room: `node` is
+    /// not asked then.
+    pub(crate) fn wait_for(&mut self, node: usize, nodes: &mut Nodes) -> bool {
+        let queue = &mut nodes[node].waiting;
+        let room = queue.len() < rounds_max();
+        if room {
+            queue.push_back(self.key);
+        } else {
+            self.record(node, Vote::Mute, NodeOutcome::TimedOut);
+        }
+        room
+    }
+
+    /// Returns `true` if the question that waited for the handshake of `node` is to be asked now.
+    ///
+    /// An attempt that has begun again while it waited stands in the queue once for each time. No
+    /// operation waits for a node that does not vote, and it is not asked late either.
+    pub(crate) fn asks_late(&self, now: Instant, node: usize) -> bool {
+        let ballot = &self.ballots[node];
+        let in_time = self.awaits(node) || now < ballot.deadline;
+        self.asks(node) && in_time && !ballot.asked
+    }
+
+    /// `node` has said `outcome`. Returns `true` if that counts.
+    pub(crate) fn count(
+        &mut self,
+        now: Instant,
+        node: usize,
+        vote: Vote,
+        outcome: NodeOutcome,
+    ) -> bool {
+        let counts = self.record(node, vote, outcome);
+        if counts && self.ballots[node].asked {
+            let since = mutant!(LatencySinceCall => self.started, else self.sent);
+            self.ballots[node].latency = Some(now.saturating_since(since));
+        }
+        counts
     }
 
     /// Ends the wait for every node whose time is up at `now`.
@@ -312,8 +313,8 @@ impl Round {
                 .iter()
                 .map(|node| (self.ballots[node].deadline, Wake::NodeTimeout))
                 .min(),
-            State::Resting { until, .. } => Some((*until, Wake::Retry)),
-            State::Decided(_) | State::Told => return None,
+            State::Resting { until } => Some((*until, Wake::Retry)),
+            State::Decided | State::Told => return None,
         };
         let deadline = self.deadline.map(|deadline| (deadline, Wake::Deadline));
         own.into_iter().chain(deadline).min()

@@ -1,0 +1,485 @@
+//! The claims: what tokens may have left on the nodes, with their timers, and the releases that follow.
+//!
+//! A release goes to every node that may hold the token, over the connection that carried its
+//! `SET`, behind it. Where there is no connection or no room it is a debt: it goes out first thing
+//! when there is. It is over when the node has answered it; time alone ends it only where it is
+//! known when the key expires.
+//!
+//! # Not here
+//!
+//! Who waits for the outcome of a release: what an answer is worth to an operation is returned.
+
+pub(super) mod claim;
+
+use core::time::Duration;
+
+use crate::entry::Entry;
+use crate::error::{LinkError, NodeOutcome, ServerError};
+use crate::keys::{ClaimKey, OperationKey};
+use crate::limits::{TTL_ASSUMED_MAX, claims_max};
+use crate::node::{
+    Command, Dialect, Errand, Reply, Said, Trouble, refuses_the_verb, wants_the_text,
+};
+use crate::quorum::{Drift, Lock, LockId, NodeSet, Vote};
+use crate::slab::{Key, Slab};
+use crate::time::Instant;
+
+use super::alarm::{Alarm, Timers};
+use super::nodes::Nodes;
+use super::pool::Pool;
+use claim::{Claim, Stage, told_at};
+
+/// How long a release that a node has refused waits for its next try.
+const TRY_AGAIN: Duration = Duration::from_millis(250);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Claims {
+    slab: Slab<Claim>,
+    /// The engine whose claims they are.
+    engine: u64,
+    drift: Drift,
+    ttl_limit: Duration,
+    /// Buffers for names and tokens, and for commands.
+    pub(super) buffers: Pool<u8>,
+}
+
+/// What claims work with: the present time, the nodes, and the timers.
+#[derive(Debug)]
+pub(super) struct Below<'a> {
+    pub(super) now: Instant,
+    pub(super) nodes: &'a mut Nodes,
+    pub(super) timers: &'a mut Timers,
+}
+
+/// What an answer of a node is worth to an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    pub(super) operation: OperationKey,
+    pub(super) said: (Vote, NodeOutcome),
+}
+
+/// What the timer of a claim has come to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Due {
+    /// Nothing that anybody has to be told.
+    Nothing,
+    /// The lock is over, and its holder is to be told.
+    Over,
+}
+
+impl Claims {
+    pub(super) fn new(engine: u64, drift: Drift, ttl_limit: Duration) -> Self {
+        Self {
+            slab: Slab::new(),
+            engine,
+            drift,
+            ttl_limit,
+            buffers: Pool::new(),
+        }
+    }
+
+    pub(super) fn engine(&self) -> u64 {
+        self.engine
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Claim> {
+        self.slab.iter().map(|(_, claim)| claim)
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.slab.capacity()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    /// Returns `true` if another token may leave copies on nodes.
+    pub(super) fn has_room(&self) -> bool {
+        self.slab.len() < claims_max() || mutant!(ClaimsUnbounded)
+    }
+
+    pub(super) fn insert(&mut self, claim: Claim) -> ClaimKey {
+        let key = ClaimKey(self.slab.insert(claim));
+        if let Some(claim) = self.slab.get_mut(key.0) {
+            claim.key = key;
+        }
+        key
+    }
+
+    pub(super) fn get(&self, claim: ClaimKey) -> Option<&Claim> {
+        self.slab.get(claim.0)
+    }
+
+    pub(super) fn get_mut(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
+        self.slab.get_mut(claim.0)
+    }
+
+    /// Returns the claim that `lock` names, if it is one of this engine and still held.
+    pub(super) fn of(&self, lock: &Lock) -> Option<&Claim> {
+        let id = lock.id();
+        let key = Key::from_bits(id.claim).filter(|_| id.engine == self.engine)?;
+        let claim = self.slab.get(key)?;
+        matches!(claim.stage, Stage::Held { .. }).then_some(claim)
+    }
+
+    pub(super) fn key_of(&self, lock: &Lock) -> Option<ClaimKey> {
+        self.of(lock).map(|claim| claim.key)
+    }
+
+    pub(super) fn lock_id(&self, claim: ClaimKey) -> LockId {
+        LockId {
+            engine: self.engine,
+            claim: claim.0.to_bits(),
+        }
+    }
+
+    /// Returns when the last of the present keys is over: by its known expiry, or where a `SET` or an
+    /// extension is unanswered a whole ttl from now.
+    #[cfg(feature = "std")]
+    pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
+        let end = |claim: &Claim| match claim.may_be_written_yet() {
+            true => claim.gone_by.max(self.drift.gone_by(now, claim.ttl)),
+            false => claim.gone_by,
+        };
+        let ends = self.slab.iter().map(|(_, claim)| end(claim));
+        ends.max().unwrap_or(now)
+    }
+
+    /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here. An extension
+    /// that was not confirmed may have given some of its keys more than it knows of.
+    pub(super) fn adopt(
+        &mut self,
+        now: Instant,
+        nodes: NodeSet,
+        until: Instant,
+        ttl: Duration,
+    ) -> ClaimKey {
+        let ttl = ttl.max(TTL_ASSUMED_MAX).min(self.ttl_limit);
+        let gone_by = self.drift.gone_by(now.max(until), ttl);
+        self.insert(Claim::adopted(nodes, ttl, until, gone_by))
+    }
+
+    fn recycle(&mut self, entry: Option<Entry>) {
+        if let Some(entry) = entry {
+            self.buffers.give(entry.into_buffer());
+        }
+    }
+
+    // ----- releases -------------------------------------------------------------------------
+
+    /// The token of `claim` is to go from every node that may hold it; `operation` waits for that.
+    pub(super) fn release(
+        &mut self,
+        operation: Option<OperationKey>,
+        claim: ClaimKey,
+        below: &mut Below<'_>,
+    ) {
+        let Some(there) = self.slab.get_mut(claim.0) else {
+            return;
+        };
+        there.stage = Stage::Releasing { operation };
+        mutant!(UnansweredNotReleased => there.may_hold = there.may_hold.without(there.unanswered));
+        let (held, timer) = (there.may_hold, there.timer.take());
+        if let Some(timer) = timer.filter(|_| !mutant!(ClaimTimerKept)) {
+            below.timers.cancel(timer);
+        }
+        let mut command = Command::new(self.buffers.take());
+        for node in held.iter() {
+            there.release_on(node, &mut command, below);
+        }
+        self.buffers.give(command.into_buffer());
+        #[cfg(shearline_mutants)]
+        there.top_up_late(below);
+        self.settle(claim, below.timers);
+    }
+
+    /// Pays what is owed to `node`, oldest first, while there is room.
+    ///
+    /// Only an answer ends what is owed for an unanswered `SET`, and no handshake does: a server that
+    /// postpones writes answers it all the same, and may run the `SET` later, over a connection of whose
+    /// end it has not heard.
+    pub(super) fn pay_debts(&mut self, node: usize, below: &mut Below<'_>) {
+        mutant!(DebtsAfterSets => if !below.nodes[node].waiting.is_empty() { return });
+        while let Some(key) = below.nodes[node].debts.pop() {
+            let owed = |claim: &&mut Claim| claim.owed.contains(node);
+            let Some(claim) = self.slab.get_mut(key.0).filter(owed) else {
+                below.nodes[node].debts.popped_forgotten();
+                continue;
+            };
+            let mut command = Command::new(self.buffers.take());
+            let paid = claim.pay(node, &mut command, true, below);
+            self.buffers.give(command.into_buffer());
+            if !paid {
+                mutant!(DebtWithoutRoomForgotten => return);
+                below.nodes[node].debts.put_back(key);
+                return;
+            }
+        }
+    }
+
+    /// Tries again what `node` has refused to release.
+    pub(super) fn try_debts_again(&mut self, node: usize, below: &mut Below<'_>) {
+        if let Some(timer) = below.nodes[node].debt_timer.take() {
+            below.timers.cancel(timer);
+        }
+        if below.nodes[node].debts.try_again() && below.nodes[node].is_ready() {
+            self.pay_debts(node, below);
+        }
+    }
+
+    /// `node` has answered the release of `claim`. Returns what that is worth to who waits for it.
+    pub(super) fn release_answered(
+        &mut self,
+        node: usize,
+        claim: ClaimKey,
+        dialect: Dialect,
+        reply: Reply,
+        below: &mut Below<'_>,
+    ) -> Result<Option<Answer>, Trouble> {
+        let Some(said) = Said::of(reply) else {
+            self.owe(node, claim, below);
+            return Err(Trouble::Link(LinkError::Protocol));
+        };
+        if let Said::Refused(error) = said
+            && !(mutant!(NoscriptReleaseDropped) && wants_the_text(error))
+        {
+            let another_way = find_another_way(node, dialect, error, below);
+            if another_way {
+                self.release_again(node, claim, below);
+                return Ok(None);
+            }
+            let missing = reply.missing(dialect.verb());
+            let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
+            self.defer(node, claim, below);
+            return Ok(self.waiting_for(claim, Vote::Mute, outcome));
+        }
+        let (vote, outcome) = said.vote();
+        let Some(there) = self.slab.get_mut(claim.0) else {
+            return Ok(None);
+        };
+        there.releasing.remove(node);
+        there.may_hold.remove(node);
+        let answer = self.waiting_for(claim, vote, outcome);
+        self.settle(claim, below.timers);
+        Ok(answer)
+    }
+
+    fn waiting_for(&self, claim: ClaimKey, vote: Vote, outcome: NodeOutcome) -> Option<Answer> {
+        let Stage::Releasing { operation } = self.slab.get(claim.0)?.stage else {
+            return None;
+        };
+        Some(Answer {
+            operation: operation?,
+            said: (vote, outcome),
+        })
+    }
+
+    fn release_again(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
+        let Some(there) = self.slab.get_mut(claim.0) else {
+            return;
+        };
+        let mut command = Command::new(self.buffers.take());
+        if !there.pay(node, &mut command, true, below) {
+            there.owe(node, below);
+        }
+        self.buffers.give(command.into_buffer());
+    }
+
+    /// The release of `claim` was not done by `node`: it is tried again after a while.
+    fn defer(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
+        let Some(claim) = self.slab.get_mut(claim.0) else {
+            return;
+        };
+        claim.releasing.remove(node);
+        if claim.unknown.remove(node) {
+            claim.gone_by = claim.gone_by.max(self.drift.gone_by(below.now, claim.ttl));
+        }
+        let there = &mut below.nodes[node];
+        if claim.owed.insert(node) {
+            there.debts.defer(claim.key);
+        }
+        if there.debt_timer.is_none() && !mutant!(RefusedNotTriedAgain) {
+            let at = below.now.saturating_add(TRY_AGAIN);
+            there.debt_timer = Some(below.timers.insert(at, Alarm::Debts(node)));
+        }
+        claim.limit_debt(below.timers);
+    }
+
+    fn owe(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
+        if let Some(there) = self.slab.get_mut(claim.0) {
+            there.owe(node, below);
+            self.settle(claim, below.timers);
+        }
+    }
+
+    /// Ends `claim` if no node can hold its token any more.
+    pub(super) fn settle(&mut self, claim: ClaimKey, timers: &mut Timers) {
+        if !self.slab.get(claim.0).is_some_and(Claim::is_over) {
+            return;
+        }
+        let Some(claim) = self.slab.remove(claim.0) else {
+            return;
+        };
+        if let Some(timer) = claim.timer {
+            timers.cancel(timer);
+        }
+        self.recycle(claim.entry);
+    }
+
+    /// Returns `true` if a release for the resource of `entry` is under repair on `node`. A debt that
+    /// time has ended may still stand in the node's list.
+    pub(super) fn is_releasing(&self, node: usize, entry: &Entry, nodes: &Nodes) -> bool {
+        nodes[node].is_repairing(|other| {
+            self.slab.get(other.0).is_some_and(|other| {
+                let open = other.releasing.contains(node) || other.owed.contains(node);
+                let resource = other.entry.as_ref().map(Entry::resource);
+                open && (resource == Some(entry.resource()) || mutant!(AnyKeyIsOurs))
+            })
+        })
+    }
+
+    /// `errand` will never be answered by `node`; `left` is whether any of it may have arrived.
+    pub(super) fn unanswered(
+        &mut self,
+        node: usize,
+        errand: Errand,
+        left: bool,
+        below: &mut Below<'_>,
+    ) {
+        match errand {
+            Errand::Set { claim } | Errand::FirstSet { claim } => {
+                if let Some(claim) = self.slab.get_mut(claim.0) {
+                    match left && !mutant!(SentSetForgotten) {
+                        true => claim.set_lost(node),
+                        false => claim.set_withdrawn(node),
+                    }
+                }
+            }
+            Errand::Release { claim, .. } => self.owe(node, claim, below),
+            Errand::Extend {
+                claim: Some(claim), ..
+            } if left => {
+                if let Some(claim) = self.slab.get_mut(claim.0) {
+                    // It may have been run, whatever was answered to an earlier one.
+                    claim.unknown.insert(node);
+                    mutant!(LostExtensionIsNone => claim.unknown.remove(node));
+                }
+            }
+            Errand::Extend { .. }
+            | Errand::Confirm { .. }
+            | Errand::Probe { .. }
+            | Errand::Why { .. }
+            | Errand::Greet(_)
+            | Errand::Time => {}
+        }
+    }
+
+    // ----- time -----------------------------------------------------------------------------
+
+    /// The timer of `claim` has fired.
+    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Due {
+        let Some(there) = self.slab.get_mut(claim.0) else {
+            return Due::Nothing;
+        };
+        there.timer = None;
+        match there.stage {
+            Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
+                there.watch(below.timers); // It was extended meanwhile.
+            }
+            Stage::Held { told: false } => return Due::Over,
+            Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
+            Stage::Releasing { .. } => self.expire_debts(claim, below),
+            Stage::Attempt { .. } => {}
+        }
+        Due::Nothing
+    }
+
+    /// The keys of `claim` have expired where that is known: nothing is owed there any more.
+    fn expire_debts(&mut self, key: ClaimKey, below: &mut Below<'_>) {
+        let Some(claim) = self.slab.get_mut(key.0) else {
+            return;
+        };
+        if claim.gone_by <= below.now {
+            let ended = claim.ends_by_time();
+            claim.owed = claim.owed.without(ended);
+            claim.may_hold = claim.may_hold.without(ended);
+            for node in ended.iter() {
+                let owes = |other: ClaimKey| {
+                    let other = self.slab.get(other.0);
+                    other.is_some_and(|other| other.owed.contains(node))
+                };
+                below.nodes[node].debts.forget(owes);
+            }
+        }
+        if let Some(claim) = self.slab.get_mut(key.0) {
+            claim.limit_debt(below.timers);
+        }
+        self.settle(key, below.timers);
+    }
+
+    /// A lock that is over and was never released is remembered until its keys are gone, so that
+    /// a late release still goes to the right nodes. A copy that waits for room is taken back.
+    pub(super) fn is_over(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
+        let all = below.nodes.set();
+        if let Some(there) = self.slab.get_mut(claim.0) {
+            there.take_back(all, below);
+        }
+        self.forget_later(below.now, claim, below.timers);
+    }
+
+    fn forget_later(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
+        let Some(claim) = self.slab.get_mut(key.0) else {
+            return;
+        };
+        if claim.adopted {
+            // The longest ttl there is may be a month, and a late release goes to all nodes anyway.
+            self.slab.remove(key.0);
+            return;
+        }
+        let at = claim.gone_by.max(now.saturating_add(claim.ttl));
+        claim.timer = Some(timers.insert(at, Alarm::Claim(key)));
+    }
+
+    fn forget(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
+        // A `SET` that may be run later is not forgotten before the lock is released.
+        let open = |claim: &Claim| !claim.unanswered.union(claim.lost).is_empty();
+        if self.slab.get(key.0).is_some_and(open) {
+            self.forget_later(now, key, timers);
+        } else {
+            self.slab.remove(key.0);
+        }
+    }
+}
+
+/// `node` has refused a release. Returns `true` if there is another way to write it there.
+fn find_another_way(
+    node: usize,
+    dialect: Dialect,
+    error: ServerError,
+    below: &mut Below<'_>,
+) -> bool {
+    let forgotten = wants_the_text(error);
+    if forgotten {
+        below.nodes.forgot_scripts(below.now, node);
+    }
+    let another_way = match dialect {
+        Dialect::Text => false,
+        Dialect::Sha1 => forgotten,
+        Dialect::DelIfEq | Dialect::DelEx => refuses_the_verb(error),
+    };
+    if dialect == Dialect::Text && refuses_the_verb(error) {
+        below.nodes[node].refused_scripted_release();
+    }
+    if another_way && dialect != Dialect::Sha1 {
+        below.nodes[node].refused_native_release();
+    }
+    another_way
+}

@@ -1,0 +1,404 @@
+//! What happens outside, and what is due: each is handed to the parts that it concerns.
+
+use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::node::{Errand, Heard, Reply, Trouble, may_forget};
+use crate::time::Instant;
+
+use super::Engine;
+use super::alarm::Alarm;
+use super::claims;
+use super::contract::{Input, NodeId};
+use super::nodes::Silence;
+use super::operation::held::Verdict;
+
+impl Engine {
+    /// Hands in what happened outside. Infallible: nothing that a server sends is a mistake of the
+    /// caller.
+    pub fn handle(&mut self, now: Instant, input: Input<'_>) {
+        let nodes = self.parts.nodes.len();
+        match input {
+            Input::Connected { node }
+            | Input::Writable { node }
+            | Input::Received { node, .. }
+            | Input::Transmitted { node, .. }
+            | Input::Disconnected { node, .. }
+            | Input::Probed { node }
+                if node.index() >= nodes => {} // A node of another engine.
+            Input::Connected { node } => self.parts.nodes.connected(now, node.index()),
+            Input::Writable { node } => self.parts.nodes.writable(node.index()),
+            Input::Received { node, bytes } => self.received(now, node.index(), bytes),
+            Input::Transmitted { node, len } => self.parts.nodes[node.index()].transmitted(len),
+            Input::Disconnected { node, reason } => self.disconnected(now, node, reason),
+            Input::Probed { node } => self.probed(now, node.index()),
+            Input::Tick => self.tick(now),
+        }
+    }
+
+    /// Nobody has read what the nodes sent for a while until `now`: that says nothing of how far away
+    /// they are.
+    #[cfg(any(test, feature = "std"))]
+    pub(crate) fn was_away(&mut self, now: Instant) {
+        for node in self.parts.nodes.iter_mut() {
+            node.was_away(now);
+        }
+    }
+
+    // ----- what a node says -----------------------------------------------------------------
+
+    fn received(&mut self, now: Instant, node: usize, bytes: &[u8]) {
+        let nodes = &mut self.parts.nodes;
+        if !nodes[node].hears() {
+            return; // It was given up in this very turn, before these bytes were read.
+        }
+        let was_silent = nodes[node].is_silent();
+        nodes.close_probe(node);
+        let mut piece = bytes;
+        loop {
+            let heard = match self.parts.nodes[node].receive(now, &mut piece) {
+                Ok(Some(heard)) => self.heard(now, node, heard),
+                Ok(None) => break,
+                Err(trouble) => self.useless(now, node, trouble),
+            };
+            if let Err(trouble) = heard {
+                self.give_up(now, node, trouble);
+                return;
+            }
+        }
+        self.after_reading(now, node);
+        if was_silent {
+            self.regained(now);
+        }
+        if self.parts.nodes[node].has_moved_away() {
+            self.give_up(now, node, Trouble::Link(LinkError::Silent));
+        }
+    }
+
+    /// All that `node` said was read: it may have room for what it is owed, or something to ask.
+    fn after_reading(&mut self, now: Instant, node: usize) {
+        let parts = &mut self.parts;
+        if parts.nodes[node].is_ready() && parts.nodes[node].debts.is_due() {
+            let (claims, mut below) = parts.claims(now);
+            claims.pay_debts(node, &mut below);
+        }
+        parts.nodes.has_to_write(node);
+    }
+
+    fn heard(&mut self, now: Instant, node: usize, heard: Heard) -> Result<(), Trouble> {
+        match heard {
+            Heard::Greeted => self.greeted(now, node),
+            Heard::Ready => return self.ready(now, node),
+            Heard::Stepped => self.stepped(now, node),
+            Heard::Introduced => {
+                self.parts.nodes.has_to_write(node);
+                let longest = self.parts.restarts.longest();
+                return self.parts.nodes[node].join(now, longest);
+            }
+            Heard::Joined => self.joined(now, node),
+            Heard::Uncounted {
+                errand,
+                reply,
+                outcome,
+                first,
+            } => return self.uncounted(now, node, errand, reply, (outcome, first)),
+            Heard::Answer(errand, reply) => {
+                self.operations
+                    .answered(now, node, errand, reply, &mut self.parts)?;
+                return self.alarm(now, node, reply);
+            }
+        }
+        Ok(())
+    }
+
+    fn uncounted(
+        &mut self,
+        now: Instant,
+        node: usize,
+        errand: Errand,
+        reply: Reply,
+        outcome: (NodeOutcome, bool),
+    ) -> Result<(), Trouble> {
+        let operations = &mut self.operations;
+        if errand.is_question() && counts_anyway(errand) {
+            return operations.answered(now, node, errand, reply, &mut self.parts);
+        }
+        operations.answered_uncounted(now, node, errand, reply, outcome, &mut self.parts)?;
+        self.rejoin(now, node);
+        Ok(())
+    }
+
+    // ----- a handshake ----------------------------------------------------------------------
+
+    /// The server lets us in: what is owed goes first, then the rest of the handshake.
+    fn greeted(&mut self, now: Instant, node: usize) {
+        let (claims, mut below) = self.parts.claims(now);
+        claims.try_debts_again(node, &mut below);
+        claims.pay_debts(node, &mut below);
+        below.nodes[node].survey(now);
+        below.nodes.has_to_write(node);
+    }
+
+    /// The handshake is done. The same server under another name has one vote.
+    fn ready(&mut self, now: Instant, node: usize) -> Result<(), Trouble> {
+        // Who it was is remembered under every name.
+        if self.parts.restarts.is_on() {
+            self.begin_quarantine(now, node);
+        }
+        if let Some(twin) = self.parts.nodes.twin_of(node) {
+            return Err(Trouble::Unusable(Unusable::SameServer(twin as u8)));
+        }
+        self.parts.nodes.shook_hands(node, &mut self.parts.timers);
+        if self.parts.restarts.has_markers() {
+            self.joined(now, node);
+        }
+        let (claims, mut below) = self.parts.claims(now);
+        claims.pay_debts(node, &mut below); // Those that came up meanwhile.
+        self.operations.ask_late(now, node, &mut self.parts);
+        self.regained(now);
+        Ok(())
+    }
+
+    fn begin_quarantine(&mut self, now: Instant, node: usize) {
+        let terms = self.parts.restarts.terms();
+        let nodes = &mut self.parts.nodes;
+        let told = nodes[node].guard.is_alarmed() || self.parts.restarts.has_markers();
+        nodes[node].guard_greeted(now, terms);
+        let Some((names, until)) = nodes.share_quarantine(now, node, terms, told) else {
+            return;
+        };
+        for other in names.iter() {
+            self.lose_answers(now, other, NodeOutcome::Quarantined { until });
+        }
+    }
+
+    // ----- markers --------------------------------------------------------------------------
+
+    /// `node` has joined, perhaps behind a barrier, and perhaps with a longer ttl than was known.
+    fn joined(&mut self, now: Instant, node: usize) {
+        let longest = self.parts.nodes[node].longest();
+        self.parts.restarts.heard_of(longest);
+        let longest = self.parts.restarts.longest();
+        for other in 0..self.parts.nodes.len() {
+            if self.parts.nodes[other].demand(longest) {
+                self.lose_answers(now, other, NodeOutcome::Quarantined { until: now });
+            }
+            self.rejoin(now, other);
+        }
+        if !self.parts.nodes[node].is_settled() {
+            return; // It was asked once more, and that answer tells.
+        }
+        if let Some(until) = self.parts.nodes[node].kept_until(now) {
+            self.lose_answers(now, node, NodeOutcome::Quarantined { until });
+        }
+        self.operations.joined(now, node, &mut self.parts);
+    }
+
+    /// Asks `node` to join, if it has to and was not asked.
+    fn rejoin(&mut self, now: Instant, node: usize) {
+        if self.parts.nodes[node].is_to_join() {
+            self.parts.nodes.has_to_write(node);
+            let longest = self.parts.restarts.longest();
+            if let Err(trouble) = self.parts.nodes[node].join(now, longest) {
+                self.give_up(now, node, trouble);
+            }
+        }
+    }
+
+    // ----- what may have been forgotten -----------------------------------------------------
+
+    /// A server that loads or follows another may come back as one that has forgotten locks. It has
+    /// to shake hands again, under whatever names it is connected, and does not vote for a while
+    /// after that.
+    fn alarm(&mut self, now: Instant, node: usize, reply: Reply) -> Result<(), Trouble> {
+        mutant!(AlarmIgnored => return Ok(()));
+        if let Reply::Error(error) = reply
+            && self.parts.restarts.is_on()
+            && may_forget(error)
+        {
+            let trouble = Trouble::Unusable(Unusable::Refused(error));
+            self.parts.nodes[node].guard.alarm();
+            for other in self.parts.nodes.other_names(node).iter() {
+                if self.parts.nodes[other].is_ready() {
+                    self.parts.nodes[other].guard.alarm();
+                    self.give_up(now, other, trouble);
+                }
+            }
+            return Err(trouble);
+        }
+        Ok(())
+    }
+
+    /// The connection is of no use any more. Over one that was, a refusal to join again is an alarm as
+    /// any other.
+    fn useless(&mut self, now: Instant, node: usize, trouble: Trouble) -> Result<(), Trouble> {
+        if let Trouble::Unusable(Unusable::Refused(error)) = trouble
+            && self.parts.nodes[node].is_ready()
+        {
+            self.alarm(now, node, Reply::Error(error))?;
+        }
+        Err(trouble)
+    }
+
+    /// The clock of `node` was stepped: keys may have ended early there. It does not vote for a while,
+    /// also in the operations that are open.
+    fn stepped(&mut self, now: Instant, node: usize) {
+        if !self.parts.restarts.is_on() {
+            return; // It is reported, and that is all.
+        }
+        mutant!(StepIgnored => return);
+        let terms = self.parts.restarts.terms();
+        let guard = &mut self.parts.nodes[node].guard;
+        guard.stepped(now, terms);
+        if let Some(until) = guard.until(now) {
+            self.lose_answers(now, node, NodeOutcome::Quarantined { until });
+        }
+    }
+
+    fn lose_answers(&mut self, now: Instant, node: usize, outcome: NodeOutcome) {
+        self.operations
+            .lose_answers(now, node, outcome, &mut self.parts);
+    }
+
+    // ----- a connection ends ----------------------------------------------------------------
+
+    fn disconnected(&mut self, now: Instant, node: NodeId, reason: LinkError) {
+        let node = node.index();
+        if self.parts.nodes.has_link(node) {
+            let early = reason == LinkError::Reset && !self.parts.nodes[node].is_ready();
+            let reason = match early {
+                true => LinkError::HandshakeReset,
+                false => reason,
+            };
+            self.lose_link(now, node, Trouble::Link(reason));
+        }
+    }
+
+    /// Gives the connection to `node` up, or the attempt to open one.
+    fn give_up(&mut self, now: Instant, node: usize, trouble: Trouble) {
+        self.parts.nodes.close(node);
+        // Before anybody is refused for want of this node: no later try would do.
+        if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
+            self.operations.refuse_all(now, &mut self.parts);
+        }
+        self.lose_link(now, node, trouble);
+    }
+
+    /// The connection is gone. What was asked over it is not answered, and what may have been
+    /// given over it is owed a release.
+    fn lose_link(&mut self, now: Instant, node: usize, trouble: Trouble) {
+        let parts = &mut self.parts;
+        let (lost, delay) = parts.nodes.lost(now, node, trouble, &mut parts.random);
+        let (claims, mut below) = parts.claims(now);
+        for (errand, left) in lost {
+            claims.unanswered(node, errand, left, &mut below);
+        }
+        self.operations
+            .lose_votes(now, node, trouble.outcome(), parts);
+        let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
+        nodes.connect_again(now, node, delay, timers);
+        if !mutant!(NeverReconnects) {
+            self.watch_lines(now);
+        }
+    }
+
+    // ----- what is due ----------------------------------------------------------------------
+
+    /// All that one turn brought has been fed in: notes who was silent in it, and does what is due.
+    fn tick(&mut self, now: Instant) {
+        // The wheel does not go back. What it wakes must not find that its time is still to come, and
+        // arm the same timer again for ever.
+        let now = now.max(self.parts.timers.latest());
+        self.parts.nodes.listen(now, &mut self.parts.timers);
+        while let Some(alarm) = self.parts.timers.expire(now) {
+            match alarm {
+                Alarm::Connection(node) => self.connection_due(now, node),
+                Alarm::Silence(node) => self.silence_due(now, node),
+                Alarm::Lines => self.lines_due(now),
+                Alarm::Debts(node) => self.debts_due(now, node),
+                Alarm::Operation(key) => self.operations.due(now, key, &mut self.parts),
+                Alarm::Claim(key) => {
+                    let (claims, mut below) = self.parts.claims(now);
+                    if claims.due(key, &mut below) == claims::Due::Over {
+                        self.lock_is_over(now, key);
+                    }
+                }
+            }
+        }
+    }
+
+    fn connection_due(&mut self, now: Instant, node: usize) {
+        let (nodes, timers) = (&mut self.parts.nodes, &mut self.parts.timers);
+        if nodes.connection_due(now, node, timers) {
+            self.give_up(now, node, Trouble::Link(LinkError::ConnectTimeout));
+        }
+    }
+
+    fn silence_due(&mut self, now: Instant, node: usize) {
+        let (nodes, timers) = (&mut self.parts.nodes, &mut self.parts.timers);
+        match nodes.silence_due(now, node, timers) {
+            Silence::Short => {}
+            Silence::Suspect => self.watch_lines(now),
+            Silence::Dead => self.give_up(now, node, Trouble::Link(LinkError::Silent)),
+        }
+    }
+
+    fn debts_due(&mut self, now: Instant, node: usize) {
+        self.parts.nodes[node].debt_timer = None;
+        let (claims, mut below) = self.parts.claims(now);
+        claims.try_debts_again(node, &mut below);
+    }
+
+    /// The lock of `claim` is over: its holder is told, and what is told is not revived by an answer in
+    /// its last tick.
+    fn lock_is_over(&mut self, now: Instant, claim: crate::keys::ClaimKey) {
+        self.parts.tell_lost(claim);
+        mutant!(ExpiredExtensionStands => (), else {
+            let verdict = || Verdict::Unconfirmed;
+            self.operations.end_questions(now, claim, verdict, &mut self.parts);
+        });
+        let (claims, mut below) = self.parts.claims(now);
+        claims.is_over(claim, &mut below);
+    }
+
+    // ----- majorities that are silent -------------------------------------------------------
+
+    fn is_anything_wanted(&self) -> bool {
+        !self.operations.is_empty() || !self.parts.claims.is_empty()
+    }
+
+    fn watch_lines(&mut self, now: Instant) {
+        if self.is_anything_wanted() {
+            self.parts.nodes.watch_lines(now, &mut self.parts.timers);
+        }
+    }
+
+    fn lines_due(&mut self, now: Instant) {
+        let (wanted, asked) = (self.is_anything_wanted(), !self.operations.is_empty());
+        let timers = &mut self.parts.timers;
+        self.parts.nodes.lines_due(now, wanted, asked, timers);
+    }
+
+    fn probed(&mut self, now: Instant, node: usize) {
+        if self.parts.nodes.probed(now, node) {
+            self.give_up(now, node, Trouble::Link(LinkError::Silent));
+            if !self.parts.nodes[node].has_link() {
+                let timers = &mut self.parts.timers;
+                self.parts.nodes.connect(now, node, timers);
+            }
+        }
+    }
+
+    /// `node` answers, which it did not before.
+    fn regained(&mut self, now: Instant) {
+        if self.parts.nodes.answering() == self.parts.nodes.quorum() {
+            self.operations.regained(now, &mut self.parts);
+        }
+    }
+}
+
+/// Returns `true` where the guard that keeps such answers from counting is taken out.
+fn counts_anyway(errand: Errand) -> bool {
+    match matches!(errand, Errand::Set { .. } | Errand::FirstSet { .. }) {
+        true => mutant!(QuarantinedVotes),
+        false => mutant!(QuarantinedExtends),
+    }
+}

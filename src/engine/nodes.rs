@@ -1,0 +1,518 @@
+//! The nodes: their connections, and what is to be connected, closed and written.
+//!
+//! # Guarantees
+//!
+//! * A node has one connection at a time, and what is said of it is told in order: it is closed, then
+//!   opened, then written to.
+//! * A silent node is noticed by the timers that are armed here.
+//!
+//! # Not here
+//!
+//! What the bytes mean to operations and claims.
+
+pub(super) mod probes;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+use core::time::Duration;
+
+use rand::rngs::StdRng;
+
+use crate::config::{Config, NodeConfig};
+use crate::error::TrustError;
+use crate::limits::NODES_MAX;
+use crate::node::{Errand, HELLO, Node, Terms, Trouble};
+use crate::quorum::{NodeSet, quorum_of};
+use crate::time::Instant;
+
+use super::alarm::{Alarm, Timers};
+use super::contract::{NodeId, NodeStatus, Output};
+use probes::Probes;
+
+/// How long a node in back-off is left alone also when a majority is not there.
+const KNOCK_AGAIN: Duration = Duration::from_millis(250);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Nodes {
+    all: Box<[Node]>,
+    labels: Box<[Arc<str>]>,
+    /// Nodes for which a connection is to be opened, closed, or written to.
+    to_connect: NodeSet,
+    to_disconnect: NodeSet,
+    to_write: NodeSet,
+    probes: Probes,
+    connect_timeout: Duration,
+    dead_after: Duration,
+}
+
+/// What the silence of a node has come to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Silence {
+    /// It has answered, or its time is not up.
+    Short,
+    /// It is suspect from now on.
+    Suspect,
+    /// Its connection is to be given up.
+    Dead,
+}
+
+impl Nodes {
+    pub(super) fn new(config: &Config) -> Self {
+        let nodes = config.nodes().iter();
+        Self {
+            all: nodes.clone().map(|node| Node::new(config, node)).collect(),
+            labels: nodes.map(|node| Arc::clone(node.label())).collect(),
+            to_connect: NodeSet::EMPTY,
+            to_disconnect: NodeSet::EMPTY,
+            to_write: NodeSet::EMPTY,
+            probes: Probes::default(),
+            connect_timeout: config.connect_timeout(),
+            dead_after: config.dead_after(),
+        }
+    }
+
+    // ----- what they are --------------------------------------------------------------------
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Returns how many of them are a majority.
+    pub(super) fn quorum(&self) -> usize {
+        quorum_of(self.all.len())
+    }
+
+    pub(super) fn set(&self) -> NodeSet {
+        NodeSet::first(self.all.len())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Node> {
+        self.all.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Node> {
+        self.all.iter_mut()
+    }
+
+    pub(super) fn get(&self, node: NodeId) -> Option<&Node> {
+        self.all.get(node.index())
+    }
+
+    pub(super) fn labels(&self) -> &[Arc<str>] {
+        &self.labels
+    }
+
+    /// Returns the node that was configured as `address`, with or without credentials.
+    pub(super) fn at(&self, address: &str) -> Option<NodeId> {
+        let parsed = address.parse::<NodeConfig>().ok();
+        let is = |label: &Arc<str>| {
+            **label == *address || parsed.as_ref().is_some_and(|node| node.label() == label)
+        };
+        let node = self.labels.iter().position(is)?;
+        Some(NodeId(node as u8))
+    }
+
+    pub(super) fn statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
+        let nodes = self.labels.iter().zip(&self.all);
+        nodes.map(move |(label, node)| NodeStatus {
+            address: Arc::clone(label),
+            state: node.state(now),
+            run_id: node.run_id().map(Into::into),
+            round_trip: node.round_trip(),
+            grants: node.grants,
+            in_flight: node.in_flight(),
+            owed: node.debts.len(),
+            clock_steps: node.clock_steps(),
+            evicts_locks: node
+                .identity()
+                .is_some_and(|identity| identity.evicts_locks),
+        })
+    }
+
+    /// Returns the nodes whose answers do not count.
+    pub(super) fn quarantined(&self, now: Instant) -> NodeSet {
+        let mut quarantined = NodeSet::EMPTY;
+        for (node, there) in self.all.iter().enumerate() {
+            if there.kept_until(now).is_some() {
+                quarantined.insert(node);
+            }
+        }
+        quarantined
+    }
+
+    /// Returns how many are connected and answer, whether or not they vote.
+    pub(super) fn answering(&self) -> usize {
+        let answers = |node: &&Node| node.is_ready() && !node.is_silent();
+        self.all.iter().filter(answers).count()
+    }
+
+    /// Returns how long a majority usually takes to answer: the round trip of the slowest of the
+    /// fastest that are one.
+    pub(super) fn round_trip(&self) -> Duration {
+        let mut known = [Duration::MAX; NODES_MAX];
+        let mut len = 0;
+        for node in self.all.iter().filter(|node| node.round_trip().is_some()) {
+            known[len] = node.distance();
+            len += 1;
+        }
+        let known = &mut known[..len];
+        known.sort_unstable();
+        let slowest = known.get(self.quorum() - 1).or(known.last());
+        slowest.copied().unwrap_or_default()
+    }
+
+    // ----- the same server under several names ----------------------------------------------
+
+    /// Returns another ready node that is the same process.
+    pub(super) fn twin_of(&self, node: usize) -> Option<usize> {
+        mutant!(TwinVotes => return None);
+        let own = self.all[node].identity()?.run_id.as_ref()?;
+        (0..self.all.len()).find(|&other| {
+            other != node
+                && self.all[other].is_ready()
+                && self.all[other]
+                    .identity()
+                    .is_some_and(|identity| identity.run_id.as_ref() == Some(own))
+        })
+    }
+
+    /// Returns the other names of the server behind `node`.
+    pub(super) fn other_names(&self, node: usize) -> NodeSet {
+        let mut names = NodeSet::EMPTY;
+        for other in 0..self.all.len() {
+            if other != node && self.all[other].guard.is_of(&self.all[node].guard) {
+                names.insert(other);
+            }
+        }
+        names
+    }
+
+    /// A server that stands in the configuration under several names has one quarantine, whichever of
+    /// them it is met by: until when the others say, and the alarm that one of them has heard. A name
+    /// that is connected has served what it knew. If it is to be told (of an alarm always, and where
+    /// there are markers of any quarantine, because no change of identity tells it of one), those
+    /// names and until when are returned.
+    pub(super) fn share_quarantine(
+        &mut self,
+        now: Instant,
+        node: usize,
+        terms: Terms,
+        told: bool,
+    ) -> Option<(NodeSet, Instant)> {
+        let present = self.other_names(node);
+        self.note_names(node, present);
+        for other in self.all[node].guard.names.iter() {
+            if other != node {
+                let same = present.contains(other);
+                let until = self.all[other].guard.hand_on(now, terms, same);
+                self.all[node].guard.keep_until(until);
+            }
+        }
+        let until = self.all[node].guard.until(now).filter(|_| told)?;
+        let names = self.other_names(node);
+        for other in names.iter() {
+            self.all[other].guard.keep_until(Some(until));
+        }
+        Some((names, until))
+    }
+
+    /// Notes for all names of the server behind `node` that they are: those of now, and earlier ones.
+    fn note_names(&mut self, node: usize, present: NodeSet) {
+        let mut names = self.all[node].guard.names.union(present);
+        names.insert(node);
+        for other in present.iter() {
+            names = names.union(self.all[other].guard.names);
+        }
+        for name in names.iter() {
+            self.all[name].guard.names = names;
+        }
+    }
+
+    /// An operator vouches for the server with this `run_id` behind `node`: under any of its names.
+    /// Returns `true` if it did not vote until now.
+    pub(super) fn trust(
+        &mut self,
+        now: Instant,
+        node: usize,
+        run_id: &str,
+        longest: Duration,
+    ) -> Result<bool, TrustError> {
+        let there = self.all.get_mut(node).ok_or(TrustError::UnknownNode)?;
+        let kept = there.trust(now, run_id, longest)?;
+        self.to_write.insert(node);
+        for other in self.other_names(node).iter() {
+            self.all[other].guard.trust();
+        }
+        Ok(kept)
+    }
+
+    // ----- connections ----------------------------------------------------------------------
+
+    /// Asks for a connection to `node`, which has none.
+    pub(super) fn connect(&mut self, now: Instant, node: usize, timers: &mut Timers) {
+        self.all[node].connecting(now);
+        self.to_connect.insert(node);
+        let limit = now.saturating_add(self.connect_timeout);
+        self.arm_connection(node, limit, timers);
+    }
+
+    fn arm_connection(&mut self, node: usize, at: Instant, timers: &mut Timers) {
+        let timer = timers.insert(at, Alarm::Connection(node));
+        if let Some(before) = self.all[node].connection_timer.replace(timer) {
+            timers.cancel(before);
+        }
+    }
+
+    /// Returns `true` if nothing that is said of a connection to `node` can be about the next one, of
+    /// which the driver has not heard yet.
+    fn is_present(&self, node: usize) -> bool {
+        !self.to_connect.contains(node)
+    }
+
+    pub(super) fn connected(&mut self, now: Instant, node: usize) {
+        if self.is_present(node) && self.all[node].connected(now) {
+            self.probes.close(node);
+            self.to_write.insert(node);
+        }
+    }
+
+    /// Returns `true` if `node` has a connection that can have been lost.
+    pub(super) fn has_link(&self, node: usize) -> bool {
+        self.all[node].has_link() && self.is_present(node)
+    }
+
+    pub(super) fn writable(&mut self, node: usize) {
+        self.all[node].unblock();
+        self.to_write.insert(node);
+    }
+
+    /// `node` may have something to write.
+    pub(super) fn has_to_write(&mut self, node: usize) {
+        self.to_write.insert(node);
+    }
+
+    /// The node has forgotten its scripts: it is taught them again.
+    pub(super) fn forgot_scripts(&mut self, now: Instant, node: usize) {
+        self.all[node].forgot_scripts(now);
+        self.to_write.insert(node);
+    }
+
+    /// The connection to `node`, or the attempt to open one, is to be closed.
+    pub(super) fn close(&mut self, node: usize) {
+        if self.is_present(node) {
+            self.to_disconnect.insert(node);
+        }
+    }
+
+    /// The connection to `node` is gone. Returns what was asked over it, and whether that may have
+    /// left; and how long to wait before the next one.
+    pub(super) fn lost(
+        &mut self,
+        now: Instant,
+        node: usize,
+        trouble: Trouble,
+        random: &mut StdRng,
+    ) -> (Vec<(Errand, bool)>, Duration) {
+        self.to_connect.remove(node);
+        self.to_write.remove(node);
+        self.probes.close(node);
+        let there = &mut self.all[node];
+        let delay = there.delay(now, random);
+        mutant!(QuarantineFromBreak => there.guard.broke(now));
+        (there.disconnected(trouble), delay)
+    }
+
+    /// Connects to `node` again after `delay`.
+    pub(super) fn connect_again(
+        &mut self,
+        now: Instant,
+        node: usize,
+        delay: Duration,
+        timers: &mut Timers,
+    ) {
+        self.all[node].waiting.clear();
+        mutant!(NeverReconnects => return);
+        if delay.is_zero() {
+            self.connect(now, node, timers);
+        } else {
+            self.arm_connection(node, now.saturating_add(delay), timers);
+        }
+    }
+
+    /// The timer of a connection has fired. Returns `true` if the connection is to be given up.
+    pub(super) fn connection_due(
+        &mut self,
+        now: Instant,
+        node: usize,
+        timers: &mut Timers,
+    ) -> bool {
+        self.all[node].connection_timer = None;
+        // One that the driver was not asked for yet, because it was stopped, is not late.
+        let late = self.has_link(node);
+        if !late {
+            self.connect(now, node, timers);
+        }
+        late
+    }
+
+    /// The handshake of `node` is done.
+    pub(super) fn shook_hands(&mut self, node: usize, timers: &mut Timers) {
+        if let Some(timer) = self.all[node].connection_timer.take() {
+            mutant!(GreetedGivenUp => self.all[node].connection_timer = Some(timer), else {
+                timers.cancel(timer);
+            });
+        }
+    }
+
+    /// Something is wanted: while the nodes that are connected are no majority, those in back-off are
+    /// tried too.
+    pub(super) fn knock(&mut self, now: Instant, timers: &mut Timers) {
+        self.watch_lines(now, timers);
+        // A connection that is being opened is no vote yet, and may never be.
+        let ready = self.all.iter().filter(|node| node.is_ready()).count();
+        if self.quorum() <= ready || mutant!(NeverReconnects | NeverKnocks) {
+            return;
+        }
+        let before = now.saturating_sub(KNOCK_AGAIN);
+        for node in 0..self.all.len() {
+            if self.all[node].is_down_since(before) {
+                self.connect(now, node, timers);
+            }
+        }
+    }
+
+    // ----- silence --------------------------------------------------------------------------
+
+    /// One turn has read all that there was: arms the timers of the nodes that owe answers.
+    pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
+        for node in 0..self.all.len() {
+            self.listen_to(now, node, timers);
+        }
+    }
+
+    /// The timer is not cancelled by an answer but looks again when it fires, so that steady traffic
+    /// leaves the wheel alone. Only one that would fire too late, because it was armed for the end of
+    /// an earlier silence, is armed again.
+    fn listen_to(&mut self, now: Instant, node: usize, timers: &mut Timers) {
+        let there = &mut self.all[node];
+        let Some(since) = there.listen(now) else {
+            return;
+        };
+        let patience = there.patience().min(self.dead_after);
+        let at = if there.is_silent() {
+            since.saturating_add(self.dead_after)
+        } else {
+            since.saturating_add(patience)
+        };
+        if there.silence_timer.is_none_or(|(_, armed)| at < armed) {
+            self.arm_silence(node, at, timers);
+        }
+    }
+
+    fn arm_silence(&mut self, node: usize, at: Instant, timers: &mut Timers) {
+        let timer = timers.insert(at, Alarm::Silence(node));
+        if let Some((before, _)) = self.all[node].silence_timer.replace((timer, at)) {
+            timers.cancel(before);
+        }
+    }
+
+    /// The timer of a silence has fired.
+    pub(super) fn silence_due(
+        &mut self,
+        now: Instant,
+        node: usize,
+        timers: &mut Timers,
+    ) -> Silence {
+        let there = &mut self.all[node];
+        there.silence_timer = None;
+        let Some(since) = there.silent_since() else {
+            return Silence::Short;
+        };
+        let suspect_at = since.saturating_add(there.patience().min(self.dead_after));
+        let dead_at = since.saturating_add(self.dead_after);
+        if dead_at <= now || suspect_at <= now && mutant!(SuspectGivenUp) {
+            mutant!(DeadAfterIgnored => return Silence::Short);
+            return Silence::Dead;
+        }
+        if suspect_at <= now {
+            there.suspect();
+            self.arm_silence(node, dead_at, timers);
+            return Silence::Suspect;
+        }
+        self.arm_silence(node, suspect_at, timers);
+        Silence::Short
+    }
+
+    // ----- what is to be done ---------------------------------------------------------------
+
+    /// Returns `true` if a connection is to be opened, closed or written to.
+    pub(super) fn is_anything_due(&self) -> bool {
+        self.probes.is_anything_due()
+            || self.to_connect != NodeSet::EMPTY
+            || self.to_disconnect != NodeSet::EMPTY
+            || self
+                .to_write
+                .iter()
+                .any(|node| self.all[node].offer().is_some())
+    }
+
+    /// Returns the next connection that is to be closed or opened.
+    pub(super) fn next_change(&mut self) -> Option<Output<'static>> {
+        if let Some(node) = self.probes.to_close.take_first() {
+            return Some(Output::CloseProbe { node: id(node) });
+        }
+        if let Some(node) = self.to_disconnect.take_first() {
+            return Some(Output::Disconnect { node: id(node) });
+        }
+        if let Some(node) = self.to_connect.take_first() {
+            return Some(Output::Connect { node: id(node) });
+        }
+        let node = self.probes.to_open.take_first()?;
+        Some(Output::Probe {
+            node: id(node),
+            bytes: HELLO,
+        })
+    }
+
+    /// Returns the next node that has bytes to write.
+    pub(super) fn next_to_write(&mut self) -> Option<usize> {
+        for node in self.to_write.iter() {
+            if self.all[node].offer().is_some() {
+                return Some(node);
+            }
+            self.to_write.remove(node);
+        }
+        None
+    }
+
+    /// Returns what is to be written to `node`.
+    pub(super) fn write(&mut self, node: usize) -> Option<Output<'_>> {
+        self.to_write.remove(node);
+        let bytes = self.all[node].offer()?;
+        Some(Output::Transmit {
+            node: id(node),
+            bytes,
+        })
+    }
+}
+
+impl Index<usize> for Nodes {
+    type Output = Node;
+
+    fn index(&self, node: usize) -> &Node {
+        &self.all[node]
+    }
+}
+
+impl IndexMut<usize> for Nodes {
+    fn index_mut(&mut self, node: usize) -> &mut Node {
+        &mut self.all[node]
+    }
+}
+
+fn id(node: usize) -> NodeId {
+    NodeId(node as u8)
+}

@@ -1,0 +1,727 @@
+//! Taking a lock: attempts, verdicts, retries.
+//!
+//! Redlock, section "The Redlock Algorithm", steps 1 to 5: the time is taken before the first
+//! byte, the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that
+//! fails gives back what it won, waits a random time, and begins again with a fresh token.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt};
+
+use crate::entry::Entry;
+use crate::error::{LockError, NodeOutcome, Unusable};
+use crate::keys::ClaimKey;
+use crate::limits::{COMMAND_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::node::{
+    Access, Command, Forbidden, Reply, Trouble, refuses_for_certain, wants_the_text,
+};
+use crate::quorum::{Acquisition, Lock, Majority, NodeSet, Vote};
+use crate::time::{Instant, NANOS_PER_TICK};
+
+use super::patience::Patience;
+use super::round::{Round, State};
+use super::{After, Context, Operate};
+use crate::engine::check::is_out_of_reach;
+use crate::engine::claims::claim::{Claim, Stage};
+use crate::engine::contract::{Event, Request, RoundId};
+use crate::engine::parts::Parts;
+use crate::engine::settings::Settings;
+
+/// The least delay between two attempts: a shorter one would end in the turn in which it began, and
+/// attempts that fail at once would follow each other there for ever.
+const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
+
+/// Less than this and two round trips before the caller's deadline no other attempt is begun, and
+/// none that has less than half of it: cut short, it would say less than the one before it.
+const LAST_CHANCE: Duration = Duration::from_millis(2);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct Acquire {
+    /// The claim of the present attempt.
+    claim: Option<ClaimKey>,
+    /// What each attempt is for, in a buffer of the pool.
+    resource: Vec<u8>,
+    /// `None`: as many as there is time for.
+    tries_allowed: Option<u32>,
+    extensions: u32,
+    verdict: Verdict,
+}
+
+/// What an attempt has come to.
+#[derive(Debug)]
+enum Verdict {
+    /// Nothing yet.
+    Open,
+    Granted(Majority, Instant),
+    Refused(Refusal),
+}
+
+/// Why an attempt to take a lock came to nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::engine) enum Refusal {
+    Held,
+    NoQuorum,
+    TooSlow,
+    Saturated,
+    OtherCluster,
+}
+
+/// What a node has said to the `SET` of a claim.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) enum Said {
+    /// A vote, and what a report says of it.
+    Vote(Vote, NodeOutcome),
+    /// It has a key of this name.
+    Nil,
+    /// It has forgotten the script, which was not run; and what a report says of it.
+    Forgotten(NodeOutcome),
+}
+
+/// What a nil meant.
+enum OwnKey {
+    /// Another holds the lock.
+    No,
+    /// A key of ours was in the way, and the `SET` was sent again behind its release.
+    AskedAgain,
+    /// A key of ours is in the way and stays there.
+    Still,
+}
+
+impl Acquire {
+    /// What `request` asks for, in a `buffer` of the pool.
+    pub(in crate::engine) fn new(
+        request: &Request<'_>,
+        tries_allowed: Option<u32>,
+        mut buffer: Vec<u8>,
+    ) -> Self {
+        buffer.extend_from_slice(request.resource);
+        Self {
+            claim: None,
+            resource: buffer,
+            tries_allowed,
+            extensions: request.options.extensions_allowed().unwrap_or(u32::MAX),
+            verdict: Verdict::Open,
+        }
+    }
+
+    // ----- an attempt -----------------------------------------------------------------------
+
+    /// One attempt: the same bytes to every node, before any answer is read.
+    fn attempt(&mut self, cx: &mut Context<'_>) {
+        cx.round.reset(cx.now);
+        mutant!(OneTokenPerRound => cx.parts.random = rand::SeedableRng::seed_from_u64(
+            cx.parts.claims.engine() ^ cx.round.key.0.to_bits()));
+        let buffer = cx.parts.claims.buffers.take();
+        let owner = &cx.parts.settings.owner;
+        let entry = fresh_entry(buffer, &self.resource, &mut cx.parts.random, owner);
+        let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
+        let claim = cx.parts.claims.insert(claim);
+        self.claim = Some(claim);
+        cx.parts.nodes.knock(cx.now, &mut cx.parts.timers);
+        let mut command = Command::new(cx.parts.claims.buffers.take());
+        look_around(claim, &mut command, cx);
+        self.ask_all(claim, &mut command, cx);
+        cx.parts.claims.buffers.give(command.into_buffer());
+    }
+
+    fn ask_all(&mut self, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
+        if self.refuse_for_other_cluster(cx) {
+            return;
+        }
+        if self.judge_attempt(cx) {
+            return; // A majority is out of reach: nobody is asked in vain.
+        }
+        for node in 0..cx.parts.nodes.len() {
+            if !ask(node, claim, command, cx) {
+                self.judge_attempt(cx);
+            }
+        }
+        cx.round.arm(&mut cx.parts.timers);
+    }
+
+    /// Asks `node` late: its handshake is done, or its permission was shown.
+    pub(super) fn ask_now(&mut self, node: usize, cx: &mut Context<'_>) {
+        let Some(claim) = self.claim else {
+            return; // It rests.
+        };
+        let mut command = Command::new(cx.parts.claims.buffers.take());
+        match access_for_set(node, claim, &mut command, cx.parts) {
+            Access::Open => {
+                leave_out(node, cx);
+                let _ = ask(node, claim, &mut command, cx);
+                self.judge_if_voting(cx);
+            }
+            Access::Greeting { .. } => {}
+            Access::Shut(outcome) => self.count(node, Vote::Mute, outcome, cx),
+        }
+        cx.parts.claims.buffers.give(command.into_buffer());
+    }
+
+    // ----- answers --------------------------------------------------------------------------
+
+    /// `node` has answered the `SET` of the present attempt.
+    pub(in crate::engine) fn answered(&mut self, node: usize, said: Said, cx: &mut Context<'_>) {
+        let (vote, outcome) = match said {
+            Said::Vote(vote, outcome) => (vote, outcome),
+            Said::Nil => match self.own_key(node, cx) {
+                OwnKey::No => (Vote::No, NodeOutcome::Held),
+                OwnKey::AskedAgain => return,
+                OwnKey::Still => (Vote::Mute, NodeOutcome::Pending),
+            },
+            Said::Forgotten(outcome) => {
+                if self.ask_by_text(node, cx) {
+                    return;
+                }
+                (Vote::Mute, outcome)
+            }
+        };
+        self.count(node, vote, outcome, cx);
+    }
+
+    pub(super) fn count(
+        &mut self,
+        node: usize,
+        vote: Vote,
+        outcome: NodeOutcome,
+        cx: &mut Context<'_>,
+    ) {
+        if cx.round.count(cx.now, node, vote, outcome) {
+            mutant!(RefusalNotJudged => if vote != Vote::Yes { return });
+            self.judge_if_voting(cx);
+        }
+    }
+
+    /// Whether a nil was due to a key of our own whose release is under repair on this node. Then
+    /// it is no answer, and the `SET` goes out again behind that release, once.
+    fn own_key(&mut self, node: usize, cx: &mut Context<'_>) -> OwnKey {
+        mutant!(NilIsHeld => return OwnKey::No);
+        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
+        let Some(Claim {
+            key,
+            entry: Some(entry),
+            resent,
+            ..
+        }) = claim
+        else {
+            return OwnKey::No;
+        };
+        if !cx.parts.claims.is_releasing(node, entry, &cx.parts.nodes) {
+            return OwnKey::No;
+        }
+        let key = *key;
+        if resent.contains(node) || !cx.round.awaits(node) {
+            return OwnKey::Still;
+        }
+        mutant!(RetryBeforeRelease => (), else {
+            let (claims, mut below) = cx.parts.claims(cx.now);
+            claims.try_debts_again(node, &mut below);
+        });
+        let mut command = Command::new(cx.parts.claims.buffers.take());
+        let open = access_for_set(node, key, &mut command, cx.parts) == Access::Open;
+        if open {
+            if let Some(claim) = cx.parts.claims.get_mut(key) {
+                claim.resent.insert(node);
+            }
+            if !ask(node, key, &mut command, cx) {
+                self.judge_if_voting(cx);
+            }
+        }
+        cx.parts.claims.buffers.give(command.into_buffer());
+        match open {
+            true => OwnKey::AskedAgain,
+            false => OwnKey::Still,
+        }
+    }
+
+    /// The node has forgotten the script of a `SET`, which was not run: the same goes out by its text,
+    /// once, if `round` still waits for this node. Returns `true` if it did.
+    fn ask_by_text(&mut self, node: usize, cx: &mut Context<'_>) -> bool {
+        let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
+        let Some(claim) = claim else {
+            return false;
+        };
+        if !cx.round.awaits(node)
+            || cx.parts.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open
+            || !claim.resent.insert(node)
+        {
+            return false;
+        }
+        let key = claim.key;
+        let mut command = Command::new(cx.parts.claims.buffers.take());
+        if !ask(node, key, &mut command, cx) {
+            self.judge_if_voting(cx);
+        }
+        cx.parts.claims.buffers.give(command.into_buffer());
+        true
+    }
+
+    // ----- verdicts -------------------------------------------------------------------------
+
+    fn judge_if_voting(&mut self, cx: &mut Context<'_>) {
+        if cx.round.is_voting() {
+            self.judge_attempt(cx);
+        }
+    }
+
+    /// Ends the attempt if its outcome is certain. Returns `true` if it was.
+    fn judge_attempt(&mut self, cx: &mut Context<'_>) -> bool {
+        match cx.round.tally.acquisition() {
+            None => return false,
+            Some(Acquisition::Granted(majority)) => self.win(majority, cx),
+            Some(Acquisition::Held) => self.fail(Refusal::Held, cx),
+            Some(Acquisition::NoQuorum) => {
+                let refusal = why_no_quorum(cx);
+                self.fail(refusal, cx);
+            }
+        }
+        true
+    }
+
+    /// A majority granted it. It is a lock if there is validity left.
+    fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
+        let sent = mutant!(ValidityFromAnswer => cx.now, else cx.round.sent);
+        let valid_until = cx.parts.settings.drift.valid_until(sent, cx.round.ttl);
+        if valid_until <= cx.now && !mutant!(ValidityUnchecked) {
+            self.fail(Refusal::TooSlow, cx);
+        } else {
+            self.decide(Verdict::Granted(majority, valid_until), cx);
+        }
+    }
+
+    /// An attempt came to nothing: what it won is given back, and another follows if the caller
+    /// has tries and time left.
+    fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
+        let Some(claim) = self.claim.take() else {
+            return;
+        };
+        let rest = match refusal == Refusal::OtherCluster || is_for_an_operator(cx.round) {
+            true => None,
+            false => self.rest(cx),
+        };
+        cx.parts.give_back(cx.now, claim);
+        match rest {
+            Some(until) => self.rest_until(until, refusal, cx),
+            None => self.decide(Verdict::Refused(refusal), cx),
+        }
+    }
+
+    fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
+        self.verdict = verdict;
+        cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+        let all = cx.parts.nodes.set();
+        self.withdraw(all, cx);
+    }
+
+    // ----- between attempts -----------------------------------------------------------------
+
+    fn rest_until(&mut self, until: Instant, after: Refusal, cx: &mut Context<'_>) {
+        self.verdict = Verdict::Refused(after);
+        cx.round.state = State::Resting { until };
+        cx.round.arm(&mut cx.parts.timers);
+    }
+
+    /// Returns when the next attempt may begin: after a random delay, and while there are tries and
+    /// time.
+    ///
+    /// A delay that would end too late for another attempt is drawn again from what is left, so that
+    /// a waiter still looks shortly before it gives up.
+    fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
+        if self
+            .tries_allowed
+            .is_some_and(|most| most <= cx.round.tries)
+        {
+            return None;
+        }
+        let (shortest, longest) = cx.parts.settings.retry.delay().into_inner();
+        let longest = mutant!(RetryInStep => shortest, else longest);
+        let delay = between(&mut cx.parts.random, shortest, longest).max(SHORTEST_REST);
+        let delay = mutant!(RetryAtOnce => SHORTEST_REST, else delay);
+        let Some(deadline) = cx.round.deadline else {
+            return Some(cx.now.saturating_add(delay));
+        };
+        let left = deadline.saturating_since(cx.now);
+        let round_trips = cx.parts.nodes.round_trip().saturating_mul(2);
+        let least = LAST_CHANCE.saturating_add(round_trips);
+        if delay.saturating_add(least / 2) <= left {
+            return Some(cx.now.saturating_add(delay));
+        }
+        let late = || between(&mut cx.parts.random, left / 2, left - least / 2);
+        (least < left)
+            .then(late)
+            .map(|rest| cx.now.saturating_add(rest))
+    }
+
+    /// A majority answers again. It goes on if it rests because there was none.
+    pub(in crate::engine) fn regained(&mut self, cx: &mut Context<'_>) {
+        if matches!(cx.round.state, State::Resting { .. })
+            && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
+        {
+            let at = cx.now.saturating_add(Duration::from_nanos(NANOS_PER_TICK));
+            self.rest_until(at, Refusal::NoQuorum, cx);
+        }
+    }
+
+    // ----- another cluster's ----------------------------------------------------------------
+
+    /// A node has said that it is another cluster's: no lock is taken.
+    pub(in crate::engine) fn refuse(&mut self, cx: &mut Context<'_>) {
+        match cx.round.state {
+            State::Voting => drop(self.refuse_for_other_cluster(cx)),
+            State::Resting { .. } => {
+                name_other_clusters(cx);
+                self.decide(Verdict::Refused(Refusal::OtherCluster), cx);
+            }
+            State::Decided | State::Told => {}
+        }
+    }
+
+    /// Refuses an attempt if any node is another cluster's. Returns `true` if it did.
+    fn refuse_for_other_cluster(&mut self, cx: &mut Context<'_>) -> bool {
+        mutant!(OtherClusterIgnored => return false);
+        let any = name_other_clusters(cx);
+        if any {
+            self.fail(Refusal::OtherCluster, cx);
+        }
+        any
+    }
+
+    // ----- the outcome ----------------------------------------------------------------------
+
+    /// The lock goes out; its claim stays and is watched.
+    fn hand_out(
+        &mut self,
+        majority: &Majority,
+        valid_until: Instant,
+        parts: &mut Parts,
+    ) -> Option<Lock> {
+        let id = parts.claims.lock_id(self.claim?);
+        let claim = parts.claims.get_mut(self.claim?)?;
+        let entry = claim.entry.take()?;
+        mutant!(StragglerForgotten => claim.may_hold = majority.nodes());
+        claim.stage = Stage::Held { told: false };
+        claim.valid_until = valid_until;
+        claim.told_until = valid_until;
+        claim.watch(&mut parts.timers);
+        let (ttl, extensions) = (claim.ttl, self.extensions);
+        Some(Lock::granted(
+            majority,
+            entry,
+            id,
+            valid_until,
+            ttl,
+            extensions,
+        ))
+    }
+}
+
+impl Operate for Acquire {
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+        self.attempt(cx);
+        After::Nothing
+    }
+
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+        self.judge_attempt(cx);
+        After::Nothing
+    }
+
+    /// A lock whose validity has run out since it was granted is given back here, and not handed out.
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        if let Verdict::Granted(_, valid_until) = self.verdict
+            && valid_until <= cx.now
+            && !mutant!(StaleNow | ValidityUnchecked)
+        {
+            self.fail(Refusal::TooSlow, cx);
+            return None;
+        }
+        let labels = cx.parts.nodes.labels();
+        let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
+            Verdict::Open => return None,
+            Verdict::Granted(majority, until) => Ok(self.hand_out(&majority, until, cx.parts)?),
+            Verdict::Refused(refusal) => Err(match refusal {
+                Refusal::Held => LockError::Held(cx.round.report(cx.now, labels)),
+                Refusal::NoQuorum => LockError::NoQuorum(cx.round.report_causes(cx.now, labels)),
+                Refusal::TooSlow => LockError::TooSlow(cx.round.report(cx.now, labels)),
+                Refusal::Saturated => LockError::Saturated,
+                Refusal::OtherCluster => LockError::OtherCluster(cx.round.report(cx.now, labels)),
+            }),
+        };
+        let round = RoundId(cx.round.key);
+        Some(Event::Acquired { round, result })
+    }
+
+    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+        self.ask_now(node, cx);
+        After::Nothing
+    }
+
+    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+        let (claims, mut below) = cx.parts.claims(cx.now);
+        if let Some(claim) = self.claim.and_then(|key| claims.get_mut(key)) {
+            claim.take_back(nodes, &mut below);
+        }
+    }
+
+    fn lose(&mut self, node: usize, outcome: NodeOutcome, round: &mut Round) -> bool {
+        round.lose(node, outcome)
+    }
+
+    fn rests_on_answers(&self) -> bool {
+        true
+    }
+
+    fn out_of_time(&mut self, round: &Round) {
+        self.tries_allowed = Some(round.tries);
+    }
+
+    fn rested(&mut self, cx: &mut Context<'_>) {
+        let State::Resting { until } = cx.round.state else {
+            return;
+        };
+        if cx.round.deadline.is_some_and(|deadline| deadline <= cx.now) {
+            let after = core::mem::replace(&mut self.verdict, Verdict::Open);
+            self.decide(after, cx);
+        } else if until <= cx.now && !cx.parts.claims.has_room() {
+            self.decide(Verdict::Refused(Refusal::Saturated), cx);
+        } else if until <= cx.now {
+            cx.round.tries = cx.round.tries.saturating_add(1);
+            self.attempt(cx);
+        } else {
+            cx.round.arm(&mut cx.parts.timers);
+        }
+    }
+
+    fn cancel(&mut self, cx: &mut Context<'_>) {
+        if let Some(claim) = self.claim.take() {
+            mutant!(CancelNotReleased => (), else cx.parts.give_back(cx.now, claim));
+        }
+    }
+
+    fn end(self, parts: &mut Parts) {
+        parts.claims.buffers.give(self.resource);
+    }
+}
+
+// ----- what is known before anybody is asked ------------------------------------------------
+
+/// Notes the nodes that cannot be asked, and how long the others may take.
+fn look_around(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
+    let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
+    for node in 0..cx.parts.nodes.len() {
+        let access = access_for_set(node, claim, command, cx.parts);
+        let timeout = patience.with(&mut cx.parts.nodes[node]);
+        let patience = match access {
+            Access::Open | Access::Greeting { first: false } => timeout,
+            Access::Greeting { first: true } => timeout.max(cx.parts.settings.connect_timeout),
+            Access::Shut(outcome) => {
+                cx.round.record(node, Vote::Mute, outcome);
+                continue;
+            }
+        };
+        cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+        leave_out(node, cx);
+    }
+}
+
+fn leave_out(node: usize, cx: &mut Context<'_>) {
+    if !mutant!(QuarantinedVotes) {
+        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+    }
+}
+
+/// Returns whether the `SET` of `claim` can be put into the connection to `node`.
+fn access_for_set(node: usize, claim: ClaimKey, command: &mut Command, parts: &Parts) -> Access {
+    let there = &parts.nodes[node];
+    let claim = parts.claims.get(claim);
+    let len = claim.and_then(|claim| {
+        let entry = claim.entry.as_ref()?;
+        Some(there.set_len(command, entry, claim.ttl))
+    });
+    there.access(len.unwrap_or(COMMAND_BYTES_MAX))
+}
+
+/// Puts the `SET` of `claim`, which is `command`, into the connection to `node`, or into the queue
+/// for when its handshake is done. A node that does not vote is asked too: its key keeps others out.
+///
+/// Returns `false` if it cannot be asked: that is recorded, and is to be judged.
+#[must_use]
+fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) -> bool {
+    if !cx.round.asks(node) {
+        return true;
+    }
+    if !cx.parts.nodes[node].is_ready() {
+        return cx.round.wait_for(node, &mut cx.parts.nodes);
+    }
+    cx.round.ballots[node].asked = true;
+    let Some(claim) = cx.parts.claims.get_mut(claim) else {
+        return true;
+    };
+    let Some(entry) = &claim.entry else {
+        return true;
+    };
+    let there = &mut cx.parts.nodes[node];
+    if there.may_release() {
+        there.send_set(cx.now, claim.key, command, entry, claim.ttl);
+    } else if let Access::Shut(outcome) = there.access(COMMAND_BYTES_MAX) {
+        return !cx.round.count(cx.now, node, Vote::Mute, outcome);
+    } else {
+        there.send_first_set(cx.now, claim.key, entry, claim.ttl);
+    }
+    claim.set_sent(node);
+    cx.parts.nodes.has_to_write(node);
+    mutant!(DebtOnClientTime => {
+        let gone_by = cx.parts.settings.drift.gone_by(cx.now, claim.ttl);
+        claim.gone_by = claim.gone_by.max(gone_by);
+    });
+    true
+}
+
+/// `resource` with a fresh token, written into `buffer`.
+fn fresh_entry(buffer: Vec<u8>, resource: &[u8], random: &mut StdRng, owner: &[u8]) -> Entry {
+    let mut token = [0; TOKEN_BYTES_MAX];
+    random.fill_bytes(&mut token[..TOKEN_RANDOM_BYTES]);
+    let len = TOKEN_RANDOM_BYTES + owner.len();
+    token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
+    Entry::new(buffer, resource, &token[..len])
+}
+
+fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
+    let (from, to) = (crate::time::nanos(from), crate::time::nanos(to));
+    Duration::from_nanos(random.random_range(from..=to.max(from)))
+}
+
+// ----- what is made of answers --------------------------------------------------------------
+
+/// `node` has answered the `SET` of `claim`, which learns from it whether or not its attempt is still
+/// under way. Returns what it said.
+pub(in crate::engine) fn set_answered(
+    now: Instant,
+    node: usize,
+    claim: ClaimKey,
+    reply: Reply,
+    parts: &mut Parts,
+) -> Result<Option<Said>, Trouble> {
+    let Some(claim) = parts.claims.get_mut(claim) else {
+        return Ok(None);
+    };
+    claim.unanswered.remove(node);
+    let said = match reply {
+        Reply::Ok => {
+            parts.nodes[node].grants += 1;
+            claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl));
+            Said::Vote(Vote::Yes, NodeOutcome::Granted)
+        }
+        Reply::Nil => {
+            claim.denied(node);
+            Said::Nil
+        }
+        Reply::Error(error) => {
+            match refuses_for_certain(error) || mutant!(ErrorIsDenial) {
+                true => claim.denied(node),
+                false => claim.set_lost(node),
+            }
+            let outcome = NodeOutcome::Refused(error);
+            if wants_the_text(error) && parts.nodes[node].sets_by_script() {
+                parts.nodes.forgot_scripts(now, node);
+                Said::Forgotten(outcome)
+            } else {
+                Said::Vote(Vote::Mute, outcome)
+            }
+        }
+        Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
+            claim.denied(node);
+            let there = &mut parts.nodes[node];
+            let missing = reply.missing(there.verb_of_set());
+            let missing = missing.unwrap_or(Unusable::NoPermission);
+            there.forbidden(missing);
+            Said::Vote(Vote::Mute, NodeOutcome::Unusable(missing))
+        }
+        // A script. What it had called before stays done.
+        Reply::Forbidden(Forbidden::Within) => {
+            claim.set_lost(node);
+            Said::Vote(Vote::Mute, NodeOutcome::Unusable(Unusable::NoPermission))
+        }
+        Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
+            claim.set_lost(node);
+            return Err(Trouble::Link(crate::error::LinkError::Protocol));
+        }
+    };
+    Ok(Some(said))
+}
+
+/// What no operation waits for is asked again all the same: only where that guard is taken out.
+#[cfg(shearline_mutants)]
+pub(in crate::engine) fn ask_again_after_end(
+    now: Instant,
+    node: usize,
+    claim: ClaimKey,
+    parts: &mut Parts,
+) {
+    let over = |claim: &&Claim| {
+        let ours = |entry: &Entry| parts.claims.is_releasing(node, entry, &parts.nodes);
+        matches!(claim.stage, Stage::Releasing { .. })
+            && !claim.resent.contains(node)
+            && claim.entry.as_ref().is_some_and(ours)
+    };
+    if parts.claims.get(claim).filter(over).is_none() {
+        return;
+    }
+    if let Some(claim) = parts.claims.get_mut(claim)
+        && let Some(entry) = &claim.entry
+    {
+        let mut command = Command::new(Vec::new());
+        parts.nodes[node].send_set(now, claim.key, &mut command, entry, claim.ttl);
+        parts.nodes.has_to_write(node);
+        claim.resent.insert(node);
+        claim.set_sent(node);
+    }
+}
+
+/// Whether too few nodes answered because too many are down, or because too many are so far
+/// away that no answer of theirs can be there within half of the ttl.
+fn why_no_quorum(cx: &Context<'_>) -> Refusal {
+    let half = cx.parts.settings.half_of(cx.round.ttl);
+    let too_far = |&node: &usize| {
+        cx.round.ballots[node].outcome == NodeOutcome::TimedOut
+            && half < cx.parts.nodes[node].distance()
+    };
+    let far = (0..cx.parts.nodes.len()).filter(too_far).count();
+    match cx.round.tally.quorum() <= cx.round.tally.can_vote() + far {
+        true => Refusal::TooSlow,
+        false => Refusal::NoQuorum,
+    }
+}
+
+/// Returns `true` if no majority is left without the nodes that only an operator can mend: no
+/// later try would do.
+fn is_for_an_operator(round: &Round) -> bool {
+    let outcomes = round.ballots.iter().map(|ballot| ballot.outcome);
+    is_out_of_reach(outcomes)
+}
+
+/// Says in the report of an attempt which nodes are another cluster's. Returns `true` if any is.
+fn name_other_clusters(cx: &mut Context<'_>) -> bool {
+    let mut any = false;
+    for (node, there) in cx.parts.nodes.iter().enumerate() {
+        if let Some(reason) = there.other_cluster() {
+            cx.round.ballots[node].outcome = NodeOutcome::Unusable(reason);
+            any = true;
+        }
+    }
+    any
+}
+
+/// Returns how many attempts `request` allows, if it is one that can be made.
+pub(in crate::engine) fn check(
+    request: &Request<'_>,
+    settings: &Settings,
+) -> Result<Option<u32>, LockError> {
+    let tries_allowed = request.options.tries_allowed(&settings.retry);
+    match tries_allowed {
+        Some(0) => Err(crate::error::InvalidRequest::NoTries.into()),
+        Some(_) | None => Ok(tries_allowed),
+    }
+}

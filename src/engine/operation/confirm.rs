@@ -1,0 +1,173 @@
+//! Confirming a lock: for how long a majority keeps it.
+//!
+//! Every node is asked for how much longer the key has the token, and nothing is changed. The lock may
+//! be trusted for as long as a majority keeps it: the q-th largest of the answers counts, from before
+//! the send, less the drift. That replaces whatever was known: a lock from another clock, of which
+//! nothing was, comes to life; one whose keys somebody shortened ends earlier.
+//!
+//! What was told to be over is not revived: its holder has stopped, and would learn of no second end.
+//!
+//! # Not here
+//!
+//! Copies for nodes that lost theirs. A confirmation notes them, and the next extension sends them.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::error::{ExtendError, NodeOutcome};
+use crate::keys::ClaimKey;
+use crate::node::Said;
+use crate::quorum::{Lock, Majority, NodeSet, Vote};
+use crate::time::Instant;
+
+use super::extend::{ask_all, ask_late};
+use super::held::{Held, Question, Verdict};
+use super::round::Round;
+use super::{After, Context, Operate};
+use crate::engine::contract::Event;
+use crate::engine::parts::Parts;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct Confirm {
+    pub(super) held: Held,
+    /// For how long each node keeps it.
+    kept: Box<[Duration]>,
+}
+
+impl Confirm {
+    /// A question about `lock`.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`]. A lock whose end is not known ([`Instant::ZERO`]) has not expired.
+    pub(in crate::engine) fn new(
+        now: Instant,
+        lock: &Lock,
+        parts: &mut Parts,
+    ) -> Result<Self, ExtendError> {
+        let held = Held::new(lock, Question::HowLong, parts)?;
+        let known = held.valid_until;
+        if known != Instant::ZERO && known <= now && !mutant!(ConfirmationRevives) {
+            return Err(ExtendError::Expired);
+        }
+        let kept = vec![Duration::ZERO; parts.nodes.len()].into();
+        Ok(Self { held, kept })
+    }
+
+    /// `node` keeps it for so long.
+    pub(in crate::engine) fn is_kept(&mut self, node: usize, kept: Duration) {
+        self.kept[node] = kept;
+    }
+
+    /// `majority` has the lock. If it keeps it for less long than was known, others may know better
+    /// (nodes that an extension did not wait for are no reason to shorten a lock), and are heard
+    /// first.
+    fn confirmed(&mut self, majority: Majority, cx: &mut Context<'_>) {
+        let held = &self.held;
+        let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
+        let sent = mutant!(ConfirmationFromAnswer => cx.now, else cx.round.sent);
+        if sent.saturating_add(kept) < held.valid_until && !cx.round.tally.open().is_empty() {
+            return;
+        }
+        let drift = cx.parts.settings.drift;
+        let gone_by = drift.gone_by(cx.now, kept.min(cx.parts.settings.ttl_limit));
+        let kept = kept.min(cx.parts.restarts.longest());
+        cx.round.ttl = kept;
+        let mut end = drift.valid_until(sent, kept);
+        if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
+            if claim.extension != Some(cx.round.key) {
+                end = end.max(claim.valid_until); // An extension was asked for after this.
+            }
+            claim.valid_until = end;
+            claim.told_until = claim.told_until.min(end); // An earlier end is not taken back.
+            claim.ttl = claim.ttl.max(kept);
+            claim.gone_by = claim.gone_by.max(gone_by);
+            claim.watch(&mut cx.parts.timers);
+        }
+        held.forget(cx.round.key, &mut cx.parts.claims);
+        self.held.decide(Verdict::Kept(majority, end), cx);
+    }
+}
+
+/// What `node` has said to a confirmation: its claim learns from it, if there is one, whether or not
+/// the confirmation is still open.
+pub(in crate::engine) fn learn(
+    now: Instant,
+    node: usize,
+    claim: Option<ClaimKey>,
+    said: Said,
+    parts: &mut Parts,
+) -> (Vote, NodeOutcome) {
+    let (vote, outcome) = said.vote();
+    if let Some(claim) = claim.and_then(|claim| parts.claims.get_mut(claim)) {
+        match vote {
+            Vote::Yes => claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
+            Vote::No => drop(claim.lacking.insert(node)),
+            Vote::Mute => {}
+        }
+    }
+    (vote, outcome)
+}
+
+/// For how long `quorum` of those who said yes keep it: the q-th largest of their answers.
+fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Duration {
+    let mut kept: Vec<Duration> = yes.iter().map(|node| answers[node]).collect();
+    kept.sort_unstable_by(|one, other| other.cmp(one));
+    let quorum = mutant!(ConfirmationByLongest => 1, else quorum);
+    kept.truncate(quorum);
+    kept.pop().unwrap_or_default()
+}
+
+impl AsRef<Held> for Confirm {
+    fn as_ref(&self) -> &Held {
+        &self.held
+    }
+}
+
+impl Operate for Confirm {
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+        self.held.begin(cx);
+        ask_all(self, cx)
+    }
+
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+        match self.held.judge(cx) {
+            Ok(majority) => {
+                self.confirmed(majority, cx);
+                After::Nothing
+            }
+            Err(after) => after,
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        self.held.tell(cx)
+    }
+
+    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+        ask_late(self, node, cx)
+    }
+
+    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+        self.held.withdraw(nodes, cx);
+    }
+
+    fn lose(&mut self, node: usize, outcome: NodeOutcome, round: &mut Round) -> bool {
+        round.lose(node, outcome)
+    }
+
+    fn rests_on_answers(&self) -> bool {
+        true
+    }
+
+    fn cancel(&mut self, cx: &mut Context<'_>) {
+        self.held.forget(cx.round.key, &mut cx.parts.claims);
+    }
+
+    fn end(self, parts: &mut Parts) {
+        parts.claims.buffers.give(self.held.entry.into_buffer());
+    }
+}

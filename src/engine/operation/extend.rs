@@ -1,0 +1,175 @@
+//! Extending a lock.
+//!
+//! A majority has to confirm that it holds the token and lets it live at least the new ttl, within
+//! the old validity. Nothing is revived and nothing is shortened: the new validity counts from
+//! before the send, and a lock whose validity has run out is refused before any byte is sent.
+
+use crate::error::{ExtendError, NodeOutcome};
+use crate::keys::ClaimKey;
+use crate::node::{Command, Said};
+use crate::quorum::{Lock, Majority, NodeSet, Vote};
+use crate::time::Instant;
+
+use super::held::{Held, Question, Verdict};
+use super::round::Round;
+use super::{After, Context, Operate};
+use crate::engine::contract::Event;
+use crate::engine::parts::Parts;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct Extend {
+    pub(super) held: Held,
+}
+
+impl Extend {
+    /// Returns why `lock` cannot be extended, whatever the nodes say.
+    pub(in crate::engine) fn check(now: Instant, lock: &Lock) -> Result<(), ExtendError> {
+        if !lock.is_valid_at(now) && !mutant!(ExtensionRevives) {
+            return Err(ExtendError::Expired);
+        }
+        match lock.extensions_left() {
+            0 => Err(ExtendError::Limit),
+            _ => Ok(()),
+        }
+    }
+
+    pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
+        let held = Held::new(lock, Question::AtLeast, parts)?;
+        Ok(Self { held })
+    }
+
+    /// `majority` keeps the lock for at least as long as was asked.
+    fn extended(&mut self, majority: Majority, cx: &mut Context<'_>) {
+        let held = &self.held;
+        let claim = held.claim_in(&mut cx.parts.claims);
+        // A later question may have found an earlier end.
+        let known = match &claim {
+            Some(claim) if !mutant!(EarlierEndOverruled) => held.valid_until.min(claim.valid_until),
+            Some(_) | None => held.valid_until,
+        };
+        let sent = mutant!(ExtensionFromAnswer => cx.now, else cx.round.sent);
+        let end = cx.parts.settings.drift.valid_until(sent, cx.round.ttl);
+        let end = end.max(mutant!(ExtensionShortens => Instant::ZERO, else known));
+        if let Some(claim) = claim {
+            claim.valid_until = claim.valid_until.max(end);
+        }
+        held.forget(cx.round.key, &mut cx.parts.claims);
+        held.top_up(&majority, end, cx);
+        self.held.decide(Verdict::Kept(majority, end), cx);
+    }
+}
+
+/// Asks all nodes what `operation` wants to know.
+pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Context<'_>) -> After {
+    operation.as_ref().look_around(cx);
+    let mut after = operation.judge(cx);
+    let mut command = Command::new(cx.parts.claims.buffers.take());
+    for node in 0..cx.parts.nodes.len() {
+        let held = operation.as_ref();
+        if !held.ask(node, &mut command, cx) && cx.round.is_voting() {
+            after = operation.judge(cx);
+        }
+    }
+    cx.parts.claims.buffers.give(command.into_buffer());
+    cx.round.arm(&mut cx.parts.timers);
+    after
+}
+
+/// Asks `node` late what `operation` wants to know.
+pub(super) fn ask_late(
+    operation: &mut (impl Operate + AsRef<Held>),
+    node: usize,
+    cx: &mut Context<'_>,
+) -> After {
+    let held = operation.as_ref();
+    let mut command = Command::new(cx.parts.claims.buffers.take());
+    held.leave_out(node, cx);
+    let _ = held.ask(node, &mut command, cx);
+    cx.parts.claims.buffers.give(command.into_buffer());
+    match cx.round.is_voting() {
+        true => operation.judge(cx),
+        false => After::Nothing,
+    }
+}
+
+/// What `node` has said to an extension: its claim learns from it, if there is one, whether or not
+/// the extension is still open.
+pub(in crate::engine) fn learn(
+    now: Instant,
+    node: usize,
+    claim: Option<ClaimKey>,
+    said: Said,
+    parts: &mut Parts,
+) -> (Vote, NodeOutcome) {
+    let (vote, outcome) = said.vote();
+    if let Some(claim) = claim.and_then(|claim| parts.claims.get_mut(claim)) {
+        match vote {
+            Vote::Yes => {
+                claim.unknown.remove(node);
+                claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl));
+            }
+            // What is not there, or another's, was not extended.
+            Vote::No => {
+                claim.unknown.remove(node);
+                claim.lacking.insert(node);
+            }
+            Vote::Mute => {}
+        }
+    }
+    (vote, outcome)
+}
+
+impl AsRef<Held> for Extend {
+    fn as_ref(&self) -> &Held {
+        &self.held
+    }
+}
+
+impl Operate for Extend {
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+        self.held.begin(cx);
+        if let Some(claim) = self.held.claim_in(&mut cx.parts.claims) {
+            mutant!(DebtForgetsExtension => (), else claim.ttl = claim.ttl.max(cx.round.ttl));
+        }
+        ask_all(self, cx)
+    }
+
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+        match self.held.judge(cx) {
+            Ok(majority) => {
+                self.extended(majority, cx);
+                After::Nothing
+            }
+            Err(after) => after,
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        self.held.tell(cx)
+    }
+
+    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+        ask_late(self, node, cx)
+    }
+
+    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+        self.held.withdraw(nodes, cx);
+    }
+
+    fn lose(&mut self, node: usize, outcome: NodeOutcome, round: &mut Round) -> bool {
+        round.lose(node, outcome)
+    }
+
+    fn rests_on_answers(&self) -> bool {
+        true
+    }
+
+    fn cancel(&mut self, cx: &mut Context<'_>) {
+        self.held.forget(cx.round.key, &mut cx.parts.claims);
+    }
+
+    fn end(self, parts: &mut Parts) {
+        parts.claims.buffers.give(self.held.entry.into_buffer());
+    }
+}

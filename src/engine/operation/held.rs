@@ -1,0 +1,390 @@
+//! A question about a lock that is held: what extensions and confirmations share.
+//!
+//! The same nodes count, the same lock is over when a majority misses it, and the same verdicts close
+//! the question. What is asked, and what a majority of answers means, is in [`extend`](super::extend)
+//! and [`confirm`](super::confirm).
+
+use core::time::Duration;
+
+use crate::entry::Entry;
+use crate::error::{ExtendError, NodeOutcome};
+use crate::keys::{ClaimKey, OperationKey};
+use crate::limits::COMMAND_BYTES_MAX;
+use crate::node::{Access, Command, Errand};
+use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
+use crate::time::Instant;
+
+use super::patience::Patience;
+use super::round::Round;
+use super::{After, Context};
+use crate::engine::claims::Claims;
+use crate::engine::claims::claim::{Claim, Stage};
+use crate::engine::contract::{Event, Extension, RoundId, random_part};
+use crate::engine::parts::Parts;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct Held {
+    lock: LockId,
+    /// Its claim, if it is in this engine's care.
+    pub(super) claim: Option<ClaimKey>,
+    pub(super) entry: Entry,
+    question: Question,
+    /// The validity that the answers must come within.
+    pub(super) valid_until: Instant,
+    /// The nodes whose yes counts.
+    voters: NodeSet,
+    /// The nodes that were known to lack the key before anybody was asked.
+    pub(super) lacking: NodeSet,
+    verdict: Verdict,
+}
+
+/// What the nodes are asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Question {
+    /// To keep it for the ttl of the round at least.
+    AtLeast,
+    /// For how long they keep it.
+    HowLong,
+}
+
+/// What the answers have come to.
+#[derive(Debug)]
+pub(in crate::engine) enum Verdict {
+    /// Nothing yet.
+    Open,
+    /// A majority keeps it, and until then it may be trusted.
+    Kept(Majority, Instant),
+    Lost,
+    Unconfirmed,
+    /// It was released or handed over while this was open.
+    Closed,
+}
+
+impl Held {
+    /// A `question` about `lock`.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`] if it was in this engine's care and is not any more: it was told to be
+    /// over, or lost.
+    pub(super) fn new(
+        lock: &Lock,
+        question: Question,
+        parts: &mut Parts,
+    ) -> Result<Self, ExtendError> {
+        let claim = claim_of(lock, &parts.claims)?;
+        // All nodes count if it is this engine's own. Of one that was handed over only those that it
+        // stands on: whoever did that may still give back a copy that he had not heard of, over a
+        // connection of his, and after it was extended here.
+        let own = claim.filter(|claim| !claim.adopted || mutant!(EveryVoterCounts));
+        let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
+        let lacking = claim.map_or(NodeSet::EMPTY, |claim| claim.lacking);
+        let valid_until = known_end(claim, lock);
+        let claim = claim.map(|claim| claim.key);
+        Ok(Self {
+            lock: lock.id(),
+            claim,
+            entry: lock.entry().copy_into(parts.claims.buffers.take()),
+            question,
+            valid_until,
+            voters,
+            lacking,
+            verdict: Verdict::Open,
+        })
+    }
+
+    /// The operation is `round.key` from now on. Its claim knows the newest.
+    pub(super) fn begin(&self, cx: &mut Context<'_>) {
+        let ends = match self.question {
+            Question::AtLeast => !mutant!(ExtensionRevives),
+            Question::HowLong => self.valid_until != Instant::ZERO && !mutant!(ConfirmationRevives),
+        };
+        cx.round.deadline = ends.then_some(self.valid_until);
+        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
+            claim.extended_beside |= claim.extension.replace(cx.round.key).is_some();
+        }
+    }
+
+    pub(super) fn claim_in<'c>(&self, claims: &'c mut Claims) -> Option<&'c mut Claim> {
+        claims.get_mut(self.claim?)
+    }
+
+    // ----- asking ---------------------------------------------------------------------------
+
+    /// How long the nodes may take, and whose answers do not count.
+    pub(super) fn look_around(&self, cx: &mut Context<'_>) {
+        let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
+        for node in 0..cx.parts.nodes.len() {
+            let patience = patience.with(&mut cx.parts.nodes[node]);
+            cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+            self.leave_out(node, cx);
+        }
+    }
+
+    pub(super) fn leave_out(&self, node: usize, cx: &mut Context<'_>) {
+        if !mutant!(QuarantinedExtends) {
+            cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+        }
+    }
+
+    /// Puts the question into the connection to `node`, or into the queue for when its handshake is
+    /// done. Returns `false` if it cannot be asked: that is recorded, and is to be judged.
+    #[must_use]
+    pub(super) fn ask(&self, node: usize, command: &mut Command, cx: &mut Context<'_>) -> bool {
+        match cx.parts.nodes[node].access(COMMAND_BYTES_MAX) {
+            Access::Open => {
+                self.send(node, command, false, cx);
+                true
+            }
+            Access::Greeting { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
+            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Mute, outcome),
+        }
+    }
+
+    /// Sends the question to `node`, by the text of its script if `by_text`. Not if it is decided, or
+    /// what it would lengthen has been given away.
+    pub(super) fn send(
+        &self,
+        node: usize,
+        command: &mut Command,
+        by_text: bool,
+        cx: &mut Context<'_>,
+    ) {
+        if !mutant!(ExtensionRepairedAfterEnd)
+            && (!cx.round.asks(node) || !self.is_open(&cx.parts.claims))
+        {
+            return;
+        }
+        let there = &mut cx.parts.nodes[node];
+        let errand = self.errand(cx.round.key);
+        match self.question {
+            Question::AtLeast => {
+                if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
+                    claim.unknown.insert(node);
+                    mutant!(ExtensionLeavesExpiryKnown => claim.unknown.remove(node));
+                }
+                there.send_extend(cx.now, errand, command, &self.entry, cx.round.ttl, by_text);
+            }
+            Question::HowLong => there.send_confirm(cx.now, errand, command, &self.entry),
+        }
+        cx.parts.nodes.has_to_write(node);
+        cx.round.ballots[node].asked = true;
+    }
+
+    /// Takes the question back from `nodes`, where no byte of it has left.
+    pub(super) fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
+        mutant!(QueuedExtensionSentLate => return);
+        mutant!(QueuedConfirmationSentLate => if self.question == Question::HowLong { return });
+        let errand = self.errand(cx.round.key);
+        for node in nodes.iter() {
+            cx.parts.nodes[node].withdraw(errand);
+        }
+    }
+
+    /// What a command of `operation` is for that asks this.
+    fn errand(&self, operation: OperationKey) -> Errand {
+        let claim = self.claim;
+        match self.question {
+            Question::AtLeast => Errand::Extend { operation, claim },
+            Question::HowLong => Errand::Confirm { operation, claim },
+        }
+    }
+
+    // ----- what answers are worth -----------------------------------------------------------
+
+    /// Returns what an answer is worth: a yes counts only within the old validity, and from a node
+    /// that the lock stands on.
+    pub(super) fn worth(
+        &self,
+        now: Instant,
+        node: usize,
+        (vote, outcome): (Vote, NodeOutcome),
+        round: &Round,
+        claims: &Claims,
+    ) -> (Vote, NodeOutcome) {
+        // One without a deadline is about a lock whose end is not known. A later question may have
+        // found an earlier end.
+        let found = self.claim.and_then(|claim| claims.get(claim));
+        let found = found.map(|claim| claim.valid_until);
+        let revives = mutant!(EarlierEndForgotten | ExtensionRevives | ConfirmationRevives);
+        let found = found.filter(|end| *end != Instant::ZERO && !revives);
+        let ends = round.deadline.into_iter().chain(found);
+        let in_time = ends.min().is_none_or(|end| now < end) || mutant!(ExtensionAfterValidity);
+        match vote {
+            Vote::Yes if !in_time => (Vote::Mute, NodeOutcome::TimedOut),
+            Vote::Yes if !self.voters.contains(node) => (Vote::Mute, NodeOutcome::Missing),
+            Vote::Yes | Vote::No | Vote::Mute => (vote, outcome),
+        }
+    }
+
+    /// Ends the question if its outcome is certain, unless a majority keeps the lock: that majority is
+    /// returned.
+    pub(super) fn judge(&mut self, cx: &mut Context<'_>) -> Result<Majority, After> {
+        let verdict = cx.round.tally.extension().ok_or(After::Nothing)?;
+        if !self.is_open(&cx.parts.claims) {
+            self.decide(Verdict::Closed, cx);
+            return Err(After::Nothing);
+        }
+        match verdict {
+            Extending::Extended(majority) => return Ok(majority),
+            Extending::Lost if !mutant!(LostKeepsValid) => {
+                return Err(self.lose(cx));
+            }
+            Extending::Lost | Extending::Unconfirmed => {
+                #[cfg(shearline_mutants)]
+                self.give_keys_back(cx);
+                self.forget(cx.round.key, &mut cx.parts.claims);
+                self.decide(Verdict::Unconfirmed, cx);
+            }
+        }
+        Err(After::Nothing)
+    }
+
+    pub(in crate::engine) fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
+        self.verdict = verdict;
+        cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+        let all = cx.parts.nodes.set();
+        self.withdraw(all, cx);
+    }
+
+    /// A majority no longer has the lock: it is over, its holder is told, and what copies remain
+    /// are released.
+    fn lose(&mut self, cx: &mut Context<'_>) -> After {
+        let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
+        let key = match self.claim {
+            Some(claim) => {
+                mutant!(LostVoteNotTold => (), else cx.parts.tell_lost(claim));
+                self.decide(Verdict::Lost, cx);
+                claim
+            }
+            // A lock in nobody's care: nobody is told, but its copies go all the same.
+            None => {
+                self.decide(Verdict::Lost, cx);
+                if !cx.parts.claims.has_room() {
+                    return After::Nothing;
+                }
+                cx.parts.adopt(cx.now, self.valid_until, cx.round.ttl)
+            }
+        };
+        if let Some(claim) = cx.parts.claims.get_mut(key) {
+            claim.entry = Some(copy);
+            claim.valid_until = cx.now;
+        }
+        After::Lost(key)
+    }
+
+    /// The operation has come to its end: its claim need not know it.
+    pub(super) fn forget(&self, operation: OperationKey, claims: &mut Claims) {
+        if let Some(claim) = self.claim_in(claims)
+            && claim.extension == Some(operation)
+        {
+            claim.extension = None;
+        }
+    }
+
+    /// Returns `true` if an answer may still do anything: the lock is held, and its holder was not told
+    /// that it is over. A lock in nobody's care is judged by its validity alone.
+    fn is_open(&self, claims: &Claims) -> bool {
+        is_open(self.claim.map(|claim| claims.get(claim)))
+    }
+
+    /// Returns its claim and the end that its caller is about to be told.
+    pub(in crate::engine) fn about_to_be_told(&self) -> Option<(ClaimKey, Instant)> {
+        let Verdict::Kept(_, end) = self.verdict else {
+            return None;
+        };
+        Some((self.claim?, end))
+    }
+
+    /// Returns `true` if it is about `claim` and open.
+    pub(in crate::engine) fn is_about(&self, claim: ClaimKey, round: &Round) -> bool {
+        round.is_voting() && self.claim == Some(claim)
+    }
+
+    // ----- the outcome ----------------------------------------------------------------------
+
+    pub(super) fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
+        let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
+            Verdict::Open => return None,
+            Verdict::Lost => Err(ExtendError::Lost(report())),
+            Verdict::Unconfirmed => Err(ExtendError::Unconfirmed(report())),
+            Verdict::Closed => Err(ExtendError::Closed),
+            Verdict::Kept(majority, until) => {
+                Ok(self.kept(majority, until, cx.round.ttl, &mut cx.parts.claims))
+            }
+        };
+        let round = RoundId(cx.round.key);
+        Some(Event::Extended { round, result })
+    }
+
+    fn kept(
+        &self,
+        majority: Majority,
+        valid_until: Instant,
+        ttl: Duration,
+        claims: &mut Claims,
+    ) -> Extension {
+        let exact = self.question == Question::HowLong;
+        if let Some(claim) = self.claim_in(claims) {
+            mutant!(CancelledExtensionUndoesOthers => (), else claim.told_until = match exact {
+                true => valid_until,
+                false => valid_until.max(claim.told_until),
+            });
+        }
+        Extension {
+            exact,
+            lock: self.lock,
+            token: random_part(self.entry.token()),
+            majority,
+            valid_until,
+            ttl,
+        }
+    }
+}
+
+/// Returns the claim of `lock`, if it is in this engine's care.
+fn claim_of<'c>(lock: &Lock, claims: &'c Claims) -> Result<Option<&'c Claim>, ExtendError> {
+    let claim = claims.of(lock);
+    let forgotten = claim.is_none() && lock.id().engine == claims.engine();
+    match forgotten || !is_open(claim.map(Some)) {
+        true => Err(ExtendError::Expired),
+        false => Ok(claim),
+    }
+}
+
+/// Returns until when `lock` may be trusted, as far as both its holder and its claim know.
+pub(super) fn known_end(claim: Option<&Claim>, lock: &Lock) -> Instant {
+    claim.map_or(lock.valid_until(), |claim| {
+        mutant!(EarlierEndForgotten => return lock.valid_until());
+        claim.valid_until.min(lock.valid_until())
+    })
+}
+
+fn is_open(claim: Option<Option<&Claim>>) -> bool {
+    claim.is_none_or(|claim| claim.is_some_and(is_held))
+}
+
+pub(in crate::engine) fn is_held(claim: &Claim) -> bool {
+    if mutant!(ExtensionRevives | ConfirmationRevives) {
+        return matches!(claim.stage, Stage::Held { .. });
+    }
+    claim.is_held()
+}
+
+/// Releases what is held: only where that guard is taken out.
+#[cfg(shearline_mutants)]
+impl Held {
+    fn give_keys_back(&self, cx: &mut Context<'_>) {
+        let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
+        let (claims, mut below) = cx.parts.claims(cx.now);
+        if let Some(claim) = self
+            .claim_in(claims)
+            .filter(|_| mutant!(UnconfirmedGivesBack))
+        {
+            claim.entry = Some(copy);
+            claim.pay_all(&mut below);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Reinitialisation: every node is to be one of this cluster, whatever its marker says.
+//!
+//! It needs all nodes, and is done for an operator.
+
+use alloc::vec::Vec;
+
+use crate::error::{ReinitError, Report, Unusable};
+use crate::node::{Access, Mode, Trouble};
+use crate::time::Instant;
+
+use super::round::Round;
+use super::{After, Context, Operate};
+use crate::engine::contract::{Event, RoundId};
+use crate::engine::parts::Parts;
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Reinit {
+    /// Whether every node did.
+    done: Option<bool>,
+}
+
+/// Returns a report that names the nodes that cannot be asked, if there is one.
+pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Report> {
+    let mut round = Round::new(now, parts.nodes.len(), Vec::new());
+    let mut all = true;
+    for (node, there) in parts.nodes.iter().enumerate() {
+        let other = matches!(
+            there.trouble(),
+            Trouble::Unusable(Unusable::OtherCluster { .. })
+        );
+        round.ballots[node].outcome = match there.access(0) {
+            Access::Open => continue,
+            _ if other && !there.is_ready() => continue,
+            Access::Shut(outcome) => outcome,
+            Access::Greeting { .. } => there.trouble().outcome(),
+        };
+        all = false;
+    }
+    (!all).then(|| round.report(now, parts.nodes.labels()))
+}
+
+impl Operate for Reinit {
+    /// Asks every node to join this cluster behind a barrier as long as the longest lock of either.
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+        let deadline = cx.now.saturating_add(cx.parts.settings.connect_timeout);
+        for ballot in &mut cx.round.ballots {
+            ballot.deadline = deadline;
+            ballot.asked = true;
+        }
+        cx.parts.restarts.reset();
+        for node in 0..cx.parts.nodes.len() {
+            cx.parts.nodes[node].claim(cx.now, cx.parts.restarts.longest());
+            cx.parts.nodes.has_to_write(node);
+            if !cx.parts.nodes[node].has_link() {
+                cx.parts.nodes.connect(cx.now, node, &mut cx.parts.timers);
+            }
+        }
+        cx.round.arm(&mut cx.parts.timers);
+        After::Nothing
+    }
+
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+        let (yes, open) = (cx.round.tally.yes(), cx.round.tally.open());
+        if yes == cx.parts.nodes.set() {
+            self.done = Some(true);
+        } else if open.is_empty() {
+            self.done = Some(false);
+        }
+        if self.done.is_some() {
+            cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+        }
+        After::Nothing
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        let result = match self.done.take()? {
+            true => Ok(()),
+            false => Err(ReinitError::Incomplete(
+                cx.round.report(cx.now, cx.parts.nodes.labels()),
+            )),
+        };
+        let round = RoundId(cx.round.key);
+        Some(Event::Reinitialised { round, result })
+    }
+
+    /// What was not asked yet is not asked any more.
+    fn end(self, parts: &mut Parts) {
+        for node in parts.nodes.iter_mut() {
+            node.call_off(Mode::Anew);
+        }
+    }
+}

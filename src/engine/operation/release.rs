@@ -1,0 +1,96 @@
+//! Releasing a lock, with a caller who waits for the outcome.
+//!
+//! Every node that may hold the token is asked to delete it; what each says of it is counted. What is
+//! owed to nodes that do not answer stays owed beyond the operation: that is the claim's.
+
+use crate::error::{NodeOutcome, Released, UnlockError};
+use crate::keys::ClaimKey;
+use crate::quorum::{Releasing, Vote};
+
+use super::patience::Patience;
+use super::{After, Context, Operate};
+use crate::engine::contract::{Event, RoundId};
+use crate::engine::parts::Parts;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct Release {
+    claim: ClaimKey,
+    /// Whether the lock was valid when its release was called.
+    valid: bool,
+    verdict: Option<Releasing>,
+}
+
+impl Release {
+    /// The release of `claim`.
+    pub(in crate::engine) const fn new(claim: ClaimKey, valid: bool) -> Self {
+        Self {
+            claim,
+            valid,
+            verdict: None,
+        }
+    }
+}
+
+impl Operate for Release {
+    /// Sends the releases of `claim`, and counts what is known already.
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+        let claim = self.claim;
+        let ttl = cx.parts.claims.get(claim).map(|claim| claim.ttl);
+        let patience = Patience::for_release(ttl.unwrap_or_default(), &cx.parts.settings);
+        for node in 0..cx.parts.nodes.len() {
+            let patience = patience.with(&mut cx.parts.nodes[node]);
+            cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+            cx.round.ballots[node].asked = true;
+        }
+        let (claims, mut below) = cx.parts.claims(cx.now);
+        claims.release(Some(cx.round.key), claim, &mut below);
+        // A `SET` that had not left was taken back: there is nothing to release.
+        let (asked, owed) = cx
+            .parts
+            .claims
+            .get(claim)
+            .map_or_else(Default::default, |claim| {
+                (claim.releasing.union(claim.owed), claim.owed)
+            });
+        for node in 0..cx.parts.nodes.len() {
+            let outcome = if !asked.contains(node) {
+                NodeOutcome::Missing
+            } else if owed.contains(node) && !cx.parts.nodes[node].is_ready() {
+                cx.parts.nodes[node].trouble().outcome()
+            } else {
+                continue;
+            };
+            cx.round.ballots[node].asked = false;
+            if cx.round.count(cx.now, node, Vote::Mute, outcome) {
+                let _ = self.judge(cx);
+            }
+        }
+        cx.round.arm(&mut cx.parts.timers);
+        After::Nothing
+    }
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+        if self.verdict.is_none() {
+            self.verdict = cx.round.tally.release(self.valid);
+            if self.verdict.is_some() {
+                cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+            }
+        }
+        After::Nothing
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
+        let result = match self.verdict.take()? {
+            Releasing::Released => Ok(Released {
+                deleted: cx.round.tally.yes().len() as u8,
+            }),
+            Releasing::NotHeld => Err(UnlockError::NotHeld(report())),
+            Releasing::Unconfirmed => Err(UnlockError::Unconfirmed(report())),
+        };
+        let round = RoundId(cx.round.key);
+        Some(Event::Released { round, result })
+    }
+
+    fn end(self, _: &mut Parts) {}
+}

@@ -1,0 +1,85 @@
+//! Top-up: a node that has lost its copy of a lock that is held gets another.
+//!
+//! A node answers an extension that it does not have the key: it restarted without it, it was down
+//! when the lock was taken, or it held another's then. Without a copy there, the lock stands on
+//! fewer nodes than it could, and the next one that is lost may end it.
+//!
+//! The copy is a `SET NX` that expires when those of the others do. It is sent only when a majority
+//! *without* that node has confirmed the token in a round that was begun after the loss was seen:
+//! so at the extension after the one that found it. A nil to it is no vote, and a node that is kept
+//! from voting gets a copy too, which counts when its quarantine is over.
+//!
+//! # Not here
+//!
+//! Locks that were adopted: whoever handed them over may still give back a copy that he had not
+//! heard of. And locks that nobody extends: they end as they are.
+
+use core::time::Duration;
+
+use crate::limits::COMMAND_BYTES_MAX;
+use crate::node::{Access, Command};
+use crate::quorum::Majority;
+use crate::time::Instant;
+
+use super::Context;
+use super::held::Held;
+use crate::engine::claims::claim::Claim;
+
+impl Held {
+    /// `majority` has confirmed an extension until `end`: the nodes that lacked the key before it was
+    /// begun, and still do, get it again.
+    pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
+        let lacking = self.lacking.without(majority.nodes());
+        if lacking.is_empty() {
+            return;
+        }
+        let mut command = Command::new(cx.parts.claims.buffers.take());
+        for node in lacking.iter() {
+            self.top_up_node(node, end, &mut command, cx);
+        }
+        cx.parts.claims.buffers.give(command.into_buffer());
+    }
+
+    pub(super) fn top_up_node(
+        &self,
+        node: usize,
+        end: Instant,
+        command: &mut Command,
+        cx: &mut Context<'_>,
+    ) {
+        let drift = cx.parts.settings.drift;
+        let claim = self.claim_in(&mut cx.parts.claims);
+        let Some(claim) = claim.filter(|claim| may_be_topped_up(claim)) else {
+            return;
+        };
+        if !claim.lacking.contains(node) || claim.unanswered.contains(node) {
+            return; // It has got a copy in between, or one is on its way.
+        }
+        let left = mutant!(TopUpWithFullTtl => claim.ttl, else end.saturating_since(cx.now));
+        let ttl = whole_millis(left.saturating_add(drift.of(claim.ttl)));
+        let there = &mut cx.parts.nodes[node];
+        if there.access(COMMAND_BYTES_MAX) != Access::Open || there.missing_permission().is_some() {
+            return; // It is tried again with the next extension.
+        }
+        if there.may_release() {
+            there.send_set(cx.now, claim.key, command, &self.entry, ttl);
+        } else {
+            there.send_first_set(cx.now, claim.key, &self.entry, ttl);
+        }
+        cx.parts.nodes.has_to_write(node);
+        claim.set_sent(node);
+        claim.granted.remove(node); // What it had is gone, and this is not answered.
+    }
+}
+
+/// Whether it is held here, and stands on whatever nodes hold it.
+fn may_be_topped_up(claim: &Claim) -> bool {
+    claim.is_held() && !claim.adopted
+}
+
+/// Rounded up: a copy that is gone before the others is worth nothing.
+fn whole_millis(duration: Duration) -> Duration {
+    let nanos = duration.subsec_nanos() % 1_000_000;
+    let missing = if nanos == 0 { 0 } else { 1_000_000 - nanos };
+    duration.saturating_add(Duration::from_nanos(u64::from(missing)))
+}

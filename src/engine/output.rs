@@ -1,0 +1,74 @@
+//! What is to be done next, and when.
+
+use crate::time::Instant;
+
+use super::Engine;
+use super::alarm::Alarm;
+use super::contract::{Event, Output, Wake};
+use super::parts::News;
+
+impl Engine {
+    /// When the engine wants to be woken next, and why; `None` when only new input can make
+    /// progress. Pure: it can be asked at any time. [`Instant::ZERO`] means at once.
+    ///
+    /// A silence is noticed by an [`Input::Tick`](super::Input::Tick): a driver hands one in after
+    /// it has sent something, and before it goes to sleep on this.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
+        if !self.parts.news.is_empty() || self.parts.nodes.is_anything_due() {
+            return Some((Instant::ZERO, Wake::Output));
+        }
+        mutant!(SleepsForEver => return None);
+        let (at, alarm) = self.parts.timers.next()?;
+        let wake = self.reason(*alarm);
+        #[cfg(shearline_mutants)]
+        let at = crate::mutant::woken_at(at, wake);
+        Some((at, wake))
+    }
+
+    fn reason(&self, alarm: Alarm) -> Wake {
+        match alarm {
+            Alarm::Connection(_) | Alarm::Lines => Wake::Connection,
+            Alarm::Silence(_) => Wake::Silence,
+            Alarm::Debts(_) => Wake::Debt,
+            Alarm::Operation(key) => self.operations.wake(key),
+            Alarm::Claim(key) => match self.parts.claims.get(key) {
+                Some(claim) if claim.is_held() => Wake::Expiry,
+                Some(_) | None => Wake::Debt,
+            },
+        }
+    }
+
+    /// What is to be done next; to be asked until `None`. `now` is read again: a lock whose
+    /// validity has run out since it was granted is given back here, and not handed out.
+    #[must_use]
+    pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
+        if let Some(change) = self.parts.nodes.next_change() {
+            return Some(change);
+        }
+        let mut node = self.parts.nodes.next_to_write();
+        if node.is_none() {
+            if let Some(event) = self.next_event(now) {
+                return Some(Output::Event(event));
+            }
+            // Looking for an event may have caused something to be written: a lock that has run
+            // out is released.
+            node = self.parts.nodes.next_to_write();
+        }
+        self.parts.nodes.write(node?)
+    }
+
+    /// The next event. Operations that were cancelled, or that try again after all, are passed over.
+    fn next_event(&mut self, now: Instant) -> Option<Event> {
+        while let Some(news) = self.parts.news.pop_front() {
+            let event = match news {
+                News::Expired(lock) => Some(Event::Expired { lock }),
+                News::Operation(key) => self.operations.tell(now, key, &mut self.parts),
+            };
+            if event.is_some() {
+                return event;
+            }
+        }
+        None
+    }
+}

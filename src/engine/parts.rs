@@ -1,0 +1,87 @@
+//! What operations work with: the nodes, the claims, the timers, and what is to be told.
+//!
+//! Each part owns its state. They stand beside each other here so that an operation can use several of
+//! them at once. None of them knows an operation by more than its key.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::config::Config;
+use crate::keys::{ClaimKey, OperationKey};
+use crate::quorum::LockId;
+use crate::time::Instant;
+
+use super::alarm::Timers;
+use super::claims::{Below, Claims};
+use super::nodes::Nodes;
+use super::restarts::Restarts;
+use super::settings::Settings;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) settings: Settings,
+    pub(super) restarts: Restarts,
+    pub(super) random: StdRng,
+    pub(super) nodes: Nodes,
+    pub(super) claims: Claims,
+    pub(super) timers: Timers,
+    /// What is to be told, in the order in which it became certain.
+    pub(super) news: VecDeque<News>,
+}
+
+/// Something to be told at the next poll.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum News {
+    /// The outcome of an operation.
+    Operation(OperationKey),
+    /// A lock is over.
+    Expired(LockId),
+}
+
+impl Parts {
+    pub(super) fn new(config: &Config, seed: [u8; 32], start: Instant) -> Self {
+        let mut random = StdRng::from_seed(seed);
+        Self {
+            settings: Settings::of(config),
+            restarts: Restarts::of(config),
+            nodes: Nodes::new(config),
+            claims: Claims::new(random.next_u64(), config.drift(), config.ttl_limit()),
+            timers: Timers::new(start),
+            news: VecDeque::new(),
+            random,
+        }
+    }
+
+    /// Returns the claims, and what they work with at `now`.
+    pub(super) fn claims(&mut self, now: Instant) -> (&mut Claims, Below<'_>) {
+        let (nodes, timers) = (&mut self.nodes, &mut self.timers);
+        (&mut self.claims, Below { now, nodes, timers })
+    }
+
+    /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here.
+    pub(super) fn adopt(&mut self, now: Instant, until: Instant, ttl: Duration) -> ClaimKey {
+        self.restarts.may_last(ttl);
+        self.claims.adopt(now, self.nodes.set(), until, ttl)
+    }
+
+    /// Releases `claim`, which nobody waits for.
+    pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey) {
+        let (claims, mut below) = self.claims(now);
+        claims.release(None, claim, &mut below);
+    }
+
+    /// Tells the holder of `claim`, once, that its lock is over.
+    pub(super) fn tell_lost(&mut self, claim: ClaimKey) {
+        let id = self.claims.lock_id(claim);
+        if let Some(claim) = self.claims.get_mut(claim)
+            && claim.tell_lost()
+        {
+            mutant!(LossNotTold => return);
+            self.news.push_back(News::Expired(id));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What the engine needs of the configuration.
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use crate::config::{Config, Retry};
+use crate::error::InvalidRequest;
+use crate::quorum::Drift;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// What stands in each token behind its random part.
+    pub(super) owner: Box<[u8]>,
+    pub(super) drift: Drift,
+    /// The node timeout that the user has fixed.
+    pub(super) node_timeout: Option<Duration>,
+    pub(super) connect_timeout: Duration,
+    pub(super) ttl_limit: Duration,
+    pub(super) retry: Retry,
+}
+
+impl Settings {
+    pub(super) fn of(config: &Config) -> Self {
+        Self {
+            owner: config.owner().into(),
+            drift: config.drift(),
+            node_timeout: config.node_timeout(),
+            connect_timeout: config.connect_timeout(),
+            ttl_limit: config.ttl_limit(),
+            retry: *config.retry(),
+        }
+    }
+
+    /// Returns `ttl` as the servers take it, in whole milliseconds, or why it cannot be asked for.
+    pub(super) fn check_ttl(&self, ttl: Duration) -> Result<Duration, InvalidRequest> {
+        let maximum = self.ttl_limit;
+        if ttl > maximum {
+            return Err(InvalidRequest::TtlTooLong { ttl, maximum });
+        }
+        let whole = Duration::from_millis(ttl.as_millis() as u64);
+        let drift = self.drift.of(whole);
+        if whole <= drift {
+            return Err(InvalidRequest::TtlTooShort { ttl, drift });
+        }
+        Ok(whole)
+    }
+
+    /// Returns half of the validity that a lock of `ttl` can have at most.
+    pub(super) fn half_of(&self, ttl: Duration) -> Duration {
+        ttl.saturating_sub(self.drift.of(ttl)) / 2
+    }
+}

@@ -1,0 +1,93 @@
+//! What each operation may answer, and what to do then.
+//!
+//! Every outcome has a type, so matching needs no strings. An error that rests on what the nodes said
+//! holds a [`Report`](crate::Report): what each node answered, how long it took, and how many tries
+//! there were. Its text says what happened, what follows from it, and what to do. No error shows a
+//! credential or a whole token.
+//!
+//! # Every operation
+//!
+//! | outcome | meaning | what to do |
+//! | --- | --- | --- |
+//! | `Forked` | The handle, or the lock, belongs to the parent process. Nothing was sent. | Build a handle after the fork. |
+//! | `Closed` | The handle is closed, or its I/O thread has panicked. | Build a new handle. |
+//!
+//! # Lock
+//!
+//! | outcome | meaning | what to do |
+//! | --- | --- | --- |
+//! | [`Held`](crate::LockError::Held) | Enough nodes answered, and others hold the lock on too many of them. | Try again later, or wait longer ([`LockOptions::wait`](crate::LockOptions::wait)). |
+//! | [`NoQuorum`](crate::LockError::NoQuorum) | Too few nodes answered to know. The lock may be free. | Look after the nodes that the report names. |
+//! | [`TooSlow`](crate::LockError::TooSlow) | The lock was granted too late to be of use and was given back, or the nodes are too far away for so short a ttl. | Ask for a longer ttl, or use faster nodes. |
+//! | [`OtherCluster`](crate::LockError::OtherCluster) | A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard::Strict)). Nothing was sent. | Make the configurations alike, or call `Redlock::reinit`. |
+//! | [`Invalid`](crate::LockError::Invalid) | The call can never succeed as written. Nothing was sent. | Correct the call. |
+//! | [`Saturated`](crate::LockError::Saturated) | A bound of this handle is reached. Nothing was sent. | Wait until some operations or locks end. |
+//!
+//! # Extend
+//!
+//! | outcome | meaning | what to do |
+//! | --- | --- | --- |
+//! | `Ok` | The lock is valid for longer, or for as long as before if that was longer. | |
+//! | [`Expired`](crate::ExtendError::Expired) | The lock had run out by the clock of this machine. It is not revived. | Stop. Take the lock again. |
+//! | [`Lost`](crate::ExtendError::Lost) | A majority says that the key is missing or belongs to another. The lock is over now. | Stop. |
+//! | [`Unconfirmed`](crate::ExtendError::Unconfirmed) | Too few nodes answered. The lock stands until its old deadline. | Extend again before that. |
+//! | [`Limit`](crate::ExtendError::Limit) | The extensions that the lock was taken with are used up. | End in time. |
+//! | [`Invalid`](crate::ExtendError::Invalid), [`Saturated`](crate::ExtendError::Saturated) | As for a lock. The lock stands. | As for a lock. |
+//! | [`Closed`](crate::ExtendError::Closed) | Also: the lock was released while it was being extended. | Stop. |
+//!
+//! # Confirm
+//!
+//! As extend, with two differences: there is no `Limit` and no `Invalid`, and `Unconfirmed` leaves the
+//! lock as it was, also a lock that has no deadline yet because it comes from another clock.
+//!
+//! # Unlock
+//!
+//! The releases are sent whatever the outcome is, unless it is `Forked` or `Closed`.
+//!
+//! | outcome | meaning | what to do |
+//! | --- | --- | --- |
+//! | `Ok` ([`Released`](crate::Released)) | The lock was held until now. | |
+//! | [`NotHeld`](crate::UnlockError::NotHeld) | The lock had been lost before. | What it protected may have overlapped with another holder's work. |
+//! | [`Unconfirmed`](crate::UnlockError::Unconfirmed) | Too few nodes answered. The releases stay owed and are paid when the nodes are back. | Nothing. |
+//!
+//! # Check
+//!
+//! `Redlock::check` asks, without sending anything, whether a majority of the nodes would vote now. Call
+//! it when the program starts. Which permissions a user has depends on the name of the lock, so a
+//! missing permission shows only after the first lock was asked for.
+//!
+//! | outcome | meaning | what to do |
+//! | --- | --- | --- |
+//! | [`Unusable`](crate::CheckError::Unusable) | An operator has to mend something before anybody gets a lock. | Mend what the report names. |
+//! | [`NoQuorum`](crate::CheckError::NoQuorum) | Too few nodes vote now. That may pass: they are down, silent, or in quarantine. | Look after the nodes that the report names. |
+//!
+//! # Trust
+//!
+//! `Redlock::trust_node` returns `true` if the node was kept from voting. It changes nothing where it
+//! fails.
+//!
+//! | outcome | meaning | what to do |
+//! | --- | --- | --- |
+//! | [`UnknownNode`](crate::TrustError::UnknownNode) | No node is configured by this address. | Take the address from `Redlock::nodes`. |
+//! | [`NotConnected`](crate::TrustError::NotConnected) | There is no connection to the node now. | Look at it again when there is one. |
+//! | [`Changed`](crate::TrustError::Changed) | Another server answers there than the one you saw. | Look whether that one may have forgotten a lock. |
+//! | [`NoRunId`](crate::TrustError::NoRunId) | The node does not say which server it is. | Permit `INFO`. |
+//! | [`OtherCluster`](crate::TrustError::OtherCluster) | The node belongs to another cluster. | Call `Redlock::reinit`. |
+//!
+//! # Reinit
+//!
+//! | outcome | meaning | what to do |
+//! | --- | --- | --- |
+//! | [`Unready`](crate::ReinitError::Unready) | A node cannot be asked. Nothing was changed. | Look after it, then call it again. |
+//! | [`Incomplete`](crate::ReinitError::Incomplete) | Not all nodes have answered. | Call it again before anybody uses the new membership. |
+//! | [`NotStrict`](crate::ReinitError::NotStrict) | There are no markers without [`RestartGuard::Strict`](crate::RestartGuard::Strict). | Nothing. |
+//! | [`Saturated`](crate::ReinitError::Saturated) | A bound of this handle is reached. Nothing was changed. | Call it again when some operations have ended. |
+//!
+//! # Build
+//!
+//! Nodes that are down are no error: they are connected when they are back.
+//!
+//! | outcome | meaning | what to do |
+//! | --- | --- | --- |
+//! | `BuildError::Config` ([`ConfigError`](crate::ConfigError)) | A setting is wrong. | As the text says. |
+//! | `BuildError::Io` | The operating system refused a descriptor or random bytes. | As the text says. |

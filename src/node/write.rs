@@ -1,0 +1,163 @@
+//! The commands of the lock, written for one node: each in the form that this node takes.
+//!
+//! A node that carries a marker gets scripts that check it, which are written for that node alone. All
+//! others share the bytes: a [`Command`] is written once for all that take it in the same form.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::entry::Entry;
+use crate::keys::ClaimKey;
+use crate::limits::COMMAND_BYTES_MAX;
+use crate::time::Instant;
+
+use super::command::{self, Dialect};
+use super::fence::{fenced_confirm, fenced_extend, fenced_set};
+use super::{Errand, Node};
+
+/// A command on its way to several nodes.
+#[derive(Debug)]
+pub(crate) struct Command {
+    bytes: Vec<u8>,
+    /// In which form it stands in `bytes`, if any node may share that.
+    shared: Option<Dialect>,
+}
+
+impl Command {
+    /// A command that is not written yet, in an empty `buffer`.
+    pub(crate) const fn new(buffer: Vec<u8>) -> Self {
+        Self {
+            bytes: buffer,
+            shared: None,
+        }
+    }
+
+    /// Returns the buffer, for the pool.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The command in `dialect`, written by `write` unless it is there already.
+    fn shared(&mut self, dialect: Dialect, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+        if self.shared != Some(dialect) {
+            self.bytes.clear();
+            write(&mut self.bytes);
+            self.shared = Some(dialect);
+        }
+        &self.bytes
+    }
+
+    /// The command for one node alone.
+    fn own(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+        self.shared = None;
+        self.bytes.clear();
+        write(&mut self.bytes);
+        &self.bytes
+    }
+}
+
+impl Node {
+    /// Returns how long the `SET` of `entry` is, or may be.
+    pub(crate) fn set_len(&self, command: &mut Command, entry: &Entry, ttl: Duration) -> usize {
+        match self.marker() {
+            None => self.set(command, entry, ttl).len(),
+            Some(_) => COMMAND_BYTES_MAX,
+        }
+    }
+
+    fn set<'c>(&self, command: &'c mut Command, entry: &Entry, ttl: Duration) -> &'c [u8] {
+        match self.marker() {
+            None => command.shared(Dialect::Text, |out| command::set(out, entry, ttl)),
+            Some(marker) => {
+                let dialect = self.acquire_dialect();
+                command.own(|out| fenced_set(out, entry, ttl, marker, dialect))
+            }
+        }
+    }
+
+    /// Sends the `SET` of `entry`.
+    pub(crate) fn send_set(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        command: &mut Command,
+        entry: &Entry,
+        ttl: Duration,
+    ) {
+        let bytes = self.set(command, entry, ttl);
+        self.send(now, Errand::Set { claim }, bytes);
+    }
+
+    /// The command that takes a lock, as ACL rules name it.
+    pub(crate) fn verb_of_set(&self) -> &'static str {
+        match self.marker() {
+            None => "set",
+            Some(_) => self.acquire_dialect().verb(),
+        }
+    }
+
+    /// Returns `true` if the `SET` is a script, which a node can forget.
+    pub(crate) fn sets_by_script(&self) -> bool {
+        self.marker().is_some()
+    }
+
+    /// Sends the release of `entry`, never by digest if it is to `repair`. Returns `false` if there is
+    /// no room for it.
+    pub(crate) fn send_release(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        command: &mut Command,
+        entry: &Entry,
+        repair: bool,
+    ) -> bool {
+        let dialect = self.release_dialect(repair);
+        let bytes = command.shared(dialect, |out| command::release(out, entry, dialect));
+        if !self.has_room_for_release(bytes.len()) {
+            return false;
+        }
+        let errand = Errand::Release {
+            claim,
+            dialect,
+            repair: repair || dialect == Dialect::Text,
+        };
+        self.send(now, errand, bytes);
+        true
+    }
+
+    /// Sends the extension of `entry` to at least `ttl`, for `errand`; by the text of its script if `by_text`.
+    pub(crate) fn send_extend(
+        &mut self,
+        now: Instant,
+        errand: Errand,
+        command: &mut Command,
+        entry: &Entry,
+        ttl: Duration,
+        by_text: bool,
+    ) {
+        let dialect = match by_text {
+            true => Dialect::Text,
+            false => self.extend_dialect(),
+        };
+        let bytes = match self.marker() {
+            None => command.shared(dialect, |out| command::extend(out, entry, ttl, dialect)),
+            Some(marker) => command.own(|out| fenced_extend(out, entry, ttl, marker, dialect)),
+        };
+        self.send(now, errand, bytes);
+    }
+
+    /// Asks for how long `entry` is kept, for `errand`.
+    pub(crate) fn send_confirm(
+        &mut self,
+        now: Instant,
+        errand: Errand,
+        command: &mut Command,
+        entry: &Entry,
+    ) {
+        let bytes = match self.marker() {
+            None => command.shared(Dialect::Text, |out| command::confirm(out, entry)),
+            Some(marker) => command.own(|out| fenced_confirm(out, entry, marker)),
+        };
+        self.send(now, errand, bytes);
+    }
+}

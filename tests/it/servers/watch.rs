@@ -1,0 +1,52 @@
+//! How long something stood still: this process, or a server that should have answered.
+//!
+//! For stories about timeouts that nobody set, which are shorter than a machine may stand still for:
+//! what they saw then says nothing, and they look once more.
+
+use std::panic::resume_unwind;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Raw;
+
+/// What stands still for less than this harms no story.
+pub(crate) const STOOD_STILL_MAX: Duration = Duration::from_millis(50);
+
+/// Asks every server, again and again until it is `over`. Returns the longest time that one round
+/// took, the first counted from `begin`: this process or a server stood still for nearly as long.
+pub(crate) fn longest_stop(
+    servers: &mut [Raw],
+    begin: Instant,
+    mut over: impl FnMut() -> bool,
+) -> Duration {
+    let (mut last, mut longest) = (begin, Duration::ZERO);
+    loop {
+        let is_last = over();
+        for raw in &mut *servers {
+            raw.run("PING");
+        }
+        let now = Instant::now();
+        longest = longest.max(now - last);
+        if is_last {
+            return longest;
+        }
+        last = now;
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Runs `story` on another thread. Also returns the [`longest_stop`] meanwhile.
+pub(crate) fn watched<T: Send>(
+    servers: &mut [Raw],
+    story: impl FnOnce() -> T + Send,
+) -> (T, Duration) {
+    thread::scope(|scope| {
+        let begin = Instant::now();
+        let told = scope.spawn(story);
+        let longest = longest_stop(servers, begin, || told.is_finished());
+        (
+            told.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            longest,
+        )
+    })
+}
