@@ -329,6 +329,8 @@ fn finish_unlock(outcome: Outcome) -> Result<Released, UnlockError> {
         Outcome::Released(result) => result,
         Outcome::Closed => Err(UnlockError::Closed),
         Outcome::Forked => Err(UnlockError::Forked),
-        other => unreachable!("the outcome of a release, not {other:?}"),
+        other @ (Outcome::Acquired(_) | Outcome::Extended(_) | Outcome::Reinitialised(_)) => {
+            unreachable!("the outcome of a release, not {other:?}")
+        }
     }
 }

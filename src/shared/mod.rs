@@ -1,4 +1,90 @@
-//! DOC
+//! The shared handle: one engine for all threads and tasks of a program.
+//!
+//! ```text
+//!   lock, unlock, extend, drop ..       threads and tasks
+//!          |
+//!          v          the mutex: the engine, who waits, who has which role.
+//!        Core         Held to compute: no system call, no code of a user, no sleep.
+//!        /  \
+//!     wire   poll     Two roles. The wire (sockets, buffers) is had to move bytes and never asleep.
+//!                     The poll is had to sleep on the descriptor, with nothing else in hand.
+//! ```
+//!
+//! Every section under the mutex begins with [`Shared::enter`] and ends with a drop, which wakes and
+//! tells behind it. Everybody goes this way: there is no other way in.
+//!
+//! * **Starting**: a caller enters, starts its operation and takes the poll if that is free and few wait.
+//!   If the I/O thread serves, it leaves the writing to that thread and wakes it if it sleeps. Otherwise it
+//!   moves the bytes itself, if the wire is free.
+//! * **Moving bytes** ([`Shared::move_bytes`]): under the mutex what was read is handed to the engine
+//!   and what is to be written is copied out; the system calls are made between two such sections. It ends
+//!   with a section in which neither side has more, and in that the wire is put back. So a thread
+//!   that finds the wire taken has nothing to do: its request is seen.
+//! * **Sleeping** ([`Shared::sleep_in_poll`]): the thread that has the poll sleeps until something is ready
+//!   or a timer is due; what it brings is noted for the wire. A thread that waits without the poll sleeps
+//!   in its slot, by its own clock.
+//! * **Passing on**: a caller whose outcome is there gives back the poll, to another thread while few
+//!   wait, to the I/O thread when many do, when tasks wait, and when tasks are to be woken. The I/O thread
+//!   gives it back before it calls wakers, and to a thread when only few threads have waited for a
+//!   millisecond.
+//! * **Dropping** a guard writes the release at once if the wire is free, whoever sleeps in the poll.
+//!   Otherwise the drop waits the moment until the thread that has the wire has written it.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `redlock`, `guard`, `future`, `lost` | what users hold |
+//! | `reply`, `slot`, `watch` | where outcomes are put, and the loss of a lock |
+//! | `mutex` | a mutex that is waited for by a clock |
+//! | `state` | what stands under it: the engine, `callers` (by `table`), and the roles |
+//! | `roles` | who has what, and who has to be woken: why no wake-up is lost |
+//! | `serve` | sections, moving bytes, sleeping in the poll, waiting for an outcome |
+//! | `progress` | a drop that waits until its release is written |
+//! | `io_thread`, `wakers` | the I/O thread, the tasks it wakes, and a waker that blocks |
+//! | `build`, `ending` | making a handle, and its end |
+//!
+//! # What was tried on this drawing
+//!
+//! * *A wake-up that is lost*: who sleeps, who was called and what is left stand under one mutex, and each
+//!   section ends with [`Roles::leave`](roles::Roles::leave), which leaves nothing without somebody who sees
+//!   to it. An event that another thread takes away is sent again. `tests/interleavings` walks through every
+//!   order of the steps.
+//! * *Two threads in the poll*: it is a value that is taken out of `Core`. The I/O thread that watches
+//!   an idle handle waits for the descriptor without it, and takes no event.
+//! * *Cancelled while it is served*: the tables are under the mutex. Either the operation is still there
+//!   and is cancelled, or its outcome is on its way to a slot that is abandoned, and is given back.
+//! * *A waker that blocks* is called with no role held, and another thread takes over.
+//! * *A fork*: the process id is compared before anything is locked; a child only tries the mutex.
+//! * *The end of the program*: what is dropped is written by whoever drops it.
+//! * *A drop inside a waker*: no mutex is held there, and no role.
+//! * *A panic* under the mutex, with the wire or with the poll closes the handle.
+//! * *A thread that is stopped with the mutex*: calls wait for it by their own clock. One that has the
+//!   wire or the poll has to put it back, and is late by as long as that thread is stopped.
+//! * *A thread that moves the bytes of others for ever*: after sixteen rounds the rest is left to the
+//!   I/O thread.
+//!
+//! # Guarantees
+//!
+//! * **Nobody waits longer than his own deadline**: a caller that is served by another thread looks at
+//!   his own clock.
+//! * **A lone caller pays nothing for the others**: one `getpid`, an uncontended mutex, no
+//!   wake-up, one allocation for a lock and its release.
+//! * **What is dropped is given back**, a guard or a future, on any thread, in a panic too, without
+//!   waiting for an answer. A release is never refused for want of room.
+//! * **The last handle waits for the releases**: they are written, and answered within
+//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), before its drop returns. What
+//!   silent nodes are owed then is paid in the background, for as long as the keys live.
+//! * **A waker that blocks holds up its own task only**: threads go on at once, and after 5 to 10 ms another
+//!   thread goes on with everything else.
+//! * **A panic is told**: if the engine breaks, every call ends with `Closed`,
+//!   and every lock that is held is told as lost. A panic of a waker is caught.
+//! * **A forked child does no harm**: calls end with `Forked`, and dropping closes descriptors and
+//!   nothing else.
+//!
+//! # Not here
+//!
+//! A queue of waiters: those who wait for the same lock try again after random delays, each by
+//! itself. Wakers are called by the I/O thread alone.
+
 mod build;
 mod callers;
 mod ending;

@@ -6,6 +6,11 @@
 //! the bytes that a thread moves. No sleep ends by itself but for a timer, so that a lost wake-up shows: when
 //! nobody can take another step, every caller must have its outcome, and every drop must be written.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what is not named goes on, or is done by the other kind of process"
+)]
+
 use core::hash::{Hash, Hasher};
 use std::collections::HashSet;
 use std::hash::DefaultHasher;
