@@ -158,6 +158,12 @@ impl Wire {
         }
     }
 
+    /// Whether a kernel has not taken all that was written.
+    #[cfg(all(test, feature = "embedded"))]
+    pub(crate) fn has_rest(&self) -> bool {
+        self.rests.iter().any(|rest| !rest.bytes.is_empty())
+    }
+
     /// Closes every connection behind what was written to it.
     pub(crate) fn close(&mut self, registry: &Registry) {
         self.net.close(registry);

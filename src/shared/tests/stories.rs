@@ -380,3 +380,34 @@ fn a_task_that_is_refused_at_once_again_and_again_does_not_keep_others_from_the_
     });
     held.unlock().unwrap();
 }
+
+/// The nodes do not read, until the kernel takes no more.
+#[test]
+fn what_the_kernel_does_not_take_goes_first_when_it_takes_again() {
+    const MANY: usize = 20_000;
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut begin = |name: usize| {
+        let mut future = Box::pin(redlock.lock_async(alloc::format!("{name:01000}"), LONG));
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        future
+    };
+    let has_rest = || {
+        let section = redlock.shared().enter().unwrap();
+        section.wire.as_ref().is_some_and(|wire| wire.has_rest())
+    };
+    world.pause();
+    let mut begun = Vec::new();
+    while !has_rest() {
+        assert!(begun.len() < MANY, "the kernel takes everything");
+        begun.push(begin(begun.len()));
+    }
+    // The engine has more to write, and waits to hear that it can.
+    begun.extend((MANY..MANY + 20).map(&mut begin));
+    world.resume();
+    for future in begun {
+        drop(block_on(future).unwrap());
+    }
+    world.assert_empty();
+}
