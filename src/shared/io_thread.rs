@@ -35,6 +35,13 @@ const THREAD_NAME: &str = "shearline";
 /// How long after the last caller the I/O thread looks at what is open.
 const NAP: Duration = Duration::from_millis(1);
 
+/// From how many tasks on that are woken together what they ask for next is waited for. Measured with 64
+/// futures: without it they take twice as many writes, and have 0.9 of the throughput.
+const COLLECTED: usize = 8;
+
+/// For how long at most, for each of them: about as long as it takes to serve one.
+const REQUEST_TIME: Duration = Duration::from_micros(2);
+
 /// By how much the sleeps of the I/O thread may be late. The usual 50 us are as long as a round.
 #[cfg(target_os = "linux")]
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
@@ -47,6 +54,7 @@ pub(super) struct IoThread {
     number: u64,
     /// No other thread has taken over.
     in_charge: bool,
+    returning: Returning,
 }
 
 /// Starts a thread of a handle.
@@ -60,6 +68,7 @@ impl IoThread {
             shared,
             number: 0,
             in_charge: true,
+            returning: Returning::default(),
         }
     }
 
@@ -126,9 +135,14 @@ impl IoThread {
                 section.roles.give_back_poll();
                 section.offer_poll();
                 drop(section);
+                let tasks = shared.wakers.len();
                 self.wake_tasks();
                 if !self.in_charge {
                     return Ok(());
+                }
+                if COLLECTED <= tasks && self.returning.is_likely() {
+                    let came = await_requests(shared, tasks)?;
+                    self.returning.learn(came);
                 }
                 section = shared.enter()?;
                 if !section.roles.take_poll_again() {
@@ -184,6 +198,51 @@ impl IoThread {
     }
 }
 
+/// Sleeps, with no role in hand, until as many operations were begun as `tasks` were woken, or could have
+/// been. Returns `true` if they were.
+fn await_requests(shared: &Shared, tasks: usize) -> Result<bool, Refusal> {
+    let patience = REQUEST_TIME.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
+    let until = clock::now().saturating_add(patience.min(NAP));
+    let mut section = shared.enter()?;
+    section.roles.expected = section.callers.waiting() + tasks;
+    loop {
+        drop(section);
+        thread::park_timeout(until.saturating_since(clock::now()));
+        section = shared.enter()?;
+        if section.roles.expected == 0 || until <= clock::now() {
+            return Ok(core::mem::take(&mut section.roles.expected) == 0);
+        }
+    }
+}
+
+/// Whether tasks that are woken together are likely to come back together. Those that wait for a loss
+/// do not, nor those that have work to do: after each wait in vain twice as many batches go by without
+/// one, up to sixty-four.
+#[derive(Debug, Default)]
+struct Returning {
+    vain: u32,
+    skips: u32,
+}
+
+impl Returning {
+    const VAIN_MAX: u32 = 6;
+
+    fn is_likely(&mut self) -> bool {
+        let likely = self.skips == 0;
+        self.skips = self.skips.saturating_sub(1);
+        likely
+    }
+
+    fn learn(&mut self, came: bool) {
+        if came {
+            self.vain = 0;
+        } else {
+            self.vain = Self::VAIN_MAX.min(self.vain + 1);
+            self.skips = 1 << self.vain;
+        }
+    }
+}
+
 /// Waits until a node has something to say or a timer is due, or this thread is called.
 fn watch(shared: &Shared, mut section: Section<'_>) {
     let now = clock::now();
@@ -196,9 +255,15 @@ fn watch(shared: &Shared, mut section: Section<'_>) {
     }
     let limit = (until != Instant::MAX).then(|| until.saturating_since(now));
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-    let mut descriptors = [PollFd::new(&shared.registry, PollFlags::IN)];
+    let mut descriptors = [
+        PollFd::new(&shared.registry, PollFlags::IN),
+        PollFd::new(&shared.call, PollFlags::IN),
+    ];
     // A signal, or no memory: it is looked at again, and waited again.
     let _ = poll(&mut descriptors, limit.as_ref());
+    if !descriptors[1].revents().is_empty() {
+        shared.call.take();
+    }
 }
 
 /// Timers of this thread are exact from here on. Where that is refused they are a little late.
@@ -215,5 +280,25 @@ impl Drop for IoThread {
             self.shared.wakers.close();
         }
         self.shared.wakers.run();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_waits_in_vain_more_and_more_batches_go_by_without_one() {
+        let mut returning = Returning::default();
+        for skips in [2, 4, 8, 16, 32, 64, 64] {
+            assert!(returning.is_likely());
+            returning.learn(false);
+            assert_eq!((0..skips).filter(|_| returning.is_likely()).count(), 0);
+        }
+        assert!(returning.is_likely());
+        returning.learn(true);
+        assert!(returning.is_likely());
+        returning.learn(false);
+        assert_eq!((0..3).filter(|_| returning.is_likely()).count(), 1);
     }
 }

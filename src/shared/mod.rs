@@ -39,14 +39,14 @@
 //! | `roles` | who has what, and who has to be woken: why no wake-up is lost |
 //! | `serve` | sections, moving bytes, sleeping in the poll, waiting for an outcome |
 //! | `progress` | a drop that waits until its release is written |
-//! | `io_thread`, `wakers` | the I/O thread, the tasks it wakes, and a waker that blocks |
+//! | `io_thread`, `call`, `wakers` | the I/O thread, the tasks it wakes, and a waker that blocks |
 //! | `build`, `ending` | making a handle, and its end |
 //!
 //! # What was tried on this drawing
 //!
 //! * *A wake-up that is lost*: who sleeps, who was called and what is left stand under one mutex, and each
 //!   section ends with [`Roles::leave`](roles::Roles::leave), which leaves nothing without somebody who sees
-//!   to it. An event that another thread takes away is sent again. `tests/interleavings` walks through every
+//!   to it. `tests/interleavings` walks through every
 //!   order of the steps.
 //! * *Two threads in the poll*: it is a value that is taken out of `Core`. The I/O thread that watches
 //!   an idle handle waits for the descriptor without it, and takes no event.
@@ -86,6 +86,7 @@
 //! itself. Wakers are called by the I/O thread alone.
 
 mod build;
+mod call;
 mod callers;
 mod ending;
 mod future;
@@ -117,6 +118,7 @@ use std::thread::{self, JoinHandle, Thread, ThreadId};
 use mio::{Registry, Waker};
 use rustix::process::{Pid, getpid};
 
+use self::call::Call;
 use self::callers::Told;
 use self::ending::Ending;
 use self::mutex::TimedMutex;
@@ -154,10 +156,12 @@ struct Shared {
     core: TimedMutex<Core>,
     /// Where sockets are registered. Readable when something is ready.
     registry: Registry,
-    /// Wakes a thread that sleeps in the poll or watches the descriptor.
+    /// Wakes the thread that sleeps in the poll.
     waker: Arc<Waker>,
     /// The I/O thread. Before it has said who it is, it is awake.
     io_thread: Mutex<Option<Thread>>,
+    /// Wakes the I/O thread where it watches the descriptor.
+    call: Call,
     wakers: Arc<Wakers>,
     progress: Progress,
     ending: Ending,
@@ -202,6 +206,7 @@ impl Shared {
             registry,
             waker,
             io_thread: Mutex::new(None),
+            call: Call::new()?,
             wakers: Arc::new(Wakers::new()),
             progress: Progress::default(),
             ending: Ending::default(),

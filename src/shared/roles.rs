@@ -12,10 +12,8 @@
 //!    thread that watches the descriptor while the poll is free.
 //!
 //! *Called* means that the I/O thread comes to [`Roles::orders`] and finds there what made it
-//! necessary. Where it rests, the one who called wakes it. While it naps or is parked its wake-up is a
-//! token that nobody else can take. While it watches, it is an event of the descriptor, which the thread
-//! in the poll may take away before the I/O thread is scheduled. So whoever gives back the poll sends
-//! it again, if the I/O thread was called and has not come: behind the last one nobody takes it.
+//! necessary. Where it rests, the one who called wakes it, by a token that nobody else can take: also where
+//! it watches the descriptor, whose events the thread in the poll may take away.
 //!
 //! `tests/interleavings` walks through every order of these steps.
 
@@ -66,6 +64,8 @@ pub(super) struct Wake {
     pub(super) descriptor: bool,
     /// The parked I/O thread.
     pub(super) thread: bool,
+    /// The I/O thread that watches the descriptor.
+    pub(super) watcher: bool,
 }
 
 /// What the I/O thread does next.
@@ -95,6 +95,8 @@ pub(super) struct Roles {
     called: bool,
     /// The I/O thread serves: it has the poll, or calls wakers and comes back.
     serving: bool,
+    /// The I/O thread sleeps until so many operations are waited for. Zero if it does not.
+    pub(super) expected: usize,
     /// Tasks are to be woken.
     pub(super) tasks: bool,
     pub(super) closing: bool,
@@ -113,6 +115,7 @@ impl Roles {
             io_thread: IoThread::Busy,
             called: false,
             serving: false,
+            expected: 0,
             tasks: false,
             closing: false,
             gave_back: false,
@@ -185,6 +188,10 @@ impl Roles {
     pub(super) fn leave(&mut self, waiting: usize, due: impl FnOnce() -> Instant) -> Wake {
         let mut wake = Wake::default();
         let gave_back = core::mem::take(&mut self.gave_back);
+        if self.expected != 0 && self.expected <= waiting {
+            self.expected = 0;
+            wake.thread = true;
+        }
         let work = self.work && !self.wire_is_taken;
         match self.poll {
             Poll::Asleep(owner, until) => {
@@ -201,9 +208,6 @@ impl Roles {
                 let late = !self.wire_is_taken
                     && matches!(self.io_thread, IoThread::Watching(until) if due() < until);
                 let needed = work || waiting != 0 || late || self.tasks || self.closing;
-                if gave_back && self.called && matches!(self.io_thread, IoThread::Watching(_)) {
-                    wake.descriptor = true; // The event of the call may have been taken away.
-                }
                 self.call_if(needed, &mut wake);
                 if gave_back && self.io_thread == IoThread::Parked {
                     self.io_thread = IoThread::Busy;
@@ -229,8 +233,10 @@ impl Roles {
                 self.io_thread = IoThread::Busy;
                 wake.thread = true;
             }
-            // It stays so until the thread itself comes: see the module.
-            IoThread::Watching(_) => wake.descriptor = true,
+            IoThread::Watching(_) => {
+                self.io_thread = IoThread::Busy;
+                wake.watcher = true;
+            }
         }
     }
 
@@ -308,6 +314,7 @@ impl Roles {
     /// may have left wakers uncalled.
     pub(super) fn replace_io_thread(&mut self) {
         self.io_thread = IoThread::Busy;
+        self.expected = 0;
         self.tasks = true;
     }
 }

@@ -104,6 +104,9 @@ impl Shared {
         if whom.thread {
             self.unpark_io_thread();
         }
+        if whom.watcher {
+            self.call.send();
+        }
     }
 
     /// Tells what is decided. Tasks are left to the I/O thread.
@@ -356,6 +359,7 @@ impl Shared {
         self.wake(Wake {
             descriptor: true,
             thread: true,
+            watcher: true,
         });
         self.progress.tell(u64::MAX, u64::MAX);
         self.deliver(told);

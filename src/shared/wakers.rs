@@ -110,7 +110,7 @@ impl Wakers {
 
     /// Calls the wakers that are there now.
     pub(super) fn run(&self) {
-        let count = self.lock_tasks().len();
+        let count = self.len();
         for _ in 0..count {
             // Others may have taken them.
             let Some(waker) = self.lock_tasks().pop_front() else {

@@ -35,6 +35,10 @@ enum Kind {
     Task,
     /// A task whose operation no node answers: a timer decides it.
     Timer,
+    /// A thread that waits for an answer that does not come.
+    Unanswered,
+    /// A thread that leaves a timer behind, and waits for nothing.
+    Expiry,
     /// A thread that drops a guard, and returns when its release is written.
     Drop,
 }
@@ -56,6 +60,7 @@ enum Op {
 enum Todo {
     WriteEvent,
     Unpark,
+    Call,
     Offer(usize),
     Tell(usize),
     AddWaker(usize),
@@ -133,6 +138,7 @@ struct Model {
     event: bool,
     edges: u8,
     token: bool,
+    called: bool,
     /// The waker of the first task never returns.
     blocks: bool,
     /// The callers, and behind them the I/O thread.
@@ -173,6 +179,7 @@ impl Model {
             event: false,
             edges: 0,
             token: false,
+            called: false,
             blocks,
             processes,
         }
@@ -186,6 +193,10 @@ impl Model {
         matches!(self.kinds[op], Kind::Task | Kind::Timer)
     }
 
+    fn is_timed(&self, op: usize) -> bool {
+        matches!(self.kinds[op], Kind::Timer | Kind::Expiry)
+    }
+
     fn tasks(&self) -> usize {
         let is_open = |op: &usize| self.open & bit(*op) != 0;
         let ops = (0..self.ops.len()).filter(is_open);
@@ -197,7 +208,7 @@ impl Model {
         for (op, stage) in self.ops.iter().enumerate() {
             match stage {
                 Op::Asked => return Instant::ZERO,
-                Op::CopiedOut | Op::Sent if self.kinds[op] == Kind::Timer => due = SOON,
+                Op::CopiedOut | Op::Sent if self.is_timed(op) => due = SOON,
                 _ => {}
             }
         }
@@ -231,7 +242,7 @@ impl Model {
             None if self.wire.tick && !self.wire.is_unread => {
                 self.wire.tick = false;
                 for op in 0..self.ops.len() {
-                    if self.kinds[op] == Kind::Timer && self.ops[op] == Op::Sent {
+                    if self.is_timed(op) && self.ops[op] == Op::Sent {
                         self.decide(op);
                     }
                 }
@@ -328,6 +339,9 @@ impl Model {
         if whom.thread {
             todo.push(Todo::Unpark);
         }
+        if whom.watcher {
+            todo.push(Todo::Call);
+        }
         todo.extend(self.offered_now.take().map(Todo::Offer));
         todo.extend(self.told.drain(..).map(Todo::Tell));
         if self.awaiting != 0 {
@@ -409,22 +423,28 @@ impl Model {
                 self.run_wire();
                 self.processes[op].at = At::HasRun(moves);
             }
+            (At::Begin, Kind::Expiry) => {
+                self.ops[op] = Op::Sent;
+                self.leave(op, At::Done);
+            }
             (At::Begin, kind) => {
                 self.ask(op);
                 match kind {
-                    Kind::Thread | Kind::Impatient => self.await_outcome(op, None),
+                    Kind::Thread | Kind::Impatient | Kind::Unanswered => {
+                        self.await_outcome(op, None);
+                    }
                     Kind::Task | Kind::Timer if self.roles.leaves_writing() => {
                         self.leave(op, At::AwaitsWaker);
                     }
                     Kind::Task | Kind::Timer => self.begin_for_task(op, None),
-                    Kind::Drop => self.see_written(op, None),
+                    Kind::Drop | Kind::Expiry => self.see_written(op, None),
                 }
             }
-            (At::HasRun(moves), Kind::Thread | Kind::Impatient) => {
+            (At::HasRun(moves), Kind::Thread | Kind::Impatient | Kind::Unanswered) => {
                 self.await_outcome(op, Some(moves));
             }
             (At::HasRun(moves), Kind::Task | Kind::Timer) => self.begin_for_task(op, Some(moves)),
-            (At::HasRun(moves), Kind::Drop) => self.see_written(op, Some(moves)),
+            (At::HasRun(moves), Kind::Drop | Kind::Expiry) => self.see_written(op, Some(moves)),
             (At::InPoll(_), _) => {
                 let ready = core::mem::take(&mut self.edges);
                 self.event = false;
@@ -498,7 +518,11 @@ impl Model {
                 true => self.serve(None),
                 false => self.leave(me, At::Enter),
             },
-            At::Napping | At::Parked | At::Watching(_) => {
+            At::Watching(_) => {
+                self.called = false;
+                self.processes[me].at = At::Enter;
+            }
+            At::Napping | At::Parked => {
                 self.token = false;
                 self.processes[me].at = At::Enter;
             }
@@ -586,7 +610,7 @@ impl Model {
         match this.at {
             At::Done => false,
             At::InPoll(until) => readable || until != NEVER || is(self.late),
-            At::Watching(until) => readable || until != NEVER,
+            At::Watching(until) => readable || until != NEVER || self.called,
             At::Parked => self.token,
             At::InSlot => is(self.outcomes) || is(self.offers) || is(self.late),
             At::AwaitsTelling => is(self.outcomes) || is(self.late),
@@ -604,6 +628,7 @@ impl Model {
             return match self.processes[process].todo.remove(0) {
                 Todo::WriteEvent => self.event = true,
                 Todo::Unpark => self.token = true,
+                Todo::Call => self.called = true,
                 Todo::Offer(op) => self.offers |= bit(op),
                 Todo::Tell(op) => {
                     self.outcomes |= bit(op);
@@ -641,7 +666,8 @@ impl Model {
         }
         for op in 0..self.ops.len() {
             let kind = self.kinds[op];
-            if self.ops[op] == Op::Sent && !matches!(kind, Kind::Timer | Kind::Drop) {
+            let is_answered = matches!(kind, Kind::Thread | Kind::Impatient | Kind::Task);
+            if self.ops[op] == Op::Sent && is_answered {
                 let mut model = self.clone();
                 model.ops[op] = Op::Answered;
                 model.edges |= bit(op);
@@ -675,7 +701,12 @@ impl Model {
 
     fn assert_all_are_served(&self) {
         for (op, kind) in self.kinds.iter().enumerate() {
-            let served = self.processes[op].at == At::Done || self.blocks && self.is_task(op);
+            let served = match kind {
+                Kind::Unanswered => true,
+                Kind::Expiry => self.ops[op] == Op::Decided,
+                Kind::Task | Kind::Timer if self.blocks => true,
+                _ => self.processes[op].at == At::Done,
+            };
             assert!(served, "{kind:?} {op} is left alone: {self:#?}");
         }
     }
@@ -704,7 +735,7 @@ fn walk(kinds: &[Kind], blocks: bool) -> usize {
 
 #[test]
 fn nobody_is_left_alone_whatever_the_order() {
-    use Kind::{Drop, Impatient, Task, Thread, Timer};
+    use Kind::{Drop, Expiry, Impatient, Task, Thread, Timer, Unanswered};
     for kinds in [
         &[Thread][..],
         &[Task],
@@ -720,9 +751,17 @@ fn nobody_is_left_alone_whatever_the_order() {
         &[Task, Drop],
         &[Drop, Drop],
         &[Impatient, Task],
+        &[Expiry],
+        &[Thread, Expiry],
+        &[Task, Expiry],
+        &[Drop, Expiry],
+        &[Unanswered, Thread],
+        &[Unanswered, Task],
+        &[Unanswered, Timer],
+        &[Unanswered, Drop],
+        &[Unanswered, Expiry],
     ] {
-        let states = walk(kinds, false);
-        std::println!("{kinds:?}: {states} states");
+        assert!(10 < walk(kinds, false), "{kinds:?}");
     }
 }
 

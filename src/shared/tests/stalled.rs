@@ -230,10 +230,10 @@ fn callers_that_wait_are_served_when_the_engine_is_free_again() {
     world.assert_empty();
 }
 
-/// The I/O thread is called by an event, and a caller takes that event away before the thread is
-/// scheduled. It is called again when the caller gives back the poll.
+/// The I/O thread watches the descriptor and is called, and a caller takes the events away before the thread is
+/// scheduled. It comes all the same.
 #[test]
-fn the_io_thread_is_called_again_when_its_event_was_taken_away() {
+fn the_io_thread_is_called_although_a_caller_takes_the_events() {
     let world = World::new();
     let redlock = world.builder().node_timeout(20 * MS).build().unwrap();
     let shared = redlock.shared();
@@ -244,7 +244,7 @@ fn the_io_thread_is_called_again_when_its_event_was_taken_away() {
             is_watching(&redlock)
         });
         world.pause();
-        // It is called, and a caller has the poll and takes the event.
+        // It is called, and a caller has the poll and takes the events.
         let mut future = Box::pin(redlock.try_lock_async("b", LONG));
         assert!(future.as_mut().poll(&mut context).is_pending());
         let mut section = shared.enter().unwrap();
