@@ -75,6 +75,12 @@ impl Entry {
         &self.arguments[usize::from(self.key_len)..]
     }
 
+    /// Takes the buffer, for the pool. What is left is to be dropped, and not read.
+    pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
+        self.key_len = 0;
+        core::mem::take(&mut self.arguments)
+    }
+
     /// The buffer, for the pool.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.arguments

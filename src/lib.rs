@@ -79,6 +79,8 @@
 //! | [`timer`] | The timing wheel: arms, cancels and fires timers. |
 //! | `entry` | The name and the token of a lock, in the form in which they are sent. |
 //! | [`resp`] | RESP2 and RESP3: turns bytes into values and back. Knows no lock and no node. |
+//! | `keys` | The names of records that several rooms pass on. |
+//! | `invariant` | What must be so, and what follows where it is not. |
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `error`, [`limits`], `resource`, `time` | What can go wrong, every bound with its reason, names and tokens, [`Instant`]. |
 //! | `hook`, `mutant` | Switches that take one guard out, in the build for the simulator only. |
@@ -126,6 +128,7 @@ mod time;
 
 mod config;
 mod entry;
+mod invariant;
 mod keys;
 mod slab;
 

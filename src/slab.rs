@@ -170,6 +170,14 @@ impl<T> Slab<T> {
         Some(self.remove_at(key.index))
     }
 
+    /// Drops the value under `key` where it lies. From then on the key matches nothing.
+    pub(crate) fn discard(&mut self, key: Key) {
+        if self.get(key).is_some() {
+            self.places[key.index as usize].state = State::Vacant(Link::NONE);
+            self.vacate(key.index);
+        }
+    }
+
     /// How many values are held.
     pub(crate) const fn len(&self) -> usize {
         self.len
@@ -222,7 +230,14 @@ impl<T> Slab<T> {
         else {
             dangling(index)
         };
+        self.vacate(index);
+        value
+    }
+
+    /// The place at `index`, which is vacant now, is the next to be taken.
+    fn vacate(&mut self, index: u32) {
         self.len -= 1;
+        let place = &mut self.places[index as usize];
         // The last generation of a place has no successor: it stays out of the list for good.
         if let Some(generation) = place.generation.checked_add(1) {
             *place = Place {
@@ -231,7 +246,6 @@ impl<T> Slab<T> {
             };
             self.vacant = Link::to(index);
         }
-        value
     }
 
     fn reuse(&mut self, index: u32, value: T) -> Key {

@@ -265,7 +265,7 @@ fn insert(database: &mut Database, key: &[u8], text: &[u8], end: Option<Millis>)
     database.insert(key, Entry { value, end });
 }
 
-/// What [`JOIN`] says.
+/// What [`JOIN`] says of a node that has no replica and was none.
 fn join(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let (&[marker_key, barrier_key], &[run_id, ttl, nodes, quorum, cluster, durable, span, mode]) =
         (arguments.keys, arguments.rest)

@@ -15,6 +15,7 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
+use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{TTL_ASSUMED_MAX, claims_max};
 use crate::node::{
@@ -40,8 +41,10 @@ pub(super) struct Claims {
     engine: u64,
     drift: Drift,
     ttl_limit: Duration,
-    /// Buffers for names and tokens, and for commands.
+    /// Buffers for names and tokens. A lock keeps one for life, so no command grows them.
     pub(super) buffers: Pool<u8>,
+    /// Buffers for commands.
+    commands: Pool<u8>,
 }
 
 /// What claims work with: the present time, the nodes, and the timers.
@@ -76,6 +79,7 @@ impl Claims {
             drift,
             ttl_limit,
             buffers: Pool::new(),
+            commands: Pool::new(),
         }
     }
 
@@ -108,7 +112,7 @@ impl Claims {
 
     pub(super) fn insert(&mut self, claim: Claim) -> ClaimKey {
         let key = ClaimKey(self.slab.insert(claim));
-        if let Some(claim) = self.slab.get_mut(key.0) {
+        if let Some(claim) = self.slab.get_mut(key.0).must() {
             claim.key = key;
         }
         key
@@ -167,6 +171,16 @@ impl Claims {
         self.insert(Claim::adopted(nodes, ttl, until, gone_by))
     }
 
+    /// Returns a command that is not written yet, in a buffer of the pool.
+    pub(super) fn command(&mut self) -> Command {
+        Command::new(self.commands.take())
+    }
+
+    /// Gives the buffer of `command` back to the pool.
+    pub(super) fn sent(&mut self, command: Command) {
+        self.commands.give(command.into_buffer());
+    }
+
     fn recycle(&mut self, entry: Option<Entry>) {
         if let Some(entry) = entry {
             self.buffers.give(entry.into_buffer());
@@ -182,7 +196,7 @@ impl Claims {
         claim: ClaimKey,
         below: &mut Below<'_>,
     ) {
-        let Some(there) = self.slab.get_mut(claim.0) else {
+        let Some(there) = self.slab.get_mut(claim.0).must() else {
             return;
         };
         there.stage = Stage::Releasing { operation };
@@ -191,11 +205,11 @@ impl Claims {
         if let Some(timer) = timer.filter(|_| !mutant!(ClaimTimerKept)) {
             below.timers.cancel(timer);
         }
-        let mut command = Command::new(self.buffers.take());
+        let mut command = Command::new(self.commands.take());
         for node in held.iter() {
             there.release_on(node, &mut command, below);
         }
-        self.buffers.give(command.into_buffer());
+        self.commands.give(command.into_buffer());
         #[cfg(shearline_mutants)]
         there.top_up_late(below);
         self.settle(claim, below.timers);
@@ -214,9 +228,9 @@ impl Claims {
                 below.nodes[node].debts.popped_forgotten();
                 continue;
             };
-            let mut command = Command::new(self.buffers.take());
+            let mut command = Command::new(self.commands.take());
             let paid = claim.pay(node, &mut command, true, below);
-            self.buffers.give(command.into_buffer());
+            self.commands.give(command.into_buffer());
             if !paid {
                 mutant!(DebtWithoutRoomForgotten => return);
                 below.nodes[node].debts.put_back(key);
@@ -286,11 +300,11 @@ impl Claims {
         let Some(there) = self.slab.get_mut(claim.0) else {
             return;
         };
-        let mut command = Command::new(self.buffers.take());
+        let mut command = Command::new(self.commands.take());
         if !there.pay(node, &mut command, true, below) {
             there.owe(node, below);
         }
-        self.buffers.give(command.into_buffer());
+        self.commands.give(command.into_buffer());
     }
 
     /// The release of `claim` was not done by `node`: it is tried again after a while.
@@ -436,7 +450,7 @@ impl Claims {
     }
 
     fn forget_later(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
-        let Some(claim) = self.slab.get_mut(key.0) else {
+        let Some(claim) = self.slab.get_mut(key.0).must() else {
             return;
         };
         if claim.adopted {

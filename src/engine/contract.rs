@@ -389,6 +389,9 @@ pub struct Load {
     pub unsent: usize,
     /// Releases that wait for a connection, for room, or for another try.
     pub owed: usize,
+    /// Invariants that were found broken in this process: a fault of this library, and to be
+    /// reported as one. Always 0.
+    pub broken: usize,
 }
 
 #[cfg(test)]

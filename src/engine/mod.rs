@@ -193,6 +193,7 @@ impl Engine {
         let mut load = Load {
             rounds: self.operations.len(),
             claims: self.parts.claims.len(),
+            broken: crate::invariant::count(),
             ..Load::default()
         };
         for node in self.parts.nodes.iter() {
@@ -232,7 +233,7 @@ impl Engine {
 
     // ----- operations -----------------------------------------------------------------------
 
-    /// Begins to take a lock. The outcome comes as [`Event::Acquired`](Event::Acquired).
+    /// Begins to take a lock. The outcome comes as [`Event::Acquired`].
     ///
     /// # Errors
     ///
@@ -260,7 +261,7 @@ impl Engine {
     }
 
     /// Begins to extend `lock` to at least `ttl` from now on. The outcome comes as
-    /// [`Event::Extended`](Event::Extended); until it is applied, `lock` stands as it was.
+    /// [`Event::Extended`]; until it is applied, `lock` stands as it was.
     ///
     /// # Errors
     ///
@@ -284,7 +285,7 @@ impl Engine {
     }
 
     /// Begins to ask for how long a majority keeps `lock`. The outcome comes as
-    /// [`Event::Extended`](Event::Extended); until it is applied, `lock` stands as it was.
+    /// [`Event::Extended`]; until it is applied, `lock` stands as it was.
     ///
     /// The answer may be an earlier end than the known one. It is never later than the longest ttl
     /// that this engine knows of, counted from `now`: a key that was made permanent has to be
@@ -296,16 +297,16 @@ impl Engine {
     /// whose end is not known ([`Instant::ZERO`]) has not expired.
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ExtendError> {
         let parts = &mut self.parts;
-        let confirm = Confirm::new(now, lock, parts)?;
+        Confirm::check(now, lock, &parts.claims)?;
         if self.operations.is_full() {
             return Err(ExtendError::Saturated);
         }
+        let kind = Kind::Confirm(Confirm::new(lock, parts)?);
         parts.restarts.may_last(lock.ttl());
-        let kind = Kind::Confirm(confirm);
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
     }
 
-    /// Releases `lock`. The outcome comes as [`Event::Released`](Event::Released); what is
+    /// Releases `lock`. The outcome comes as [`Event::Released`]; what is
     /// owed to nodes that do not answer stays owed beyond it.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let (ttl, valid) = (lock.ttl(), lock.is_valid_at(now));
@@ -316,7 +317,7 @@ impl Engine {
 
     /// Makes every node one of this cluster, whatever its marker says, with a barrier as long as
     /// the longest lock of either. The outcome comes as
-    /// [`Event::Reinitialised`](Event::Reinitialised). See
+    /// [`Event::Reinitialised`]. See
     /// `Redlock::reinit`.
     ///
     /// # Errors

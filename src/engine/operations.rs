@@ -133,37 +133,33 @@ impl Operations {
     }
 
     /// Ends `operation` and takes its memory back.
-    pub(super) fn end(&mut self, operation: OperationKey, parts: &mut Parts) {
-        if let Some(operation) = self.slab.remove(operation.0) {
-            self.recycle(operation, parts);
+    pub(super) fn end(&mut self, key: OperationKey, parts: &mut Parts) {
+        if let Some(operation) = self.slab.get_mut(key.0) {
+            operation.end(parts);
+            let ballots = core::mem::take(&mut operation.round.ballots);
+            self.ballots.give(ballots);
+            self.slab.discard(key.0);
         }
     }
 
-    fn recycle(&mut self, operation: Operation, parts: &mut Parts) {
-        let Operation { mut round, kind } = operation;
-        round.disarm(&mut parts.timers);
-        self.ballots.give(round.ballots);
-        kind.end(parts);
-    }
-
     /// Ends `operation` without telling its outcome, and gives back what it may have won.
-    pub(super) fn cancel(&mut self, now: Instant, operation: OperationKey, parts: &mut Parts) {
-        let Some(mut operation) = self.slab.remove(operation.0) else {
-            return;
-        };
-        mutant!(CancelledExtensionStands => (), else self.take_extension_back(&operation, parts));
-        operation.cancel(now, parts);
-        self.recycle(operation, parts);
+    pub(super) fn cancel(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
+        mutant!(CancelledExtensionStands => (), else self.take_extension_back(key, parts));
+        if let Some(operation) = self.get_mut(key) {
+            operation.cancel(now, parts);
+            self.end(key, parts);
+        }
     }
 
     /// An extension was confirmed, and its caller does not want to know: the lock ends when its holder
     /// was told that it does, or is about to be told by another extension.
-    fn take_extension_back(&self, cancelled: &Operation, parts: &mut Parts) {
+    fn take_extension_back(&self, cancelled: OperationKey, parts: &mut Parts) {
         let told = |operation: &Operation| operation.kind.held()?.about_to_be_told();
-        let Some((claim, _)) = told(cancelled) else {
+        let Some((claim, _)) = self.slab.get(cancelled.0).and_then(told) else {
             return;
         };
-        let ends = self.slab.iter().filter_map(|(_, other)| told(other));
+        let others = self.slab.iter().filter(|(key, _)| *key != cancelled.0);
+        let ends = others.filter_map(|(_, other)| told(other));
         let ends = ends.filter(|(other, _)| *other == claim);
         let latest = ends.map(|(_, end)| end).max().unwrap_or(Instant::ZERO);
         if let Some(claim) = parts.claims.get_mut(claim)
@@ -303,23 +299,23 @@ impl Operations {
         reply: Reply,
         parts: &mut Parts,
     ) -> Result<(), Trouble> {
-        let Some(said) = acquire::set_answered(now, node, claim, reply, parts)? else {
+        let Some((said, stage)) = acquire::set_answered(now, node, claim, reply, parts)? else {
             return Ok(());
         };
-        match parts.claims.get(claim).map(|claim| claim.stage) {
-            Some(Stage::Attempt { operation }) => {
+        match stage {
+            Stage::Attempt { operation } => {
                 if let Some((acquire, mut cx)) = self.acquire(now, operation, parts) {
                     acquire.answered(node, said, &mut cx);
                 }
             }
-            Some(Stage::Releasing { .. }) => {
+            Stage::Releasing { .. } => {
                 #[cfg(shearline_mutants)]
                 if mutant!(RetryAfterEnd) && matches!(said, acquire::Said::Nil) {
                     acquire::ask_again_after_end(now, node, claim, parts);
                 }
                 parts.claims.settle(claim, &mut parts.timers);
             }
-            Some(Stage::Held { .. }) | None => {}
+            Stage::Held { .. } => {}
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::config::Config;
+use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::quorum::LockId;
 use crate::time::Instant;
@@ -77,7 +78,7 @@ impl Parts {
     /// Tells the holder of `claim`, once, that its lock is over.
     pub(super) fn tell_lost(&mut self, claim: ClaimKey) {
         let id = self.claims.lock_id(claim);
-        if let Some(claim) = self.claims.get_mut(claim)
+        if let Some(claim) = self.claims.get_mut(claim).must()
             && claim.tell_lost()
         {
             mutant!(LossNotTold => return);

@@ -20,6 +20,12 @@ impl<T> Pool<T> {
         self.spare.pop().unwrap_or_default()
     }
 
+    /// Returns how many vectors wait to be used again.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.spare.len()
+    }
+
     /// Keeps `buffer` for the next [`Pool::take`].
     pub(crate) fn give(&mut self, mut buffer: Vec<T>) {
         if self.spare.len() < POOL_MAX && buffer.capacity() > 0 {

@@ -47,7 +47,7 @@
 //! 2. **Models**: the timing wheel against a sorted map, the decoder against itself with the stream
 //!    torn, both also as fuzz targets.
 //! 3. **Stories of the engine**, told by feeding it bytes and time
-//!    (`engine::tests::the_third_vote_of_five_decides_and_stragglers_still_count`).
+//!    (`engine::tests::acquire::the_third_vote_of_five_decides_and_stragglers_still_count`).
 //! 4. **The simulator** (`tests/sim`): whole engines in worlds with virtual time, under oracles, and
 //!    with one guard of the algorithm taken out at a time, which some oracle has to notice
 //!    (`shearline::manual::safety`).

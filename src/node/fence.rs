@@ -38,13 +38,17 @@ use super::command::{Dialect, Script, millis};
 /// A marker is written where it is missing, of another incarnation of the server, or of a shorter
 /// longest ttl, each with a barrier; a barrier is written before its marker, and never shortened.
 /// There is none for another incarnation where both the marker and this client say that nothing is
-/// lost in a restart. `anew` makes the node one of this cluster whatever it was; `trust` does
+/// lost in a restart. A server that has a replica or was one by now is not durable, whatever the client
+/// has read before: its marker may be that of another master. `anew` makes the node one of this cluster whatever it was; `trust` does
 /// without the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
            local ttl,span,mode=tonumber(ARGV[2]),tonumber(ARGV[7]),ARGV[8] \
            local top,d,lost=ttl,ARGV[6],true \
+           if d=='1' then \
+           local i=tostring(redis.pcall('info','replication')) \
+           if not string.find(i,'connected_slaves:0%c.*master_replid2:0+%c') then d='0' end end \
            if m then \
            local r,t,n,q,e,c=string.match(m,'^1 (%S+) (%d+) (%d+) (%d+) ([01]) (%S+)$') \
            if (n~=ARGV[3] or q~=ARGV[4] or c~=ARGV[5]) and mode~='anew' then return {0,left,m} end \
@@ -61,7 +65,7 @@ pub(crate) const JOIN: Script = Script {
            if p~=-1 and bar>left then redis.call('set',KEYS[2],'1','px',string.format('%.0f',bar)) left=bar end end \
            if w~=m then redis.call('set',KEYS[1],w) end \
            return {1,left,w}",
-    sha1: "709c0e6b14d4a3ae228d977da1d5c20411c7b202",
+    sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
 /// The end of a fenced script, which has put into `s` what was said: whether that counts. The marker

@@ -13,9 +13,9 @@ mod peers;
 
 use shearline::embedded::{EmbeddedNode, Options};
 
-use self::commands::Commands;
+use self::commands::{Commands, JOIN};
 use self::peers::{Connection, Model, Remote};
-use super::servers::{Options as ServerOptions, Server, eventually};
+use super::servers::{Options as ServerOptions, Reply, Server, eventually};
 
 /// Commands of one run.
 const COMMANDS: usize = 12_000;
@@ -50,6 +50,33 @@ fn the_node_wants_its_password_as_a_server_does() {
     let server = Server::with(&ServerOptions::redis().password(PASSWORD));
     let node = EmbeddedNode::spawn_with(&Options::new().password(PASSWORD)).unwrap();
     compare(4, &server, Model::Node(node), Some(PASSWORD));
+}
+
+/// What a store never is. A client that has read before that the server is durable asks it to join with
+/// the marker of another master, of which it has been a replica meanwhile.
+#[test]
+fn a_server_that_has_been_a_replica_is_not_durable() {
+    for options in [ServerOptions::redis(), ServerOptions::valkey()] {
+        let server = Server::with(&options);
+        let mut raw = server.raw();
+        let mut join = || {
+            raw.run("FLUSHALL");
+            raw.command(&[b"SET", b"m", b"1 other 20000 3 2 1 c"]);
+            let words = "m bar own 20000 3 2 c 1 20202 join";
+            let mut command: Vec<&[u8]> = vec![b"EVAL", JOIN.0.as_bytes(), b"2"];
+            command.extend(words.split(' ').map(str::as_bytes));
+            let joined = raw.command(&command);
+            raw.run("REPLICAOF 127.0.0.1 1");
+            raw.run("REPLICAOF NO ONE");
+            joined
+        };
+        let said = |left, marker: &[u8]| {
+            let marker = Reply::Bulk(marker.to_vec());
+            Reply::Array(vec![Reply::Integer(1), Reply::Integer(left), marker])
+        };
+        assert_eq!(join(), said(0, b"1 own 20000 3 2 1 c"), "a restart");
+        assert_eq!(join(), said(20_202, b"1 own 20000 3 2 0 c"));
+    }
 }
 
 /// Every field of the store's `INFO` is one of the server's, in the same section and order.

@@ -288,6 +288,15 @@ const WRITES_THROUGH: &[u8] = b"*6\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n$11\r\na
 const WAS_NEVER: &[u8] = b"master_replid2:0000000000000000000000000000000000000000\r\n";
 const WAS_REPLICA: &[u8] = b"master_replid2:00000000000000000000000000000000000000ff\r\n";
 
+/// The words that ask a server to join which is not durable, whatever its client has read before.
+fn not_durable<'a>(words: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let mut words = words.to_vec();
+    if let Some(word) = words.get_mut(10).filter(|word| **word == b"1") {
+        *word = b"0";
+    }
+    words
+}
+
 /// Appends a line to the text of a reply.
 fn lengthen(out: &mut Vec<u8>, start: usize, line: &[u8]) {
     let head = out[start..].iter().position(|byte| *byte == b'\n');
@@ -606,6 +615,11 @@ impl World {
                 [b"CONFIG", b"GET", _] if self.plan.durable => {
                     there.store.execute(session, shown, &[b"PING"], out);
                     replace(out, start, (b"+PONG\r\n", WRITES_THROUGH));
+                }
+                // The script finds that it has been a replica.
+                [b"EVAL", ..] if command.verb == Verb::Join && there.followed => {
+                    let words = not_durable(words);
+                    there.store.execute(session, shown, &words, out);
                 }
                 // Everybody shares one database here, and has to have asked for another.
                 [b"SELECT", number] => {

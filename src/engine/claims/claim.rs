@@ -68,6 +68,8 @@ pub(crate) struct Claim {
     pub(crate) resent: NodeSet,
     /// The nodes that were asked to extend it and did not have it: they are to get it again.
     pub(crate) lacking: NodeSet,
+    /// How often a node that lacked it said that it has it.
+    pub(crate) regained: u32,
     /// The newest operation that extends it, and whether there may be older ones that are open.
     pub(crate) extension: Option<OperationKey>,
     pub(crate) extended_beside: bool,
@@ -133,6 +135,7 @@ impl Claim {
             owed: NodeSet::EMPTY,
             resent: NodeSet::EMPTY,
             lacking: NodeSet::EMPTY,
+            regained: 0,
             extension: None,
             extended_beside: false,
             timer: None,
@@ -178,7 +181,9 @@ impl Claim {
     /// been run, and is not run again.
     pub(crate) fn is_on(&mut self, node: usize, gone_by: Instant) {
         self.granted.insert(node);
-        self.lacking.remove(node);
+        if self.lacking.remove(node) {
+            self.regained = self.regained.wrapping_add(1);
+        }
         self.gone_by = self.gone_by.max(gone_by);
         if !self.twice.contains(node) {
             self.lost.remove(node);

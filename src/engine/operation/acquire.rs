@@ -12,6 +12,7 @@ use rand::{Rng, RngExt};
 
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome, Unusable};
+use crate::invariant::Must;
 use crate::keys::ClaimKey;
 use crate::limits::{COMMAND_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
@@ -121,10 +122,10 @@ impl Acquire {
         let claim = cx.parts.claims.insert(claim);
         self.claim = Some(claim);
         cx.parts.nodes.knock(cx.now, &mut cx.parts.timers);
-        let mut command = Command::new(cx.parts.claims.buffers.take());
+        let mut command = cx.parts.claims.command();
         look_around(claim, &mut command, cx);
         self.ask_all(claim, &mut command, cx);
-        cx.parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.sent(command);
     }
 
     fn ask_all(&mut self, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
@@ -147,8 +148,9 @@ impl Acquire {
         let Some(claim) = self.claim else {
             return; // It rests.
         };
-        let mut command = Command::new(cx.parts.claims.buffers.take());
-        match access_for_set(node, claim, &mut command, cx.parts) {
+        let mut command = cx.parts.claims.command();
+        let len = set_len(claim, &mut command, cx.parts);
+        match cx.parts.nodes[node].access(len) {
             Access::Open => {
                 leave_out(node, cx);
                 let _ = ask(node, claim, &mut command, cx);
@@ -157,7 +159,7 @@ impl Acquire {
             Access::Greeting { .. } => {}
             Access::Shut(outcome) => self.count(node, Vote::Mute, outcome, cx),
         }
-        cx.parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.sent(command);
     }
 
     // ----- answers --------------------------------------------------------------------------
@@ -219,8 +221,9 @@ impl Acquire {
             let (claims, mut below) = cx.parts.claims(cx.now);
             claims.try_debts_again(node, &mut below);
         });
-        let mut command = Command::new(cx.parts.claims.buffers.take());
-        let open = access_for_set(node, key, &mut command, cx.parts) == Access::Open;
+        let mut command = cx.parts.claims.command();
+        let len = set_len(key, &mut command, cx.parts);
+        let open = cx.parts.nodes[node].access(len) == Access::Open;
         if open {
             if let Some(claim) = cx.parts.claims.get_mut(key) {
                 claim.resent.insert(node);
@@ -229,7 +232,7 @@ impl Acquire {
                 self.judge_if_voting(cx);
             }
         }
-        cx.parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.sent(command);
         match open {
             true => OwnKey::AskedAgain,
             false => OwnKey::Still,
@@ -250,11 +253,11 @@ impl Acquire {
             return false;
         }
         let key = claim.key;
-        let mut command = Command::new(cx.parts.claims.buffers.take());
+        let mut command = cx.parts.claims.command();
         if !ask(node, key, &mut command, cx) {
             self.judge_if_voting(cx);
         }
-        cx.parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.sent(command);
         true
     }
 
@@ -294,7 +297,7 @@ impl Acquire {
     /// An attempt came to nothing: what it won is given back, and another follows if the caller
     /// has tries and time left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
-        let Some(claim) = self.claim.take() else {
+        let Some(claim) = self.claim.take().must() else {
             return;
         };
         let rest = match refusal == Refusal::OtherCluster || is_for_an_operator(cx.round) {
@@ -397,9 +400,10 @@ impl Acquire {
         valid_until: Instant,
         parts: &mut Parts,
     ) -> Option<Lock> {
-        let id = parts.claims.lock_id(self.claim?);
-        let claim = parts.claims.get_mut(self.claim?)?;
-        let entry = claim.entry.take()?;
+        let key = self.claim.must()?;
+        let id = parts.claims.lock_id(key);
+        let claim = parts.claims.get_mut(key).must()?;
+        let entry = claim.entry.take().must()?;
         mutant!(StragglerForgotten => claim.may_hold = majority.nodes());
         claim.stage = Stage::Held { told: false };
         claim.valid_until = valid_until;
@@ -440,7 +444,13 @@ impl Operate for Acquire {
         let labels = cx.parts.nodes.labels();
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
-            Verdict::Granted(majority, until) => Ok(self.hand_out(&majority, until, cx.parts)?),
+            Verdict::Granted(majority, until) => {
+                let lock = self.hand_out(&majority, until, cx.parts);
+                // A broken invariant: what cannot be handed out is no lock.
+                lock.ok_or_else(|| {
+                    LockError::TooSlow(cx.round.report(cx.now, cx.parts.nodes.labels()))
+                })
+            }
             Verdict::Refused(refusal) => Err(match refusal {
                 Refusal::Held => LockError::Held(cx.round.report(cx.now, labels)),
                 Refusal::NoQuorum => LockError::NoQuorum(cx.round.report_causes(cx.now, labels)),
@@ -500,8 +510,9 @@ impl Operate for Acquire {
         }
     }
 
-    fn end(self, parts: &mut Parts) {
-        parts.claims.buffers.give(self.resource);
+    fn end(&mut self, parts: &mut Parts) {
+        let resource = core::mem::take(&mut self.resource);
+        parts.claims.buffers.give(resource);
     }
 }
 
@@ -510,8 +521,9 @@ impl Operate for Acquire {
 /// Notes the nodes that cannot be asked, and how long the others may take.
 fn look_around(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
+    let len = set_len(claim, command, cx.parts);
     for node in 0..cx.parts.nodes.len() {
-        let access = access_for_set(node, claim, command, cx.parts);
+        let access = cx.parts.nodes[node].access(len);
         let timeout = patience.with(&mut cx.parts.nodes[node]);
         let patience = match access {
             Access::Open | Access::Greeting { first: false } => timeout,
@@ -532,15 +544,12 @@ fn leave_out(node: usize, cx: &mut Context<'_>) {
     }
 }
 
-/// Returns whether the `SET` of `claim` can be put into the connection to `node`.
-fn access_for_set(node: usize, claim: ClaimKey, command: &mut Command, parts: &Parts) -> Access {
-    let there = &parts.nodes[node];
+/// Returns how long the `SET` of `claim` is, or may be.
+fn set_len(claim: ClaimKey, command: &mut Command, parts: &Parts) -> usize {
     let claim = parts.claims.get(claim);
-    let len = claim.and_then(|claim| {
-        let entry = claim.entry.as_ref()?;
-        Some(there.set_len(command, entry, claim.ttl))
-    });
-    there.access(len.unwrap_or(COMMAND_BYTES_MAX))
+    let entry = claim.and_then(|claim| Some((claim.entry.as_ref()?, claim.ttl)));
+    let len = entry.map(|(entry, ttl)| parts.nodes[0].set_len(command, entry, ttl));
+    len.unwrap_or(COMMAND_BYTES_MAX)
 }
 
 /// Puts the `SET` of `claim`, which is `command`, into the connection to `node`, or into the queue
@@ -556,10 +565,10 @@ fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>
         return cx.round.wait_for(node, &mut cx.parts.nodes);
     }
     cx.round.ballots[node].asked = true;
-    let Some(claim) = cx.parts.claims.get_mut(claim) else {
+    let Some(claim) = cx.parts.claims.get_mut(claim).must() else {
         return true;
     };
-    let Some(entry) = &claim.entry else {
+    let Some(entry) = claim.entry.as_ref().must() else {
         return true;
     };
     let there = &mut cx.parts.nodes[node];
@@ -596,14 +605,14 @@ fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
 // ----- what is made of answers --------------------------------------------------------------
 
 /// `node` has answered the `SET` of `claim`, which learns from it whether or not its attempt is still
-/// under way. Returns what it said.
+/// under way. Returns what it said, and where the claim stands.
 pub(in crate::engine) fn set_answered(
     now: Instant,
     node: usize,
     claim: ClaimKey,
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Option<Said>, Trouble> {
+) -> Result<Option<(Said, Stage)>, Trouble> {
     let Some(claim) = parts.claims.get_mut(claim) else {
         return Ok(None);
     };
@@ -649,7 +658,7 @@ pub(in crate::engine) fn set_answered(
             return Err(Trouble::Link(crate::error::LinkError::Protocol));
         }
     };
-    Ok(Some(said))
+    Ok(Some((said, claim.stage)))
 }
 
 /// What no operation waits for is asked again all the same: only where that guard is taken out.

@@ -23,9 +23,10 @@ use crate::quorum::{Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::extend::{ask_all, ask_late};
-use super::held::{Held, Question, Verdict};
+use super::held::{Held, Question, Verdict, claim_of, known_end};
 use super::round::Round;
 use super::{After, Context, Operate};
+use crate::engine::claims::Claims;
 use crate::engine::contract::Event;
 use crate::engine::parts::Parts;
 
@@ -38,21 +39,22 @@ pub(in crate::engine) struct Confirm {
 }
 
 impl Confirm {
-    /// A question about `lock`.
-    ///
-    /// # Errors
-    ///
-    /// [`ExtendError::Expired`]. A lock whose end is not known ([`Instant::ZERO`]) has not expired.
-    pub(in crate::engine) fn new(
+    /// Returns why `lock` cannot be confirmed, whatever the nodes say. A lock whose end is not known
+    /// ([`Instant::ZERO`]) has not expired.
+    pub(in crate::engine) fn check(
         now: Instant,
         lock: &Lock,
-        parts: &mut Parts,
-    ) -> Result<Self, ExtendError> {
-        let held = Held::new(lock, Question::HowLong, parts)?;
-        let known = held.valid_until;
-        if known != Instant::ZERO && known <= now && !mutant!(ConfirmationRevives) {
-            return Err(ExtendError::Expired);
+        claims: &Claims,
+    ) -> Result<(), ExtendError> {
+        let known = known_end(claim_of(lock, claims)?, lock);
+        match known != Instant::ZERO && known <= now && !mutant!(ConfirmationRevives) {
+            true => Err(ExtendError::Expired),
+            false => Ok(()),
         }
+    }
+
+    pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
+        let held = Held::new(lock, Question::HowLong, parts)?;
         let kept = vec![Duration::ZERO; parts.nodes.len()].into();
         Ok(Self { held, kept })
     }
@@ -167,7 +169,7 @@ impl Operate for Confirm {
         self.held.forget(cx.round.key, &mut cx.parts.claims);
     }
 
-    fn end(self, parts: &mut Parts) {
-        parts.claims.buffers.give(self.held.entry.into_buffer());
+    fn end(&mut self, parts: &mut Parts) {
+        self.held.end(&mut parts.claims);
     }
 }

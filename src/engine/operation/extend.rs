@@ -6,7 +6,7 @@
 
 use crate::error::{ExtendError, NodeOutcome};
 use crate::keys::ClaimKey;
-use crate::node::{Command, Said};
+use crate::node::Said;
 use crate::quorum::{Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
@@ -64,14 +64,14 @@ impl Extend {
 pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Context<'_>) -> After {
     operation.as_ref().look_around(cx);
     let mut after = operation.judge(cx);
-    let mut command = Command::new(cx.parts.claims.buffers.take());
+    let mut command = cx.parts.claims.command();
     for node in 0..cx.parts.nodes.len() {
         let held = operation.as_ref();
         if !held.ask(node, &mut command, cx) && cx.round.is_voting() {
             after = operation.judge(cx);
         }
     }
-    cx.parts.claims.buffers.give(command.into_buffer());
+    cx.parts.claims.sent(command);
     cx.round.arm(&mut cx.parts.timers);
     after
 }
@@ -83,10 +83,10 @@ pub(super) fn ask_late(
     cx: &mut Context<'_>,
 ) -> After {
     let held = operation.as_ref();
-    let mut command = Command::new(cx.parts.claims.buffers.take());
+    let mut command = cx.parts.claims.command();
     held.leave_out(node, cx);
     let _ = held.ask(node, &mut command, cx);
-    cx.parts.claims.buffers.give(command.into_buffer());
+    cx.parts.claims.sent(command);
     match cx.round.is_voting() {
         true => operation.judge(cx),
         false => After::Nothing,
@@ -169,7 +169,7 @@ impl Operate for Extend {
         self.held.forget(cx.round.key, &mut cx.parts.claims);
     }
 
-    fn end(self, parts: &mut Parts) {
-        parts.claims.buffers.give(self.held.entry.into_buffer());
+    fn end(&mut self, parts: &mut Parts) {
+        self.held.end(&mut parts.claims);
     }
 }

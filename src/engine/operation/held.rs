@@ -36,6 +36,8 @@ pub(in crate::engine) struct Held {
     voters: NodeSet,
     /// The nodes that were known to lack the key before anybody was asked.
     pub(super) lacking: NodeSet,
+    /// How often one of them had it again by then.
+    pub(super) regained: u32,
     verdict: Verdict,
 }
 
@@ -79,7 +81,8 @@ impl Held {
         // connection of his, and after it was extended here.
         let own = claim.filter(|claim| !claim.adopted || mutant!(EveryVoterCounts));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
-        let lacking = claim.map_or(NodeSet::EMPTY, |claim| claim.lacking);
+        let (lacking, regained) =
+            claim.map_or((NodeSet::EMPTY, 0), |claim| (claim.lacking, claim.regained));
         let valid_until = known_end(claim, lock);
         let claim = claim.map(|claim| claim.key);
         Ok(Self {
@@ -90,6 +93,7 @@ impl Held {
             valid_until,
             voters,
             lacking,
+            regained,
             verdict: Verdict::Open,
         })
     }
@@ -302,6 +306,11 @@ impl Held {
         round.is_voting() && self.claim == Some(claim)
     }
 
+    /// Gives its buffer back to the pool.
+    pub(super) fn end(&mut self, claims: &mut Claims) {
+        claims.buffers.give(self.entry.take_buffer());
+    }
+
     // ----- the outcome ----------------------------------------------------------------------
 
     pub(super) fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
@@ -345,7 +354,10 @@ impl Held {
 }
 
 /// Returns the claim of `lock`, if it is in this engine's care.
-fn claim_of<'c>(lock: &Lock, claims: &'c Claims) -> Result<Option<&'c Claim>, ExtendError> {
+pub(super) fn claim_of<'c>(
+    lock: &Lock,
+    claims: &'c Claims,
+) -> Result<Option<&'c Claim>, ExtendError> {
     let claim = claims.of(lock);
     let forgotten = claim.is_none() && lock.id().engine == claims.engine();
     match forgotten || !is_open(claim.map(Some)) {

@@ -27,7 +27,6 @@ mod top_up;
 
 use crate::error::NodeOutcome;
 use crate::keys::ClaimKey;
-use crate::node::Command;
 use crate::quorum::{NodeSet, Vote};
 use crate::time::Instant;
 
@@ -126,9 +125,9 @@ pub(super) trait Operate {
     }
 
     /// It is over: gives buffers back to their pool.
-    fn end(self, parts: &mut Parts)
-    where
-        Self: Sized;
+    fn end(&mut self, parts: &mut Parts) {
+        let _ = parts;
+    }
 }
 
 impl Kind {
@@ -139,17 +138,6 @@ impl Kind {
             Self::Confirm(operation) => operation,
             Self::Release(operation) => operation,
             Self::Reinit(operation) => operation,
-        }
-    }
-
-    /// It is over: gives buffers back to their pool.
-    pub(super) fn end(self, parts: &mut Parts) {
-        match self {
-            Self::Acquire(operation) => operation.end(parts),
-            Self::Extend(operation) => operation.end(parts),
-            Self::Confirm(operation) => operation.end(parts),
-            Self::Release(operation) => operation.end(parts),
-            Self::Reinit(operation) => operation.end(parts),
         }
     }
 
@@ -223,9 +211,9 @@ impl Operation {
     pub(super) fn ask_by_text(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         let (kind, mut cx) = self.at(now, parts);
         if let Some(held) = kind.held() {
-            let mut command = Command::new(cx.parts.claims.buffers.take());
+            let mut command = cx.parts.claims.command();
             held.send(node, &mut command, true, &mut cx);
-            cx.parts.claims.buffers.give(command.into_buffer());
+            cx.parts.claims.sent(command);
         }
     }
 
@@ -241,7 +229,7 @@ impl Operation {
     pub(super) fn top_up_early(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         let (kind, mut cx) = self.at(now, parts);
         if let Some(held) = kind.held() {
-            let mut command = Command::new(alloc::vec::Vec::new());
+            let mut command = cx.parts.claims.command();
             held.top_up_node(node, held.valid_until, &mut command, &mut cx);
         }
     }
@@ -301,6 +289,12 @@ impl Operation {
         let event = kind.get().tell(&mut cx)?;
         cx.round.state = State::Told;
         Some(event)
+    }
+
+    /// It is over: gives buffers back to their pool.
+    pub(super) fn end(&mut self, parts: &mut Parts) {
+        self.round.disarm(&mut parts.timers);
+        self.kind.get().end(parts);
     }
 
     /// Ends it with nobody told.

@@ -85,7 +85,7 @@ impl Operate for Reinit {
     }
 
     /// What was not asked yet is not asked any more.
-    fn end(self, parts: &mut Parts) {
+    fn end(&mut self, parts: &mut Parts) {
         for node in parts.nodes.iter_mut() {
             node.call_off(Mode::Anew);
         }

@@ -10,7 +10,6 @@ use crate::quorum::{Releasing, Vote};
 use super::patience::Patience;
 use super::{After, Context, Operate};
 use crate::engine::contract::{Event, RoundId};
-use crate::engine::parts::Parts;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -91,6 +90,4 @@ impl Operate for Release {
         let round = RoundId(cx.round.key);
         Some(Event::Released { round, result })
     }
-
-    fn end(self, _: &mut Parts) {}
 }

@@ -82,13 +82,18 @@ impl Ballot {
         before: NodeOutcome::Pending,
     };
 
+    /// Returns what it said in this attempt, and how long that took.
+    fn said(&self) -> (NodeOutcome, Option<Duration>) {
+        (self.outcome, self.latency)
+    }
+
     /// What is said of the node where too few nodes answered: an earlier cause is not hidden by an
-    /// attempt in which it did not answer.
-    fn cause(&self) -> NodeOutcome {
+    /// attempt in which it did not answer. How long that took is not known any more.
+    fn cause(&self) -> (NodeOutcome, Option<Duration>) {
         let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
-        match silent {
-            true => more_telling(self.before, self.outcome),
-            false => self.outcome,
+        match more_telling(self.before, self.outcome) {
+            cause if silent && cause != self.outcome => (cause, None),
+            _ => self.said(),
         }
     }
 
@@ -207,7 +212,8 @@ impl Round {
         changed
     }
 
-    /// The outcome is certain: it is told at the next poll. The first outcome stands.
+    /// The outcome is certain: it is told at the next poll. Decided once for each attempt: what is
+    /// decided is not voting any more.
     pub(crate) fn decide(&mut self, news: &mut VecDeque<News>, timers: &mut Timers) {
         self.state = State::Decided;
         mutant!(RoundTimerKept => (), else self.disarm(timers));
@@ -322,7 +328,7 @@ impl Round {
 
     /// What each node said, for an error.
     pub(crate) fn report(&self, now: Instant, labels: &[Arc<str>]) -> Report {
-        self.report_by(now, labels, |ballot| ballot.outcome)
+        self.report_by(now, labels, Ballot::said)
     }
 
     /// The same where too few nodes answered: with what they said in earlier attempts, if it tells
@@ -335,12 +341,15 @@ impl Round {
         &self,
         now: Instant,
         labels: &[Arc<str>],
-        said: impl Fn(&Ballot) -> NodeOutcome,
+        said: impl Fn(&Ballot) -> (NodeOutcome, Option<Duration>),
     ) -> Report {
         let nodes: Box<[NodeReport]> = labels
             .iter()
             .zip(&self.ballots)
-            .map(|(label, ballot)| NodeReport::new(Arc::clone(label), said(ballot), ballot.latency))
+            .map(|(label, ballot)| {
+                let (outcome, latency) = said(ballot);
+                NodeReport::new(Arc::clone(label), outcome, latency)
+            })
             .collect();
         let since = mutant!(ElapsedSinceAttempt => self.sent, else self.started);
         let elapsed = now.saturating_since(since);

@@ -6,7 +6,8 @@
 //!
 //! The copy is a `SET NX` that expires when those of the others do. It is sent only when a majority
 //! *without* that node has confirmed the token in a round that was begun after the loss was seen:
-//! so at the extension after the one that found it. A nil to it is no vote, and a node that is kept
+//! so at the extension after the one that found it. Where a node had it again meanwhile, nothing is sent
+//! in that round: it may have been lost since the round was begun. A nil to it is no vote, and a node that is kept
 //! from voting gets a copy too, which counts when its quarantine is over.
 //!
 //! # Not here
@@ -30,14 +31,16 @@ impl Held {
     /// begun, and still do, get it again.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
-        if lacking.is_empty() {
+        let claim = self.claim_in(&mut cx.parts.claims);
+        let stale = claim.is_none_or(|claim| claim.regained != self.regained);
+        if lacking.is_empty() || stale {
             return;
         }
-        let mut command = Command::new(cx.parts.claims.buffers.take());
+        let mut command = cx.parts.claims.command();
         for node in lacking.iter() {
             self.top_up_node(node, end, &mut command, cx);
         }
-        cx.parts.claims.buffers.give(command.into_buffer());
+        cx.parts.claims.sent(command);
     }
 
     pub(super) fn top_up_node(

@@ -10,10 +10,7 @@ const QUARANTINE: Duration = Duration::from_millis(60_602);
 const EPOCH: u64 = 1_790_000_000_000_000;
 
 fn watching(nodes: usize, guard: RestartGuard) -> World {
-    let names = (0..nodes).map(|node| format!("node{node}:6379"));
-    let mut world = World::watching(Config::builder().nodes(names).restart_guard(guard));
-    (0..nodes).for_each(|node| world.greet(node));
-    world
+    World::watching(named(nodes).restart_guard(guard)).greeted()
 }
 
 impl World {
@@ -34,9 +31,7 @@ impl World {
             self.say(node, "+OK|");
         }
         let lock = self.lock();
-        self.release(lock);
-        (0..ahead.len()).for_each(|node| self.say(node, ":1|"));
-        assert!(self.unlocked().is_ok());
+        self.release_on(0..ahead.len(), lock);
         self.take_all();
         self.is_clean();
     }
@@ -45,28 +40,22 @@ impl World {
         let statuses = self.engine.node_statuses(self.now);
         statuses.map(|status| status.clock_steps).collect()
     }
-
-    fn is_quarantined(&self, node: usize) -> bool {
-        let state = self.engine.node_state(self.now, id(node));
-        matches!(state, NodeState::Quarantined { .. })
-    }
 }
 
 #[test]
 fn the_time_is_asked_in_front_of_a_question_and_at_most_once_a_second() {
     let mut world = watching(1, RestartGuard::Observed);
     world.cycle(&[Duration::ZERO]);
-    world.now = world.now.saturating_add(Duration::from_millis(999));
+    world.wait(999 * MS);
     world.try_once();
     assert_eq!(world.take(0), ["SET k 10000"]);
     world.say(0, "+OK|");
     let lock = world.lock();
-    world.now = world.now.saturating_add(Duration::from_millis(1));
-    world.engine.confirm(world.now, &lock).expect("asked");
-    world.drain();
+    world.wait(MS);
+    world.ask_confirm(&lock);
     assert_eq!(world.take(0), ["TIME", "EVAL confirm"]);
     // While it is not answered it is not asked again, and a release never waits for it.
-    world.now = world.now.saturating_add(Duration::from_secs(2));
+    world.wait(Duration::from_secs(2));
     world.extend(&lock);
     world.release(lock);
     assert_eq!(world.take(0), ["EVALSHA extend", "EVALSHA release"]);
@@ -84,7 +73,7 @@ fn a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round() {
     world.take_all();
     world.tells(0, hour);
     world.say(0, "+OK|");
-    world.tells(2, Duration::from_millis(11));
+    world.tells(2, 11 * MS);
     world.say(2, "+OK|");
     assert!(
         world.events.is_empty(),
@@ -93,16 +82,14 @@ fn a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round() {
     assert_eq!(world.steps(), [0, 0, 1]);
     world.tells(1, Duration::ZERO);
     world.say(1, "-ERR x|");
-    let LockError::NoQuorum(report) = world.refusal() else {
-        panic!("one vote is no majority")
-    };
+    let report = world.no_quorum();
     assert_eq!(outcomes(&report)[2], NodeOutcome::Quarantined { until });
     assert_eq!(world.take(2), ["EVALSHA release"], "it may hold it");
     // It votes again when all that it may have let end is over.
     world.now = until.saturating_sub(Duration::from_nanos(1));
-    assert!(world.is_quarantined(2));
+    assert!(world.quarantined_until(2).is_some());
     world.now = until;
-    assert!(!world.is_quarantined(2));
+    assert!(world.quarantined_until(2).is_none());
 }
 
 #[test]
@@ -113,7 +100,7 @@ fn a_yes_from_before_the_step_was_seen_is_taken_back() {
     world.take_all();
     world.say(2, "+OK|");
     // Another question to the same node finds that it was stepped.
-    world.now = world.now.saturating_add(Duration::from_secs(1));
+    world.wait(Duration::from_secs(1));
     let options = LockOptions::new(TTL).tries(1);
     world
         .engine
@@ -134,11 +121,11 @@ fn without_the_guard_a_step_is_reported_alone() {
     world.pass(Duration::from_secs(1));
     world.cycle(&[Duration::ZERO, Duration::from_secs(9), Duration::ZERO]);
     assert_eq!(world.steps(), [0, 1, 0]);
-    assert!(!world.is_quarantined(1));
+    assert!(world.quarantined_until(1).is_none());
 }
 
 #[test]
-fn what_was_known_outlives_a_connection_and_who_may_not_tell_votes() {
+fn what_a_clock_showed_outlives_a_connection_and_a_node_without_time_votes() {
     let mut world = watching(1, RestartGuard::Observed);
     world.cycle(&[Duration::ZERO]);
     world.pass(Duration::from_secs(2));
@@ -151,9 +138,7 @@ fn what_was_known_outlives_a_connection_and_who_may_not_tell_votes() {
         "-NOPERM this user has no permissions to run the 'time' command|+OK|",
     );
     let lock = world.lock();
-    world.release(lock);
-    world.say(0, ":1|");
-    assert!(world.unlocked().is_ok());
+    world.release_on(0..1, lock);
     world.pass(Duration::from_secs(2));
     world.take(0);
     world.try_once();
@@ -166,5 +151,5 @@ fn what_was_known_outlives_a_connection_and_who_may_not_tell_votes() {
     assert_eq!(world.take(0), ["TIME", "SET k 10000"]);
     world.tells(0, Duration::from_secs(3));
     assert_eq!(world.steps(), [1]);
-    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+    world.no_quorum();
 }

@@ -1,42 +1,16 @@
 //! Stories of several questions about one lock that are open at once.
 
+use super::confirm::end;
 use super::*;
 
 impl World {
-    /// `node` says `reply`, and the engine is not asked yet what is to be done.
-    fn say_untold(&mut self, node: usize, reply: &str) {
-        let bytes = reply.replace('|', "\r\n").into_bytes();
-        let (node, bytes) = (id(node), &bytes[..]);
-        self.engine
-            .handle(self.now, Input::Received { node, bytes });
-    }
-
-    fn cancel(&mut self, round: RoundId) {
-        self.engine.cancel(self.now, round);
-        self.drain();
-    }
-
-    /// The outcome of the extension that is told next.
-    fn apply_next(&mut self, lock: &mut Lock) {
-        match self.events.remove(0) {
-            Event::Extended {
-                result: Ok(extension),
-                ..
-            } => assert!(extension.apply(lock)),
-            other => panic!("{other:?}"),
-        }
-    }
-
     /// The end of `lock` is told within its last ticks.
     #[track_caller]
     fn is_told_at_its_end(&mut self, lock: &Lock) {
         self.sleep_until_event();
-        assert!(matches!(self.event(), Event::Expired { lock: lost } if lost == lock.id()));
+        self.expired(lock);
         let left = lock.valid_until().saturating_since(self.now);
-        assert!(
-            lock.is_valid_at(self.now) && left <= Duration::from_millis(2),
-            "{left:?}"
-        );
+        assert!(lock.is_valid_at(self.now) && left <= 2 * MS, "{left:?}");
     }
 }
 
@@ -45,7 +19,7 @@ fn two_extensions() -> (World, Lock, [RoundId; 2]) {
     let (mut world, lock) = World::held(1);
     world.pass(Duration::from_secs(5));
     let first = world.extend(&lock);
-    world.pass(Duration::from_millis(10));
+    world.pass(10 * MS);
     let second = world.extend(&lock);
     (world, lock, [first, second])
 }
@@ -55,7 +29,7 @@ fn cancelling_a_second_extension_leaves_the_first_one_that_was_told() {
     let (mut world, mut lock, [_, second]) = two_extensions();
     world.say(0, ":1|");
     world.apply_next(&mut lock);
-    world.say_untold(0, ":1|");
+    world.say_undrained(0, ":1|");
     world.cancel(second);
     world.is_told_at_its_end(&lock);
 }
@@ -63,7 +37,7 @@ fn cancelling_a_second_extension_leaves_the_first_one_that_was_told() {
 #[test]
 fn cancelling_a_second_extension_leaves_the_first_one_that_is_about_to_be_told() {
     let (mut world, mut lock, [_, second]) = two_extensions();
-    world.say_untold(0, ":1|:1|");
+    world.say_undrained(0, ":1|:1|");
     world.cancel(second);
     world.apply_next(&mut lock);
     world.is_told_at_its_end(&lock);
@@ -73,7 +47,7 @@ fn cancelling_a_second_extension_leaves_the_first_one_that_is_about_to_be_told()
 fn cancelling_a_first_extension_leaves_the_second() {
     for told_before in [true, false] {
         let (mut world, mut lock, [first, _]) = two_extensions();
-        world.say_untold(0, ":1|:1|");
+        world.say_undrained(0, ":1|:1|");
         if told_before {
             world.engine.cancel(world.now, first);
         }
@@ -89,7 +63,7 @@ fn cancelling_a_first_extension_leaves_the_second() {
 #[test]
 fn cancelling_every_extension_leaves_the_lock_as_it_was() {
     let (mut world, lock, [first, second]) = two_extensions();
-    world.say_untold(0, ":1|:1|");
+    world.say_undrained(0, ":1|:1|");
     world.engine.cancel(world.now, first);
     world.cancel(second);
     world.is_told_at_its_end(&lock);
@@ -105,10 +79,10 @@ fn cancelling_a_question_does_not_take_an_earlier_end_back() {
                 true => (world.engine.confirm(world.now, &lock), ":1001|"),
                 false => (world.engine.extend(world.now, &lock, TTL), ":1|"),
             };
-            world.say_untold(0, said);
+            world.say_undrained(0, said);
             asked.expect("asked")
         });
-        let end = world.now.saturating_add(Duration::from_millis(1_000));
+        let end = world.now.saturating_add(1_000 * MS);
         world.engine.cancel(world.now, questions[1]);
         world.cancel(questions[0]);
         world.sleep_until_event();
@@ -119,22 +93,14 @@ fn cancelling_a_question_does_not_take_an_earlier_end_back() {
 
 /// The end of a lock that lives for ten seconds is found to be in two.
 fn confirm_two_seconds(world: &mut World, lock: &Lock) -> Instant {
-    world.engine.confirm(world.now, lock).expect("asked");
-    world.drain();
+    world.ask_confirm(lock);
     world.now.saturating_add(Duration::from_secs(2))
 }
 
 #[track_caller]
 fn comes_too_late(world: &mut World) {
-    let event = world.events.pop();
-    let Some(Event::Extended {
-        result: Err(ExtendError::Unconfirmed(report)),
-        ..
-    }) = event
-    else {
-        panic!("{event:?}")
-    };
-    assert_eq!(outcomes(&report), [NodeOutcome::TimedOut]);
+    world.events.drain(..world.events.len() - 1);
+    assert_eq!(world.unconfirmed(), [NodeOutcome::TimedOut]);
 }
 
 /// What was found is known before its holder has applied it, and before a timer has fired.
@@ -157,8 +123,7 @@ fn an_extension_counts_only_within_an_earlier_end_that_was_found_after_it_was_as
     let end = confirm_two_seconds(&mut world, &lock);
     world.say(0, "-NOSCRIPT x|:2001|");
     world.now = end;
-    let [release, extend] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
-    world.say(0, &format!("$40|{release}|$40|{extend}|:1|"));
+    world.say(0, &(digests() + ":1|"));
     comes_too_late(&mut world);
 }
 
@@ -166,16 +131,14 @@ fn an_extension_counts_only_within_an_earlier_end_that_was_found_after_it_was_as
 #[test]
 fn an_earlier_end_stands_also_where_an_earlier_extension_is_confirmed_after_it() {
     let (mut world, mut lock) = World::held(1);
-    let short = Duration::from_millis(100);
+    let short = 100 * MS;
     world.engine.extend(world.now, &lock, short).expect("asked");
-    world.engine.confirm(world.now, &lock).expect("asked");
-    world.drain();
+    world.ask_confirm(&lock);
     world.say(0, "-NOSCRIPT x|:2001|");
     world.apply_next(&mut lock);
     let told = lock.valid_until();
     assert!(told < world.now.saturating_add(Duration::from_secs(2)));
-    let [release, extend] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
-    world.say(0, &format!("$40|{release}|$40|{extend}|:1|"));
+    world.say(0, &(digests() + ":1|"));
     world.apply_next(&mut lock);
     assert_eq!(lock.valid_until(), told);
 }
@@ -185,13 +148,12 @@ fn a_hand_over_ends_an_extension_that_is_open() {
     let (mut world, lock) = World::held(3);
     let asked = world.extend(&lock);
     world.say(0, ":1|");
-    let _handed_over = world.engine.detach(world.now, lock);
-    world.drain();
+    let _handed_over = world.detach(lock);
     assert!(matches!(
         world.event(),
         Event::Extended { round, result: Err(ExtendError::Closed) } if round == asked
     ));
-    (1..3).for_each(|node| world.say(node, ":1|"));
+    world.all_say(1..3, ":1|");
     world.is_clean();
 }
 
@@ -206,22 +168,63 @@ fn what_ends_a_lock_takes_all_its_extensions_back() {
         }
         world.sent[0].clear();
         match detached {
-            true => drop(world.engine.detach(world.now, lock)),
-            false => world.engine.give_back(world.now, lock),
+            true => drop(world.detach(lock)),
+            false => world.give_back(lock),
         }
-        world.drain();
-        let closed = |event: &Event| {
-            let result = match event {
-                Event::Extended { result, .. } => result.as_ref(),
-                other => panic!("{other:?}"),
-            };
-            matches!(result, Err(ExtendError::Closed))
-        };
-        assert_eq!(world.events.len(), 2);
-        assert!(world.events.iter().all(closed), "{:?}", world.events);
-        world.window[0] = usize::MAX;
-        world.input(Input::Writable { node: id(0) });
+        for _ in 0..2 {
+            assert!(matches!(world.next_not_extended(), ExtendError::Closed));
+        }
+        assert!(world.events.is_empty());
+        world.make_room(0);
         let released = ["EVALSHA release"];
         assert_eq!(world.sent[0], released[usize::from(detached)..]);
+    }
+}
+
+#[test]
+fn an_extension_that_is_asked_for_later_is_not_shortened() {
+    let (mut world, mut lock) = World::held(3);
+    world.confirm(&lock);
+    world.extend(&lock);
+    let sent = world.now;
+    world.all_say(0..2, ":1001|:1|");
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), end(sent, 10_000));
+    world.say(2, ":1001|:1|");
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), end(sent, 10_000));
+}
+
+/// The other way round: what was asked later is known better.
+#[test]
+fn an_earlier_end_stands_when_an_earlier_extension_is_told_after_it() {
+    let (mut world, mut lock) = World::held(3);
+    let second = Duration::from_secs(1);
+    world.extend_for(&lock, second);
+    world.take_all();
+    world.confirm(&lock);
+    let sent = world.now;
+    // None of them had the extension's answer counted: two refused it.
+    world.all_say(0..2, "-ERR x|:501|");
+    let refused = world.next_not_extended();
+    assert!(matches!(refused, ExtendError::Unconfirmed(_)));
+    world.say(2, ":1|:501|");
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), end(sent, 500));
+}
+
+#[test]
+fn a_confirmation_that_is_cancelled_lengthens_nothing() {
+    for (kept, told_at_known) in [(20_000, true), (1_000, false)] {
+        let (mut world, lock) = World::held(1);
+        let round = world.confirm(&lock);
+        world.say_undrained(0, &format!(":{}|", kept + 1));
+        world.cancel(round);
+        assert!(world.events.is_empty());
+        world.sleep_until_event();
+        assert!(matches!(world.event(), Event::Expired { .. }));
+        let tick = 2 * MS;
+        let at_known = lock.valid_until() < world.now.saturating_add(tick);
+        assert_eq!(at_known, told_at_known);
     }
 }

@@ -4,62 +4,31 @@ use alloc::collections::VecDeque;
 
 use super::*;
 
-const MS: Duration = Duration::from_millis(1);
-
 /// The longest that a majority which does not answer may cost, by default and nearby.
 const BOUND: Duration = Duration::from_millis(300);
 
 impl World {
     /// The nodes answer the handshake after this long.
-    fn at_distance(nodes: usize, round_trip: Duration) -> Self {
+    pub(super) fn at_distance(nodes: usize, round_trip: Duration) -> Self {
         let mut world = Self::new(nodes);
-        for node in 0..nodes {
-            world.links[node] = "up";
-            world.input(Input::Connected { node: id(node) });
-            world.now = world.now.saturating_add(round_trip);
-            world.say(node, "%2|+role|+master|+mode|+standalone|");
-            world.permit(node);
-            world.now = world.now.saturating_add(round_trip);
-            world.finish(node, &format!("run{node}"));
-        }
+        (0..nodes).for_each(|node| world.greet_late(node, round_trip, Self::wait));
         world.take_all();
         world
     }
 
-    /// Sleeps as a driver does until there is an event, and says for how long.
-    fn wait_for_event(&mut self) -> Duration {
-        let start = self.now;
-        while self.events.is_empty() {
-            let (at, _) = self.engine.poll_timeout().expect("a timer is armed");
-            self.now = self.now.max(at);
-            self.input(Input::Tick);
-        }
-        self.now.saturating_since(start)
-    }
-
-    /// Sleeps as a driver does for `span`, whatever happens.
-    pub(super) fn sleep(&mut self, span: Duration) {
-        let end = self.now.saturating_add(span);
-        while let Some((at, _)) = self.engine.poll_timeout().filter(|(at, _)| *at < end) {
-            self.now = self.now.max(at);
-            self.input(Input::Tick);
-        }
-        self.now = end;
-    }
-
     /// All that was asked of `node` is answered at once: a `SET` is granted, a release finds it.
     fn wake(&mut self, node: usize) {
-        for command in self.take(node) {
-            let answer = if command.starts_with("SET k") {
-                "+OK|"
-            } else {
-                ":1|"
-            };
-            self.say(node, answer);
+        for sent in self.take(node) {
+            self.answer(node, &sent);
         }
         if self.links[node] == "connecting" {
-            self.greet_late(node, Duration::ZERO);
+            self.greet_late(node, Duration::ZERO, Self::sleep);
         }
+    }
+
+    fn answer(&mut self, node: usize, sent: &str) {
+        let is_set = sent.starts_with("SET k");
+        self.say(node, if is_set { "+OK|" } else { ":1|" });
     }
 
     /// For `span`, `node` answers all that it is asked `round_trip` later.
@@ -69,39 +38,16 @@ impl World {
         while self.now < end {
             if self.links[node] == "connecting" {
                 due.clear();
-                self.greet_late(node, round_trip);
+                self.greet_late(node, round_trip, Self::sleep);
             }
             let answered = self.now.saturating_add(round_trip);
             due.extend(self.take(node).into_iter().map(|sent| (answered, sent)));
             while due.front().is_some_and(|(at, _)| *at <= self.now) {
                 let (_, sent) = due.pop_front().expect("it is due");
-                self.say(
-                    node,
-                    if sent.starts_with("SET k") {
-                        "+OK|"
-                    } else {
-                        ":1|"
-                    },
-                );
+                self.answer(node, &sent);
             }
             self.sleep(5 * MS);
         }
-    }
-
-    fn greet_late(&mut self, node: usize, round_trip: Duration) {
-        self.links[node] = "up";
-        self.wires[node].clear();
-        self.input(Input::Connected { node: id(node) });
-        self.sleep(round_trip);
-        self.say(node, "%2|+role|+master|+mode|+standalone|");
-        self.permit(node);
-        self.sleep(round_trip);
-        for sent in self.take(node) {
-            if sent == "EVAL release" {
-                self.say(node, ":1|");
-            }
-        }
-        self.finish(node, &format!("run{node}"));
     }
 }
 
@@ -112,17 +58,17 @@ fn waits(round_trip: u64, ttl: u64) -> [u128; 3] {
     let far = Duration::from_millis(round_trip);
     let mut world = World::at_distance(1, far);
     world.acquire(&LockOptions::new(ttl).tries(1));
-    world.now = world.now.saturating_add(far);
+    world.wait(far);
     world.say(0, "+OK|");
     let lock = world.lock();
     world.engine.extend(world.now, &lock, ttl).expect("valid");
-    let extension = world.wait_for_event();
+    let extension = world.sleep_until_event();
     world.events.clear();
     world.release(lock);
-    let release = world.wait_for_event();
+    let release = world.sleep_until_event();
     let mut world = World::at_distance(1, far);
     world.acquire(&LockOptions::new(ttl).tries(1));
-    let attempt = world.wait_for_event();
+    let attempt = world.sleep_until_event();
     [attempt, extension, release].map(|wait| wait.as_millis())
 }
 
@@ -159,12 +105,12 @@ fn a_majority_that_stalls_again_and_again_costs_a_call_no_more() {
         let mut world = World::at_distance(3, 9 * MS);
         for turn in 0..100 {
             world.try_once();
-            let took = world.wait_for_event();
+            let took = world.sleep_until_event();
             assert!(
                 took <= BOUND,
                 "call {turn} of stalls of {stall:?}: {took:?}"
             );
-            assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+            world.no_quorum();
             world.pass(stall.saturating_sub(took));
             (0..3).for_each(|node| world.wake(node));
         }
@@ -181,9 +127,8 @@ fn a_majority_that_stalls_at_each_extension_costs_it_no_more() {
         (0..3).for_each(|node| world.wake(node));
         let lock = world.lock();
         for turn in 0..100 {
-            world.engine.extend(world.now, &lock, TTL).expect("valid");
-            world.drain();
-            let took = world.wait_for_event();
+            world.extend(&lock);
+            let took = world.sleep_until_event();
             assert!(
                 took <= BOUND,
                 "extension {turn} of stalls of {stall:?}: {took:?}"
@@ -193,7 +138,7 @@ fn a_majority_that_stalls_at_each_extension_costs_it_no_more() {
             (0..3).for_each(|node| world.wake(node));
         }
         world.release(lock);
-        let took = world.wait_for_event();
+        let took = world.sleep_until_event();
         assert!(
             took <= BOUND,
             "a release after stalls of {stall:?}: {took:?}"
@@ -208,12 +153,11 @@ fn a_stall_with_answers_in_time_around_it_changes_nothing() {
     let mut world = World::at_distance(1, MS);
     for _ in 0..20 {
         world.try_once();
-        world.now = world.now.saturating_add(MS);
+        world.wait(MS);
         world.wake(0);
         let lock = world.lock();
         world.pass(Duration::from_secs(1));
-        world.engine.give_back(world.now, lock);
-        world.drain();
+        world.give_back(lock);
         world.pass(5 * MS); // It stalls, and goes on.
         world.wake(0);
         assert_eq!(world.engine.parts.nodes[0].round_trip(), Some(MS));
@@ -234,8 +178,7 @@ fn a_node_that_moves_away_votes_again_after_a_while() {
                 result: Ok(lock), ..
             } => {
                 granted += 1;
-                world.engine.give_back(world.now, lock);
-                world.drain();
+                world.give_back(lock);
             }
             _ => continue,
         }
@@ -259,8 +202,7 @@ fn a_node_that_moves_far_away_votes_again_after_a_while() {
         } = world.event()
         {
             granted.push(attempt);
-            world.engine.give_back(world.now, lock);
-            world.drain();
+            world.give_back(lock);
             world.answer_late(0, 400 * MS, Duration::from_secs(2));
         }
     }
@@ -274,11 +216,11 @@ fn answers_that_were_left_unread_are_no_measure() {
     let mut world = World::at_distance(1, MS);
     for _ in 0..100 {
         world.try_once();
-        world.now = world.now.saturating_add(MS);
+        world.wait(MS);
         world.say(0, "+OK|");
         let lock = world.lock();
         world.release(lock);
-        world.now = world.now.saturating_add(70 * MS);
+        world.wait(70 * MS);
         world.engine.was_away(world.now);
         world.say(0, ":1|");
         world.events.clear();
@@ -297,10 +239,10 @@ fn a_node_is_not_suspect_before_it_was_silent_for_100_ms() {
         world.pass(Duration::ZERO);
         world.sleep(suspect * MS - MS);
         world.input(Input::Tick);
-        let state = world.engine.node_state(world.now, id(0));
+        let state = world.state(0);
         assert_eq!(state, NodeState::Ready, "ttl {ttl}");
         world.pass(MS);
-        let state = world.engine.node_state(world.now, id(0));
+        let state = world.state(0);
         assert_eq!(state, NodeState::Suspect, "ttl {ttl}");
     }
 }
@@ -342,13 +284,10 @@ fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
     );
     world.pass(Duration::from_secs(3));
     assert_eq!(world.links[0], "connecting");
-    assert_eq!(
-        world.engine.node_state(world.now, id(0)),
-        NodeState::Connecting
-    );
-    world.pass(Duration::from_millis(999));
+    assert_eq!(world.state(0), NodeState::Connecting);
+    world.pass(999 * MS);
     assert_eq!(world.links[0], "connecting");
-    world.pass(Duration::from_millis(1));
+    world.pass(MS);
     let down = NodeState::Down(LinkError::ConnectTimeout);
-    assert_eq!(world.engine.node_state(world.now, id(0)), down);
+    assert_eq!(world.state(0), down);
 }

@@ -2,8 +2,6 @@
 
 use super::*;
 
-const MS: Duration = Duration::from_millis(1);
-
 /// A silent node is suspect after four of the usual node timeouts.
 const SUSPECT: Duration = Duration::from_millis(200);
 
@@ -19,6 +17,14 @@ impl World {
         world.pass(SUSPECT - 50 * MS);
         world.take_all();
         world
+    }
+
+    /// `node` greets, is sent a release first, and answers it with `found`.
+    fn greet_owed(&mut self, node: usize, found: &str) {
+        self.welcome(node);
+        assert_eq!(self.take(node)[0], "EVAL release");
+        self.say(node, found);
+        self.finish(node, &format!("run{node}"));
     }
 
     fn answer_probe(&mut self, node: usize) {
@@ -41,27 +47,20 @@ fn once() -> LockOptions {
 #[test]
 fn a_silent_majority_is_probed_every_250_ms() {
     let mut world = World::in_a_hole(&once());
-    assert_eq!(
-        world.engine.node_state(world.now, id(0)),
-        NodeState::Suspect
-    );
+    assert_eq!(world.state(0), NodeState::Suspect);
     world.pass(AGAIN - MS);
     assert_eq!(world.lines(), [(0, false, "up"); 3]);
     for probes in 1..4 {
         world.pass(if probes == 1 { MS } else { AGAIN });
         assert_eq!(world.lines(), [(probes, true, "up"); 3]);
     }
-    assert_eq!(
-        world.take_all().concat(),
-        Vec::<String>::new(),
-        "all over probes"
-    );
+    assert_eq!(world.take_all().concat(), NOTHING, "all over probes");
 }
 
 #[test]
 fn the_answer_to_a_probe_replaces_a_connection_that_brings_nothing() {
     let mut world = World::in_a_hole(&once());
-    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+    world.no_quorum();
     world.pass(AGAIN);
     world.answer_probe(1);
     assert_eq!(
@@ -70,19 +69,11 @@ fn the_answer_to_a_probe_replaces_a_connection_that_brings_nothing() {
     );
     world.answer_probe(0);
     for node in 0..2 {
-        world.welcome(node);
-        assert_eq!(
-            world.take(node)[0],
-            "EVAL release",
-            "what is owed goes first"
-        );
-        world.say(node, ":1|");
-        world.finish(node, &format!("run{node}"));
+        world.greet_owed(node, ":1|"); // What is owed goes first.
     }
     world.try_once();
     assert_eq!(world.take(0), ["SET k 10000"]);
-    world.say(0, "+OK|");
-    world.say(1, "+OK|");
+    world.all_say(0..2, "+OK|");
     drop(world.lock());
     world.pass(AGAIN);
     assert_eq!(
@@ -100,7 +91,7 @@ fn an_answer_over_the_connection_ends_the_probe() {
     assert_eq!(world.lines()[0], (1, false, "up"));
     world.answer_probe(0); // It was on its way.
     assert_eq!(world.lines()[0], (1, false, "up"));
-    assert_eq!(world.engine.node_state(world.now, id(0)), NodeState::Ready);
+    assert_eq!(world.state(0), NodeState::Ready);
     world.answer_probe(1);
     assert_eq!(
         world.links[1], "connecting",
@@ -111,16 +102,10 @@ fn an_answer_over_the_connection_ends_the_probe() {
 #[test]
 fn a_silent_minority_is_waited_for() {
     let mut world = World::ready(3);
-    world.try_once();
-    world.say(0, "+OK|");
-    world.say(1, "+OK|");
-    drop(world.lock());
+    drop(world.lock_on(0..2));
     world.pass(Duration::ZERO);
     world.pass(SUSPECT);
-    assert_eq!(
-        world.engine.node_state(world.now, id(2)),
-        NodeState::Suspect
-    );
+    assert_eq!(world.state(2), NodeState::Suspect);
     for _ in 0..8 {
         world.pass(AGAIN);
     }
@@ -128,25 +113,21 @@ fn a_silent_minority_is_waited_for() {
 }
 
 #[test]
-fn nobody_is_probed_for_nothing() {
+fn nodes_are_not_probed_while_no_lock_is_wanted() {
     let (mut world, lock) = World::held(3);
-    world.engine.extend(world.now, &lock, TTL).expect("valid");
-    world.drain();
-    drop(world.engine.detach(world.now, lock));
+    world.extend(&lock);
+    drop(world.detach(lock));
     world.pass(Duration::ZERO);
     world.pass(SUSPECT);
     world.events.clear();
-    assert_eq!(
-        world.engine.node_state(world.now, id(0)),
-        NodeState::Suspect
-    );
-    assert_eq!(world.engine.load().claims, 0);
+    assert_eq!(world.state(0), NodeState::Suspect);
+    assert_eq!(world.claims(), 0);
     for _ in 0..8 {
         world.pass(AGAIN);
     }
     assert_eq!(world.lines(), [(0, false, "up"); 3]);
     world.try_once();
-    assert!(matches!(world.refusal(), LockError::NoQuorum(_)));
+    world.no_quorum();
     world.acquire(&LockOptions::new(TTL).wait(3 * AGAIN));
     world.pass(AGAIN);
     assert_eq!(world.lines(), [(1, true, "up"); 3], "now a lock is wanted");
@@ -212,13 +193,10 @@ fn a_call_that_waits_goes_on_as_soon_as_a_majority_is_back() {
         world.pass(AGAIN + MS);
         world.sleep(AGAIN - 10 * MS);
         for node in 0..2 {
-            assert_eq!(world.take(node), Vec::<String>::new());
+            assert_eq!(world.take(node), NOTHING);
             if by_probe {
                 world.answer_probe(node);
-                world.welcome(node);
-                assert_eq!(world.take(node)[0], "EVAL release");
-                world.say(node, ":0|");
-                world.finish(node, &format!("run{node}"));
+                world.greet_owed(node, ":0|");
             } else {
                 world.say(node, "+OK|:1|");
             }

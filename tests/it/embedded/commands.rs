@@ -57,12 +57,15 @@ const FENCED_CONFIRM: (&str, &str) = (
     ),
     "2b1d0e9b48ac40a8976b18239dedc4e1eb6b78ef",
 );
-const JOIN: (&str, &str) = (
+pub(super) const JOIN: (&str, &str) = (
     concat!(
         "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) ",
         "local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end ",
         "local ttl,span,mode=tonumber(ARGV[2]),tonumber(ARGV[7]),ARGV[8] ",
         "local top,d,lost=ttl,ARGV[6],true ",
+        "if d=='1' then ",
+        "local i=tostring(redis.pcall('info','replication')) ",
+        "if not string.find(i,'connected_slaves:0%c.*master_replid2:0+%c') then d='0' end end ",
         "if m then ",
         "local r,t,n,q,e,c=string.match(m,'^1 (%S+) (%d+) (%d+) (%d+) ([01]) (%S+)$') ",
         "if (n~=ARGV[3] or q~=ARGV[4] or c~=ARGV[5]) and mode~='anew' then return {0,left,m} end ",
@@ -80,7 +83,7 @@ const JOIN: (&str, &str) = (
         "if w~=m then redis.call('set',KEYS[1],w) end ",
         "return {1,left,w}",
     ),
-    "709c0e6b14d4a3ae228d977da1d5c20411c7b202",
+    "59534fe468c207290343f3f842fceb3d4c79f9bb",
 );
 
 /// Markers, of which some are what the others are written over, and some cannot be read.

@@ -4,7 +4,8 @@
 //! once the server has answered a command that the owner sent to it after the end: a question about a
 //! lock, or the end of a greeting, in which what is owed goes before the last questions. A release that
 //! the server has refused counts as another end, 250 ms after its owner has read that: then it is tried
-//! again. And when all is over there is no such key at all.
+//! again. Of a server that has forgotten the script it is tried again as soon as that is read. And when
+//! all is over there is no such key at all.
 //!
 //! # What it does not see
 //!
@@ -117,7 +118,8 @@ impl World {
         let mut nodes = (0..self.plan.nodes).filter(|node| self.plan.server_of(*node) == server);
         nodes.all(|node| {
             let cell = self.oracle.ledger.cell(id, node);
-            let unknown = cell.sets == 0 && self.plan.servers < self.plan.nodes;
+            let never = cell.sets == 0 && !cell.copied;
+            let unknown = never && self.plan.servers < self.plan.nodes;
             let due = ended.max(tried_again(&cell.release));
             unknown || due < self.oracle.answered[client][node]
         })
@@ -165,11 +167,11 @@ fn tried_again(release: &Entry) -> Time {
     let Said::Refused(code) = release.said else {
         return 0;
     };
-    if code.is_no_script() {
-        0
-    } else if release.is_read() {
-        release.read + TRY_AGAIN
-    } else {
+    if !release.is_read() {
         release.executed // If its owner never reads that, it releases over its next connection.
+    } else if code.is_no_script() {
+        release.read
+    } else {
+        release.read + TRY_AGAIN
     }
 }

@@ -5,8 +5,7 @@ use super::*;
 
 /// Two names, and a node that is another server. What they say of themselves is said by hand.
 fn world() -> World {
-    let names = (0..3).map(|node| format!("node{node}:6379"));
-    let strict = Config::builder().nodes(names).max_ttl(LONGEST);
+    let strict = named(3).max_ttl(LONGEST);
     let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
     greet(&mut world, 2, "xyz");
     world
@@ -45,7 +44,7 @@ fn an_alarm_outlives_a_restart_under_the_other_name() {
         greet(&mut world, 0, "abc");
         greet(&mut world, 1, "abc");
         let twin = NodeState::Unusable(Unusable::SameServer(0));
-        assert_eq!(world.engine.node_state(world.now, id(1)), twin);
+        assert_eq!(world.state(1), twin);
         refuse(&mut world);
         let mut until = None;
         if greeted_again {
@@ -84,16 +83,16 @@ fn an_alarm_reaches_a_name_that_was_met_after_the_restart() {
     assert!(until.is_some());
     world.lose(0);
     greet(&mut world, 1, "def");
-    assert_eq!(world.engine.node_state(world.now, id(1)), NodeState::Ready);
+    assert_eq!(world.state(1), NodeState::Ready);
     greet_again(&mut world, 0, "def");
     let twin = NodeState::Unusable(Unusable::SameServer(1));
-    assert_eq!(world.engine.node_state(world.now, id(0)), twin);
+    assert_eq!(world.state(0), twin);
     assert_eq!(world.quarantined_until(1), until);
 }
 
 /// An operator vouches for a server, not for one of its names.
 #[test]
-fn a_word_for_a_server_is_for_all_its_names() {
+fn trust_in_a_server_is_for_all_its_names() {
     let mut world = world();
     greet(&mut world, 0, "abc");
     greet(&mut world, 1, "abc");
@@ -104,10 +103,10 @@ fn a_word_for_a_server_is_for_all_its_names() {
     assert_eq!(world.engine.trust(world.now, id(1), "abc"), Ok(true));
     world.take(1);
     world.say(1, "*3|:1|:0|$25|1 abc 20000 3 2 1 default|");
-    assert_eq!(world.engine.node_state(world.now, id(1)), NodeState::Ready);
+    assert_eq!(world.state(1), NodeState::Ready);
     greet_again(&mut world, 0, "abc");
-    assert_eq!(world.engine.node_state(world.now, id(1)), NodeState::Ready);
+    assert_eq!(world.state(1), NodeState::Ready);
     world.lose(1);
     greet_again(&mut world, 0, "abc");
-    assert_eq!(world.engine.node_state(world.now, id(0)), NodeState::Ready);
+    assert_eq!(world.state(0), NodeState::Ready);
 }

@@ -1,10 +1,11 @@
 //! Several clients and the nodes between them. What is sent arrives at once, unless it is held up.
 
-use crate::config::{Builder, Config, LockOptions, RestartGuard};
+use crate::config::{Builder, LockOptions, RestartGuard};
 use crate::embedded::{Memory, Session, Store};
 use crate::engine::{Engine, Event, Input, NodeState, Output, Request, RoundId};
 use crate::error::{ExtendError, LinkError, LockError, ReinitError};
 use crate::quorum::Lock;
+use crate::resource::MARKER_KEY;
 use crate::resp::{Inbox, Limits};
 use crate::time::Instant;
 
@@ -14,7 +15,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::super::id;
+use super::super::{MS, id, named};
 
 pub(super) struct Net {
     pub(super) now: Instant,
@@ -48,9 +49,7 @@ struct Link {
 
 /// A client of the first `nodes` nodes.
 pub(super) fn builder(nodes: usize) -> Builder {
-    let names = (0..nodes).map(|node| format!("node{node}:6379"));
-    Config::builder()
-        .nodes(names)
+    named(nodes)
         .watch_clocks(false)
         .restart_guard(RestartGuard::Strict)
 }
@@ -93,7 +92,7 @@ impl Net {
     }
 
     /// Whether anything happened.
-    fn serve(&mut self, client: usize) -> bool {
+    pub(super) fn serve(&mut self, client: usize) -> bool {
         let Self {
             now,
             clients,
@@ -158,7 +157,7 @@ impl Net {
     pub(super) fn pass(&mut self, span: Duration) {
         let end = self.now.saturating_add(span);
         while self.now < end {
-            let step = Duration::from_millis(10);
+            let step = 10 * MS;
             self.now = self.now.saturating_add(step).min(end);
             for client in &mut self.clients {
                 client.engine.handle(self.now, Input::Tick);
@@ -222,6 +221,19 @@ impl Net {
         self.run(node, &[b"SET", key, value]);
     }
 
+    /// The marker of `node`, which has one.
+    pub(super) fn marker(&self, node: usize) -> String {
+        self.value(node, MARKER_KEY).expect("a marker")
+    }
+
+    /// The marker of `node` is one of five nodes from now on.
+    pub(super) fn mark_as_anothers(&mut self, node: usize) {
+        let marker = self.marker(node);
+        let mut words: Vec<&str> = marker.split(' ').collect();
+        words[3..5].copy_from_slice(&["5", "3"]);
+        self.set(node, MARKER_KEY, words.join(" ").as_bytes());
+    }
+
     pub(super) fn set_px(&mut self, node: usize, key: &[u8], value: &[u8], ttl: Duration) {
         let ttl = format!("{}", ttl.as_millis());
         self.run(node, &[b"SET", key, value, b"PX", ttl.as_bytes()]);
@@ -247,8 +259,16 @@ impl Net {
     // ----- the clients ----------------------------------------------------------------------
 
     pub(super) fn acquire(&mut self, client: usize, resource: &[u8], ttl: Duration) -> RoundId {
-        let options = LockOptions::new(ttl).tries(1);
-        let request = Request::new(resource, &options);
+        self.acquire_with(client, resource, &LockOptions::new(ttl).tries(1))
+    }
+
+    pub(super) fn acquire_with(
+        &mut self,
+        client: usize,
+        resource: &[u8],
+        options: &LockOptions,
+    ) -> RoundId {
+        let request = Request::new(resource, options);
         let engine = &mut self.clients[client].engine;
         engine.acquire(self.now, &request).expect("valid")
     }
@@ -264,7 +284,7 @@ impl Net {
             match self.event(client) {
                 Some(Event::Expired { .. }) => {}
                 Some(event) => return event,
-                None => self.pass(Duration::from_millis(10)),
+                None => self.pass(10 * MS),
             }
         }
         panic!("no outcome")

@@ -1,0 +1,286 @@
+//! Stories of attempts: which votes decide, when the outcome is told, and what is given back.
+
+use super::*;
+use crate::config::Retry;
+
+#[test]
+fn the_third_vote_of_five_decides_and_stragglers_still_count() {
+    let mut world = World::ready(5);
+    world.try_once();
+    assert_eq!(world.take_all(), vec![vec!["SET k 10000"]; 5]);
+    world.wait(MS);
+    world.say(4, "+OK|");
+    world.say(2, "+OK|");
+    assert!(world.events.is_empty());
+    world.say(0, "+OK|");
+    let lock = world.lock();
+    let until = Instant::from_millis(1_000).saturating_add(TTL - 102 * MS);
+    assert_eq!(lock.valid_until(), until, "counted from before the send");
+    world.say(1, "+OK|");
+    world.say(3, "_|");
+    world.release(lock);
+    let release = ["EVALSHA release"];
+    assert_eq!(
+        world.take_all(),
+        [&release[..], &release, &release, &NOTHING, &release],
+        "the node that denied it is not asked"
+    );
+    world.all_say(0..3, ":1|");
+    assert_eq!(world.unlocked().expect("released").deleted, 3);
+    world.say(4, ":1|");
+    world.is_clean();
+}
+
+#[test]
+fn half_against_half_settles_at_once_and_gives_back() {
+    let mut world = World::ready(2);
+    world.try_once();
+    world.take_all();
+    world.say(0, "+OK|");
+    world.say(1, "$-1|");
+    let report = world.held_by_another();
+    assert_eq!(outcomes(&report), [NodeOutcome::Granted, NodeOutcome::Held]);
+    assert_eq!(world.take_all(), [vec!["EVALSHA release"], vec![]]);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+#[test]
+fn a_refused_attempt_is_released_behind_its_set_and_tried_again_with_a_fresh_token() {
+    let mut world = World::ready(3);
+    world.acquire(&LockOptions::new(TTL).tries(2));
+    world.take_all();
+    let first = world.tokens().remove(0);
+    world.all_say(0..2, "$-1|");
+    assert!(world.events.is_empty(), "there is another try");
+    assert_eq!(
+        world.take(2),
+        ["EVALSHA release"],
+        "behind the SET that is unanswered"
+    );
+    world.pass(49 * MS);
+    assert_eq!(world.take_all().concat(), NOTHING, "not before 50 ms");
+    world.say(2, "+OK|:1|");
+    world.pass(202 * MS);
+    assert_eq!(world.take_all(), vec![vec!["SET k 10000"]; 3]);
+    let second = world.tokens().remove(0);
+    assert!(first != second, "a fresh token");
+    world.all_say(0..3, "+OK|");
+    let lock = world.lock();
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn a_silent_node_costs_nothing_and_keeps_no_key() {
+    let (mut world, lock) = World::won(3, 2);
+    world.release_on(0..2, lock);
+    assert_eq!(world.take(2), ["SET k 10000", "EVALSHA release"]);
+    assert_eq!(world.claims(), 1, "it is not forgotten");
+    world.say(2, "+OK|:1|");
+    world.is_clean();
+}
+
+#[test]
+fn too_few_answers_end_with_the_node_timeout_and_a_late_grant_is_released() {
+    let mut world = World::ready(3);
+    world.try_once();
+    world.say(0, "+OK|");
+    world.pass(50 * MS);
+    let report = world.no_quorum();
+    let [granted, late] = [NodeOutcome::Granted, NodeOutcome::TimedOut];
+    assert_eq!(outcomes(&report), [granted, late, late]);
+    assert_eq!(
+        world.take_all(),
+        vec![vec!["SET k 10000", "EVALSHA release"]; 3]
+    );
+    (0..3).for_each(|node| world.say(node, if node == 0 { ":1|" } else { "+OK|:1|" }));
+    world.is_clean();
+}
+
+#[test]
+fn errors_are_no_votes_and_only_uncertain_ones_are_released() {
+    let mut world = World::ready(3);
+    world.try_once();
+    world.take_all();
+    world.say(0, "-LOADING Redis is loading the dataset in memory|");
+    world.say(1, "-ERR what is this|");
+    let report = world.no_quorum();
+    assert_eq!(
+        format!("{}", report.nodes()[0].outcome),
+        "refused: LOADING (it loads its data, and serves when it has)"
+    );
+    let release = vec!["EVALSHA release"];
+    assert_eq!(world.take_all(), [vec![], release.clone(), release]);
+    world.say(1, ":0|");
+    world.say(2, "+OK|:1|");
+    world.is_clean();
+}
+
+/// A node timeout of a second, and an attempt to lock for 200 ms.
+fn asked_for_200_ms() -> World {
+    let mut world = World::with(named(3).node_timeout(Duration::from_secs(1))).greeted();
+    world.acquire(&LockOptions::new(200 * MS).tries(1));
+    world.take_all();
+    world
+}
+
+#[test]
+fn a_grant_without_validity_left_is_too_slow_and_given_back() {
+    let mut world = asked_for_200_ms();
+    world.say(0, "+OK|");
+    // The verdict is in time, but whoever is to be told comes late.
+    world.say_undrained(1, "+OK|");
+    world.wait(196 * MS);
+    world.drain();
+    assert!(matches!(world.refusal(), LockError::TooSlow(_)));
+    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+    world.all_say(0..2, ":1|");
+    world.say(2, "+OK|:1|");
+    world.is_clean();
+}
+
+/// A node timeout of the user's is not cut to what the ttl leaves: the answers are waited for, and
+/// the outcome says what was wrong with them.
+#[test]
+fn answers_after_the_ttl_are_too_slow_if_the_node_timeout_is_longer() {
+    let mut world = asked_for_200_ms();
+    world.pass(300 * MS);
+    assert!(world.events.is_empty());
+    world.all_say(0..2, "+OK|");
+    assert!(matches!(world.refusal(), LockError::TooSlow(_)));
+    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+    world.all_say(0..2, ":0|");
+    world.say(2, "+OK|:1|");
+    world.is_clean();
+}
+
+/// With a node timeout that is derived: it is half of what so short a ttl leaves, which none of
+/// these nodes has ever kept.
+#[test]
+fn nodes_too_far_away_for_the_ttl_are_too_slow_and_not_missing() {
+    let mut world = World::at_distance(3, 300 * MS);
+    world.acquire(&LockOptions::new(200 * MS).tries(1));
+    world.pass(98 * MS);
+    assert!(matches!(world.refusal(), LockError::TooSlow(_)));
+    world.all_say(0..3, "+OK|:1|");
+    world.is_clean();
+}
+
+#[test]
+fn a_grant_whose_connection_is_lost_before_the_verdict_is_withdrawn() {
+    let mut world = World::ready(3);
+    world.try_once();
+    world.say(0, "+OK|");
+    world.lose(0);
+    world.say(1, "+OK|");
+    assert!(world.events.is_empty());
+    world.say(2, "_|");
+    let report = world.held_by_another();
+    assert_eq!(
+        outcomes(&report)[0],
+        NodeOutcome::Unreachable(LinkError::Reset)
+    );
+    assert_eq!(world.owed(), 1, "the lost grant is owed a release");
+}
+
+#[test]
+fn cancelling_a_lock_that_was_won_and_not_told_gives_it_back() {
+    let mut world = World::ready(1);
+    let round = world.try_once();
+    world.take_all();
+    world.say_undrained(0, "+OK|");
+    world.cancel(round);
+    assert!(world.events.is_empty());
+    assert_eq!(world.take(0), ["EVALSHA release"]);
+}
+
+#[test]
+fn a_round_waits_for_a_first_greeting_and_no_set_goes_before_it() {
+    let mut world = World::new(3);
+    world.try_once();
+    world.welcome(0);
+    let sent = world.take(0);
+    assert!(!sent.iter().any(|command| command.starts_with("SET")));
+    world.finish(0, "run0");
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    world.welcome(1);
+    world.finish(1, "run1");
+    world.all_say(0..2, "+OK|");
+    let lock = world.lock();
+    world.welcome(2);
+    world.finish(2, "run2");
+    assert!(
+        !world.take(2).contains(&"SET k 10000".to_string()),
+        "decided: never sent late"
+    );
+    world.release_on(0..2, lock);
+    world.is_clean();
+}
+
+#[test]
+fn without_a_majority_that_is_reachable_no_set_is_sent() {
+    let mut world = World::ready(3);
+    world.lose(1);
+    world.lose(2);
+    world.try_once();
+    let report = world.no_quorum();
+    assert_eq!(outcomes(&report)[0], NodeOutcome::Pending);
+    assert_eq!(world.take(0), NOTHING);
+    world.is_clean();
+}
+
+#[test]
+fn a_call_ends_by_its_deadline_with_every_node_stalled() {
+    let mut world = World::ready(3);
+    let wait = 400 * MS;
+    world.acquire(&LockOptions::new(TTL).wait(wait));
+    let end = world.now.saturating_add(wait);
+    world.sleep_until_event();
+    assert!(world.now <= end.saturating_add(MS), "{:?}", world.now);
+    world.no_quorum();
+}
+
+#[test]
+fn an_attempt_short_of_ready_nodes_tries_those_in_back_off() {
+    let mut world = World::ready(3);
+    for _ in 0..9 {
+        world.lose(2); // Until the back-off is long.
+        world.pass(Duration::from_secs(2));
+    }
+    world.lose(2);
+    world.lose(1);
+    world.pass(300 * MS);
+    assert_eq!(world.links, ["up", "connecting", ""]);
+    world.try_once();
+    assert_eq!(world.links[2], "connecting", "node 1 may never come");
+}
+
+/// Nodes 20 ms away, a lock that another holds, and a wait that ends whenever.
+#[test]
+fn the_last_attempt_is_not_begun_too_late_to_tell_who_holds_it() {
+    for wait in 100..200 {
+        let mut world = World::with(named(3).retry(Retry::new(5, 5 * MS..=60 * MS)));
+        (0..3).for_each(|node| world.connect(node));
+        world.pass(20 * MS);
+        world.all_say(0..3, HELLO);
+        world.pass(20 * MS);
+        (0..3).for_each(|node| world.finish(node, &format!("run{node}")));
+        world.take_all();
+        world.acquire(&LockOptions::new(TTL).wait(Duration::from_millis(wait)));
+        while world.events.is_empty() {
+            let asked = world.take_all();
+            if asked.concat().is_empty() {
+                world.sleep_until_timer();
+                continue;
+            }
+            world.pass(20 * MS);
+            for (node, commands) in asked.iter().enumerate() {
+                let held = |command: &String| command.starts_with("SET");
+                let said = commands.iter().map(|c| if held(c) { "_|" } else { ":0|" });
+                world.say(node, &said.collect::<String>());
+            }
+        }
+        assert!(matches!(world.refusal(), LockError::Held(_)), "{wait} ms");
+    }
+}

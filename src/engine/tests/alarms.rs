@@ -1,0 +1,126 @@
+//! Stories of nodes that refuse as replicas, and of one server under several names.
+
+use super::restarts::{LONGEST, QUARANTINE, guarded};
+use super::*;
+
+const READONLY: &str = "-READONLY You can't write against a read only replica.|";
+
+impl World {
+    /// The server behind `node` refuses a `SET`, as one does that follows another.
+    fn refuse_as_a_replica(&mut self, node: usize) {
+        self.try_once();
+        self.take(node);
+        self.say(node, READONLY);
+    }
+
+    /// `node` does not vote for as long as a lock may last.
+    #[track_caller]
+    fn is_quarantined_from_now(&self, node: usize) {
+        let until = self.now.saturating_add(QUARANTINE);
+        assert_eq!(self.quarantined_until(node), Some(until));
+    }
+}
+
+/// Four names, of which the last two are of one server.
+fn twins() -> World {
+    let mut world = World::with(named(4).max_ttl(LONGEST));
+    for (node, run_id) in [(0, "run0"), (1, "run1"), (2, "run2"), (3, "run2")] {
+        world.greet_as(node, run_id, 1_000);
+    }
+    assert_eq!(world.state(3), NodeState::Unusable(Unusable::SameServer(2)));
+    world
+}
+
+#[test]
+fn a_node_that_refuses_as_a_replica_is_greeted_again_and_does_not_vote() {
+    let mut world = guarded(3);
+    world.refuse_as_a_replica(2);
+    assert_eq!(world.links[2], "reset");
+    world.grant(&[0, 1]);
+    let lock = world.lock();
+    world.release(lock);
+    // By all that it says it is the one that it was.
+    world.greet_as(2, "run2", 1_100);
+    world.is_quarantined_from_now(2);
+}
+
+/// Redis 6.2 quotes what a command within a script was answered, and the first `SET` is one.
+#[test]
+fn a_node_that_refuses_as_a_replica_within_a_script_does_not_vote() {
+    let mut world = World::with(Config::builder().nodes(["node0"]).max_ttl(LONGEST));
+    world.unpermitted = true;
+    world.welcome(0);
+    world.finish_as(0, "run0", 1_000);
+    world.take(0);
+    world.try_once();
+    world.take(0);
+    world.say(
+        0,
+        "-ERR Error running script (call to f_9b47c68a): @user_script:1: @user_script: 1: \
+         -READONLY You can't write against a read only replica. |",
+    );
+    assert_eq!(world.links[0], "reset");
+    world.no_quorum();
+    world.is_clean();
+    world.greet_as(0, "run0", 1_100);
+    world.is_quarantined_from_now(0);
+}
+
+/// It may greet next under its other name, by which it has refused nothing.
+#[test]
+fn an_alarm_is_for_all_names_of_a_server() {
+    let mut world = twins();
+    world.refuse_as_a_replica(2);
+    world.greet_as(3, "run2", 1_100);
+    world.is_quarantined_from_now(3);
+}
+
+/// It refuses under the name under which it has no vote, and votes under the other.
+#[test]
+fn an_alarm_that_a_twin_hears_is_for_the_name_that_votes() {
+    let mut world = twins();
+    // What is owed to it goes out in its greeting, and is refused there.
+    let lock = world.lock_by(&[0, 1, 2]);
+    let lock = world.detach(lock);
+    let lock = world.adopt(lock);
+    world.release(lock);
+    world.reconnect(3);
+    world.welcome(3);
+    world.take(3);
+    world.say(3, READONLY);
+    assert_eq!(world.links[2], "reset", "it has to greet anew");
+    world.take(2);
+    world.reconnect(2);
+    world.welcome(2);
+    assert_eq!(world.take(2)[0], "EVAL release", "it is owed");
+    world.say(2, ":1|");
+    world.finish_as(2, "run2", 1_100);
+    world.is_quarantined_from_now(2);
+}
+
+/// What a server said that was refused as another's twin is what it is compared with later, also
+/// where nobody was told the longest ttl.
+#[test]
+fn a_twin_is_known_when_it_comes_back_as_another() {
+    let mut world = World::new(3);
+    for (node, run_id) in [(0, "run0"), (1, "run0"), (2, "run2")] {
+        world.greet_as(node, run_id, 1_000);
+    }
+    let twin = NodeState::Unusable(Unusable::SameServer(0));
+    assert_eq!(world.state(1), twin);
+    world.lose(0);
+    world.greet_as(1, "again", 0);
+    assert!(world.quarantined_until(1).is_some());
+}
+
+/// By the name by which it was never met before.
+#[test]
+fn an_alarm_is_for_a_name_that_is_new() {
+    let mut world = World::with(named(4).max_ttl(LONGEST));
+    for node in 0..3 {
+        world.greet_as(node, &format!("run{node}"), 1_000);
+    }
+    world.refuse_as_a_replica(2);
+    world.greet_as(3, "run2", 1_100);
+    world.is_quarantined_from_now(3);
+}

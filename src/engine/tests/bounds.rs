@@ -1,0 +1,167 @@
+//! Stories of bounds: on requests, on memory and on attempts; and of what a seed decides.
+
+use super::*;
+use crate::config::Retry;
+use crate::engine::claims::claim::Claim;
+use crate::limits::CLAIMS_MAX;
+use crate::quorum::NodeSet;
+
+#[test]
+fn bad_requests_are_refused_before_anything_is_sent() {
+    let mut world = World::ready(1);
+    let mut ask = |resource: &[u8], ttl| {
+        let options = LockOptions::new(ttl);
+        let asked = world
+            .engine
+            .acquire(world.now, &Request::new(resource, &options));
+        world.drain();
+        assert_eq!(world.take(0), NOTHING);
+        match asked {
+            Err(LockError::Invalid(invalid)) => invalid,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(ask(b"", TTL), InvalidRequest::EmptyResource);
+    assert!(matches!(
+        ask(&[b'k'; 1025], TTL),
+        InvalidRequest::ResourceTooLong { bytes: 1025 }
+    ));
+    for short in [Duration::ZERO, Duration::from_micros(999), 2 * MS] {
+        assert!(
+            matches!(ask(b"k", short), InvalidRequest::TtlTooShort { .. }),
+            "{short:?}"
+        );
+    }
+    for long in [Duration::from_secs(31 * 24 * 3600), Duration::MAX] {
+        assert!(
+            matches!(ask(b"k", long), InvalidRequest::TtlTooLong { .. }),
+            "{long:?}"
+        );
+    }
+}
+
+#[test]
+fn a_delay_of_nothing_does_not_try_for_ever_within_one_turn() {
+    let mut world = World::with(named(3).retry(Retry::new(5, Duration::ZERO..=Duration::ZERO)));
+    (0..3).for_each(|node| world.lose(node));
+    let wait = 100 * MS;
+    world.acquire(&LockOptions::new(TTL).wait(wait));
+    world.sleep_until_event();
+    let report = world.no_quorum();
+    assert!(report.elapsed() <= wait + MS);
+    assert!(report.tries() <= 101, "{}", report.tries());
+}
+
+#[test]
+fn steady_locking_uses_its_memory_again() {
+    let mut world = World::ready(5);
+    let mut capacity = None;
+    for cycle in 0..50 {
+        let lock = world.lock_on(0..5);
+        world.release_on(0..5, lock);
+        let engine = &world.engine;
+        let now = (engine.parts.claims.capacity(), engine.operations.capacity());
+        assert!(cycle < 2 || capacity == Some(now));
+        capacity = Some(now);
+    }
+    world.is_clean();
+}
+
+#[test]
+fn the_same_seed_and_inputs_give_the_same_bytes() {
+    let run = || {
+        let mut world = World::ready(3);
+        world.acquire(&LockOptions::new(TTL).tries(3));
+        world.all_say(0..2, "$-1|");
+        world.pass(300 * MS);
+        (world.tokens(), world.take_all())
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn a_seed_that_is_added_changes_every_token_to_come_and_nothing_else_does() {
+    let token = |seeds: &[u8]| {
+        let mut world = World::ready(1);
+        for seed in seeds {
+            world.engine.reseed([*seed; 32]);
+        }
+        world.try_once();
+        world.say(0, "+OK|");
+        world.lock().token().as_bytes().to_vec()
+    };
+    let tokens = [&[][..], &[1], &[2], &[1, 2], &[2, 1], &[1, 1]].map(token);
+    for (index, one) in tokens.iter().enumerate() {
+        assert!(!tokens[..index].contains(one), "{index}");
+    }
+    assert_eq!(token(&[1, 2]), tokens[3]);
+}
+
+/// More is owed than fits into one buffer.
+#[test]
+fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
+    let mut world = World::ready(1);
+    world.pass(Duration::from_secs(2));
+    let long = vec![b'k'; crate::limits::RESOURCE_BYTES_MAX];
+    let options = LockOptions::new(TTL).tries(1);
+    let (locks, mut held) = (4_000, Vec::new());
+    for _ in 0..locks {
+        world.acquire_of(&long, &options);
+        world.say(0, "+OK|");
+        held.push(world.lock());
+    }
+    world.lose(0);
+    for lock in held {
+        world.engine.give_back(world.now, lock);
+    }
+    assert_eq!(world.owed(), locks);
+    world.take(0);
+    world.welcome(0);
+    let mut answered = 0;
+    while answered < locks {
+        let sent = world.take(0);
+        let released = sent.iter().filter(|sent| sent.ends_with("release")).count();
+        assert!(0 < released && released < locks, "{released}");
+        world.say(0, &":1|".repeat(released));
+        if answered == 0 {
+            world.finish(0, "run0"); // Behind what was owed first.
+        }
+        answered += released;
+    }
+    assert_eq!(world.owed(), 0);
+}
+
+/// As many claims as there may be, none of which is on any node.
+fn fill(world: &mut World) {
+    let until = world.now.saturating_add(TTL);
+    while world.engine.parts.claims.len() < CLAIMS_MAX {
+        let empty = Claim::adopted(NodeSet::EMPTY, TTL, until, until);
+        world.engine.parts.claims.insert(empty);
+    }
+}
+
+#[test]
+fn there_are_no_more_claims_than_there_may_be() {
+    let (mut world, lock) = World::held(1);
+    let adopted = world.detach(lock);
+    let options = LockOptions::new(TTL).tries(2);
+    world.acquire(&options);
+    world.say(0, "_|");
+    assert!(world.events.is_empty(), "there is another try");
+    fill(&mut world);
+    let full = world.claims();
+    // A call,
+    let options = LockOptions::new(TTL).tries(1);
+    let refused = world
+        .engine
+        .acquire(world.now, &Request::new(b"k", &options));
+    assert!(matches!(refused, Err(LockError::Saturated)));
+    // another try,
+    world.pass(250 * MS);
+    assert!(matches!(world.refusal(), LockError::Saturated));
+    // and a lock in nobody's care that is lost.
+    world.extend(&adopted);
+    world.say(0, ":0|");
+    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    assert_eq!(world.claims(), full);
+}

@@ -1,0 +1,247 @@
+//! What a story asks of the engine, what it is told, and the locks that stories begin with.
+
+use super::*;
+use crate::entry::Entry;
+use crate::error::{Released, Report};
+
+impl World {
+    // ----- locks ----------------------------------------------------------------------------
+
+    /// `nodes` nodes, and a lock that the first `granted` of them have granted. The others have not
+    /// answered.
+    pub(super) fn won(nodes: usize, granted: usize) -> (Self, Lock) {
+        let mut world = Self::ready(nodes);
+        let lock = world.lock_on(0..granted);
+        (world, lock)
+    }
+
+    /// A lock that all nodes granted.
+    pub(super) fn held(nodes: usize) -> (Self, Lock) {
+        let (mut world, lock) = Self::won(nodes, nodes);
+        world.take_all();
+        (world, lock)
+    }
+
+    /// A lock that `nodes` grant at the first try.
+    #[track_caller]
+    pub(super) fn lock_on(&mut self, nodes: Range<usize>) -> Lock {
+        self.try_once();
+        self.all_say(nodes, "+OK|");
+        self.lock()
+    }
+
+    /// Releases `lock`, and `nodes` have deleted it.
+    #[track_caller]
+    pub(super) fn release_on(&mut self, nodes: Range<usize>, lock: Lock) {
+        self.release(lock);
+        self.all_say(nodes, ":1|");
+        assert!(self.unlocked().is_ok());
+    }
+
+    // ----- calls ----------------------------------------------------------------------------
+
+    pub(super) fn acquire(&mut self, options: &LockOptions) -> RoundId {
+        self.acquire_of(b"k", options)
+    }
+
+    pub(super) fn acquire_of(&mut self, resource: &[u8], options: &LockOptions) -> RoundId {
+        let request = Request::new(resource, options);
+        let round = self.engine.acquire(self.now, &request).expect("valid");
+        self.drain();
+        round
+    }
+
+    pub(super) fn try_once(&mut self) -> RoundId {
+        self.acquire(&LockOptions::new(TTL).tries(1))
+    }
+
+    pub(super) fn extend(&mut self, lock: &Lock) -> RoundId {
+        self.extend_for(lock, TTL)
+    }
+
+    pub(super) fn extend_for(&mut self, lock: &Lock, ttl: Duration) -> RoundId {
+        let round = self.engine.extend(self.now, lock, ttl).expect("asked");
+        self.drain();
+        round
+    }
+
+    /// The error of an extension that is refused at once. Nothing is sent.
+    #[track_caller]
+    pub(super) fn extension_refused(&mut self, lock: &Lock) -> ExtendError {
+        let sent = self.sent.clone();
+        let refused = self.engine.extend(self.now, lock, TTL);
+        self.drain();
+        assert_eq!(self.sent, sent);
+        refused.expect_err("refused")
+    }
+
+    pub(super) fn ask_confirm(&mut self, lock: &Lock) -> RoundId {
+        let round = self.engine.confirm(self.now, lock).expect("asked");
+        self.drain();
+        round
+    }
+
+    pub(super) fn release(&mut self, lock: Lock) {
+        self.engine.release(self.now, lock);
+        self.drain();
+    }
+
+    pub(super) fn give_back(&mut self, lock: Lock) {
+        self.engine.give_back(self.now, lock);
+        self.drain();
+    }
+
+    pub(super) fn cancel(&mut self, round: RoundId) {
+        self.engine.cancel(self.now, round);
+        self.drain();
+    }
+
+    pub(super) fn detach(&mut self, lock: Lock) -> Lock {
+        let lock = self.engine.detach(self.now, lock);
+        self.drain();
+        lock
+    }
+
+    pub(super) fn adopt(&mut self, lock: Lock) -> Lock {
+        self.engine.adopt(self.now, lock)
+    }
+
+    /// Three nodes, another engine, and `lock`, which it takes over.
+    pub(super) fn taken_over(now: Instant, lock: Lock) -> (Self, Lock) {
+        let mut other = Self::ready(3);
+        other.now = now;
+        let lock = other.adopt(lock);
+        (other, lock)
+    }
+
+    /// The tokens of all claims, with what belongs to each.
+    pub(super) fn tokens(&self) -> Vec<Option<Entry>> {
+        let claims = self.engine.parts.claims.iter();
+        claims.map(|claim| claim.entry.clone()).collect()
+    }
+
+    pub(super) fn claims(&self) -> usize {
+        self.engine.load().claims
+    }
+
+    pub(super) fn owed(&self) -> usize {
+        self.engine.load().owed
+    }
+
+    // ----- outcomes -------------------------------------------------------------------------
+
+    /// The one event that happened.
+    #[track_caller]
+    pub(super) fn event(&mut self) -> Event {
+        assert_eq!(self.events.len(), 1, "{:?}", self.events);
+        self.events.remove(0)
+    }
+
+    #[track_caller]
+    pub(super) fn acquired(&mut self) -> Result<Lock, LockError> {
+        match self.event() {
+            Event::Acquired { result, .. } => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn lock(&mut self) -> Lock {
+        self.acquired().expect("granted")
+    }
+
+    #[track_caller]
+    pub(super) fn refusal(&mut self) -> LockError {
+        self.acquired().expect_err("refused")
+    }
+
+    #[track_caller]
+    pub(super) fn no_quorum(&mut self) -> Report {
+        match self.refusal() {
+            LockError::NoQuorum(report) => report,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn held_by_another(&mut self) -> Report {
+        match self.refusal() {
+            LockError::Held(report) => report,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn unlocked(&mut self) -> Result<Released, UnlockError> {
+        match self.event() {
+            Event::Released { result, .. } => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Applies the extension that was told, or the confirmation.
+    #[track_caller]
+    pub(super) fn extended(&mut self, lock: &mut Lock) {
+        assert_eq!(self.events.len(), 1, "{:?}", self.events);
+        self.apply_next(lock);
+    }
+
+    /// The same, if it is the first of several events.
+    #[track_caller]
+    pub(super) fn apply_next(&mut self, lock: &mut Lock) {
+        match self.events.remove(0) {
+            Event::Extended {
+                result: Ok(extension),
+                ..
+            } => assert!(extension.apply(lock)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn not_extended(&mut self) -> ExtendError {
+        assert_eq!(self.events.len(), 1, "{:?}", self.events);
+        self.next_not_extended()
+    }
+
+    /// The same, if it is the first of several events.
+    #[track_caller]
+    pub(super) fn next_not_extended(&mut self) -> ExtendError {
+        match self.events.remove(0) {
+            Event::Extended {
+                result: Err(error), ..
+            } => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What the nodes said to an extension that no majority confirmed.
+    #[track_caller]
+    pub(super) fn unconfirmed(&mut self) -> Vec<NodeOutcome> {
+        match self.not_extended() {
+            ExtendError::Unconfirmed(report) => outcomes(&report),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The one event is the end of `lock`.
+    #[track_caller]
+    pub(super) fn expired(&mut self, lock: &Lock) {
+        self.expired_first(lock);
+        assert!(self.events.is_empty(), "{:?}", self.events);
+    }
+
+    /// The first event is the end of `lock`.
+    #[track_caller]
+    pub(super) fn expired_first(&mut self, lock: &Lock) {
+        let event = self.events.remove(0);
+        assert!(
+            matches!(event, Event::Expired { lock: lost } if lost == lock.id()),
+            "{event:?}"
+        );
+    }
+}
+
+pub(super) fn outcomes(report: &Report) -> Vec<NodeOutcome> {
+    report.nodes().iter().map(|node| node.outcome).collect()
+}

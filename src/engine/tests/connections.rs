@@ -1,0 +1,183 @@
+//! Stories of connections: handshakes, silence, and bytes that fit nothing.
+
+use super::*;
+
+#[test]
+fn a_server_without_hello_is_greeted_in_resp2() {
+    let mut world = World::with(Config::builder().node("redis://user:secret@a/3"));
+    world.connect(0);
+    assert_eq!(
+        world.take(0),
+        ["HELLO 3 AUTH user secret SETNAME shearline"]
+    );
+    world.say(0, "-ERR unknown command `HELLO`|");
+    assert_eq!(
+        world.take(0)[..4],
+        [
+            "AUTH user secret",
+            "CLIENT SETNAME shearline",
+            "SELECT 3",
+            "INFO server"
+        ]
+    );
+    world.say(0, "+OK|+OK|+OK|");
+    world.finish(0, "run0");
+    assert_eq!(world.state(0), NodeState::Ready);
+}
+
+#[test]
+fn one_server_under_two_names_has_one_vote() {
+    let mut world = World::new(3);
+    world.greet(0);
+    world.welcome(1);
+    world.take(1);
+    world.finish(1, "run0");
+    assert_eq!(world.links[1], "reset");
+    assert_eq!(world.state(1), NodeState::Unusable(Unusable::SameServer(0)));
+}
+
+#[test]
+fn garbage_costs_the_node_its_connection_and_nothing_else() {
+    for (reply, reason) in [
+        ("HTTP/1.1 400 Bad Request|", Unusable::NotRedis),
+        ("-DENIED protected mode|", Unusable::Protected),
+        (
+            "-ERR max number of clients reached|",
+            Unusable::TooManyClients,
+        ),
+    ] {
+        let mut world = World::new(1);
+        world.connect(0);
+        world.say(0, reply);
+        assert_eq!(world.state(0), NodeState::Unusable(reason));
+        assert_eq!(world.links[0], "reset");
+    }
+    let mut world = World::ready(1);
+    world.say(0, "+OK|");
+    assert_eq!(
+        world.state(0),
+        NodeState::Down(LinkError::Protocol),
+        "an answer to nothing"
+    );
+}
+
+#[test]
+fn pushes_take_no_place_and_a_flood_of_them_costs_the_connection() {
+    let mut world = World::ready(1);
+    let push = ">2|+invalidate|*1|+k|";
+    world.try_once();
+    world.say(0, &format!("{push}+OK|{push}"));
+    let _held = world.lock();
+    world.say(0, &push.repeat(1_000));
+    assert_eq!(world.state(0), NodeState::Ready);
+    world.say(0, &push.repeat(1_000));
+    assert_eq!(world.state(0), NodeState::Down(LinkError::Protocol));
+}
+
+#[test]
+fn inputs_that_fit_no_connection_do_nothing() {
+    let mut world = World::ready(1);
+    for node in [id(0), id(1), id(31), id(255)] {
+        let (bytes, len, reason) = (&b""[..], usize::MAX, LinkError::Reset);
+        world.input(Input::Transmitted { node, len });
+        world.input(Input::Connected { node });
+        world.input(Input::Writable { node });
+        world.input(Input::Received { node, bytes });
+        if node != id(0) {
+            world.input(Input::Disconnected { node, reason });
+        }
+    }
+    world.try_once();
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    world.lose(0);
+    let late = Input::Transmitted {
+        node: id(0),
+        len: 99,
+    };
+    world.input(late);
+    world.no_quorum();
+}
+
+#[test]
+fn only_a_long_silence_ends_a_connection() {
+    let mut world = World::ready(1);
+    world.try_once();
+    world.pass(Duration::ZERO);
+    world.pass(29_900 * MS);
+    assert_eq!(world.links[0], "up");
+    world.pass(200 * MS);
+    // Given up by a reset, and opened again at once.
+    assert_eq!(world.links[0], "connecting");
+    world.take(0);
+    world.welcome(0);
+    assert_eq!(world.take(0)[0], "EVAL release");
+}
+
+#[test]
+fn a_suspect_gets_no_set_and_is_a_node_again_when_it_answers() {
+    let (mut world, lock) = World::won(3, 2);
+    world.release_on(0..2, lock);
+    world.pass(Duration::ZERO);
+    world.pass(201 * MS);
+    assert_eq!(world.state(2), NodeState::Suspect);
+    world.take_all();
+    world.try_once();
+    assert_eq!(
+        world.take_all(),
+        [vec!["SET k 10000"], vec!["SET k 10000"], vec![]]
+    );
+    world.all_say(0..2, "+OK|");
+    let lock = world.lock();
+    world.release(lock);
+    assert_eq!(world.take(2), NOTHING, "it never got this one");
+    world.all_say(0..2, ":1|");
+    assert!(world.unlocked().is_ok());
+    world.say(2, "+OK|:1|");
+    assert_eq!(world.state(2), NodeState::Ready);
+    world.is_clean();
+}
+
+#[test]
+fn a_second_silence_is_noticed_as_soon_as_the_first() {
+    let mut world = World::ready(1);
+    for _ in 0..3 {
+        world.try_once();
+        world.pass(Duration::ZERO);
+        world.pass(50 * MS); // Refused, and released behind the SET.
+        world.events.clear();
+        world.pass(451 * MS);
+        assert_eq!(world.state(0), NodeState::Suspect);
+        world.pass(Duration::from_secs(10));
+        assert_eq!(world.links[0], "up");
+        world.say(0, "+OK|:1|");
+        assert_eq!(world.state(0), NodeState::Ready);
+    }
+    world.is_clean();
+}
+
+#[test]
+fn a_node_that_was_stopped_is_not_taken_for_a_distant_one() {
+    let (mut world, lock) = World::held(1);
+    for _ in 0..100 {
+        world.engine.extend(world.now, &lock, TTL).expect("asked");
+    }
+    world.drain();
+    world.pass(Duration::from_secs(3));
+    world.say(0, &":1|".repeat(100));
+    world.events.clear();
+    world.try_once();
+    world.pass(60 * MS);
+    world.no_quorum();
+}
+
+#[test]
+fn a_reset_in_the_handshake_is_told_from_one_behind_it() {
+    let mut world = World::new(1);
+    world.connect(0);
+    world.lose(0);
+    world.try_once();
+    let report = world.no_quorum();
+    let reset = NodeOutcome::Unreachable(LinkError::HandshakeReset);
+    assert_eq!(outcomes(&report), [reset]);
+    assert!(format!("{report}").contains("TLS"), "{report}");
+}

@@ -1,0 +1,264 @@
+//! Stories of copies: the keys that a majority has a node get again.
+
+use super::restarts::guarded_lock;
+use super::*;
+use crate::quorum::Drift;
+
+impl World {
+    #[track_caller]
+    fn is_released_on_2(&mut self, lock: Lock) {
+        self.release(lock);
+        let release = self.take(2);
+        assert!(
+            matches!(&release[..], [one] if one.ends_with("release")),
+            "{release:?}"
+        );
+        self.all_say(0..3, ":1|");
+        assert!(self.unlocked().is_ok());
+        self.is_clean();
+    }
+}
+
+/// A lock on three nodes, of which the last has lost its copy and was sent another.
+pub(super) fn copy_sent() -> (World, Lock) {
+    let (mut world, mut lock) = guarded_lock(&[0, 1, 2]);
+    for _ in 0..2 {
+        world.extend_but_for_2(&mut lock, ":0|");
+    }
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    (world, lock)
+}
+
+/// DESIGN 3.4: two holders were measured where a topped-up node was counted in its quarantine.
+#[test]
+fn a_copy_is_sent_again_after_two_rounds_and_counts_after_the_quarantine() {
+    let (mut world, mut lock) = guarded_lock(&[0, 1, 2]);
+    world.restart(2);
+    world.extend_by_two(&mut lock);
+    world.say(2, ":0|");
+    assert_eq!(
+        world.take_all(),
+        vec![Vec::<String>::new(); 3],
+        "it was not known before"
+    );
+    world.pass(Duration::from_secs(1));
+    world.ask_extension(&lock);
+    world.say(0, ":1|");
+    assert_eq!(world.take(2), NOTHING, "one is no majority");
+    world.say(1, ":1|");
+    world.extended(&mut lock);
+    let left = lock.valid_until().saturating_since(world.now);
+    let ttl = left + Drift::default().of(TTL);
+    assert_eq!(world.take(2), [format!("SET k {}", ttl.as_millis())]);
+    world.say(2, ":0|+OK|");
+    // It has the key now, and its answer counts for nothing yet.
+    world.ask_extension(&lock);
+    world.say(0, ":1|");
+    world.say(2, ":1|");
+    assert!(world.events.is_empty());
+    world.say(1, ":1|");
+    world.extended(&mut lock);
+    let until = world.quarantined_until(2).expect("still");
+    while world.now < until {
+        world.pass(Duration::from_secs(5));
+        world.ask_extension(&lock);
+        world.all_say(0..3, ":1|");
+        world.extended(&mut lock);
+    }
+    // And now it does.
+    world.ask_extension(&lock);
+    world.say(2, ":1|");
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    world.say(1, ":1|");
+    world.release(lock);
+    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+}
+
+/// The first `SET` on the connection to a node that came back may be a copy.
+#[test]
+fn a_copy_is_left_only_where_it_may_be_released() {
+    for (answer, missing) in [(":1|", None), (":-2|", Some("del"))] {
+        let (mut world, mut lock) = guarded_lock(&[0, 1, 2]);
+        world.unpermitted = true;
+        world.restart(2);
+        let mut copies = Vec::new();
+        for _ in 0..4 {
+            world.extend_by_two(&mut lock);
+            world.say(2, ":0|");
+            for copy in world.take(2) {
+                copies.push(copy);
+                world.say(2, answer);
+            }
+        }
+        // A copy is lost again and sent again; where it may not be released it is not.
+        let first = "EVAL SET k 10000 if get del set evalsha";
+        let lacks = |command| NodeState::Unusable(Unusable::Permission { command });
+        match missing {
+            None => assert_eq!(copies, [first, "SET k 10000"]),
+            Some(command) => {
+                assert_eq!(copies, [first]);
+                assert_eq!(world.state(2), lacks(command));
+            }
+        }
+    }
+}
+
+#[test]
+fn no_copy_is_sent_of_what_is_given_back_or_over() {
+    let (mut world, mut lock) = guarded_lock(&[0, 1, 2]);
+    world.extend_but_for_2(&mut lock, ":0|");
+    world.ask_extension(&lock);
+    world.release(lock);
+    world.all_say(0..2, ":1|");
+    assert_eq!(world.take(2), ["EVALSHA release"]);
+}
+
+/// It was not known to have its copy when the extension was begun, and is when that is confirmed.
+#[test]
+fn a_node_that_has_got_its_copy_meanwhile_gets_no_other() {
+    let (mut world, mut lock) = copy_sent();
+    world.extend_but_for_2(&mut lock, "+OK|");
+    assert_eq!(world.take(2), NOTHING);
+}
+
+/// The release of whoever it is handed to may be there before the copy.
+#[test]
+fn a_copy_that_is_unanswered_is_given_back_when_its_lock_is_handed_over() {
+    let (mut world, lock) = copy_sent();
+    let _handed_over = world.detach(lock);
+    assert_eq!(world.take(2), ["EVALSHA release"]);
+    assert!(world.take(0).is_empty() && world.take(1).is_empty());
+}
+
+/// What a node denied when the lock was taken it may be given later.
+#[test]
+fn a_node_that_held_another_lock_gets_a_copy_too() {
+    let (mut world, mut lock) = guarded_lock(&[0, 1]);
+    world.take(2);
+    world.say(2, "_|");
+    for _ in 0..2 {
+        world.extend_but_for_2(&mut lock, ":-1|");
+    }
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.say(2, "_|");
+    world.extend_but_for_2(&mut lock, ":0|");
+    assert_eq!(
+        world.take(2),
+        ["SET k 10000"],
+        "a nil is no vote, and no end"
+    );
+}
+
+/// How the answer to a copy is lost, though it was run.
+const LOSSES: [fn(&mut World); 2] = [
+    |world| world.break_and_mend(2),
+    |world| world.say(2, "-ERR timed out behind a proxy|"),
+];
+
+#[test]
+fn a_copy_that_meets_our_own_copy_is_released() {
+    for lose in LOSSES {
+        let (mut world, mut lock) = copy_sent();
+        lose(&mut world);
+        world.extend_by_two(&mut lock);
+        assert_eq!(world.take(2), ["SET k 10000"], "another copy");
+        world.say(2, ":1|_|"); // The first one was run, and is in the way of the second.
+        world.is_released_on_2(lock);
+    }
+}
+
+/// The copy arrived when the extension had begun, and was lost before the node was asked.
+#[test]
+fn a_copy_that_is_lost_within_an_extension_is_sent_again_with_the_next_one() {
+    let (mut world, mut lock) = copy_sent();
+    world.extend_but_for_2(&mut lock, "+OK|:0|");
+    assert_eq!(world.take(2), NOTHING, "it was not known before");
+    world.extend_by_two(&mut lock);
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.say(2, ":0|+OK|");
+    world.is_released_on_2(lock);
+}
+
+#[test]
+fn a_copy_that_is_taken_back_does_not_hide_an_earlier_one() {
+    for lose in LOSSES {
+        let (mut world, mut lock) = copy_sent();
+        lose(&mut world);
+        world.ask_extension(&lock);
+        world.window[2] = 0;
+        world.all_say(0..2, ":1|");
+        world.extended(&mut lock);
+        assert_eq!(world.take(2), NOTHING, "it waits for room");
+        world.say(2, ":1|");
+        world.window[2] = usize::MAX;
+        world.release(lock);
+        world.input(Input::Writable { node: id(2) });
+        assert_eq!(world.take(2).len(), 1, "a release alone");
+        world.all_say(0..3, ":1|");
+        assert!(world.unlocked().is_ok());
+        world.is_clean();
+    }
+}
+
+/// It is taken back by the end of the lock, or with its connection.
+#[test]
+fn a_copy_that_never_left_does_not_hide_an_earlier_one() {
+    let ends: [fn(&mut World); 2] = [|world| world.pass(TTL), |world| world.break_and_mend(2)];
+    for end in ends {
+        let (mut world, mut lock) = copy_sent();
+        world.break_and_mend(2);
+        world.ask_extension(&lock);
+        world.window[2] = 0;
+        world.all_say(0..2, ":1|");
+        world.extended(&mut lock);
+        end(&mut world);
+        world.events.clear();
+        world.make_room(2);
+        world.take(2);
+        world.release(lock);
+        assert_eq!(world.take(2).len(), 1, "a release alone");
+    }
+}
+
+/// What a node was granted once it may have, whatever it says to a copy.
+#[test]
+fn a_denied_copy_says_nothing_of_what_was_granted_before_it() {
+    let (mut world, lock) = copy_sent();
+    world.say(2, "_|");
+    world.is_released_on_2(lock);
+}
+
+#[test]
+fn a_node_that_denied_every_set_is_not_asked_to_release() {
+    let (mut world, mut lock) = guarded_lock(&[0, 1]);
+    world.take(2);
+    world.say(2, "_|");
+    for _ in 0..2 {
+        world.extend_but_for_2(&mut lock, ":-1|");
+    }
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.say(2, "_|");
+    world.release(lock);
+    assert_eq!(world.take(2), NOTHING);
+}
+
+#[test]
+fn a_copy_without_an_answer_is_owed_also_where_the_key_is_there() {
+    let (mut world, mut lock) = copy_sent();
+    world.break_and_mend(2);
+    world.extend_but_for_2(&mut lock, ":1|");
+    world.lose(2);
+    assert_eq!(world.claims_long_after(lock), 1);
+}
+
+/// The one who takes it over is told of no `SET` that may be run when he has released it.
+#[test]
+fn a_copy_without_an_answer_is_not_handed_over() {
+    let (mut world, mut lock) = copy_sent();
+    world.break_and_mend(2);
+    world.extend_but_for_2(&mut lock, ":1|");
+    let lock = world.detach(lock);
+    assert_eq!(world.take(2).len(), 1, "a release");
+    assert!(!lock.voters().contains(2));
+}

@@ -1,0 +1,84 @@
+//! Stories of the end of a lock: it is told once, and before the lock is over.
+
+use super::*;
+
+#[test]
+fn the_loss_is_told_by_a_timer_a_tick_before_the_end() {
+    let (mut world, lock) = World::held(3);
+    let (at, wake) = world.engine.poll_timeout().expect("a timer");
+    assert!(at <= lock.valid_until() && wake != Wake::Output);
+    world.now = lock.valid_until().saturating_sub(3 * MS);
+    world.pass(Duration::ZERO);
+    assert!(world.events.is_empty());
+    world.pass(2 * MS);
+    world.expired(&lock);
+    world.pass(TTL);
+    assert!(world.events.is_empty(), "told once");
+    world.release(lock);
+    assert_eq!(
+        world.take_all(),
+        vec![vec!["EVALSHA release"]; 3],
+        "sent also when it expired"
+    );
+    world.all_say(0..2, ":0|");
+    assert!(matches!(world.unlocked(), Err(UnlockError::NotHeld(_))));
+}
+
+/// The timer is of whole ticks, the end of a validity is not: between the two the timer fires
+/// and must not be armed again for the same tick.
+#[test]
+fn the_loss_is_told_once_wherever_in_a_tick_the_validity_ends() {
+    for nanos in [1, 300_000, 999_999] {
+        let mut world = World::ready(1);
+        world.wait(Duration::from_nanos(nanos));
+        let lock = world.lock_on(0..1);
+        world.now = lock.valid_until().saturating_sub(3 * MS);
+        for _ in 0..30 {
+            world.pass(Duration::from_micros(100));
+        }
+        assert_eq!(world.now, lock.valid_until());
+        world.expired(&lock);
+    }
+}
+
+#[test]
+fn what_was_told_to_be_over_is_not_extended_any_more() {
+    let (mut world, lock) = World::held(1);
+    world.now = lock.valid_until().saturating_sub(5 * MS);
+    world.extend(&lock);
+    world.pass(4 * MS);
+    assert!(lock.is_valid_at(world.now), "told early");
+    world.expired_first(&lock);
+    world.unconfirmed();
+    world.say(0, ":1|");
+    assert!(world.events.is_empty(), "too late");
+    world.take(0);
+    assert!(matches!(
+        world.extension_refused(&lock),
+        ExtendError::Expired
+    ));
+}
+
+#[test]
+fn an_extension_that_was_cancelled_when_confirmed_does_not_delay_the_loss() {
+    let (mut world, lock) = World::held(1);
+    world.wait(Duration::from_secs(5));
+    let round = world.extend(&lock);
+    world.say_undrained(0, ":1|");
+    world.cancel(round);
+    world.sleep_until_event();
+    world.expired(&lock);
+    assert!(lock.is_valid_at(world.now));
+}
+
+#[test]
+fn a_clock_that_steps_back_stops_nothing() {
+    let (mut world, lock) = World::won(3, 2);
+    world.pass(Duration::from_secs(5));
+    world.now = Instant::from_millis(1_000);
+    world.try_once(); // Times out before the wheel's time, and is silent since before it.
+    world.pass(60 * MS);
+    world.no_quorum();
+    world.pass(Duration::from_secs(10));
+    world.expired(&lock);
+}

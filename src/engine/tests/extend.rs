@@ -1,0 +1,137 @@
+//! Stories of extensions: what confirms one, and what it changes.
+
+use super::*;
+
+#[test]
+fn an_extension_needs_a_majority_and_counts_from_before_the_send() {
+    let (mut world, mut lock) = World::held(3);
+    world.pass(Duration::from_secs(5));
+    let sent = world.now;
+    world.extend(&lock);
+    assert_eq!(world.take_all(), vec![vec!["EVALSHA extend"]; 3]);
+    world.wait(20 * MS);
+    world.all_say(0..2, ":1|");
+    world.extended(&mut lock);
+    let until = sent.saturating_add(TTL - 102 * MS);
+    assert_eq!(lock.valid_until(), until);
+    world.say(2, ":0|");
+    assert!(world.events.is_empty(), "a straggler changes nothing");
+    world.release(lock);
+}
+
+#[test]
+fn an_extension_never_shortens() {
+    let (mut world, mut lock) = World::held(1);
+    let before = lock.valid_until();
+    world.extend_for(&lock, Duration::from_secs(1));
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), before);
+}
+
+#[test]
+fn an_unconfirmed_extension_leaves_the_lock_as_it_was() {
+    let (mut world, lock) = World::held(3);
+    world.extend(&lock);
+    world.take_all();
+    world.say(0, ":1|");
+    world.pass(51 * MS);
+    world.unconfirmed();
+    assert_eq!(world.take_all().concat(), NOTHING, "nothing is deleted");
+    world.all_say(1..3, ":1|");
+    assert!(world.events.is_empty(), "later confirmations are ignored");
+    assert!(lock.is_valid_at(world.now));
+}
+
+#[test]
+fn a_majority_that_misses_the_key_loses_the_lock_and_tells_so() {
+    let (mut world, lock) = World::held(3);
+    world.extend(&lock);
+    world.take_all();
+    world.say(0, ":0|");
+    world.say(1, ":-1|");
+    world.expired_first(&lock);
+    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    assert_eq!(
+        world.take(2),
+        ["EVALSHA release"],
+        "remaining copies are released"
+    );
+}
+
+#[test]
+fn an_extension_does_not_revive_an_expired_lock() {
+    let (mut world, lock) = World::held(3);
+    world.now = lock.valid_until();
+    assert!(matches!(
+        world.extension_refused(&lock),
+        ExtendError::Expired
+    ));
+}
+
+#[test]
+fn an_extension_counts_only_within_the_old_validity() {
+    let (mut world, lock) = World::held(1);
+    world.now = lock.valid_until().saturating_sub(5 * MS);
+    world.extend(&lock);
+    world.now = lock.valid_until();
+    world.say(0, ":1|");
+    assert_eq!(world.unconfirmed(), [NodeOutcome::TimedOut]);
+}
+
+#[test]
+fn the_number_of_extensions_can_be_limited() {
+    let mut world = World::ready(1);
+    world.acquire(&LockOptions::new(TTL).extensions(1));
+    world.say(0, "+OK|");
+    let mut lock = world.lock();
+    world.extend(&lock);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert!(matches!(world.extension_refused(&lock), ExtendError::Limit));
+}
+
+#[test]
+fn a_release_ends_an_extension_that_is_open() {
+    let (mut world, lock) = World::held(1);
+    world.extend(&lock);
+    world.release(lock);
+    assert!(matches!(world.not_extended(), ExtendError::Closed));
+    world.say(0, ":1|:1|");
+    assert!(world.unlocked().is_ok());
+    world.is_clean();
+}
+
+#[test]
+fn of_two_extensions_none_takes_the_outcome_of_a_release_away() {
+    let (mut world, lock) = World::held(3);
+    let (first, second) = (world.extend(&lock), world.extend(&lock));
+    world.release(lock);
+    let events = core::mem::take(&mut world.events);
+    assert!(
+        matches!(
+            events[..],
+            [
+                Event::Extended { round: one, result: Err(ExtendError::Closed) },
+                Event::Extended { round: other, result: Err(ExtendError::Closed) },
+            ] if [one, other] == [first, second]
+        ),
+        "{events:?}"
+    );
+    world.all_say(0..2, ":0|:0|:0|");
+    assert!(matches!(world.unlocked(), Err(UnlockError::NotHeld(_))));
+    world.say(2, ":1|:1|:1|");
+    world.is_clean();
+}
+
+#[test]
+fn a_loss_ends_every_extension_that_is_open() {
+    let (mut world, lock) = World::held(3);
+    let _extensions = [(); 2].map(|()| world.extend(&lock));
+    world.all_say(0..2, ":0|");
+    world.expired_first(&lock);
+    for _ in 0..2 {
+        assert!(matches!(world.next_not_extended(), ExtendError::Lost(_)));
+    }
+    assert!(world.events.is_empty());
+}

@@ -1,0 +1,105 @@
+//! Stories of locks that one engine hands over to another.
+
+use super::*;
+
+#[test]
+fn a_lock_handed_over_stands_on_the_nodes_that_answered() {
+    let (mut world, lock) = World::won(3, 2);
+    world.take_all();
+    let lock = world.detach(lock);
+    assert_eq!(world.take_all(), [vec![], vec![], vec!["EVALSHA release"]]);
+    world.say(2, "+OK|:1|");
+    world.is_clean();
+    // Another engine takes it over: it may be anywhere.
+    let (mut other, lock) = World::taken_over(world.now, lock);
+    other.release(lock);
+    assert_eq!(other.take_all(), vec![vec!["EVALSHA release"]; 3]);
+    other.all_say(0..2, ":1|");
+    assert!(other.unlocked().is_ok());
+}
+
+#[test]
+fn an_extension_of_a_lock_that_was_handed_over_counts_those_alone_that_it_stands_on() {
+    let (mut world, lock) = World::won(3, 2);
+    // The third has granted it too, and that was not heard: a release is under way to it, and will
+    // delete what the other engine has extended there.
+    let lock = world.detach(lock);
+    let (mut other, mut lock) = World::taken_over(world.now, lock);
+    let before = lock.valid_until();
+    other.pass(Duration::from_secs(1));
+    other.extend(&lock);
+    other.all_say(1..3, ":1|");
+    other.lose(0);
+    let reset = NodeOutcome::Unreachable(LinkError::Reset);
+    let said = [reset, NodeOutcome::Granted, NodeOutcome::Missing];
+    assert_eq!(other.unconfirmed(), said);
+    // With those that had answered it is one.
+    other.take(0);
+    other.greet(0);
+    other.pass(Duration::from_secs(1));
+    other.extend(&lock);
+    other.say(2, ":1|");
+    other.say(1, ":1|");
+    assert_eq!(other.events.len(), 0);
+    other.say(0, ":1|");
+    other.extended(&mut lock);
+    assert!(before < lock.valid_until());
+}
+
+#[test]
+fn a_lock_that_was_taken_over_and_told_to_be_over_is_not_extended() {
+    let (mut world, lock) = World::held(3);
+    let lock = world.detach(lock);
+    let lock = world.adopt(lock);
+    world.now = lock.valid_until().saturating_sub(MS);
+    world.pass(Duration::ZERO);
+    assert!(matches!(world.event(), Event::Expired { .. }));
+    assert!(lock.is_valid_at(world.now));
+    assert!(matches!(
+        world.extension_refused(&lock),
+        ExtendError::Expired
+    ));
+}
+
+#[test]
+fn a_lock_that_was_taken_over_and_has_ended_is_not_remembered() {
+    let (mut world, lock) = World::held(3);
+    let lock = world.detach(lock);
+    let lock = world.adopt(lock);
+    assert_eq!(world.claims(), 1);
+    world.now = lock.valid_until();
+    world.pass(Duration::ZERO);
+    world.expired(&lock);
+    world.is_clean();
+    world.release(lock);
+    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+}
+
+#[test]
+fn an_extension_fits_its_own_lock_alone_also_where_locks_have_no_name() {
+    let (mut world, one) = World::held(1);
+    let mut one = world.detach(one);
+    world.say(0, "");
+    let two = world.lock_on(0..1);
+    let mut two = world.detach(two);
+    world.wait(Duration::from_secs(5));
+    world.extend(&one);
+    world.say(0, ":1|");
+    let Event::Extended {
+        result: Ok(extension),
+        ..
+    } = world.event()
+    else {
+        panic!("extended")
+    };
+    assert!(!extension.apply(&mut two) && extension.apply(&mut one));
+}
+
+#[test]
+fn the_loss_of_a_detached_lock_is_told_by_its_extension_alone() {
+    let (mut world, lock) = World::held(3);
+    let lock = world.detach(lock);
+    world.extend(&lock);
+    world.all_say(0..2, ":0|");
+    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+}

@@ -1,0 +1,37 @@
+//! Stories of buffers: what a lock costs, and what comes back to the pools.
+
+use super::*;
+
+/// How much memory the buffer of a lock of `world` takes, beyond its name and token.
+fn wasted(world: &mut World) -> usize {
+    let lock = world.lock();
+    let buffer = lock.into_entry().into_buffer();
+    buffer.capacity() - buffer.len()
+}
+
+#[test]
+fn a_lock_that_is_held_costs_its_name_and_token() {
+    let mut world = World::ready(3);
+    let options = LockOptions::new(TTL).tries(1);
+    for number in 0..100 {
+        let name = format!("invoice:{number:05}");
+        let request = Request::new(name.as_bytes(), &options);
+        world.engine.acquire(world.now, &request).expect("valid");
+        world.drain();
+        (0..3).for_each(|node| world.say(node, "+OK|"));
+        assert!(wasted(&mut world) < 16, "no command was in its buffer");
+    }
+}
+
+#[test]
+fn a_refused_confirmation_gives_its_buffer_back() {
+    let (mut world, lock) = World::held(3);
+    world.now = lock.valid_until(); // Its timer has not fired yet.
+    let spare = |world: &World| world.engine.parts.claims.buffers.len();
+    let before = spare(&world);
+    for _ in 0..3 {
+        let refused = world.engine.confirm(world.now, &lock);
+        assert!(matches!(refused, Err(ExtendError::Expired)));
+    }
+    assert_eq!(spare(&world), before);
+}

@@ -1,0 +1,242 @@
+//! Stories of permissions: no lock is left where it may not be released.
+
+use super::*;
+
+const FIRST: &str = "EVAL SET k 10000 if get del set evalsha";
+const NO_COMMAND: &str = "-NOPERM this user has no permissions to run the 'x' command|";
+const NO_KEY: &str = "-NOPERM No permissions to access a key|";
+const IN_SCRIPT: &str = "-ERR The user executing the script can't run this command or subcommand|";
+fn lacks(command: &'static str) -> NodeOutcome {
+    NodeOutcome::Unusable(Unusable::Permission { command })
+}
+
+/// `nodes` nodes that have greeted, and that nobody has asked for a lock.
+fn unasked(nodes: usize) -> World {
+    let mut world = World::new(nodes);
+    world.unpermitted = true;
+    (0..nodes).for_each(|node| world.greet(node));
+    world
+}
+
+#[test]
+fn the_first_set_on_a_connection_is_done_only_if_its_release_is_permitted() {
+    let mut world = unasked(2);
+    world.try_once();
+    assert_eq!(world.take_all(), [[FIRST], [FIRST]]);
+    world.all_say(0..2, ":1|");
+    let lock = world.lock();
+    let until = Instant::from_millis(1_000).saturating_add(TTL - 102 * MS);
+    assert_eq!(lock.valid_until(), until);
+    world.release(lock);
+    assert_eq!(world.take_all(), vec![["EVALSHA release"]; 2]);
+    world.all_say(0..2, ":1|");
+    assert_eq!(world.unlocked().expect("released").deleted, 2);
+    world.is_clean();
+    // And from then on nothing is asked over this connection. Another one may be another user's.
+    world.lose(1);
+    world.reconnect(1);
+    world.greet(1);
+    world.try_once();
+    assert_eq!(world.take_all(), [["SET k 10000"], [FIRST]]);
+    world.say(0, "+OK|");
+    world.say(1, ":0|");
+    let report = world.held_by_another();
+    assert_eq!(outcomes(&report), [NodeOutcome::Granted, NodeOutcome::Held]);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+#[test]
+fn a_user_who_may_not_release_gets_no_lock_and_learns_what_is_missing() {
+    for (reply, missing) in [
+        (NO_COMMAND, lacks("eval")),
+        (":-1|", lacks("get")),
+        (":-2|", lacks("del")),
+        (":-3|", lacks("set")),
+        (":-4|", lacks("evalsha")),
+        (NO_KEY, NodeOutcome::Unusable(Unusable::KeyPermission)),
+    ] {
+        let mut world = unasked(1);
+        world.acquire(&LockOptions::new(TTL));
+        world.say(0, reply);
+        assert_eq!(world.take(0), [FIRST], "{missing:?}: nothing to release");
+        assert_eq!(world.refused_outright(), [missing]);
+        world.is_clean();
+        // The node says so until it is mended, but for a key: other names may do.
+        let state = match missing {
+            NodeOutcome::Unusable(Unusable::KeyPermission) => NodeState::Ready,
+            NodeOutcome::Unusable(reason) => NodeState::Unusable(reason),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(world.state(0), state);
+        world.try_once();
+        assert_eq!(world.take(0), [FIRST], "it is asked again");
+        world.say(0, ":1|");
+        assert_eq!(world.state(0), NodeState::Ready);
+        drop(world.lock());
+    }
+}
+
+/// A node that has a native release, asked for a lock for the first time.
+fn native() -> World {
+    let mut world = World::new(1);
+    world.unpermitted = true;
+    world.welcome_as(0, VALKEY);
+    world.finish(0, "run0");
+    world.take(0);
+    world.try_once();
+    assert_eq!(world.take(0), [FIRST]);
+    world
+}
+
+/// Scripts are refused, and the native release answers `found` where there is nothing to release.
+fn releases_natively(refusal: &str, found: &str) {
+    let mut world = native();
+    world.say(0, refusal);
+    assert_eq!(world.take(0), ["DELIFEQ k"]);
+    world.say(0, found);
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    world.say(0, "+OK|");
+    let lock = world.lock();
+    world.release(lock);
+    assert_eq!(world.take(0), ["DELIFEQ k"]);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+#[test]
+fn a_user_who_may_not_run_scripts_releases_by_the_native_command() {
+    for found in [":0|", ":-1|", "-WRONGTYPE Operation against a key|"] {
+        releases_natively(NO_COMMAND, found);
+    }
+}
+
+/// Valkey knows `EVAL` also where its module for Lua is not loaded.
+#[test]
+fn a_server_without_lua_releases_by_the_native_command() {
+    releases_natively("-ERR Could not find scripting engine 'lua'|", ":0|");
+}
+
+#[test]
+fn a_user_who_may_not_run_the_native_command_either_gets_no_lock() {
+    for refusal in [NO_COMMAND, "-ERR unknown command 'DELIFEQ'|"] {
+        let mut world = native();
+        world.say(0, ":-2|");
+        world.say(0, refusal);
+        assert_eq!(world.take(0), ["DELIFEQ k"]);
+        let report = world.no_quorum();
+        assert_eq!(outcomes(&report), [lacks("del")]);
+        world.is_clean();
+    }
+}
+
+#[test]
+fn the_script_stands_in_for_a_native_release_that_is_refused() {
+    let mut world = native();
+    world.say(0, ":1|");
+    let lock = world.lock();
+    world.release(lock);
+    world.say(0, NO_COMMAND);
+    assert_eq!(world.take(0), ["DELIFEQ k", "EVAL release"]);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+#[test]
+fn a_node_without_the_scripts_is_not_asked_about_their_digests() {
+    let mut world = World::new(1);
+    world.unpermitted = true;
+    world.welcome(0);
+    world.say(0, &format!("$-1|$-1|$-1|{NO_COMMAND}{NO_COMMAND}"));
+    world.take(0);
+    world.try_once();
+    assert_eq!(world.take(0), ["EVAL SET k 10000 if get del set"]);
+}
+
+#[test]
+fn an_attempt_that_is_over_sends_no_set_when_the_permission_is_told() {
+    let mut world = native();
+    world.say(0, NO_COMMAND);
+    world.take(0);
+    let round = world.engine.operations.keys()[0];
+    world.engine.cancel(world.now, RoundId(round));
+    world.say(0, ":0|");
+    assert_eq!(world.take(0), NOTHING);
+    world.is_clean();
+    // The next one need not ask again.
+    world.try_once();
+    assert_eq!(world.take(0), ["SET k 10000"]);
+}
+
+#[test]
+fn a_first_set_that_was_not_answered_is_owed_its_release() {
+    let mut world = unasked(1);
+    let round = world.try_once();
+    world.cancel(round);
+    assert_eq!(world.take(0), [FIRST, "EVALSHA release"]);
+    world.say(0, ":1|");
+    world.say(0, ":1|");
+    world.is_clean();
+    // One that had not left is taken back.
+    let mut world = unasked(1);
+    world.window[0] = 0;
+    let round = world.try_once();
+    world.engine.cancel(world.now, round);
+    world.make_room(0);
+    assert_eq!(world.take(0), NOTHING);
+    world.is_clean();
+}
+
+/// An answer that the first `SET` does not have says nothing of the key.
+#[test]
+fn a_first_set_that_was_answered_by_nonsense_is_owed_its_release() {
+    for nonsense in [":7|", ":-9|", ":-9223372036854775808|", "*0|"] {
+        let mut world = unasked(1);
+        world.try_once();
+        world.take(0);
+        world.say(0, nonsense);
+        world.refusal();
+        world.reconnect(0);
+        world.welcome(0);
+        assert_eq!(world.take(0)[0], "EVAL release", "{nonsense}");
+        world.say(0, ":1|");
+        world.finish(0, "run0");
+        world.is_clean();
+    }
+}
+
+#[test]
+fn what_cannot_be_told_just_now_is_no_missing_permission() {
+    let mut world = unasked(1);
+    world.try_once();
+    world.say(0, "-BUSY Redis is busy running a script.|");
+    let report = world.no_quorum();
+    let busy = crate::error::ServerError::from_line(b"BUSY");
+    assert_eq!(outcomes(&report), [NodeOutcome::Refused(busy)]);
+    assert_eq!(world.state(0), NodeState::Ready);
+    world.is_clean();
+}
+
+#[test]
+fn a_refused_extension_says_what_is_missing() {
+    for (refusal, why, missing) in [
+        (IN_SCRIPT, Some(":-3|"), lacks("pexpire")),
+        (IN_SCRIPT, Some(":-2|"), lacks("pttl")),
+        (IN_SCRIPT, Some(NO_COMMAND), lacks("eval")),
+        (NO_COMMAND, None, lacks("evalsha")),
+        (NO_KEY, None, NodeOutcome::Unusable(Unusable::KeyPermission)),
+    ] {
+        let (mut world, lock) = World::held(1);
+        world.extend(&lock);
+        assert_eq!(world.take(0), ["EVALSHA extend"]);
+        world.say(0, refusal);
+        if let Some(why) = why {
+            assert_eq!(world.take(0), ["EVAL permits get pttl pexpire"]);
+            world.say(0, why);
+        }
+        assert_eq!(world.unconfirmed(), [missing]);
+        // Locks can be had there all the same.
+        assert_eq!(world.state(0), NodeState::Ready);
+        assert_eq!(world.take(0), [""; 0]);
+    }
+}

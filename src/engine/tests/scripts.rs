@@ -1,0 +1,168 @@
+//! Stories of scripts that a server has forgotten, and of native releases that it refuses.
+
+use super::*;
+
+#[test]
+fn a_forgotten_script_is_repaired_by_its_text_also_when_no_call_waits() {
+    let (mut world, lock) = World::held(3);
+    world.release(lock);
+    world.take_all();
+    world.all_say(0..2, ":1|");
+    assert!(world.unlocked().is_ok());
+    world.say(2, "-NOSCRIPT No matching script. Please use EVAL.|");
+    assert_eq!(
+        world.take(2),
+        ["SCRIPT LOAD", "SCRIPT LOAD", "EVAL release"]
+    );
+    // Until the scripts are confirmed, the text is used.
+    world.try_once();
+    (0..3).for_each(|node| world.say(node, if node == 2 { "" } else { "+OK|" }));
+    let lock = world.lock();
+    world.release(lock);
+    assert_eq!(world.take(2), ["SET k 10000", "EVAL release"]);
+    world.say(2, &(digests() + ":1|+OK|:1|"));
+    world.all_say(0..2, ":1|");
+    assert!(world.unlocked().is_ok());
+    world.is_clean();
+}
+
+#[test]
+fn scripts_that_a_server_could_not_load_while_it_was_busy_are_taught_later() {
+    let mut world = World::new(1);
+    world.welcome(0);
+    world.say(0, "$-1|$-1|$-1|-LOADING x|-LOADING x|");
+    let lock = world.lock_on(0..1);
+    world.take(0);
+    world.release(lock);
+    assert_eq!(world.take(0), ["EVAL release"]);
+    world.say(0, ":1|");
+    assert!(world.unlocked().is_ok());
+    assert_eq!(world.take(0), LOAD);
+    world.say(0, &digests());
+    let lock = world.lock_on(0..1);
+    world.release(lock);
+    assert_eq!(world.take(0), ["SET k 10000", "EVALSHA release"]);
+}
+
+#[test]
+fn a_nil_behind_an_unrepaired_release_of_our_own_is_no_answer() {
+    let mut world = World::ready(1);
+    world.acquire(&LockOptions::new(TTL).tries(1));
+    world.say(0, "+OK|");
+    let lock = world.lock();
+    world.give_back(lock);
+    world.try_once();
+    assert_eq!(
+        world.take(0),
+        ["SET k 10000", "EVALSHA release", "SET k 10000"]
+    );
+    world.say(0, "-NOSCRIPT x|");
+    assert_eq!(
+        world.take(0),
+        ["SCRIPT LOAD", "SCRIPT LOAD", "EVAL release"]
+    );
+    world.say(0, "$-1|");
+    assert_eq!(
+        world.take(0),
+        ["SET k 10000"],
+        "once more, behind the repair"
+    );
+    assert!(world.events.is_empty());
+    world.say(0, &(digests() + ":1|+OK|"));
+    let lock = world.lock();
+    world.release_on(0..1, lock);
+    world.is_clean();
+}
+
+#[test]
+fn an_extension_of_a_released_lock_is_not_repaired() {
+    let (mut world, lock) = World::held(1);
+    let (_, _) = (world.extend(&lock), world.extend(&lock));
+    world.release(lock);
+    world.take(0);
+    world.events.clear();
+    world.say(0, "-NOSCRIPT x|-NOSCRIPT x|-NOSCRIPT x|");
+    assert_eq!(
+        world.take(0),
+        ["SCRIPT LOAD", "SCRIPT LOAD", "EVAL release"]
+    );
+}
+
+impl World {
+    /// `node` greets as the server `run0`, which has a native release.
+    fn greet_as_valkey(&mut self, node: usize) {
+        self.welcome_as(node, VALKEY);
+        self.take(node);
+        self.finish(node, "run0");
+    }
+}
+
+/// What a server is sent that has forgotten a script, before what it was asked.
+const LOAD: [&str; 2] = ["SCRIPT LOAD"; 2];
+
+/// A Valkey that has greeted, and two locks on it.
+fn valkey_with_two_locks() -> (World, [Lock; 2]) {
+    let mut world = World::new(1);
+    world.greet_as_valkey(0);
+    let locks = [(); 2].map(|()| world.lock_on(0..1));
+    world.take(0);
+    (world, locks)
+}
+
+#[test]
+fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_verb() {
+    let (mut world, [one, two]) = valkey_with_two_locks();
+    world.release(one);
+    world.release(two);
+    assert_eq!(world.take(0), ["DELIFEQ k", "DELIFEQ k"]);
+    world.say(0, "-ERR unknown command|-ERR unknown command|");
+    assert_eq!(world.take(0), ["EVAL release", "EVAL release"]);
+    world.say(0, ":1|:0|");
+    assert_eq!(world.events.len(), 2);
+    world.is_clean();
+}
+
+#[test]
+fn a_native_release_that_is_refused_for_a_while_stays_native() {
+    let (mut world, [one, two]) = valkey_with_two_locks();
+    world.release(one);
+    world.take(0);
+    world.say(0, "-BUSY Redis is busy running a script|");
+    assert!(matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_))));
+    world.pass(250 * MS);
+    assert_eq!(world.take(0), ["DELIFEQ k"], "scripts may be forbidden");
+    world.lose(0);
+    world.pass(50 * MS);
+    world.welcome_as(0, VALKEY);
+    assert_eq!(world.take(0)[0], "DELIFEQ k", "also what is owed");
+    world.say(0, ":1|");
+    world.finish(0, "run0");
+    world.release(two);
+    world.say(0, ":0|");
+    world.is_clean();
+}
+
+#[test]
+fn a_debt_on_a_second_name_is_paid_by_script_where_the_native_release_is_refused() {
+    let mut world = World::new(3);
+    world.greet_as_valkey(1);
+    world.greet(2);
+    world.try_once();
+    world.say(2, "+OK|");
+    world.say(1, "+OK|");
+    let lock = world.lock();
+    world.take(1);
+    world.lose(1);
+    // The same server answers by its other name first: from now on node 1 is turned away.
+    world.greet_as_valkey(0);
+    world.release(lock);
+    for (release, answer) in [("DELIFEQ k", "-NOPERM x|"), ("EVAL release", ":1|")] {
+        world.pass(Duration::from_secs(2));
+        world.welcome_as(1, VALKEY);
+        assert_eq!(world.take(1)[0], release);
+        // All in one read: there is no time for a second try over this connection.
+        world.say(1, &(answer.to_string() + &greeting("run0")));
+        assert_eq!(world.links[1], "reset");
+    }
+    assert_eq!(world.owed(), 0);
+}

@@ -1,0 +1,236 @@
+//! Stories of markers of another cluster, and of a change of members.
+
+use super::*;
+
+/// A handle that waits for its next try has as little to wait for as one that asks.
+#[test]
+fn a_call_that_waits_is_refused_when_a_node_is_of_another_cluster() {
+    let mut net = trusted(2);
+    let lock = net.try_lock(1, TTL).expect("three vote");
+    net.acquire_with(
+        0,
+        b"k",
+        &LockOptions::new(TTL).wait(Duration::from_secs(60)),
+    );
+    net.pump();
+    assert!(net.event(0).is_none(), "it is held");
+    net.mark_as_anothers(2);
+    net.reconnect(2);
+    net.pass(60 * MS);
+    let (_, result) = net.acquired(0);
+    assert!(
+        matches!(result, Err(LockError::OtherCluster(_))),
+        "{result:?}"
+    );
+    net.release(1, lock);
+}
+
+fn names_another_cluster(result: Result<Lock, LockError>) {
+    let Err(LockError::OtherCluster(report)) = &result else {
+        panic!("{result:?}")
+    };
+    let other = |outcome: &NodeOutcome| {
+        matches!(
+            outcome,
+            NodeOutcome::Unusable(Unusable::OtherCluster { .. })
+        )
+    };
+    assert_eq!(outcomes(report).iter().position(other), Some(1));
+}
+
+/// One client of two nodes that were vouched for, and that it has been connected to for a while.
+fn trusted_pair() -> Net {
+    let mut net = Net::new(2);
+    net.client(builder(2).max_ttl(LONGEST));
+    net.trust_all(0);
+    net.pump();
+    net.pass(Duration::from_secs(2));
+    net
+}
+
+/// It is not that too few answered: no later try would do.
+#[test]
+fn a_call_with_one_try_is_refused_for_what_its_last_node_says() {
+    let mut net = trusted_pair();
+    net.mark_as_anothers(1);
+    net.hold(0, 1);
+    net.reconnect(1);
+    net.acquire_with(0, b"k", &LockOptions::new(TTL).tries(1));
+    net.pump();
+    assert!(net.event(0).is_none(), "its greeting is waited for");
+    net.let_through(0, 1);
+    names_another_cluster(net.acquired(0).1);
+    net.is_clean();
+}
+
+#[test]
+fn a_call_between_two_tries_is_told_which_node_is_of_another_cluster() {
+    let mut net = trusted_pair();
+    net.unreachable(1, true);
+    net.acquire_with(
+        0,
+        b"k",
+        &LockOptions::new(TTL).wait(Duration::from_secs(60)),
+    );
+    net.pump();
+    assert!(net.event(0).is_none(), "it rests");
+    net.mark_as_anothers(1);
+    net.unreachable(1, false);
+    net.pass(Duration::from_secs(3));
+    names_another_cluster(net.acquired(0).1);
+}
+
+fn other(result: Result<Lock, LockError>) -> NodeOutcome {
+    match result {
+        Err(LockError::OtherCluster(report)) => {
+            assert_eq!(report.tries(), 1, "it is not tried again");
+            outcomes(&report)[0]
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn another_membership_or_name_gets_no_lock_and_changes_nothing() {
+    let mut net = Net::new(4);
+    net.client(builder(3).max_ttl(LONGEST));
+    net.trust_all(0);
+    net.pump();
+    let lock = net.try_lock(0, TTL).expect("three vote");
+    let before = net.value(0, MARKER_KEY);
+    let differs = |name| {
+        NodeOutcome::Unusable(Unusable::OtherCluster {
+            nodes: 3,
+            quorum: 2,
+            name,
+        })
+    };
+    let four = net.client(builder(4).max_ttl(LONGEST));
+    assert_eq!(other(net.lock(four, TTL)), differs(false));
+    let named = net.client(builder(3).max_ttl(LONGEST).cluster("till"));
+    assert_eq!(other(net.lock(named, TTL)), differs(true));
+    assert_eq!(net.value(0, MARKER_KEY), before);
+    let refused = Err(TrustError::OtherCluster);
+    assert_eq!(net.trust(named, 0), refused, "nor for an operator");
+    net.pass(Duration::from_secs(3));
+    assert_eq!(net.value(0, MARKER_KEY), before);
+    net.release(0, lock);
+    let lock = net.try_lock(0, TTL).expect("who was first goes on");
+    net.release(0, lock);
+}
+
+/// Two majorities without a node in common would be possible.
+#[test]
+fn one_node_of_another_cluster_is_enough_and_held_locks_are_extended() {
+    let mut net = trusted(1);
+    let mut lock = net.try_lock(0, TTL).expect("three vote");
+    net.mark_as_anothers(2);
+    // Whoever asks first is told, and so is whoever waits.
+    net.acquire(0, b"other", TTL);
+    net.pump();
+    let (_, result) = net.acquired(0);
+    drop(result.expect("the first two had decided"));
+    let NodeOutcome::Granted = outcomes(&match net.lock(0, TTL) {
+        Err(LockError::OtherCluster(report)) => report,
+        other => panic!("{other:?}"),
+    })[0] else {
+        net.extend(0, &mut lock, TTL).expect("the first two");
+        // The word stands when the node cannot be reached.
+        net.unreachable(2, true);
+        net.pass(Duration::from_secs(1));
+        other(net.lock(0, TTL));
+        return;
+    };
+    panic!("nobody was asked");
+}
+
+#[test]
+fn a_change_of_members_is_a_barrier_on_every_node() {
+    let mut net = Net::new(5);
+    let old = net.client(builder(3).max_ttl(2 * LONGEST));
+    net.clients[old].engine.trust_all(net.now);
+    net.pump();
+    let held = net.try_lock(old, 2 * LONGEST).expect("three vote");
+    let new = net.client(builder(5).max_ttl(LONGEST));
+    other(net.lock(new, TTL));
+
+    net.unreachable(4, true);
+    net.pass(Duration::from_secs(1));
+    let Err(ReinitError::Unready(report)) = net.reinit(new) else {
+        panic!("one cannot be reached")
+    };
+    assert!(matches!(outcomes(&report)[4], NodeOutcome::Unreachable(_)));
+    assert!(net.marker(0).contains(" 3 2 "));
+
+    net.unreachable(4, false);
+    net.pass(Duration::from_secs(3));
+    net.reinit(new).expect("all are there");
+    let begin = net.now;
+    for node in 0..5 {
+        let marker = net.marker(node);
+        assert!(marker.ends_with(" 20000 5 3 0 default"), "{marker}");
+    }
+    // The old ones had locks of twice the ttl.
+    let barred = begin.saturating_add(40_402 * MS);
+    let told = net.kept_until(new, 0).expect("behind its barrier");
+    assert!(barred <= told && told <= barred.saturating_add(2 * GRAIN));
+    assert!(matches!(
+        net.lock(old, TTL),
+        Err(LockError::NoQuorum(_) | LockError::OtherCluster(_))
+    ));
+    net.pass(Duration::from_secs(1));
+    other(net.lock(old, TTL));
+    net.pass(40_403 * MS);
+    assert!(!held.is_valid_at(net.now));
+    let lock = net.try_lock(new, TTL).expect("the barrier is over");
+    net.release(new, lock);
+}
+
+#[test]
+fn a_change_of_members_that_not_all_have_heard_is_told_and_can_be_repeated() {
+    let mut net = trusted(1);
+    net.hold(0, 1);
+    net.clients[0]
+        .engine
+        .reinit(net.now)
+        .expect("all are ready");
+    net.pump();
+    net.pass(Duration::from_secs(1));
+    let Some(Event::Reinitialised {
+        result: Err(ReinitError::Incomplete(report)),
+        ..
+    }) = net.event(0)
+    else {
+        panic!("one has not answered")
+    };
+    let [granted, late] = [NodeOutcome::Granted, NodeOutcome::TimedOut];
+    assert_eq!(outcomes(&report), [granted, late, granted]);
+    net.let_through(0, 1);
+    net.reinit(0).expect("again");
+    net.is_clean();
+}
+
+#[test]
+fn without_markers_there_is_nothing_to_reinitialise() {
+    let mut world = World::ready(1);
+    let result = world.engine.reinit(world.now);
+    assert!(matches!(result, Err(ReinitError::NotStrict)));
+    world.is_clean();
+}
+
+#[test]
+fn a_reinitialisation_that_is_refused_does_not_end_the_one_that_is_open() {
+    let mut net = trusted(1);
+    let other = net.client(builder(3).max_ttl(LONGEST).cluster("other"));
+    net.pass(Duration::from_secs(3));
+    net.unreachable(0, true);
+    let now = net.now;
+    let engine = &mut net.clients[other].engine;
+    engine.reinit(now).expect("all may be asked");
+    while !net.serve(other) {}
+    let again = net.clients[other].engine.reinit(now);
+    assert!(matches!(again, Err(ReinitError::Unready(_))), "{again:?}");
+    net.pass(Duration::from_secs(3));
+    let marker = net.value(1, MARKER_KEY).expect("it has one");
+    assert!(marker.ends_with("other"), "the open one goes on: {marker}");
+}

@@ -1,0 +1,92 @@
+//! Stories of what a server says of itself when it is asked to join.
+
+use super::*;
+
+/// It is refused by no other name than that of what is missing.
+#[test]
+fn a_server_that_does_not_tell_its_run_id_cannot_serve() {
+    let strict = named(1);
+    let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
+    world.welcome(0);
+    assert_eq!(world.take(0).len(), 7);
+    world.say(
+        0,
+        "-NOPERM no INFO|-NOPERM no INFO|-NOPERM no INFO|-NOPERM no CONFIG|",
+    );
+    world.say(0, "-NOPERM no SCRIPT|-NOPERM no SCRIPT|-NOPERM no SCRIPT|");
+    let state = world.state(0);
+    assert_eq!(state, NodeState::Unusable(Unusable::NoRunId));
+}
+
+/// One node that is asked by hand: its `CONFIG GET`, its `INFO replication`, and what of the two it
+/// is asked to join with.
+fn durable(config: &str, replication: &str) -> String {
+    let strict = Config::builder().node("node0:6379");
+    let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
+    world.welcome(0);
+    world.take(0);
+    let bulk = |text: &str| format!("${}|{text}|", text.replace('|', "\r\n").len());
+    world.say(0, &bulk("run_id:abc"));
+    world.say(0, &bulk(replication));
+    world.say(0, &format!("$-1|{config}"));
+    world.say(0, "$-1|$-1|$-1|");
+    let join = world.take(0).pop().expect("it is asked to join");
+    let mut words = join.split(' ').rev();
+    words.nth(2).expect("a word").to_string()
+}
+
+#[test]
+fn only_what_is_shown_to_be_on_disk_is_durable() {
+    let map = |[aof, fsync, rewrite]: [&str; 3]| {
+        format!(
+            "%4|+appendonly|+{aof}|+appendfsync|+{fsync}|+no-appendfsync-on-rewrite|+{rewrite}\
+             |+appendfilename|+x|"
+        )
+    };
+    let none = "0".repeat(40);
+    let alone = format!("role:master|connected_slaves:0|master_replid2:{none}");
+    let always = map(["yes", "always", "no"]);
+    assert_eq!(durable(&always, &alone), "1");
+    let flat = "*6|+appendonly|+yes|+appendfsync|+always|+no-appendfsync-on-rewrite|+no|";
+    assert_eq!(durable(flat, &alone), "1");
+    for config in [
+        map(["no", "always", "no"]),
+        map(["yes", "everysec", "no"]),
+        map(["yes", "always", "yes"]),
+    ] {
+        assert_eq!(durable(&config, &alone), "0", "{config}");
+    }
+    assert_eq!(durable("-NOPERM no CONFIG|", &alone), "-");
+    for replication in [
+        alone.replace("slaves:0", "slaves:1"),
+        alone.replace("0000", "0001"),
+        "role:master".into(),
+    ] {
+        assert_eq!(durable(&always, &replication), "0", "{replication}");
+    }
+}
+
+/// It may come back with what another remembers, and say who it was before.
+#[test]
+fn a_node_that_refuses_to_join_again_because_it_loads_does_not_vote() {
+    let strict = Config::builder().node("node0:6379").max_ttl(LONGEST);
+    let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
+    let greet = |world: &mut World| {
+        world.take(0);
+        world.welcome(0);
+        world.take(0);
+        world.say(0, "$10|run_id:abc|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|");
+        world.say(0, "*3|:1|:0|$25|1 abc 20000 1 1 0 default|");
+    };
+    greet(&mut world);
+    assert_eq!(world.state(0), NodeState::Ready);
+    world.try_once();
+    world.say(0, "*2|:1|:-1|");
+    let asked = world.take(0);
+    assert!(asked.last().expect("two").ends_with(" join"), "{asked:?}");
+    world.say(0, ":1|-LOADING x|"); // The release was done.
+    world.pass(Duration::from_secs(3));
+    greet(&mut world);
+    let state = world.state(0);
+    assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
+}

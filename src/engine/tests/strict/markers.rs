@@ -1,0 +1,188 @@
+//! Stories of markers and barriers that change while clients use them.
+
+use super::*;
+
+#[test]
+fn a_shorter_longest_ttl_joins_and_waits_for_the_longer_one() {
+    let mut net = trusted(1);
+    let short = net.client(builder(3).max_ttl(Duration::from_secs(5)));
+    assert!(net.marker(0).contains(" 20000 "));
+    let lock = net
+        .try_lock(short, Duration::from_secs(5))
+        .expect("it joined");
+    net.release(short, lock);
+    let too_long = net.try_lock(short, Duration::from_secs(6));
+    assert!(matches!(
+        too_long,
+        Err(LockError::Invalid(InvalidRequest::TtlTooLong { .. }))
+    ));
+    net.pass(Duration::from_secs(2));
+    net.admin(1, "FLUSHALL");
+    net.unreachable(2, true);
+    refusal(net.try_lock(short, Duration::from_secs(5)));
+    let barred = net.now.saturating_add(BARRIER);
+    assert_eq!(net.kept_until(short, 1), Some(barred), "for the longer one");
+}
+
+#[test]
+fn a_longer_longest_ttl_raises_the_marker_behind_a_barrier() {
+    let mut net = trusted(1);
+    let long = net.client(builder(3).max_ttl(2 * LONGEST));
+    let span = 40_402 * MS;
+    let barred = net.now.saturating_add(span);
+    assert_eq!(net.kept_until(long, 0), Some(barred));
+    refusal(net.try_lock(0, TTL));
+    assert_eq!(net.kept_until(0, 0), Some(barred.saturating_add(GRAIN)));
+    assert!(net.marker(0).contains(" 40000 "));
+    net.pass(span.saturating_add(MS));
+    let lock = net.try_lock(0, TTL).expect("the barrier is over");
+    net.release(0, lock);
+}
+
+/// It came first to a node that had been flushed, and wrote a marker that was too short. When it
+/// learns of the longer ttl, that node does not count on.
+#[test]
+fn a_client_that_learns_of_a_longer_ttl_raises_the_markers_of_its_nodes() {
+    let mut net = trusted(1);
+    net.admin(1, "FLUSHALL");
+    for node in [0, 2] {
+        net.unreachable(node, true);
+    }
+    let short = net.client(builder(3).max_ttl(Duration::from_secs(5)));
+    assert!(net.marker(1).contains(" 5000 "));
+    net.pass(5_053 * MS);
+    assert_eq!(net.kept_until(short, 1), None);
+    net.unreachable(2, false);
+    net.pass(Duration::from_secs(3));
+    assert!(net.marker(1).contains(" 20000 "));
+    refusal(net.try_lock(short, Duration::from_secs(5)));
+}
+
+/// What no guard sees, and its documentation says: the longer ttl was told to a majority, one of that
+/// has forgotten it, and who knows only of a shorter one does not reach the others.
+#[test]
+fn a_longer_ttl_that_was_not_told_to_all_is_not_heard_of_by_all() {
+    let mut net = Net::new(3);
+    let five = Duration::from_secs(5);
+    let short = net.client(builder(3).max_ttl(five));
+    net.pump();
+    assert_eq!(net.trust_all(short), 3);
+    net.pump();
+    net.hold(short, 0);
+    net.unreachable(2, true);
+    let long = net.client(builder(3).max_ttl(LONGEST));
+    net.pass(BARRIER.saturating_add(GRAIN));
+    let held = net.try_lock(long, LONGEST).expect("two vote");
+    net.hold(long, 2);
+    net.unreachable(2, false);
+    net.admin(1, "FLUSHALL");
+    net.pass(Duration::from_secs(3));
+    refusal(net.try_lock(short, five));
+    net.pass(5_053 * MS);
+    let lock = net.try_lock(short, five).expect("its own barrier is over");
+    assert!(held.is_valid_at(net.now) && lock.is_valid_at(net.now));
+}
+
+#[test]
+fn a_marker_of_another_incarnation_is_noticed_as_a_promotion_is() {
+    let mut net = trusted(2);
+    let marker = net.marker(1);
+    let run_id = marker.split(' ').nth(1).expect("a run id");
+    let promoted = marker.replace(run_id, "0123456789abcdef");
+    net.set(1, MARKER_KEY, promoted.as_bytes());
+    net.unreachable(2, true);
+    refusal(net.try_lock(1, TTL));
+    assert_eq!(net.value(1, MARKER_KEY), Some(marker));
+    let barred = net.now.saturating_add(BARRIER);
+    assert_eq!(net.kept_until(1, 1), Some(barred));
+    refusal(net.try_lock(0, TTL));
+    assert!(net.kept_until(0, 1).is_some());
+}
+
+#[test]
+fn a_barrier_without_an_end_is_asked_about_every_second() {
+    let mut net = trusted(1);
+    net.set(1, BARRIER_KEY, b"1");
+    net.unreachable(2, true);
+    let second = Duration::from_secs(1);
+    for _ in 0..3 {
+        refusal(net.try_lock(0, TTL));
+        assert_eq!(net.kept_until(0, 1), Some(net.now.saturating_add(second)));
+        net.pass(second);
+    }
+    net.admin(1, "DEL shearline:barrier");
+    let lock = net.try_lock(0, TTL).expect("it is gone");
+    net.release(0, lock);
+}
+
+#[test]
+fn a_server_that_forgot_the_script_is_asked_by_its_text_in_the_same_round() {
+    let mut net = trusted(1);
+    for node in 0..3 {
+        net.admin(node, "SCRIPT FLUSH");
+    }
+    let mut lock = net.try_lock(0, TTL).expect("by the text");
+    (0..3).for_each(|node| net.admin(node, "SCRIPT FLUSH"));
+    net.extend(0, &mut lock, TTL).expect("by the text");
+    net.confirm(0, &mut lock).expect("by the text");
+    net.release(0, lock);
+    net.is_clean();
+}
+
+/// It would come behind the release, and nobody would release it.
+#[test]
+fn a_set_that_met_no_script_is_not_sent_again_when_its_round_is_over() {
+    let mut net = trusted(1);
+    net.admin(2, "SCRIPT FLUSH");
+    net.hold(0, 2);
+    let lock = net.try_lock(0, TTL).expect("two of three");
+    net.release(0, lock);
+    net.let_through(0, 2);
+    assert_eq!(net.value(2, b"k"), None);
+    net.is_clean();
+}
+
+/// Commands that were written before it had joined again are answered as of the old marker; that
+/// does not make it join once more.
+#[test]
+fn an_answer_under_an_old_marker_says_nothing_of_the_new_one() {
+    let mut net = trusted(1);
+    net.hold(0, 1);
+    net.acquire(0, b"a", TTL);
+    net.pump();
+    net.admin(1, "FLUSHALL");
+    net.acquire(0, b"b", TTL);
+    net.acquire(0, b"c", TTL);
+    net.pump();
+    net.acquire(0, b"d", TTL);
+    net.pump();
+    let joins = net.joins(1);
+    net.let_through(0, 1);
+    assert_eq!(
+        net.joins(1),
+        joins + 1,
+        "once, for all that were answered so"
+    );
+    assert!(net.kept_until(0, 1).is_some());
+    // It was joined by a marker that is the same, word for word.
+    net.hold(0, 1);
+    net.acquire(0, b"e", TTL);
+    net.pump();
+    net.let_through(0, 1);
+    assert_eq!(net.joins(1), joins + 1);
+}
+
+#[test]
+fn two_clients_that_say_different_things_do_not_rewrite_the_marker_for_ever() {
+    let mut net = trusted(1);
+    let short = net.client(builder(3).max_ttl(Duration::from_secs(5)));
+    let joins: Vec<usize> = (0..3).map(|node| net.joins(node)).collect();
+    for client in [0, short, 0, short] {
+        let lock = net.try_lock(client, Duration::from_secs(5)).expect("free");
+        net.release(client, lock);
+    }
+    assert_eq!(
+        (0..3).map(|node| net.joins(node)).collect::<Vec<_>>(),
+        joins
+    );
+}

@@ -1,0 +1,62 @@
+//! Stories of an operator who vouches for a server.
+
+use super::restarts::{LONGEST, QUARANTINE, guarded};
+use super::*;
+use crate::error::TrustError;
+
+#[test]
+fn a_node_that_has_just_started_does_not_vote_before_it_is_trusted() {
+    let mut world = World::with(Config::builder().node("node0:6379").max_ttl(LONGEST));
+    world.greet_as(0, "run0", 3);
+    let rest = QUARANTINE + Duration::from_secs(2) - Duration::from_secs(3);
+    assert_eq!(
+        world.quarantined_until(0),
+        Some(world.now.saturating_add(rest))
+    );
+    assert_eq!(world.engine.trust(world.now, id(0), "run0"), Ok(true));
+    assert_eq!(world.quarantined_until(0), None);
+    assert_eq!(world.engine.trust(world.now, id(0), "run0"), Ok(false));
+    let nobody = Err(TrustError::UnknownNode);
+    assert_eq!(world.engine.trust(world.now, id(7), "run0"), nobody);
+    let _lock = world.lock_by(&[0]);
+}
+
+/// Between the look of an operator and his word another server came.
+#[test]
+fn trust_in_a_server_that_was_replaced_is_not_trust_in_the_next() {
+    let mut world = guarded(3);
+    let status = world.engine.node_statuses(world.now).nth(2);
+    let seen = status.expect("three").run_id.expect("it has told");
+    assert_eq!(seen, "run2");
+    world.restart(2);
+    let until = world.now.saturating_add(QUARANTINE);
+    let changed = TrustError::Changed {
+        run_id: "again2".into(),
+    };
+    assert_eq!(world.engine.trust(world.now, id(2), &seen), Err(changed));
+    assert_eq!(world.quarantined_until(2), Some(until), "it still is");
+    assert_eq!(world.engine.trust(world.now, id(2), "again2"), Ok(true));
+    assert_eq!(world.quarantined_until(2), None);
+    // Of one that is not connected nobody knows which it will be.
+    world.restart(2);
+    world.lose(1);
+    let away = Err(TrustError::NotConnected);
+    assert_eq!(world.engine.trust(world.now, id(1), "run1"), away);
+    assert_eq!(world.engine.trust_all(world.now), ["run0", "again2"]);
+    assert_eq!(world.quarantined_until(2), None);
+}
+
+/// Who does not tell which it is cannot be named, and is not trusted with the others either.
+#[test]
+fn a_server_that_does_not_tell_its_run_id_is_not_trusted() {
+    let mut world = guarded(1);
+    world.lose(0);
+    world.reconnect(0);
+    world.welcome(0);
+    world.say(0, "$-1|$-1|$-1|$-1|$-1|");
+    assert!(world.quarantined_until(0).is_some());
+    let untold = Err(TrustError::NoRunId);
+    assert_eq!(world.engine.trust(world.now, id(0), "run0"), untold);
+    assert!(world.engine.trust_all(world.now).is_empty());
+    assert!(world.quarantined_until(0).is_some());
+}

@@ -1,0 +1,355 @@
+//! The world of a story: an engine, its nodes as a test writes them, and the time.
+//!
+//! A story connects nodes, says what they answer, takes what they were sent, and moves the time.
+//! What it asks of the engine, and what it is told, is in `calls`.
+
+use super::*;
+use crate::config::Builder;
+
+/// What a server answers to `HELLO`.
+pub(super) const HELLO: &str = "%2|+role|+master|+mode|+standalone|";
+pub(super) const VALKEY: &str =
+    "%4|+server|+valkey|+version|+9.1.2|+role|+master|+mode|+standalone|";
+
+/// An engine, its N nodes, and the time.
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) now: Instant,
+    /// What was sent to each node and not yet looked at, one command a line.
+    pub(super) sent: Vec<Vec<String>>,
+    /// What each node would read, torn commands included.
+    wires: Vec<Inbox>,
+    /// How many bytes each node's socket still takes.
+    pub(super) window: Vec<usize>,
+    pub(super) links: Vec<&'static str>,
+    /// How many probes were opened to each node, and whether the last is open.
+    pub(super) probes: Vec<u32>,
+    pub(super) probing: Vec<bool>,
+    /// No connection is known to permit releases: the first `SET` on each asks for that.
+    pub(super) unpermitted: bool,
+    pub(super) events: Vec<Event>,
+}
+
+/// A configuration of `nodes` nodes.
+pub(super) fn named(nodes: usize) -> Builder {
+    let names = (0..nodes).map(|node| format!("node{node}:6379"));
+    Config::builder().nodes(names)
+}
+
+impl World {
+    /// `nodes` nodes, none connected.
+    pub(super) fn new(nodes: usize) -> Self {
+        Self::with(named(nodes))
+    }
+
+    /// The nodes of `builder`, none connected. No node is asked for the time.
+    pub(super) fn with(builder: Builder) -> Self {
+        Self::watching(builder.watch_clocks(false))
+    }
+
+    pub(super) fn watching(builder: Builder) -> Self {
+        let config = builder.config().expect("valid");
+        let nodes = config.nodes().len();
+        let now = Instant::from_millis(1_000);
+        let mut world = Self {
+            engine: Engine::new(&config, [42; 32], now),
+            now,
+            sent: vec![Vec::new(); nodes],
+            wires: (0..nodes).map(|_| Inbox::new(Limits::default())).collect(),
+            window: vec![usize::MAX; nodes],
+            links: vec![""; nodes],
+            probes: vec![0; nodes],
+            probing: vec![false; nodes],
+            unpermitted: false,
+            events: Vec::new(),
+        };
+        world.drain();
+        world
+    }
+
+    /// `nodes` nodes that have greeted and know the scripts.
+    pub(super) fn ready(nodes: usize) -> Self {
+        Self::new(nodes).greeted()
+    }
+
+    /// All nodes greet.
+    pub(super) fn greeted(mut self) -> Self {
+        (0..self.links.len()).for_each(|node| self.greet(node));
+        self
+    }
+
+    // ----- bytes ----------------------------------------------------------------------------
+
+    /// Does what the engine wants done.
+    pub(super) fn drain(&mut self) {
+        while let Some(output) = self.engine.poll(self.now) {
+            match output {
+                Output::Connect { node } => self.links[node.index()] = "connecting",
+                Output::Disconnect { node } => self.links[node.index()] = "reset",
+                Output::Probe { node, bytes } => {
+                    assert_eq!(bytes, b"*1\r\n$5\r\nHELLO\r\n");
+                    self.probes[node.index()] += 1;
+                    self.probing[node.index()] = true;
+                }
+                Output::CloseProbe { node } => self.probing[node.index()] = false,
+                Output::Event(event) => self.events.push(event),
+                Output::Transmit { node, bytes } => {
+                    let index = node.index();
+                    let len = bytes.len().min(self.window[index]);
+                    self.window[index] -= len;
+                    let mut piece = &bytes[..len];
+                    while let Some(frame) = self.wires[index].next(&mut piece).expect("RESP") {
+                        self.sent[index].push(shown(frame.value));
+                    }
+                    self.engine
+                        .handle(self.now, Input::Transmitted { node, len });
+                }
+            }
+        }
+    }
+
+    pub(super) fn input(&mut self, input: Input<'_>) {
+        self.engine.handle(self.now, input);
+        self.drain();
+    }
+
+    /// `node` says `reply`, with `|` for each line end.
+    pub(super) fn say(&mut self, node: usize, reply: &str) {
+        self.say_undrained(node, reply);
+        self.drain();
+    }
+
+    /// `node` says `reply`, and the engine is not asked yet what is to be done.
+    pub(super) fn say_undrained(&mut self, node: usize, reply: &str) {
+        let bytes = reply.replace('|', "\r\n").into_bytes();
+        let (node, bytes) = (id(node), &bytes[..]);
+        self.engine
+            .handle(self.now, Input::Received { node, bytes });
+    }
+
+    /// Each of `nodes` says `reply`.
+    pub(super) fn all_say(&mut self, nodes: Range<usize>, reply: &str) {
+        nodes.for_each(|node| self.say(node, reply));
+    }
+
+    /// What `node` was sent since the last look.
+    pub(super) fn take(&mut self, node: usize) -> Vec<String> {
+        core::mem::take(&mut self.sent[node])
+    }
+
+    pub(super) fn take_all(&mut self) -> Vec<Vec<String>> {
+        (0..self.sent.len()).map(|node| self.take(node)).collect()
+    }
+
+    /// The socket of `node` takes everything again.
+    pub(super) fn make_room(&mut self, node: usize) {
+        self.window[node] = usize::MAX;
+        self.input(Input::Writable { node: id(node) });
+    }
+
+    // ----- connections ----------------------------------------------------------------------
+
+    pub(super) fn connect(&mut self, node: usize) {
+        self.links[node] = "up";
+        self.wires[node].clear();
+        self.window[node] = usize::MAX;
+        self.input(Input::Connected { node: id(node) });
+    }
+
+    pub(super) fn lose(&mut self, node: usize) {
+        self.links[node] = "";
+        let (node, reason) = (id(node), LinkError::Reset);
+        self.input(Input::Disconnected { node, reason });
+    }
+
+    /// Waits until the engine connects to `node` again.
+    pub(super) fn reconnect(&mut self, node: usize) {
+        let end = self.now.saturating_add(Duration::from_secs(60));
+        while self.links[node] != "connecting" {
+            assert!(self.now < end, "node {node} is {:?}", self.links[node]);
+            self.pass(10 * MS);
+        }
+    }
+
+    /// The connection to `node` comes up, and its server greets as `run{node}`.
+    pub(super) fn greet(&mut self, node: usize) {
+        self.welcome(node);
+        let asked = [
+            "INFO server",
+            "INFO replication",
+            "INFO memory",
+            "SCRIPT LOAD",
+            "SCRIPT LOAD",
+        ];
+        assert_eq!(self.take(node), asked);
+        self.finish(node, &format!("run{node}"));
+    }
+
+    /// The connection to `node` comes up, and its server accepts `HELLO`.
+    pub(super) fn welcome(&mut self, node: usize) {
+        self.welcome_as(node, HELLO);
+    }
+
+    /// The same, with what the server says to `HELLO`.
+    pub(super) fn welcome_as(&mut self, node: usize, hello: &str) {
+        assert_eq!(self.links[node], "connecting", "node {node}");
+        self.connect(node);
+        assert_eq!(self.take(node), ["HELLO 3 SETNAME shearline"]);
+        self.say_hello(node, hello);
+    }
+
+    fn say_hello(&mut self, node: usize, hello: &str) {
+        self.say(node, hello);
+        if !self.unpermitted {
+            // As if it had shown that its user may release locks, so that the first `SET` does
+            // not ask.
+            self.engine.parts.nodes[node].scripts_permitted();
+        }
+    }
+
+    /// The connection to `node` comes up, and its server is asked and answers twice. Each time
+    /// `pass` moves the time by `round_trip`.
+    pub(super) fn greet_late(
+        &mut self,
+        node: usize,
+        round_trip: Duration,
+        pass: fn(&mut Self, Duration),
+    ) {
+        self.connect(node);
+        pass(self, round_trip);
+        self.say_hello(node, HELLO);
+        pass(self, round_trip);
+        for sent in self.take(node) {
+            if sent == "EVAL release" {
+                self.say(node, ":1|");
+            }
+        }
+        self.finish(node, &format!("run{node}"));
+    }
+
+    /// `node` is connected to again, and greets as the server `run_id`, which has been running for
+    /// `uptime` seconds.
+    pub(super) fn greet_as(&mut self, node: usize, run_id: &str, uptime: u64) {
+        self.reconnect(node);
+        self.welcome(node);
+        self.take(node);
+        self.finish_as(node, run_id, uptime);
+    }
+
+    /// The rest of a greeting.
+    pub(super) fn finish(&mut self, node: usize, run_id: &str) {
+        self.say(node, &greeting(run_id));
+    }
+
+    /// The rest of a greeting, by a server that has been running for `uptime` seconds.
+    pub(super) fn finish_as(&mut self, node: usize, run_id: &str, uptime: u64) {
+        let server = format!("{run_id}|uptime_in_seconds:{uptime}");
+        self.say(node, &greeting(&server));
+    }
+
+    pub(super) fn state(&self, node: usize) -> NodeState {
+        self.engine.node_state(self.now, id(node))
+    }
+
+    pub(super) fn quarantined_until(&self, node: usize) -> Option<Instant> {
+        match self.state(node) {
+            NodeState::Quarantined { left } => Some(self.now.saturating_add(left)),
+            _ => None,
+        }
+    }
+
+    // ----- time -----------------------------------------------------------------------------
+
+    /// Moves the time, and lets timers fire.
+    pub(super) fn pass(&mut self, span: Duration) {
+        self.wait(span);
+        self.input(Input::Tick);
+    }
+
+    /// Moves the time, and the engine does not see it before its next input.
+    pub(super) fn wait(&mut self, span: Duration) {
+        self.now = self.now.saturating_add(span);
+    }
+
+    /// Sleeps as a driver does until there is an event. Returns for how long.
+    pub(super) fn sleep_until_event(&mut self) -> Duration {
+        let start = self.now;
+        while self.events.is_empty() {
+            self.sleep_until_timer();
+        }
+        self.now.saturating_since(start)
+    }
+
+    pub(super) fn sleep_until_timer(&mut self) {
+        let (at, _) = self.engine.poll_timeout().expect("a timer is armed");
+        self.now = self.now.max(at);
+        self.input(Input::Tick);
+    }
+
+    /// Sleeps as a driver does for `span`, whatever happens.
+    pub(super) fn sleep(&mut self, span: Duration) {
+        let end = self.now.saturating_add(span);
+        while self.engine.poll_timeout().is_some_and(|(at, _)| at < end) {
+            self.sleep_until_timer();
+        }
+        self.now = end;
+    }
+
+    #[track_caller]
+    pub(super) fn is_clean(&self) {
+        let load = self.engine.load();
+        assert_eq!((load.rounds, load.claims, load.owed), (0, 0, 0), "{load:?}");
+        assert_eq!((load.in_flight, load.unsent), (0, 0), "{load:?}");
+    }
+}
+
+pub(super) fn id(node: usize) -> NodeId {
+    NodeId(node as u8)
+}
+
+/// The answers to the questions of a greeting, by a server that says this of itself.
+pub(super) fn greeting(server: &str) -> String {
+    let server = format!("run_id:{server}");
+    let len = server.replace('|', "\r\n").len();
+    format!("${len}|{server}|$-1|$-1|{}", digests())
+}
+
+/// The answers to two `SCRIPT LOAD`.
+pub(super) fn digests() -> String {
+    let [release, extend] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
+    format!("$40|{release}|$40|{extend}|")
+}
+
+/// A command in few words: tokens, digests and script texts are left out.
+fn shown(value: Value<'_>) -> String {
+    let words: Vec<String> = value
+        .as_items()
+        .expect("a command")
+        .iter()
+        .map(|word| String::from_utf8_lossy(word.as_bytes().expect("a bulk")).into_owned())
+        .collect();
+    match words[0].as_str() {
+        "SET" => format!("SET {} {}", words[1], words[6 - 1]),
+        "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
+        verb @ "EVAL" if words[1] == crate::node::SET_IF_PERMITTED.text => {
+            let what = match words[5].as_str() {
+                "" => "permits".to_string(),
+                ttl => format!("SET {} {ttl} if", words[3]),
+            };
+            [&[format!("{verb} {what}")], &words[6..]]
+                .concat()
+                .join(" ")
+        }
+        verb @ ("EVAL" | "EVALSHA") => {
+            let script = match words.len() {
+                6 => "extend",
+                _ if words[1] == crate::node::CONFIRM.text => "confirm",
+                _ => "release",
+            };
+            format!("{verb} {script}")
+        }
+        "SCRIPT" => "SCRIPT LOAD".to_string(),
+        "DELIFEQ" => format!("DELIFEQ {}", words[1]),
+        _ => words.join(" "),
+    }
+}
