@@ -158,7 +158,7 @@ impl Loop {
         } else {
             shorter(limit, self.until_deadline())
         };
-        // Deadlines are kept also when waiting fails: whoever takes turns until a call has its
+        // Deadlines are kept also when waiting fails: a caller that takes turns until a call has its
         // outcome would otherwise never have it.
         let slept = self.poller.sleep(sleep);
         if let Ok(readiness) = slept {

@@ -1,7 +1,7 @@
 //! Moves bytes for an engine that many threads share.
 //!
-//! The engine is behind a mutex, and system calls are made outside of it. So whoever has the wire
-//! takes turns between the two: [`Wire::exchange`] under the mutex hands in what was read and copies
+//! The engine is behind a mutex, and system calls are made outside of it. So the thread that has
+//! the wire takes turns between the two: [`Wire::exchange`] under the mutex hands in what was read and copies
 //! out what is to be done, [`Wire::run`] outside of it makes the system calls.
 //!
 //! # Guarantees

@@ -2,7 +2,7 @@
 //!
 //! It is given by a timer of the engine, a tick before the validity ends, or when a majority of the
 //! nodes says that the lock is gone. Who waits on a thread also has a clock of his own, so that the
-//! signal comes in time even if the driving thread is held up.
+//! signal comes in time even if the thread that serves is held up.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -25,7 +25,7 @@ use crate::driver::clock;
 /// From [`LockGuard::lost`](super::LockGuard::lost). It borrows nothing and may go to another task
 /// or thread. Of a lock that was released or handed over before it was lost it never completes.
 /// In a forked child it completes at once, because the lock is the parent's.
-/// When the handle breaks (a driving thread has panicked) it completes at once, because nobody is
+/// When the handle breaks (a thread has panicked with its engine) it completes at once, because nobody is
 /// left to tell.
 ///
 /// ```no_run

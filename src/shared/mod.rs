@@ -27,7 +27,7 @@
 //!   wait, to the I/O thread when many do, when tasks wait, and when tasks are to be woken. The I/O thread
 //!   gives it back before it calls wakers, and to a thread when only few threads have waited for a
 //!   millisecond.
-//! * **Dropping** a guard writes the release at once if the wire is free, whoever sleeps in the poll.
+//! * **Dropping** a guard writes the release at once if the wire is free, also while another thread sleeps in the poll.
 //!   Otherwise the drop waits the moment until the thread that has the wire has written it.
 //!
 //! | file | subject |
@@ -54,7 +54,7 @@
 //!   and is cancelled, or its outcome is on its way to a slot that is abandoned, and is given back.
 //! * *A waker that blocks* is called with no role held, and another thread takes over.
 //! * *A fork*: the process id is compared before anything is locked; a child only tries the mutex.
-//! * *The end of the program*: what is dropped is written by whoever drops it.
+//! * *The end of the program*: what is dropped is written by the thread that drops it.
 //! * *A drop inside a waker*: no mutex is held there, and no role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
 //! * *A thread that is stopped with the mutex*: calls wait for it by their own clock. One that has the

@@ -19,9 +19,8 @@
 
 use crate::time::Instant;
 
-/// From how many operations that are waited for on callers leave the writing to an I/O thread that
-/// has the poll, so that their commands share one write; and from how many on no caller takes the
-/// poll for itself.
+/// From how many operations that are waited for on no caller takes the poll, and the I/O thread serves.
+/// Two threads hand the poll to each other (measured: as fast as an I/O thread that serves two).
 pub(super) const MANY: usize = 3;
 
 /// Who a role belongs to.
@@ -60,7 +59,7 @@ pub(super) enum IoThread {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub(super) struct Wake {
-    /// Whoever sleeps on the descriptor.
+    /// The thread that sleeps in the poll.
     pub(super) descriptor: bool,
     /// The parked I/O thread.
     pub(super) thread: bool,

@@ -95,7 +95,7 @@ impl Watch {
         }
     }
 
-    /// The lock is lost. Threads are woken here, tasks by whoever called.
+    /// The lock is lost. Threads are woken here, tasks by the caller.
     pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
         let mut watchers = self.lock();
         if self.fate.load(Ordering::Relaxed) == HELD {
