@@ -65,23 +65,23 @@ impl Entry {
         &self.arguments
     }
 
-    /// The key as an argument in wire form.
+    /// Returns the key as an argument in wire form.
     pub(crate) fn key_argument(&self) -> &[u8] {
         &self.arguments[..usize::from(self.key_len)]
     }
 
-    /// The token as an argument in wire form.
+    /// Returns the token as an argument in wire form.
     pub(crate) fn token_argument(&self) -> &[u8] {
         &self.arguments[usize::from(self.key_len)..]
     }
 
-    /// Takes the buffer, for the pool. What is left is to be dropped, and not read.
+    /// Takes the buffer, for the pool. The rest has to be dropped, and must not be read.
     pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
         self.key_len = 0;
         core::mem::take(&mut self.arguments)
     }
 
-    /// The buffer, for the pool.
+    /// Returns the buffer, for the pool.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.arguments
     }
@@ -103,12 +103,12 @@ const LINE_END_BYTES: usize = 2;
 
 const _: () = assert!(argument_len(RESOURCE_BYTES_MAX) <= u16::MAX as usize);
 
-/// How many bytes stand before `text` in an argument of `len` bytes.
+/// Returns how many bytes stand before `text` in an argument of `len` bytes.
 fn header_len(len: usize, text: &[u8]) -> u8 {
     (len - LINE_END_BYTES - text.len()) as u8
 }
 
-/// The text of an argument that has so many bytes before it.
+/// Returns the text of an argument that has so many bytes before it.
 fn text(argument: &[u8], header_len: u8) -> &[u8] {
     &argument[usize::from(header_len)..argument.len() - LINE_END_BYTES]
 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_that_nobody_checked_is_cut() {
+    fn an_unchecked_resource_is_cut() {
         let long = [b'k'; RESOURCE_BYTES_MAX + 1];
         let entry = Entry::new(Vec::new(), &long, b"token");
         assert_eq!(entry.resource(), &long[1..]);

@@ -1,8 +1,8 @@
-//! Every way an operation can end other than well, told apart by who can mend it.
+//! Every way an operation can end other than well, sorted by who can repair it.
 //!
-//! [`LockError`], [`ExtendError`] and [`UnlockError`] are the outcomes of the three operations. Those
-//! that come from the nodes carry a [`Report`]: what each node said, and how long it took.
-//! [`InvalidRequest`] and [`ConfigError`] are the caller's to mend and come before any I/O.
+//! [`LockError`], [`ExtendError`] and [`UnlockError`] are the outcomes of the three operations.
+//! Those that come from the nodes carry a [`Report`]: what each node said, and how long it took.
+//! [`InvalidRequest`] and [`ConfigError`] are mistakes of the caller and come before any I/O.
 //!
 //! No credential and no whole token is ever part of any of these. Servers echo arguments in their
 //! error texts, so of a server's error only its first word is kept ([`ServerError`]).
@@ -37,10 +37,11 @@ pub enum LockError {
          latency of the nodes"
     )]
     TooSlow(Report),
-    /// A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)):
-    /// somebody else uses it with other nodes, or under another name. Two such memberships can have
-    /// majorities without a node in common, so no lock is taken while any node says so, and it is
-    /// not tried again. Locks that are held can be extended by the nodes that count.
+    /// A node carries the marker of another cluster
+    /// ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use it with other nodes, or
+    /// under another name. Two such memberships can have majorities without a node in common, so no
+    /// lock is taken while any node says so, and it is not tried again. Locks that are held can be
+    /// extended by the nodes that count.
     #[error(
         "a node belongs to another cluster: {0}; make the configurations alike, or see \
          `Redlock::reinit`"
@@ -111,9 +112,9 @@ pub enum ExtendError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// So many nodes are unusable for a reason that only an operator can mend (a wrong password, a
-    /// missing permission, a server of the wrong kind) that no majority is left, or a node belongs
-    /// to another cluster. Every lock is refused, at once, until that is mended.
+    /// So many nodes are unusable for a reason that only an operator can repair (a wrong password,
+    /// a missing permission, a server of the wrong kind) that no majority is left, or a node
+    /// belongs to another cluster. Every lock is refused, at once, until that is repaired.
     #[error("no lock can be had: {0}; mend what is named here")]
     Unusable(Report),
     /// Too few nodes vote now, and that may pass: they are down, silent or in quarantine.
@@ -134,8 +135,8 @@ pub enum TrustError {
     /// No node is configured by this address.
     #[error("no node is configured by this address; `nodes` shows the addresses")]
     UnknownNode,
-    /// There is no connection to the node now. What happens to it before there is one nobody can
-    /// vouch for today.
+    /// There is no connection to the node now. Whether it restarts before there is one cannot be
+    /// known today.
     #[error("there is no connection to the node now; look at it again when there is (`nodes`)")]
     NotConnected,
     /// Another server answers there than the one that was seen: it restarted, or was replaced.
@@ -171,9 +172,9 @@ pub enum ReinitError {
     /// A node cannot be asked now. Nothing was changed anywhere.
     #[error("not every node can be asked: {0}; nothing was changed, look after them and try again")]
     Unready(Report),
-    /// Not all nodes have answered in time; those that did are named as `granted`. Repeat it, before
-    /// anybody takes a lock with the new membership: who can reach no node of the other one does not
-    /// know that there are two.
+    /// Not all nodes have answered in time; those that did are named as `granted`. Repeat it,
+    /// before a client takes a lock with the new membership: a client that can reach no node of the
+    /// other one does not know that there are two.
     #[error("not every node has answered: {0}; look after them, then repeat it")]
     Incomplete(Report),
     /// A bound of this handle is reached; nothing was changed.
@@ -309,31 +310,31 @@ impl Report {
         }))
     }
 
-    /// What each configured node said, in the order of the configuration.
+    /// Returns what each configured node said, in the order of the configuration.
     #[must_use]
     pub fn nodes(&self) -> &[NodeReport] {
         &self.0.nodes
     }
 
-    /// How many nodes have to agree: `N / 2 + 1` of the configured ones.
+    /// Returns how many nodes have to agree: `N / 2 + 1` of the configured ones.
     #[must_use]
     pub fn quorum(&self) -> usize {
         usize::from(self.0.quorum)
     }
 
-    /// How many attempts were made, this one included.
+    /// Returns how many attempts were made, this one included.
     #[must_use]
     pub fn tries(&self) -> u32 {
         self.0.tries
     }
 
-    /// How long the operation took from its first attempt on.
+    /// Returns how long the operation took from its first attempt on.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed
     }
 
-    /// How many nodes said yes.
+    /// Returns how many nodes said yes.
     #[must_use]
     pub fn granted(&self) -> usize {
         self.count(|outcome| matches!(outcome, NodeOutcome::Granted))
@@ -415,7 +416,7 @@ impl NodeReport {
     }
 }
 
-/// What became of the question at one node.
+/// The outcome of the question at one node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum NodeOutcome {
@@ -441,7 +442,7 @@ pub enum NodeOutcome {
         /// When it votes again.
         until: Instant,
     },
-    /// It cannot serve as a node, for a reason that an operator has to mend.
+    /// It cannot serve as a node, for a reason that an operator has to repair.
     Unusable(Unusable),
     /// Its answer was still open when the others had decided.
     Pending,
@@ -494,13 +495,13 @@ impl ServerError {
         Self { bytes, len }
     }
 
-    /// The word, such as `"LOADING"`; empty if the error began with none.
+    /// Returns the word, such as `"LOADING"`; empty if the error began with none.
     #[must_use]
     pub fn code(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
     }
 
-    /// What it means, and what to do, where that is known.
+    /// Returns what it means, and what to do, where that is known.
     fn advice(&self) -> Option<&'static str> {
         Some(match self.code() {
             "OOM" => "its memory is full: raise its `maxmemory`, or remove other keys",
@@ -547,10 +548,10 @@ pub enum LinkError {
     /// There is no socket at the path.
     #[error("no socket at its path")]
     NotFound,
-    /// Nobody listens at the address.
+    /// No process listens at the address.
     #[error("connection refused")]
     Refused,
-    /// The connection, or the greeting on it, did not come about in time.
+    /// The connection, or the handshake on it, was not finished in time.
     #[error("no answer within the connect timeout")]
     ConnectTimeout,
     /// The other side closed the connection.
@@ -601,7 +602,7 @@ pub enum Unusable {
     )]
     NoPermission,
     /// The user may not run `command`, without which a lock cannot be taken, released or extended.
-    /// A user who may take a lock and not release it gets none.
+    /// A user who may take a lock but not release it gets none.
     #[error(
         "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`), the manual \
          (`shearline::manual::permissions`) has a line that suffices"
@@ -654,7 +655,7 @@ pub enum Unusable {
 }
 
 impl Unusable {
-    /// Returns `true` if only an operator can mend it: no later try will do.
+    /// Returns `true` if only an operator can repair it: no later attempt will succeed.
     pub(crate) const fn is_lasting(self) -> bool {
         match self {
             Self::NotRedis

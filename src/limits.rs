@@ -27,12 +27,12 @@ pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 /// of, in whole milliseconds, as servers count them.
 pub const TTL_MIN: Duration = Duration::from_millis(4);
 
-/// Longest ttl that others are assumed to use, where nobody has said: what a restarted node may
+/// Longest ttl that others are assumed to use where none is configured: what a restarted node may
 /// have forgotten, and what a lock from elsewhere may have had.
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
 /// Longest ttl accepted by default. A lock that is meant to be held longer wants an extension now
-/// and then, so that its holder's death is noticed within a month.
+/// and then, so that the death of its holder is noticed within a month.
 pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Longest ttl that can be configured at all: 100 years. Servers add it to their wall clock in
@@ -75,7 +75,7 @@ pub const ROUNDS_MAX: usize = 1 << 16;
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 
 /// Most releases that may be owed to one node. As many as there are tokens, so that none is ever
-/// forgotten for want of room.
+/// forgotten for lack of room.
 pub const DEBTS_MAX: usize = CLAIMS_MAX;
 
 /// Most buffers for names and tokens kept for reuse: more than are in motion at once, little
@@ -99,9 +99,9 @@ pub const CLIENT_NAME_BYTES_MAX: usize = 64;
 /// Longest name of a cluster, as it stands in the marker of each of its nodes.
 pub const CLUSTER_BYTES_MAX: usize = 64;
 
-/// Longest greeting (`HELLO` with `AUTH` and `SETNAME`), the one command that may be longer than
+/// Longest handshake (`HELLO` with `AUTH` and `SETNAME`), the one command that may be longer than
 /// [`COMMAND_BYTES_MAX`]. It is written once for each connection.
-pub const GREETING_BYTES_MAX: usize = 2 * CREDENTIAL_BYTES_MAX + CLIENT_NAME_BYTES_MAX + 256;
+pub const HANDSHAKE_BYTES_MAX: usize = 2 * CREDENTIAL_BYTES_MAX + CLIENT_NAME_BYTES_MAX + 256;
 
 /// Longest host name, as in the domain name system.
 pub const HOST_BYTES_MAX: usize = 253;
@@ -131,7 +131,7 @@ pub mod narrow {
         NARROW.store(narrow, Ordering::Relaxed);
     }
 
-    /// Whether they are narrow.
+    /// Returns `true` if they are narrow.
     pub fn is_chosen() -> bool {
         NARROW.load(Ordering::Relaxed)
     }
@@ -164,13 +164,13 @@ narrowed!(claims_max, CLAIMS_MAX, CLAIMS);
 const _: () = {
     assert!(NODES_MAX < u32::BITS as usize);
     assert!(RESOURCE_BYTES_MAX <= u16::MAX as usize);
-    // Whatever may be in flight may come to be owed.
+    // Everything in flight may become a debt.
     assert!(DEBTS_MAX >= IN_FLIGHT_MAX);
     assert!(CLAIMS_MAX >= ROUNDS_MAX);
     // The longest script has some 360 bytes, a marker some 150, the headers around them some 150.
     assert!(COMMAND_BYTES_MAX >= RESOURCE_BYTES_MAX + TOKEN_BYTES_MAX + 768);
     assert!(OUT_BYTES_MAX >= 2 * COMMAND_BYTES_MAX);
-    assert!(OUT_BYTES_MAX >= 2 * GREETING_BYTES_MAX);
+    assert!(OUT_BYTES_MAX >= 2 * HANDSHAKE_BYTES_MAX);
     assert!(DEAD_AFTER_MIN.as_nanos() >= NODE_TIMEOUT_MIN.as_nanos());
     assert!(TTL_DEFAULT_MAX.as_millis() < TTL_HARD_MAX.as_millis());
     assert!(TTL_HARD_MAX.as_nanos() < (u64::MAX / 2) as u128);

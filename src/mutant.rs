@@ -1,9 +1,9 @@
-//! Mutations: each takes out one guard of the algorithm, to show that somebody would notice.
+//! Mutations: each takes out one guard of the algorithm, to show that the tests would notice.
 //!
-//! They are there only in a build with `RUSTFLAGS="--cfg shearline_mutants"`, for the simulator
-//! and for whoever doubts a test. No feature and no option leads here. The choice holds for the
-//! whole process, because the engine has no place of its own for it: whoever tries several either
-//! starts a process for each, or tries one after the other with fresh engines.
+//! They are there only in a build with `RUSTFLAGS="--cfg shearline_mutants"`, for the simulator and
+//! for readers who doubt a test. No feature and no option leads here. The choice holds for the
+//! whole process, because the engine has no place of its own for it: a test that tries several
+//! either starts a process for each, or tries one after the other with fresh engines.
 //!
 //! In the tests of the library itself the environment chooses. Those that the simulator does
 //! not look for (`STORIES` in `tests/sim/mutations.rs`) are noticed by the stories of the engine:
@@ -59,8 +59,8 @@ mutants! {
     VoteKeptOverReconnect,
     /// Any error is taken for a certain refusal, so nothing is released where it was run after all.
     ErrorIsDenial,
-    /// Of a lock that was handed over, also those nodes count for an extension that whoever did so may
-    /// still give back.
+    /// Of a lock that was handed over, also those nodes count for an extension that the previous
+    /// owner may still give back.
     EveryVoterCounts,
     /// A call waits on, though a lost connection has made its outcome certain.
     LostVoteNotJudged,
@@ -70,7 +70,8 @@ mutants! {
     // ----- validity -------------------------------------------------------------------------
     /// A lock is returned also when no validity is left.
     ValidityUnchecked,
-    /// Validity is judged with the time of the last answer, and not again when the lock is told.
+    /// Validity is judged with the time of the last answer, and not again when the lock is
+    /// reported.
     StaleNow,
     /// Clocks are taken to run alike: nothing is taken off a validity.
     DriftIgnored,
@@ -154,13 +155,13 @@ mutants! {
     NoscriptExtensionDropped,
     /// An extension that met a server without the script goes on though its lock was given away.
     ExtensionRepairedAfterEnd,
-    /// The end of a lock is told as late as an extension says that its caller has cancelled.
+    /// The end of a lock is reported as late as an extension says that its caller has cancelled.
     CancelledExtensionStands,
     /// A lock that was extended has the ttl that it was taken with.
     ExtensionForgetsTtl,
     /// Only time tells of the end of a lock, and not a majority that misses it.
     LostVoteNotTold,
-    /// An extension goes on when its holder was told that the lock is over.
+    /// An extension goes on when the lock was reported as over.
     ExpiredExtensionStands,
     /// A cancelled extension takes back also what another one has told.
     CancelledExtensionUndoesOthers,
@@ -174,9 +175,9 @@ mutants! {
     // ----- confirmations --------------------------------------------------------------------
     /// What a confirmation finds left counts from the answer and not from before the send.
     ConfirmationFromAnswer,
-    /// A confirmation believes whoever keeps the lock for longest.
+    /// A confirmation believes the node that keeps the lock for longest.
     ConfirmationByLongest,
-    /// What was told to be over lives on when a majority still has it.
+    /// A lock that was reported as over lives on when a majority still has it.
     ConfirmationRevives,
     /// The answers to an extension count until the end that the lock had before a confirmation found an
     /// earlier one.
@@ -199,11 +200,11 @@ mutants! {
     AlarmIgnored,
     /// A node whose clock was stepped goes on voting.
     StepIgnored,
-    /// A barrier on a node keeps nobody from counting it.
+    /// A node behind a barrier is counted.
     BarrierIgnored,
     /// A node whose marker is not the one given counts all the same.
     MarkerIgnored,
-    /// A marker that is written anew, or raised, is written without a barrier.
+    /// A marker that is written again, or raised, is written without a barrier.
     JoinedWithoutBarrier,
     /// A node whose marker tells of a shorter longest ttl than another's votes.
     ShorterMarkerVotes,
@@ -219,7 +220,7 @@ mutants! {
     // ----- order ----------------------------------------------------------------------------
     /// A `SET` that has not left by its node timeout is sent later.
     QueuedSetSentLate,
-    /// Nobody wakes for the node timeout of a node that does not vote.
+    /// No timer is armed for the node timeout of a node that does not vote.
     LeftOutNotWatched,
     /// An extension that has not left when its round is over is sent later.
     QueuedExtensionSentLate,
@@ -249,9 +250,9 @@ mutants! {
     AnyKeyIsOurs,
 
     // ----- time -----------------------------------------------------------------------------
-    /// Nobody is told of the end of a lock.
+    /// The end of a lock is not reported.
     LossNotTold,
-    /// The end of a lock is told a tick after it.
+    /// The end of a lock is reported a tick after it.
     LossToldLate,
     /// A connection that is lost is not opened again.
     NeverReconnects,
@@ -279,7 +280,7 @@ mutants! {
     DeadAfterIgnored,
     /// A node that is silent is asked all the same.
     SuspectAsked,
-    /// What a call had open stays open when it was told.
+    /// What a call had open stays open after its outcome was reported.
     RoundsKept,
     /// The timer of a call goes on when its outcome is certain.
     RoundTimerKept,
@@ -290,11 +291,11 @@ mutants! {
     /// A connection that has lasted is opened again after a delay, as any other.
     NeverReconnectsAtOnce,
     /// An attempt that is short of a quorum leaves nodes in back-off alone.
-    NeverKnocks,
+    NeverReconnectsEarly,
     /// A node that is suspect loses its connection.
     SuspectGivenUp,
-    /// The end of the time for a greeting ends the connection also when it has greeted.
-    GreetedGivenUp,
+    /// The end of the time for a handshake also ends a connection whose handshake is done.
+    HandshakeDoneGivenUp,
     /// A node that was suspect is never asked again.
     SuspectForEver,
     /// A node is suspect after four node timeouts, however short these are.
@@ -303,9 +304,9 @@ mutants! {
     BackoffInStep,
 
     // ----- outcomes -------------------------------------------------------------------------
-    /// Too few nodes that can vote are told as a lock that is held.
+    /// Too few nodes that can vote are reported as a lock that is held.
     NoQuorumReportedHeld,
-    /// A majority that misses the key is told as a release that was done.
+    /// A majority that misses the key is reported as a release that was done.
     NotHeldReportedReleased,
     /// How long a node took is counted from the call, and not from the attempt.
     LatencySinceCall,

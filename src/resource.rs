@@ -3,7 +3,7 @@
 //! A name is one to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: any other
 //! Redlock library on the same key excludes us and is excluded. A token is what the key holds.
 //!
-//! Not here: the two together, as the nodes are told them. See `entry`.
+//! Not here: the two together, in wire form. See `entry`.
 
 use core::fmt;
 use core::ops::Deref;
@@ -11,7 +11,7 @@ use core::ops::Deref;
 use crate::error::InvalidRequest;
 use crate::limits::{RESOURCE_BYTES_MAX, TOKEN_RANDOM_BYTES};
 
-/// Whether `resource` can be a lock's name.
+/// Checks that `resource` can be a lock's name.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ pub const MARKER_KEY: &[u8] = b"shearline:marker";
 /// `Redlock::trust_node` says when it does not.
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
-/// Whether `resource` can be a lock's name where the nodes carry markers.
+/// Checks that `resource` can be a lock's name where the nodes carry markers.
 ///
 /// # Errors
 ///
@@ -51,8 +51,8 @@ pub(crate) fn check_not_reserved(resource: &[u8]) -> Result<(), InvalidRequest> 
 /// What a lock's key holds on the nodes: 20 random bytes, fresh for every attempt, and behind them
 /// the label that `Builder::owner` gave, if any.
 ///
-/// Whoever knows it can release the lock, so `Debug` shows only its first two bytes and the label.
-/// It reads as a slice of bytes.
+/// Everyone who knows it can release the lock, so `Debug` shows only its first two bytes and the
+/// label. It reads as a slice of bytes.
 ///
 /// ```
 /// # fn show(lock: &shearline::Lock) {
@@ -69,13 +69,13 @@ impl<'a> Token<'a> {
         Self(bytes)
     }
 
-    /// The whole token, as the nodes hold it.
+    /// Returns the whole token, as the nodes hold it.
     #[must_use]
     pub const fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// The label of the holder, empty if it gave none.
+    /// Returns the label of the holder, empty if it gave none.
     #[must_use]
     pub fn owner(self) -> &'a [u8] {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()

@@ -8,15 +8,15 @@
 //!
 //! * **A key matches one value only.** Once its value was removed it never matches again. The
 //!   generation of a place has 32 bits and does not wrap: a place that was used 2^32 - 1 times is
-//!   retired. That costs one place in four thousand million removals, and no late key ever
-//!   reaches a stranger.
+//!   retired. That costs one place in four thousand million removals, and no late key ever reaches
+//!   another value.
 //! * **No allocation** while no more values are held at once than were ever held before (retired
 //!   places aside). Memory is given back when the slab is dropped, not earlier.
 //! * **The same order everywhere.** The same calls give the same keys, and iteration goes by index.
 //!
 //! # Not here
 //!
-//! A bound. Whoever inserts on behalf of a caller checks the limit that `limits` names.
+//! A bound. Code that inserts on behalf of a caller checks the limit that `limits` names.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -44,15 +44,15 @@ impl Key {
         self.index
     }
 
-    /// The key as a number: the generation in the upper half, the index in the lower one.
+    /// Returns the key as a number: the generation in the upper half, the index in the lower one.
     pub(crate) const fn to_bits(self) -> u64 {
         (self.generation.get() as u64) << 32 | self.index as u64
     }
 
-    /// The key that [`Key::to_bits`] made this number of, or `None` if it made it of none.
+    /// Returns the key that [`Key::to_bits`] made this number of, or `None` if it made it of none.
     ///
-    /// A number that somebody invented gives a key that matches nothing, or the value that it
-    /// happens to name: as with any key, only the slab knows.
+    /// An invented number gives a key that matches nothing, or the value that it happens to name:
+    /// as with any key, only the slab knows.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match NonZeroU32::new((bits >> 32) as u32) {
             Some(generation) => Some(Self {
@@ -80,7 +80,7 @@ impl Link {
         Self(index)
     }
 
-    /// The index, if there is one.
+    /// Returns the index, if there is one.
     pub(crate) const fn index(self) -> Option<u32> {
         if self.0 == u32::MAX {
             None
@@ -142,7 +142,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The value under `key`, `None` if it was removed.
+    /// Returns the value under `key`, `None` if it was removed.
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         match self.places.get(key.index as usize) {
             Some(Place {
@@ -153,7 +153,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The value under `key`, to be changed; `None` if it was removed.
+    /// Returns the value under `key`, to be changed; `None` if it was removed.
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.places.get_mut(key.index as usize) {
             Some(Place {
@@ -164,7 +164,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes the value under `key` out. From then on the key matches nothing.
+    /// Removes the value under `key` and returns it. From then on the key matches nothing.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
         Some(self.remove_at(key.index))
@@ -178,23 +178,23 @@ impl<T> Slab<T> {
         }
     }
 
-    /// How many values are held.
+    /// Returns how many values are held.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no value is held.
+    /// Returns `true` if no value is held.
     pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many values fit without allocating.
+    /// Returns how many values fit without allocating.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.places.capacity()
     }
 
-    /// All values with their keys, by index. Costs a step per place, also per vacant one.
+    /// Returns all values with their keys, by index. Costs a step per place, also per vacant one.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         (0..)
             .zip(&self.places)
@@ -210,7 +210,7 @@ impl<T> Slab<T> {
             })
     }
 
-    /// The value at `index`, for lists whose links are indices.
+    /// Returns the value at `index`, for lists whose links are indices.
     ///
     /// # Panics
     ///
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(key.to_bits(), 2 << 32 | 1);
         assert_eq!(Key::from_bits(key.to_bits()), Some(key));
         assert_eq!(Key::from_bits(7), None, "no key has the generation zero");
-        // A number that somebody invented: out of the slab, or a generation that is not yet.
+        // Invented numbers: an index outside of the slab, or a generation that does not exist yet.
         for bits in [1 << 32 | 9, 3 << 32 | 1, u64::MAX] {
             assert_eq!(
                 Key::from_bits(bits).and_then(|key| slab.get(key)),

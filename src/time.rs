@@ -72,19 +72,21 @@ impl Instant {
         Self(self.0.saturating_sub(nanos(span)))
     }
 
-    /// How long before `self` the instant `earlier` was; zero if it was not before.
+    /// Returns how long before `self` the instant `earlier` was; zero if it was not before.
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// First tick at or after `self`. For "do not act before": a timer may fire late, never early.
+    /// Returns the first tick at or after `self`. For "do not act before": a timer may fire late,
+    /// never early.
     #[must_use]
     pub const fn tick_ceil(self) -> u64 {
         self.0.div_ceil(NANOS_PER_TICK)
     }
 
-    /// Last tick at or before `self`. For "do not trust after": a lock may end early, never late.
+    /// Returns the last tick at or before `self`. For "do not trust after": a lock may end early,
+    /// never late.
     #[must_use]
     pub const fn tick_floor(self) -> u64 {
         self.0 / NANOS_PER_TICK

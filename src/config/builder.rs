@@ -1,4 +1,5 @@
-//! The builder: takes anything, keeps the first mistake, and tells it when a [`Config`] is made.
+//! The builder: takes any settings, keeps the first mistake, and returns it when a [`Config`] is
+//! made.
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -12,7 +13,7 @@ use crate::limits::{
 };
 use crate::quorum::Drift;
 
-/// Collects what a handle is to be: its nodes and how it treats them.
+/// Collects the nodes of a handle and its settings.
 ///
 /// No method fails or does any I/O. The first mistake is kept and comes out of [`Self::config`],
 /// and of the methods that build a handle.
@@ -69,7 +70,7 @@ impl Builder {
         self
     }
 
-    /// Gives a connection and the greeting on it this long, at least 1 ms. Default: 1 s.
+    /// Gives a connection and the handshake on it this long, at least 1 ms. Default: 1 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.check(NODE_TIMEOUT_MIN <= timeout, || {
             ConfigError::ConnectTimeout(timeout)
@@ -125,11 +126,11 @@ impl Builder {
     /// refuses longer ones on this handle.
     ///
     /// If it is not set, ttls up to 30 days are accepted. It is also how long a restarted node is
-    /// kept from voting by the [`RestartGuard`], which assumes 60 s if nothing is set, and how long a
-    /// node has to be up when it is met for the first time: after all nodes were started at once,
-    /// nobody gets a lock for so long, unless `Redlock::trust_nodes` is called.
-    /// With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and it is
-    /// written on the nodes: all clients go by the longest.
+    /// kept from voting by the [`RestartGuard`], which assumes 60 s if nothing is set, and how long
+    /// a node has to be up when it is met for the first time: after all nodes were started at once,
+    /// no lock can be had for so long, unless `Redlock::trust_nodes` is called. With
+    /// [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and it is
+    /// written on the nodes: all clients use the longest.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         self.check((TTL_MIN..=TTL_HARD_MAX).contains(&ttl), || {
             ConfigError::MaxTtl(ttl)
@@ -148,7 +149,7 @@ impl Builder {
     /// Default: `default`.
     ///
     /// Of use with [`RestartGuard::Strict`] alone: the name stands in the marker of each node, and
-    /// who comes with another name, or another number of nodes, gets
+    /// a client with another name, or another number of nodes, gets
     /// [`LockError::OtherCluster`](crate::LockError::OtherCluster) and no lock. So a staging system
     /// that was given a production node by mistake notices it, and so does production.
     ///
@@ -173,7 +174,7 @@ impl Builder {
         self
     }
 
-    /// Whether the wall clocks of the nodes are watched. Default: they are.
+    /// Sets whether the wall clocks of the nodes are watched. Default: they are.
     ///
     /// Servers end keys by their wall clock; one that is stepped forward ends locks early. So each node
     /// is asked for its `TIME` in front of a question about a lock, in the same write, at most once a
@@ -189,10 +190,10 @@ impl Builder {
         self
     }
 
-    /// Puts a label of at most 64 bytes behind the random bytes of every token, so that whoever
-    /// reads the key can tell who holds the lock. Default: none.
+    /// Puts a label of at most 64 bytes behind the random bytes of every token, so that a person
+    /// who reads the key can tell who holds the lock. Default: none.
     ///
-    /// Everybody who may read the keys sees it, and `Debug` shows it.
+    /// Everyone who may read the keys sees it, and `Debug` shows it.
     pub fn owner(mut self, label: impl AsRef<[u8]>) -> Self {
         let label = label.as_ref();
         self.check(label.len() <= OWNER_BYTES_MAX, || {
@@ -220,7 +221,7 @@ impl Builder {
         self
     }
 
-    /// The checked configuration.
+    /// Returns the checked configuration.
     ///
     /// # Errors
     ///
@@ -295,7 +296,8 @@ impl Builder {
     }
 }
 
-/// Whether servers take it: `CLIENT SETNAME` refuses spaces, line ends and what is not ASCII.
+/// Returns `true` if servers take it: `CLIENT SETNAME` refuses spaces, line ends and what is not
+/// ASCII.
 fn is_client_name(name: &str) -> bool {
     is_word(name, CLIENT_NAME_BYTES_MAX)
 }
@@ -514,7 +516,7 @@ mod tests {
                 one().client_name("x".repeat(65).as_str()),
                 ConfigError::ClientName,
             ),
-            // The first one wins, whatever comes later.
+            // The first mistake is reported; later ones do not replace it.
             (
                 one().max_ttl(MS).max_ttl(day).node("").client_name(""),
                 ConfigError::MaxTtl(MS),
@@ -575,7 +577,7 @@ mod tests {
         }
     }
 
-    /// Everything that can be printed once `url` was given.
+    /// Returns everything that can be printed once `url` was given.
     fn all_that_is_shown(url: &str) -> String {
         let builder = Config::builder().node(url);
         // Named once more, a good URL makes the error of a duplicate.

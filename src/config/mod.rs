@@ -1,8 +1,8 @@
 //! What a handle is built from: nodes, timeouts, limits. Valid by construction.
 //!
-//! A [`Config`] comes from [`Builder::config`] alone, which finds every mistake before any I/O.
-//! Who holds one need not check it again: there are 1 to 31 nodes with different addresses, every
-//! timeout is long enough to be kept, and at least one ttl leaves validity.
+//! A [`Config`] comes from [`Builder::config`] alone, which finds every mistake before any I/O. It
+//! need not be checked again: there are 1 to 31 nodes with different addresses, every timeout is
+//! long enough to be kept, and at least one ttl leaves validity.
 //!
 //! Credentials come in with the URLs and stay here: no `Debug`, label or error shows them.
 //!
@@ -93,106 +93,107 @@ impl Settings {
 }
 
 impl Config {
-    /// A builder without nodes and with the defaults that its methods name.
+    /// Returns a builder without nodes and with the defaults that its methods name.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The nodes, in the order in which they were named: 1 to 31, no address twice.
+    /// Returns the nodes, in the order in which they were named: 1 to 31, no address twice.
     #[must_use]
     pub fn nodes(&self) -> &[NodeConfig] {
         &self.nodes
     }
 
-    /// How many nodes have to agree: `N / 2 + 1` of the configured ones.
+    /// Returns how many nodes have to agree: `N / 2 + 1` of the configured ones.
     #[must_use]
     pub fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
 
-    /// What is taken off every validity for clocks that do not run alike.
+    /// Returns what is subtracted from every validity because clocks do not run alike.
     #[must_use]
     pub fn drift(&self) -> Drift {
         self.settings.drift
     }
 
-    /// How long a node's vote is waited for; `None` if it is derived from the ttl and from how
-    /// fast the node answers.
+    /// Returns how long a node's vote is waited for; `None` if it is derived from the ttl and from
+    /// how fast the node answers.
     #[must_use]
     pub fn node_timeout(&self) -> Option<Duration> {
         self.settings.node_timeout
     }
 
-    /// How long a connection and the greeting on it may take to come about.
+    /// Returns how long a connection and the handshake on it may take.
     #[must_use]
     pub fn connect_timeout(&self) -> Duration {
         self.settings.connect_timeout
     }
 
-    /// The silence, with an answer owed, after which a connection is given up.
+    /// Returns the silence, with an answer owed, after which a connection is given up.
     #[must_use]
     pub fn dead_after(&self) -> Duration {
         self.settings.dead_after
     }
 
-    /// How long dropping the last handle waits, at most, for what is owed to the nodes.
+    /// Returns how long dropping the last handle waits, at most, for the releases that are owed to
+    /// the nodes.
     #[must_use]
     pub fn shutdown_timeout(&self) -> Duration {
         self.settings.shutdown_timeout
     }
 
-    /// How often, and after which delays, a lock is tried for.
+    /// Returns how often, and after which delays, a lock is tried for.
     #[must_use]
     pub fn retry(&self) -> &Retry {
         &self.settings.retry
     }
 
-    /// The longest ttl that any client of these nodes uses, if it was set. If it was not, the
-    /// restart guard assumes 60 s.
+    /// Returns the longest ttl that any client of these nodes uses, if it was set. If it was not,
+    /// the restart guard assumes 60 s.
     #[must_use]
     pub fn max_ttl(&self) -> Option<Duration> {
         self.settings.max_ttl
     }
 
-    /// The longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30 days, or 60 s
-    /// with [`RestartGuard::Strict`].
+    /// Returns the longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30
+    /// days, or 60 s with [`RestartGuard::Strict`].
     #[must_use]
     pub fn ttl_limit(&self) -> Duration {
         self.settings.ttl_limit()
     }
 
-    /// How restarted nodes are kept from voting.
+    /// Returns how restarted nodes are kept from voting.
     #[must_use]
     pub fn restart_guard(&self) -> RestartGuard {
         self.settings.restart_guard
     }
 
-    /// The name of the cluster that the nodes are, for [`RestartGuard::Strict`].
+    /// Returns the name of the cluster that the nodes are, for [`RestartGuard::Strict`].
     #[must_use]
     pub fn cluster(&self) -> &str {
         &self.settings.cluster
     }
 
-    /// Whether the wall clocks of the nodes are watched.
+    /// Returns `true` if the wall clocks of the nodes are watched.
     #[must_use]
     pub fn watch_clocks(&self) -> bool {
         self.settings.watch_clocks
     }
 
-    /// The label behind the random bytes of every token; empty if none was set.
+    /// Returns the label behind the random bytes of every token; empty if none was set.
     #[must_use]
     pub fn owner(&self) -> &[u8] {
         &self.settings.owner
     }
 
-    /// The name of the connections in the servers' `CLIENT LIST`; `None` if none is sent.
+    /// Returns the name of the connections in the servers' `CLIENT LIST`; `None` if none is sent.
     #[must_use]
     pub fn client_name(&self) -> Option<&str> {
         self.settings.client_name.as_deref()
     }
 
-    /// Whether a caller that waits for a verdict asks the sockets again and again instead of
-    /// going to sleep.
+    /// Returns `true` if a caller that waits for a verdict asks the sockets again and again instead
+    /// of going to sleep.
     #[must_use]
     pub fn spin(&self) -> bool {
         self.settings.spin

@@ -1,13 +1,9 @@
-//! One configured node: where it is, and what to greet it with.
+//! One configured node: where it is, and how to log in to it.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt::{self, Write as _};
 use core::net::IpAddr;
-use core::str::FromStr;
-
-use super::url;
-use crate::error::UrlProblem;
 
 /// One node, as its URL describes it.
 ///
@@ -68,38 +64,31 @@ impl NodeConfig {
         &self.address
     }
 
-    /// The address as text, the same as its `Display`: `10.0.0.1:6379`, `unix:/run/r.sock`. It
-    /// names the node in reports, and parses to the same address.
+    /// Returns the address as text, the same as its `Display`: `10.0.0.1:6379`, `unix:/run/r.sock`.
+    /// It names the node in reports, and parses to the same address.
     #[must_use]
     pub fn label(&self) -> &Arc<str> {
         &self.label
     }
 
-    /// The user to log in as; `None` for the server's default user, or if there is no password.
+    /// Returns the user to log in as; `None` for the server's default user, or if there is no
+    /// password.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         self.credentials.as_ref()?.user.as_deref()
     }
 
-    /// The password to log in with; `None` for no login at all. A user without a password logs
-    /// in with the empty one, as users that need none (`nopass`) do.
+    /// Returns the password to log in with; `None` for no login at all. A user without a password
+    /// logs in with the empty one, as users that need none (`nopass`) do.
     #[must_use]
     pub fn password(&self) -> Option<&str> {
         Some(&self.credentials.as_ref()?.password)
     }
 
-    /// The number of the database to select.
+    /// Returns the number of the database to select.
     #[must_use]
     pub fn database(&self) -> u32 {
         self.database
-    }
-}
-
-impl FromStr for NodeConfig {
-    type Err = UrlProblem;
-
-    fn from_str(text: &str) -> Result<Self, UrlProblem> {
-        url::parse(text)
     }
 }
 
@@ -121,7 +110,7 @@ impl fmt::Debug for NodeConfig {
 /// Where a node is, in a form in which equal places are mostly equal values: names in lower case,
 /// addresses as numbers, the port always there, paths without empty or `.` parts.
 ///
-/// Different values may still lead to one server. That is found out when it is greeted.
+/// Different values may still lead to one server. The handshake finds that out.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Address {

@@ -25,7 +25,7 @@ pub struct Retry {
 impl Retry {
     /// At most `tries` attempts (the first one counts, so 1 is the least), a random `delay` apart.
     ///
-    /// What makes no sense, no try at all or a delay that ends before it begins, is refused by
+    /// No try at all, or a delay that ends before it begins, is refused by
     /// [`Builder::config`](crate::Builder::config).
     #[must_use]
     pub const fn new(tries: u32, delay: RangeInclusive<Duration>) -> Self {
@@ -36,13 +36,13 @@ impl Retry {
         }
     }
 
-    /// The most attempts, the first one included.
+    /// Returns the most attempts, the first one included.
     #[must_use]
     pub const fn tries(&self) -> u32 {
         self.tries
     }
 
-    /// The range of the delay between two attempts.
+    /// Returns the range of the delay between two attempts.
     #[must_use]
     pub const fn delay(&self) -> RangeInclusive<Duration> {
         RangeInclusive::new(self.shortest, self.longest)
@@ -58,30 +58,31 @@ impl Default for Retry {
 /// How nodes that restarted, and may have forgotten locks, are kept from voting.
 ///
 /// Redlock without persistence is safe only if a restarted node stays out of the votes until the
-/// locks that it may have forgotten have expired. Operators are told to delay restarts by hand; this
-/// does it in the client. A node in *quarantine* is asked as before, because its key keeps others
-/// out, but its answers count for nothing: [`NodeOutcome::Quarantined`](crate::NodeOutcome). When
-/// its quarantine is over it votes again; `Redlock::trust_node` ends
-/// one by an operator's word.
+/// locks that it may have forgotten have expired. The usual advice to operators is to delay
+/// restarts by hand; this does it in the client. A node in *quarantine* is asked as before, because
+/// its key keeps others out, but its answers do not count:
+/// [`NodeOutcome::Quarantined`](crate::NodeOutcome). When its quarantine is over it votes again;
+/// `Redlock::trust_node` lets an operator end it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RestartGuard {
     /// A restarted node votes at once. Right for nodes that write every lock to disk before they
     /// answer (`appendfsync always`), and for tests.
     Off,
-    /// At every greeting a node says who it is (`run_id`, `master_replid`). One that is another than
-    /// before, or cannot say it any more, or that refused as one does that loads or follows another
-    /// (`LOADING`, `READONLY`, `MASTERDOWN`), is in quarantine from the end of that greeting until
-    /// every lock of [`Builder::max_ttl`](crate::Builder::max_ttl) has expired, or of the longest
-    /// ttl that this handle has asked for if that is longer, plus the drift.
+    /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node whose
+    /// identity has changed or can no longer be read, or that refused a command because it loads or
+    /// follows another server (`LOADING`, `READONLY`, `MASTERDOWN`), is in quarantine from the end
+    /// of that handshake until every lock of [`Builder::max_ttl`](crate::Builder::max_ttl) has
+    /// expired, or of the longest ttl that this handle has asked for if that is longer, plus the
+    /// drift.
     ///
-    /// Where `max_ttl` was set, a node that is met for the first time and has not been up for as
-    /// long is in quarantine for the rest.
+    /// Where `max_ttl` was set, a node that is connected for the first time and has not been up for
+    /// as long is in quarantine for the rest.
     ///
-    /// A node whose clock was stepped is treated alike
+    /// A node whose clock was stepped is treated in the same way
     /// ([`Builder::watch_clocks`](crate::Builder::watch_clocks)).
     ///
-    /// Not seen: a restart before the first greeting where `max_ttl` was not set; locks with a
+    /// Not seen: a restart before the first handshake where `max_ttl` was not set; locks with a
     /// longer ttl of other clients; deleted keys; a node whose user may not ask `INFO`.
     #[default]
     Observed,
@@ -91,23 +92,25 @@ pub enum RestartGuard {
     /// the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
     ///
     /// A marker that is missing or of another incarnation tells of a restart, a promotion, a
-    /// `FLUSHALL`, or of another data set. Whoever meets it writes it anew, with a *barrier*
-    /// ([`BARRIER_KEY`](crate::BARRIER_KEY)) that lasts until every lock is over that may have been
-    /// forgotten: [`Builder::max_ttl`](crate::Builder::max_ttl), 60 s if it is not set, and the drift.
-    /// Until then the answers of that node count for nobody, of all clients alike.
+    /// `FLUSHALL`, or of another data set. A client that finds no marker writes a new one, with a
+    /// *barrier* ([`BARRIER_KEY`](crate::BARRIER_KEY)) that lasts until every lock is over that may
+    /// have been forgotten: [`Builder::max_ttl`](crate::Builder::max_ttl), 60 s if it is not set,
+    /// and the drift. Until then no client counts the answers of that node.
     ///
-    /// * Longer ttls than `max_ttl` are refused. A client with a shorter one joins and goes by the
-    ///   longer; one with a longer raises the markers, behind a barrier. Best all have the same.
+    /// * Longer ttls than `max_ttl` are refused. A client with a shorter one joins and uses the
+    ///   longer; a client with a longer one raises the markers, behind a barrier. It is best if all
+    ///   have the same.
     /// * A client with another number of nodes or another name gets
     ///   [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. A change is made by
     ///   `Redlock::reinit`.
-    /// * Nodes that were never used have no marker, and wait too;
-    ///   `Redlock::trust_nodes` does without.
+    /// * Nodes that were never used have no marker, and wait too; `Redlock::trust_nodes` skips
+    ///   that.
     /// * There is no barrier where the server has shown, before and after, that it loses nothing in
-    ///   a restart: `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas,
-    ///   never promoted (asked by `CONFIG GET` and `INFO`). That rests on more: the disk honours
-    ///   `fsync`, the data directory is not put back from a copy, these settings are not changed while
-    ///   the server runs, and no replica is promoted *and restarted* before anybody asks it.
+    ///   a restart: `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no
+    ///   replicas, never promoted (asked by `CONFIG GET` and `INFO`). That rests on more: the disk
+    ///   honours `fsync`, the data directory is not put back from a copy, these settings are not
+    ///   changed while the server runs, and no replica is promoted *and restarted* before a client
+    ///   asks it.
     /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and clocks that are stepped count as with
     ///   [`Observed`](Self::Observed).
     ///
@@ -115,13 +118,14 @@ pub enum RestartGuard {
     /// more when a connection is made, and two keys on each node. The user has to be allowed `INFO`
     /// and both keys; [`manual::permissions`](crate::manual::permissions) has the line.
     ///
-    /// Not seen: a lock that was deleted or evicted alone, with the marker left where it was; clients
-    /// that use the same keys without this guard; a restart from disk, or a promotion, behind a proxy
-    /// that hides the loss of the connection; a master that followed its own former replica, and was
-    /// master again, between two questions; a barrier that somebody deletes. Where clients have
-    /// different `max_ttl`, a barrier is as long as whoever writes it knows: a longer one that was not
-    /// told to all nodes yet, or that a majority has forgotten, is not heard of by who reaches only the
-    /// others. So let those with the longest come first, and reach every node before any other does.
+    /// Not seen: a lock that was deleted or evicted alone, with the marker left where it was;
+    /// clients that use the same keys without this guard; a restart from disk, or a promotion,
+    /// behind a proxy that hides the loss of the connection; a master that followed its own former
+    /// replica, and was master again, between two questions; a barrier that is deleted. Where
+    /// clients have different `max_ttl`, a barrier is as long as the longest ttl that its writer
+    /// knows: a longer one that is not on all nodes yet, or that a majority has forgotten, is
+    /// unknown to a client that reaches only the others. So start the clients with the longest
+    /// first, and let them reach every node before the others start.
     Strict,
 }
 
@@ -183,20 +187,20 @@ impl LockOptions {
         self
     }
 
-    /// For how long the lock is asked.
+    /// Returns the ttl that is asked for.
     #[must_use]
     pub const fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// How long after the call it gives up; `None` if only the tries end it.
+    /// Returns how long after the call it gives up; `None` if only the tries end it.
     #[must_use]
     pub const fn deadline(&self) -> Option<Duration> {
         self.wait
     }
 
-    /// How many attempts may be made on a handle with this `retry`; `None` if only the deadline
-    /// ends them.
+    /// Returns how many attempts may be made on a handle with this `retry`; `None` if only the
+    /// deadline ends them.
     #[must_use]
     pub const fn tries_allowed(&self, retry: &Retry) -> Option<u32> {
         match (self.tries, self.wait) {
@@ -207,7 +211,7 @@ impl LockOptions {
         }
     }
 
-    /// How many extensions the lock may have; `None` if any number.
+    /// Returns how many extensions the lock may have; `None` if any number.
     #[must_use]
     pub const fn extensions_allowed(&self) -> Option<u32> {
         self.extensions

@@ -7,6 +7,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
 
 use super::node::{Address, Credentials, Host, NodeConfig};
 use crate::error::UrlProblem;
@@ -19,7 +20,15 @@ enum Scheme {
     Unix,
 }
 
-pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
+impl FromStr for NodeConfig {
+    type Err = UrlProblem;
+
+    fn from_str(text: &str) -> Result<Self, UrlProblem> {
+        parse(text)
+    }
+}
+
+fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
     if text.is_empty() {
         return Err(UrlProblem::Empty);
     }
@@ -49,8 +58,8 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
     }
 }
 
-/// The scheme and what follows its slashes. `unix:/path` has no authority and is whole; it is
-/// how a label looks.
+/// Returns the scheme and what follows its slashes. `unix:/path` has no authority and is whole; it
+/// is how a label looks.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlProblem> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
         && scheme.eq_ignore_ascii_case("unix:")
@@ -151,8 +160,8 @@ fn host(name: &str) -> Result<Host, UrlProblem> {
     Ok(Host::Name(name.to_ascii_lowercase()))
 }
 
-/// Whether resolvers read a name with this last part as an address, such as `127.1`, `010.0.0.1` or
-/// `0x7f.1`. They do not all read the same one.
+/// Returns `true` if resolvers read a name with this last part as an address, such as `127.1`,
+/// `010.0.0.1` or `0x7f.1`. They do not all read the same one.
 fn is_number(last: &str) -> bool {
     match last.get(..2) {
         Some("0x" | "0X") => last.bytes().skip(2).all(|byte| byte.is_ascii_hexdigit()),

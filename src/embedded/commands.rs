@@ -5,40 +5,19 @@
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use crate::resp::OwnedValue;
 
+use super::call::{Call, count, integer, is_flush_mode, ok};
 use super::info;
-use super::keyspace::{DATABASES, Database, Millis};
+use super::keyspace::DATABASES;
 use super::refusal::{Answer, Refusal};
 use super::scripts;
 use super::session::{Protocol, Session};
-use super::store::{Flavour, Store};
+use super::state::{Flavour, State};
 use super::strings;
 
-/// One command on its way through the store.
-pub(super) struct Call<'a> {
-    pub(super) session: &'a mut Session,
-    /// The name and the arguments; as many as the table allows.
-    pub(super) words: &'a [&'a [u8]],
-    pub(super) now: Millis,
-    pub(super) uptime: Duration,
-}
-
-impl<'a> Call<'a> {
-    /// The database of the client.
-    pub(super) fn database<'s>(&self, store: &'s mut Store) -> &'s mut Database {
-        store.keyspace.database(self.session.database)
-    }
-
-    /// The words from `first` on, of which there may be none.
-    pub(super) fn words_from(&self, first: usize) -> &'a [&'a [u8]] {
-        self.words.get(first..).unwrap_or_default()
-    }
-}
-
-type Run = fn(&mut Store, &mut Call<'_>) -> Answer;
+type Run = fn(&mut State, &mut Call<'_>) -> Answer;
 
 struct Command {
     /// In lower case; of a subcommand with its container before it: `client|setname`.
@@ -82,7 +61,7 @@ const COMMANDS: &[Command] = &[
     Command::new("time", (1, 1), Body::Run(time)),
 ];
 
-/// What only a Valkey knows.
+/// The commands that only a Valkey knows.
 const VALKEY: &[Command] = &[Command::new("delifeq", (3, 3), Body::Run(strings::delifeq))];
 
 const CLIENT: &[Command] = &[
@@ -107,7 +86,7 @@ impl Command {
         word.eq_ignore_ascii_case(self.name.as_bytes())
     }
 
-    /// Whether it is the subcommand `word` of `container`.
+    /// Returns `true` if it is the subcommand `word` of `container`.
     fn is_part(&self, container: &str, word: &[u8]) -> bool {
         let name = self.name.as_bytes().get(container.len() + 1..);
         name.is_some_and(|name| word.eq_ignore_ascii_case(name))
@@ -115,16 +94,16 @@ impl Command {
 }
 
 /// Looks the command up and runs it.
-pub(super) fn run(store: &mut Store, call: &mut Call<'_>) -> Answer {
-    let command = find(call.words, store.flavour)?;
+pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
+    let command = find(call.words, state.flavour)?;
     let (least, most) = command.words;
     if call.words.len() < least || most < call.words.len() {
         return Err(Refusal::arity(command.name));
     }
     match command.body {
-        Body::RunForAll(run) => run(store, call),
-        Body::Run(_) if !may_enter(store, call.session) => Err(Refusal::NO_AUTH),
-        Body::Run(run) => run(store, call),
+        Body::RunForAll(run) => run(state, call),
+        Body::Run(_) if !may_enter(state, call.session) => Err(Refusal::NO_AUTH),
+        Body::Run(run) => run(state, call),
         Body::Container(_) => unreachable!("a container has no words but too few"),
     }
 }
@@ -148,8 +127,8 @@ fn find(words: &[&[u8]], flavour: Flavour) -> Result<&'static Command, Refusal> 
     }
 }
 
-fn may_enter(store: &Store, session: &Session) -> bool {
-    session.authenticated || store.password.is_none()
+fn may_enter(state: &State, session: &Session) -> bool {
+    session.authenticated || state.password.is_none()
 }
 
 /// `TIME`: seconds and microseconds, the last three of which are zeros here.
@@ -157,7 +136,7 @@ fn may_enter(store: &Store, session: &Session) -> bool {
     clippy::unnecessary_wraps,
     reason = "the table has one type of command"
 )]
-fn time(_: &mut Store, call: &mut Call<'_>) -> Answer {
+fn time(_: &mut State, call: &mut Call<'_>) -> Answer {
     let words = [call.now / 1_000, call.now % 1_000 * 1_000];
     let words = words.map(|word| OwnedValue::bulk(word.to_string().as_bytes()));
     Ok(OwnedValue::Array(Vec::from(words).into()))
@@ -165,7 +144,7 @@ fn time(_: &mut Store, call: &mut Call<'_>) -> Answer {
 
 /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`. The options take effect one by one, also
 /// when a later one is refused; the protocol changes last.
-fn hello(store: &mut Store, call: &mut Call<'_>) -> Answer {
+fn hello(state: &mut State, call: &mut Call<'_>) -> Answer {
     const NO_AUTH: Refusal = Refusal::fixed(
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
          AUTH <user> <pass> option can be used to authenticate the client and select the RESP \
@@ -179,7 +158,7 @@ fn hello(store: &mut Store, call: &mut Call<'_>) -> Answer {
     while let Some((option, rest)) = words.split_first() {
         words = match rest {
             [user, password, rest @ ..] if option.eq_ignore_ascii_case(b"auth") => {
-                log_in(store, call.session, user, password)?;
+                log_in(state, call.session, user, password)?;
                 rest
             }
             [name, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
@@ -192,11 +171,11 @@ fn hello(store: &mut Store, call: &mut Call<'_>) -> Answer {
             }
         };
     }
-    if !may_enter(store, call.session) {
+    if !may_enter(state, call.session) {
         return Err(NO_AUTH);
     }
     call.session.protocol = protocol;
-    Ok(info::hello(store, call.session))
+    Ok(info::hello(state, call.session))
 }
 
 fn protocol(version: &[u8]) -> Result<Protocol, Refusal> {
@@ -210,15 +189,15 @@ fn protocol(version: &[u8]) -> Result<Protocol, Refusal> {
 }
 
 /// `AUTH [user] password`.
-fn auth(store: &mut Store, call: &mut Call<'_>) -> Answer {
+fn auth(state: &mut State, call: &mut Call<'_>) -> Answer {
     const NO_PASSWORD_SET: Refusal = Refusal::fixed(
         "ERR AUTH <password> called without any password configured for the default user. Are \
          you sure your configuration is correct?",
     );
     match *call.words_from(1) {
-        [_] if store.password.is_none() => return Err(NO_PASSWORD_SET),
-        [password] => log_in(store, call.session, b"default", password)?,
-        [user, password] => log_in(store, call.session, user, password)?,
+        [_] if state.password.is_none() => return Err(NO_PASSWORD_SET),
+        [password] => log_in(state, call.session, b"default", password)?,
+        [user, password] => log_in(state, call.session, user, password)?,
         _ => return Err(Refusal::SYNTAX),
     }
     Ok(ok())
@@ -226,12 +205,12 @@ fn auth(store: &mut Store, call: &mut Call<'_>) -> Answer {
 
 /// There is one user, `default`. Without a password set, it may give any.
 fn log_in(
-    store: &Store,
+    state: &State,
     session: &mut Session,
     user: &[u8],
     password: &[u8],
 ) -> Result<(), Refusal> {
-    let right = store.password.as_deref().is_none_or(|set| set == password);
+    let right = state.password.as_deref().is_none_or(|set| set == password);
     if user != b"default" || !right {
         return Err(Refusal::WRONG_PASS);
     }
@@ -239,22 +218,22 @@ fn log_in(
     Ok(())
 }
 
-fn client_getname(_: &mut Store, call: &mut Call<'_>) -> Answer {
+fn client_getname(_: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(match call.session.name.as_slice() {
         [] => OwnedValue::Null,
         name => OwnedValue::bulk(name),
     })
 }
 
-fn client_id(_: &mut Store, call: &mut Call<'_>) -> Answer {
+fn client_id(_: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(OwnedValue::Integer(call.session.id.cast_signed()))
 }
 
-fn client_setinfo(_: &mut Store, _: &mut Call<'_>) -> Answer {
+fn client_setinfo(_: &mut State, _: &mut Call<'_>) -> Answer {
     Ok(ok())
 }
 
-fn client_setname(_: &mut Store, call: &mut Call<'_>) -> Answer {
+fn client_setname(_: &mut State, call: &mut Call<'_>) -> Answer {
     call.session.name = client_name(call.words[2])?.to_vec();
     Ok(ok())
 }
@@ -266,7 +245,7 @@ fn client_name(name: &[u8]) -> Result<&[u8], Refusal> {
     if good { Ok(name) } else { Err(BAD_NAME) }
 }
 
-fn ping(_: &mut Store, call: &mut Call<'_>) -> Answer {
+fn ping(_: &mut State, call: &mut Call<'_>) -> Answer {
     match call.words_from(1) {
         [] => Ok(OwnedValue::simple("PONG")),
         [word] => Ok(OwnedValue::bulk(word)),
@@ -274,7 +253,7 @@ fn ping(_: &mut Store, call: &mut Call<'_>) -> Answer {
     }
 }
 
-fn select(_: &mut Store, call: &mut Call<'_>) -> Answer {
+fn select(_: &mut State, call: &mut Call<'_>) -> Answer {
     const OUT_OF_INT: Refusal =
         Refusal::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
     let number = integer(call.words[1])?;
@@ -288,19 +267,19 @@ fn select(_: &mut Store, call: &mut Call<'_>) -> Answer {
     }
 }
 
-fn dbsize(store: &mut Store, call: &mut Call<'_>) -> Answer {
-    Ok(count(call.database(store).len(call.now)))
+fn dbsize(state: &mut State, call: &mut Call<'_>) -> Answer {
+    Ok(count(call.database(state).len(call.now)))
 }
 
-fn flushall(store: &mut Store, call: &mut Call<'_>) -> Answer {
+fn flushall(state: &mut State, call: &mut Call<'_>) -> Answer {
     flush_mode(call)?;
-    store.keyspace.clear();
+    state.keyspace.clear();
     Ok(ok())
 }
 
-fn flushdb(store: &mut Store, call: &mut Call<'_>) -> Answer {
+fn flushdb(state: &mut State, call: &mut Call<'_>) -> Answer {
     flush_mode(call)?;
-    call.database(store).clear();
+    call.database(state).clear();
     Ok(ok())
 }
 
@@ -311,37 +290,4 @@ fn flush_mode(call: &Call<'_>) -> Result<(), Refusal> {
         [mode] if is_flush_mode(mode) => Ok(()),
         _ => Err(Refusal::SYNTAX),
     }
-}
-
-pub(super) fn is_flush_mode(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async")
-}
-
-pub(super) fn ok() -> OwnedValue {
-    OwnedValue::simple("OK")
-}
-
-pub(super) fn count(number: usize) -> OwnedValue {
-    OwnedValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
-}
-
-/// An integer in its one spelling: no `+`, no leading zeros, no spaces.
-pub(super) fn integer(text: &[u8]) -> Result<i64, Refusal> {
-    let number = core::str::from_utf8(text)
-        .ok()
-        .and_then(|text| text.parse::<i64>().ok());
-    match number {
-        Some(number) if crate::resp::Decimal::from(number).as_bytes() == text => Ok(number),
-        Some(_) | None => Err(Refusal::NOT_AN_INTEGER),
-    }
-}
-
-/// An array of integers.
-pub(super) fn flags(flags: impl Iterator<Item = bool>) -> OwnedValue {
-    OwnedValue::array(flags.map(|flag| OwnedValue::Integer(i64::from(flag))))
-}
-
-/// The empty array.
-pub(super) fn nothing() -> OwnedValue {
-    OwnedValue::array([])
 }

@@ -21,7 +21,7 @@ const OUT_BYTES_MAX: usize = 256 << 10;
 /// Bytes that are read at a time. A client that sends more gets its next turn after the others.
 const READ_BYTES: usize = 16 << 10;
 
-/// What a command may be: far longer than any of this library's.
+/// The limits of a command: far longer than any of this library's.
 const COMMAND_LIMITS: Limits = Limits {
     line_bytes: 64,
     bulk_bytes: 1 << 20,
@@ -40,9 +40,9 @@ pub(super) struct Connection {
     out: Vec<u8>,
     /// There may be bytes to read: no read has come back empty since the last event.
     readable: bool,
-    /// The same for room to write.
+    /// There may be room to write: no write was cut short since the last event.
     writable: bool,
-    /// Nothing more is read; what waits is written if it can be, then this ends.
+    /// Nothing more is read; what waits is written if possible, then the connection ends.
     closing: bool,
 }
 
@@ -72,7 +72,7 @@ impl Connection {
         }
     }
 
-    /// Takes note of an event; nothing is done yet.
+    /// Records an event; nothing is done yet.
     pub(super) fn ready(&mut self, readable: bool, writable: bool) {
         self.readable |= readable;
         self.writable |= writable;
@@ -153,7 +153,7 @@ impl Connection {
     }
 }
 
-/// The words of a command. The null and the empty array are commands of no words.
+/// Returns the words of a command. The null and the empty array are commands of no words.
 fn words<'a>(frame: &Frame<'a>) -> Option<Vec<&'a [u8]>> {
     let word = |value| {
         let Value::Bulk(word) = value else {
@@ -183,7 +183,7 @@ mod tests {
     use crate::resp::command;
 
     #[test]
-    fn replies_that_nobody_reads_stay_bounded() {
+    fn unread_replies_stay_bounded() {
         const VALUE_BYTES: usize = 100_000;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,14 +1,14 @@
-//! What the node says of itself: `HELLO` and `INFO`.
+//! What the node says about itself: `HELLO` and `INFO`.
 
 use alloc::format;
 use alloc::string::String;
 
 use crate::resp::OwnedValue;
 
-use super::commands::{Call, nothing};
+use super::call::{Call, nothing};
 use super::refusal::Answer;
 use super::session::{Protocol, Session};
-use super::store::{Flavour, Store};
+use super::state::{Flavour, State};
 
 impl Flavour {
     const fn name(self) -> &'static str {
@@ -26,16 +26,16 @@ impl Flavour {
     }
 }
 
-/// The answer to `HELLO`.
-pub(super) fn hello(store: &Store, session: &Session) -> OwnedValue {
+/// Returns the answer to `HELLO`.
+pub(super) fn hello(state: &State, session: &Session) -> OwnedValue {
     let text = |text: &str| OwnedValue::bulk(text.as_bytes());
     let protocol = match session.protocol {
         Protocol::Resp2 => 2,
         Protocol::Resp3 => 3,
     };
     OwnedValue::map([
-        (text("server"), text(store.flavour.name())),
-        (text("version"), text(store.flavour.version())),
+        (text("server"), text(state.flavour.name())),
+        (text("version"), text(state.flavour.version())),
         (text("proto"), OwnedValue::Integer(protocol)),
         (text("id"), OwnedValue::Integer(session.id.cast_signed())),
         (text("mode"), text("standalone")),
@@ -45,7 +45,7 @@ pub(super) fn hello(store: &Store, session: &Session) -> OwnedValue {
 }
 
 /// `INFO [section ...]`: all that there are, or the named ones, in the order of the server.
-pub(super) fn info(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn info(state: &mut State, call: &mut Call<'_>) -> Answer {
     let wanted = call.words_from(1);
     let is_wanted = |section: &str| {
         let names = [section, "default", "all", "everything"];
@@ -53,9 +53,9 @@ pub(super) fn info(store: &mut Store, call: &mut Call<'_>) -> Answer {
         wanted.is_empty() || names.any(|name| wanted.iter().any(|w| w.eq_ignore_ascii_case(name)))
     };
     let sections = [
-        ("server", server(store, call)),
+        ("server", server(state, call)),
         ("memory", memory()),
-        ("replication", replication(store)),
+        ("replication", replication(state)),
     ];
     let mut text = String::new();
     for (_, section) in sections.iter().filter(|(name, _)| is_wanted(name)) {
@@ -70,9 +70,9 @@ pub(super) fn info(store: &mut Store, call: &mut Call<'_>) -> Answer {
     })
 }
 
-fn server(store: &Store, call: &Call<'_>) -> String {
-    let version = store.flavour.version();
-    let version = match store.flavour {
+fn server(state: &State, call: &Call<'_>) -> String {
+    let version = state.flavour.version();
+    let version = match state.flavour {
         Flavour::Redis => format!("redis_version:{version}\r\nredis_mode:standalone\r\n"),
         // For clients that know no other, a Valkey says which Redis it stands for.
         Flavour::Valkey => format!(
@@ -80,7 +80,7 @@ fn server(store: &Store, call: &Call<'_>) -> String {
              server_mode:standalone\r\n"
         ),
     };
-    let (run_id, uptime) = (&store.run_id, call.uptime.as_secs());
+    let (run_id, uptime) = (&state.run_id, call.uptime.as_secs());
     format!("# Server\r\n{version}run_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n")
 }
 
@@ -88,9 +88,9 @@ fn memory() -> String {
     String::from("# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n")
 }
 
-fn replication(store: &Store) -> String {
+fn replication(state: &State) -> String {
     format!(
         "# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid:{}\r\n",
-        store.replid
+        state.replid
     )
 }

@@ -1,8 +1,8 @@
 //! Keys, what they hold, and when they end.
 //!
-//! Sorted maps, so that whatever walks them does so in the same order each time. A key is over
-//! once the clock is *past* its end, to the millisecond, as in the server; it is removed by the
-//! first look at it after that. None of this can be printed: values are tokens.
+//! Sorted maps, so that every iteration has the same order. A key is over once the clock is *past*
+//! its end, to the millisecond, as in the server; the first access after that removes it. None of
+//! this can be printed: values are tokens.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ pub(super) struct Entry {
     pub(super) end: Option<Millis>,
 }
 
-/// What a key holds. Lists are here only so that there is a wrong type.
+/// What a key holds. Lists exist only so that there is a wrong type.
 #[derive(Clone)]
 pub(super) enum Value {
     Text(Vec<u8>),
@@ -50,7 +50,7 @@ impl Keyspace {
         self.databases.clear();
     }
 
-    /// The text that `key` of the first database holds, looked at from outside.
+    /// Returns the text that `key` of the first database holds, without removing anything.
     pub(super) fn peek(&self, key: &[u8], now: Millis) -> Option<&[u8]> {
         let entry = self.databases.get(&0)?.keys.get(key)?;
         match &entry.value {
@@ -59,7 +59,7 @@ impl Keyspace {
         }
     }
 
-    /// How many keys there are in all databases.
+    /// Returns how many keys there are in all databases.
     pub(super) fn len(&self, now: Millis) -> usize {
         let databases = self.databases.values();
         databases.map(|database| database.len(now)).sum()
@@ -74,7 +74,7 @@ impl Database {
         self.keys.get_mut(key)
     }
 
-    /// The text that `key` holds.
+    /// Returns the text that `key` holds.
     pub(super) fn text(&mut self, key: &[u8], now: Millis) -> Result<Option<&[u8]>, Refusal> {
         match self.entry(key, now).map(|entry| &entry.value) {
             None => Ok(None),
@@ -87,7 +87,7 @@ impl Database {
         self.keys.insert(key.to_vec(), entry);
     }
 
-    /// Whether there was such a key.
+    /// Returns `true` if there was such a key.
     pub(super) fn remove(&mut self, key: &[u8], now: Millis) -> bool {
         self.entry(key, now).is_some() && self.keys.remove(key).is_some()
     }

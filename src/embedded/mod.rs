@@ -1,15 +1,15 @@
 //! A small lock node in process, **for development, tests, demos and the simulator**. It is no
-//! production server: nothing is written to disk, nothing is replicated, and no more is done about
-//! hostile clients than to bound their buffers.
+//! production server: nothing is written to disk, nothing is replicated, and against hostile
+//! clients it only bounds their buffers.
 //!
 //! * [`Store`] is the node as a pure function: a command and a time in, a reply out. No socket, no
 //!   clock, no randomness; the same calls give the same bytes.
 //! * [`EmbeddedNode`] is a store behind a listener on the loopback interface, with a thread of its
 //!   own. It can be stopped, restarted with or without its memory, and stalled.
 //!
-//! It knows the commands and the two scripts that this library uses, and a few more that tests look
-//! around with. What it knows it answers byte for byte as `redis-server` 7.0.15 does, errors
-//! included: a test sends both the same random commands (`tests/it/embedded.rs`).
+//! It knows the commands and the scripts that this library uses, and a few more that tests use. It
+//! answers them byte for byte as `redis-server` 7.0.15 does, errors included: a test sends the same
+//! random commands to both (`tests/it/embedded.rs`).
 //!
 //! ```
 //! use shearline::embedded::EmbeddedNode;
@@ -21,29 +21,34 @@
 //!
 //! # Where it differs from the server
 //!
-//! * Any script but this library's two is refused, and so is any command that is not needed here.
+//! * Any script that is not this library's is refused, and so is any command that is not needed
+//!   here.
 //! * Commands are arrays of bulk strings; the inline spelling (for people with `telnet`) and a
 //!   malformed command end the connection with a `Protocol error` of our own wording.
 //! * `INFO` has three sections (`server`, `memory`, `replication`) with few fields.
 //! * `CLIENT SETINFO` is accepted, as by newer servers.
 //! * `SET` takes no `EXAT` and `PXAT`: the store has no wall clock.
-//! * A key whose time is over is removed when it is next looked at, and not before.
+//! * A key whose time is over is removed when it is next read, and not before.
 
+mod call;
 mod commands;
 mod connection;
 mod info;
 mod keyspace;
+mod known;
 mod node;
 mod refusal;
 mod scripts;
 mod serve;
 mod session;
+mod state;
 mod store;
 mod strings;
 
 pub use node::{EmbeddedNode, Options};
 pub use session::Session;
-pub use store::{Flavour, Memory, Store};
+pub use state::Flavour;
+pub use store::{Memory, Store};
 
 #[cfg(test)]
 mod tests;

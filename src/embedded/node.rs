@@ -19,14 +19,15 @@ use rand::rngs::SysRng;
 use crate::driver::clock;
 
 use super::serve::{Order, Server, lock};
-use super::store::{Flavour, Memory, Store};
+use super::state::Flavour;
+use super::store::{Memory, Store};
 
 /// A lock node in this process: a [`Store`] on a loopback port. **For development, tests and demos;
 /// no production server** (see the [module](super)).
 ///
 /// It lives as long as this value: dropping it closes its connections and ends its thread. All
-/// methods take `&self` and return when what they say is done, so a test may share the node among
-/// threads and mistreat it while they use it.
+/// methods take `&self` and return when their work is done, so a test may share the node among
+/// threads, and stop or stall it while they use it.
 ///
 /// ```
 /// use shearline::embedded::{EmbeddedNode, Memory};
@@ -49,7 +50,7 @@ pub struct EmbeddedNode {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How a node is to be spawned.
+/// Options of a new node.
 #[derive(Clone, Default)]
 pub struct Options {
     password: Option<String>,
@@ -63,14 +64,14 @@ impl Options {
         Self::default()
     }
 
-    /// Wants this password of the user `default`.
+    /// Requires this password for the user `default`.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// Passes itself off as this server.
+    /// Behaves as this server.
     #[must_use]
     pub const fn flavour(mut self, flavour: Flavour) -> Self {
         self.flavour = flavour;
@@ -87,8 +88,8 @@ impl fmt::Debug for Options {
 }
 
 impl EmbeddedNode {
-    /// Starts a node on a free loopback port. Its thread, one `epoll` and one socket are what it
-    /// costs while nobody uses it.
+    /// Starts a node on a free loopback port. While it is not used, it costs a thread, an `epoll`
+    /// and a socket.
     ///
     /// # Errors
     ///
@@ -130,7 +131,7 @@ impl EmbeddedNode {
         self.address
     }
 
-    /// Its URL, with the password if there is one.
+    /// Returns its URL, with the password if there is one.
     #[must_use]
     pub fn url(&self) -> String {
         match &self.password {
@@ -187,7 +188,8 @@ impl EmbeddedNode {
         lock(&self.store).step_clock(by);
     }
 
-    /// The text that `key` of the first database holds now. Works in every state of the node.
+    /// Returns the text that `key` of the first database holds now. Works in every state of the
+    /// node.
     #[must_use]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Vec<u8>> {
         let store = lock(&self.store);
@@ -195,13 +197,13 @@ impl EmbeddedNode {
         text.map(<[u8]>::to_vec)
     }
 
-    /// How many keys there are now, in all databases.
+    /// Returns how many keys there are now, in all databases.
     #[must_use]
     pub fn len(&self) -> usize {
         lock(&self.store).len(clock::now())
     }
 
-    /// Whether there is no key now.
+    /// Returns `true` if there is no key now.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -219,7 +221,7 @@ impl EmbeddedNode {
 
 impl Drop for EmbeddedNode {
     fn drop(&mut self) {
-        // Without anybody to order something the thread ends.
+        // The thread ends when the last sender of orders is dropped.
         self.orders = None;
         if self.waker.wake().is_ok()
             && let Some(thread) = self.thread.take()
@@ -242,7 +244,7 @@ fn seed() -> io::Result<u64> {
     SysRng.try_next_u64().map_err(io::Error::other)
 }
 
-/// All but letters and digits as `%xx`.
+/// Returns `text` with everything but letters and digits as `%xx`.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {

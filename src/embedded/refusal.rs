@@ -105,7 +105,7 @@ impl Refusal {
     }
 }
 
-/// What C's `%.*s` prints of `word`: it ends at a zero byte.
+/// Returns what C's `%.*s` prints of `word`: it ends at a zero byte.
 fn echo(word: &[u8], bytes_max: usize) -> &[u8] {
     let end = word.iter().position(|byte| *byte == 0);
     let end = end.unwrap_or(word.len()).min(bytes_max);

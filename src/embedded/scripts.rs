@@ -1,136 +1,42 @@
 //! The scripts of this library, and the commands around them.
 //!
-//! There is no interpreter: each script is a function that does what its text says, including what
-//! becomes of arguments that the library would never send.
+//! There is no interpreter: each script is a function that does what its text says, even for
+//! arguments that the library never sends.
 
 use alloc::format;
 use alloc::vec::Vec;
 
-use crate::node::{
-    CONFIRM, EXTEND, FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND, JOIN, RELEASE,
-    SET_IF_PERMITTED, Script,
-};
+use crate::node::RELEASE;
 use crate::resp::OwnedValue;
 
-use super::commands::{Call, flags, integer, is_flush_mode, ok};
+use super::call::{Call, flags, integer, is_flush_mode, ok};
 use super::keyspace::{Database, Entry, Millis, Value};
+use super::known::{Known, Scripts};
 use super::refusal::{Answer, Refusal};
-use super::store::Store;
-use super::strings::expiry;
+use super::state::State;
+use super::strings::{expiry, set_in};
 
-const FOREIGN: Refusal = Refusal::fixed(
-    "ERR this embedded node runs only the scripts of shearline; use a redis-server for others",
-);
 const NO_KEY: Refusal =
     Refusal::fixed("ERR Lua redis lib command arguments must be strings or integers");
 const NO_NUMBER: Refusal = Refusal::fixed("ERR user_script:1: attempt to compare number with nil");
 
-/// Which scripts the node was given since it started.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Scripts {
-    release: bool,
-    extend: bool,
-    confirm: bool,
-    fenced_acquire: bool,
-    fenced_extend: bool,
-    fenced_confirm: bool,
-    join: bool,
-    first_set: bool,
-}
-
-#[derive(Clone, Copy)]
-enum Known {
-    Release,
-    Extend,
-    Confirm,
-    FencedAcquire,
-    FencedExtend,
-    FencedConfirm,
-    Join,
-    FirstSet,
-}
-
-impl Known {
-    const ALL: [Self; 8] = [
-        Self::Release,
-        Self::Extend,
-        Self::Confirm,
-        Self::FencedAcquire,
-        Self::FencedExtend,
-        Self::FencedConfirm,
-        Self::Join,
-        Self::FirstSet,
-    ];
-
-    const fn script(self) -> &'static Script {
-        match self {
-            Self::Release => &RELEASE,
-            Self::Extend => &EXTEND,
-            Self::Confirm => &CONFIRM,
-            Self::FencedAcquire => &FENCED_ACQUIRE,
-            Self::FencedExtend => &FENCED_EXTEND,
-            Self::FencedConfirm => &FENCED_CONFIRM,
-            Self::Join => &JOIN,
-            Self::FirstSet => &SET_IF_PERMITTED,
-        }
-    }
-
-    const fn text(self) -> &'static str {
-        self.script().text
-    }
-
-    const fn digest(self) -> &'static str {
-        self.script().sha1
-    }
-
-    fn by_text(text: &[u8]) -> Result<Self, Refusal> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|known| known.text().as_bytes() == text)
-            .ok_or(FOREIGN)
-    }
-
-    fn by_digest(digest: &[u8]) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|known| digest.eq_ignore_ascii_case(known.digest().as_bytes()))
-    }
-}
-
-impl Scripts {
-    fn slot(&mut self, known: Known) -> &mut bool {
-        match known {
-            Known::Release => &mut self.release,
-            Known::Extend => &mut self.extend,
-            Known::Confirm => &mut self.confirm,
-            Known::FencedAcquire => &mut self.fenced_acquire,
-            Known::FencedExtend => &mut self.fenced_extend,
-            Known::FencedConfirm => &mut self.fenced_confirm,
-            Known::Join => &mut self.join,
-            Known::FirstSet => &mut self.first_set,
-        }
-    }
-
-    fn has(&mut self, digest: &[u8]) -> Option<Known> {
-        Known::by_digest(digest).filter(|known| *self.slot(*known))
-    }
-}
-
 /// `SCRIPT LOAD text`.
-pub(super) fn load(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn load(state: &mut State, call: &mut Call<'_>) -> Answer {
     let known = Known::by_text(call.words[2])?;
-    *store.scripts.slot(known) = true;
+    *state.scripts.slot(known) = true;
     Ok(OwnedValue::bulk(known.digest().as_bytes()))
 }
 
 /// `SCRIPT EXISTS digest ...`.
-pub(super) fn exists(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn exists(state: &mut State, call: &mut Call<'_>) -> Answer {
     let digests = call.words_from(2).iter();
     Ok(flags(
-        digests.map(|digest| store.scripts.has(digest).is_some()),
+        digests.map(|digest| state.scripts.has(digest).is_some()),
     ))
 }
 
 /// `SCRIPT FLUSH [ASYNC|SYNC]`.
-pub(super) fn flush(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn flush(state: &mut State, call: &mut Call<'_>) -> Answer {
     match call.words_from(2) {
         [] => (),
         [mode] if is_flush_mode(mode) => (),
@@ -139,31 +45,31 @@ pub(super) fn flush(store: &mut Store, call: &mut Call<'_>) -> Answer {
             return Err(Refusal::fixed(line));
         }
     }
-    store.scripts = Scripts::default();
+    state.scripts = Scripts::default();
     Ok(ok())
 }
 
 /// `EVAL text numkeys key ... argument ...`.
-pub(super) fn eval(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn eval(state: &mut State, call: &mut Call<'_>) -> Answer {
     let arguments = Arguments::parse(call)?;
     let known = Known::by_text(call.words[1])?;
-    *store.scripts.slot(known) = true;
-    run(known, call.database(store), call.now, &arguments)
+    *state.scripts.slot(known) = true;
+    run(known, call.database(state), call.now, &arguments)
 }
 
 /// `EVALSHA digest numkeys key ... argument ...`.
-pub(super) fn evalsha(store: &mut Store, call: &mut Call<'_>) -> Answer {
-    // What cannot be a digest is seen before the other arguments are looked at.
+pub(super) fn evalsha(state: &mut State, call: &mut Call<'_>) -> Answer {
+    // A word that cannot be a digest is refused before the other arguments are read.
     if call.words[1].len() != RELEASE.sha1.len() {
         return Err(Refusal::NO_SCRIPT);
     }
     let arguments = Arguments::parse(call)?;
-    let known = store.scripts.has(call.words[1]).ok_or(Refusal::NO_SCRIPT)?;
-    run(known, call.database(store), call.now, &arguments)
+    let known = state.scripts.has(call.words[1]).ok_or(Refusal::NO_SCRIPT)?;
+    run(known, call.database(state), call.now, &arguments)
 }
 
-/// What the scripts look at: `KEYS[1]`, `ARGV[1]`, `ARGV[2]`, of which each may be missing, and all
-/// of them in their order.
+/// The arguments that the scripts read: `KEYS[1]`, `ARGV[1]`, `ARGV[2]`, of which each may be
+/// missing, and all of them in their order.
 struct Arguments<'a> {
     key: Option<&'a [u8]>,
     token: Option<&'a [u8]>,
@@ -196,9 +102,9 @@ fn run(known: Known, database: &mut Database, now: Millis, arguments: &Arguments
         Known::Release => release(database, now, arguments).map(OwnedValue::Integer),
         Known::Extend => extend(database, now, arguments).map(OwnedValue::Integer),
         Known::Confirm => confirm(database, now, arguments).map(OwnedValue::Integer),
-        Known::FencedAcquire => fenced(database, now, arguments, 2, acquire),
-        Known::FencedExtend => fenced(database, now, arguments, 2, extend),
-        Known::FencedConfirm => fenced(database, now, arguments, 1, confirm),
+        Known::CheckedAcquire => marker_checked(database, now, arguments, 2, acquire),
+        Known::CheckedExtend => marker_checked(database, now, arguments, 2, extend),
+        Known::CheckedConfirm => marker_checked(database, now, arguments, 1, confirm),
         Known::Join => join(database, now, arguments),
         // Its one user may do everything.
         Known::FirstSet if arguments.ttl.is_some_and(<[u8]>::is_empty) => {
@@ -211,9 +117,9 @@ fn run(known: Known, database: &mut Database, now: Millis, arguments: &Arguments
 
 type Plain = fn(&mut Database, Millis, &Arguments<'_>) -> Result<i64, Refusal>;
 
-/// What the three fenced ones say: `plain`, and then whether it counts. The marker is the argument
-/// of this number, counted from 0.
-fn fenced(
+/// Runs `plain` and then the marker check. Returns the answer of `plain` and whether it counts. The
+/// marker is argument number `marker`, counted from 0.
+fn marker_checked(
     database: &mut Database,
     now: Millis,
     arguments: &Arguments<'_>,
@@ -236,7 +142,7 @@ fn fenced(
     Ok(OwnedValue::array([said, left].map(OwnedValue::Integer)))
 }
 
-/// What a barrier with this time to live is told as.
+/// Returns how many milliseconds a script reports for a barrier with this time to live.
 fn barrier_left(barrier: Option<i64>) -> i64 {
     match barrier {
         None => 0,
@@ -245,7 +151,7 @@ fn barrier_left(barrier: Option<i64>) -> i64 {
     }
 }
 
-/// `SET NX PX`, as a script tells it.
+/// `SET NX PX`. Returns 1 if the key was set, otherwise 0.
 fn acquire(
     database: &mut Database,
     now: Millis,
@@ -256,7 +162,7 @@ fn acquire(
         return Err(NO_KEY);
     };
     let words: [&[u8]; 3] = [b"nx", b"px", ttl];
-    let set = super::strings::set_in(database, now, key, token, &words)?;
+    let set = set_in(database, now, key, token, &words)?;
     Ok(i64::from(set != OwnedValue::Null))
 }
 
@@ -265,7 +171,7 @@ fn insert(database: &mut Database, key: &[u8], text: &[u8], end: Option<Millis>)
     database.insert(key, Entry { value, end });
 }
 
-/// What [`JOIN`] says of a node that has no replica and was none.
+/// Does what [`JOIN`] does on a node that has no replica and was none.
 fn join(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let (&[marker_key, barrier_key], &[run_id, ttl, nodes, quorum, cluster, durable, span, mode]) =
         (arguments.keys, arguments.rest)
@@ -279,20 +185,20 @@ fn join(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answ
     let mut left = barrier_left(barrier);
     let own = lua_number(ttl).ok_or(NO_NUMBER)?;
     let span = lua_number(span).ok_or(NO_NUMBER)?;
-    let anew = mode == b"anew";
+    let reinit = mode == b"anew";
     let (mut told, mut longest, mut lost, mut kept) = (own, own, true, durable == b"1");
     if let Some(marker) = &marker {
         let old = read_marker(marker);
         let same = old
             .as_ref()
             .is_some_and(|old| (old.nodes, old.quorum, old.cluster) == (nodes, quorum, cluster));
-        if !same && !anew {
+        if !same && !reinit {
             return Ok(joined(0, left, marker));
         }
         let old_ttl = old.as_ref().and_then(|old| lua_number(old.ttl));
         let old_ttl = old_ttl.unwrap_or_default();
         longest = own.max(old_ttl);
-        if let Some(old) = old.filter(|_| !anew) {
+        if let Some(old) = old.filter(|_| !reinit) {
             if old.run_id == run_id {
                 lost = own > old_ttl;
                 kept = old.durable && durable != b"0";
@@ -364,7 +270,7 @@ fn read_marker(text: &[u8]) -> Option<Marker<'_>> {
     })
 }
 
-/// What [`RELEASE`] says.
+/// Does what [`RELEASE`] does.
 fn release(
     database: &mut Database,
     now: Millis,
@@ -378,7 +284,7 @@ fn release(
     }
 }
 
-/// What [`EXTEND`] says.
+/// Does what [`EXTEND`] does.
 fn extend(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Result<i64, Refusal> {
     let key = arguments.key.ok_or(NO_KEY)?;
     let value = database.text(key, now)?;
@@ -399,7 +305,7 @@ fn extend(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Re
     Ok(1)
 }
 
-/// What [`CONFIRM`] says.
+/// Does what [`CONFIRM`] does.
 fn confirm(
     database: &mut Database,
     now: Millis,

@@ -30,7 +30,7 @@ const BACKLOG: i32 = 511;
 /// How soon an accept that failed (no descriptor was left, say) is tried again.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// What the handle wants. Each is answered when it is done.
+/// The orders of the handle. Each is answered when it is done.
 #[derive(Debug)]
 pub(super) enum Order {
     Stop,
@@ -42,11 +42,11 @@ pub(super) enum Order {
 pub(super) type Orders = Receiver<(Order, Sender<io::Result<()>>)>;
 
 /// A loopback port that is ours, listened on or not. While it is not, connects are refused and the
-/// system gives it to nobody who asks for any port.
+/// system gives it to no other program that asks for any free port.
 enum Port {
     Reserved(OwnedFd),
     Listening(TcpListener),
-    /// Between the two, or lost: the next attempt binds it anew.
+    /// Between the two, or lost: the next attempt binds it again.
     Lost,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Server {
     port: Port,
     connections: BTreeMap<usize, Connection>,
     next: usize,
-    /// There may be somebody to accept.
+    /// A connection may be waiting to be accepted.
     acceptable: bool,
     paused: bool,
 }
@@ -89,7 +89,7 @@ impl Server {
         self.address
     }
 
-    /// Ends this server's wait when something was ordered.
+    /// Ends the wait of the thread when there is an order.
     pub(super) fn waker(&self) -> io::Result<Waker> {
         Waker::new(self.poll.registry(), WAKER)
     }
@@ -107,14 +107,14 @@ impl Server {
             match self.poll.poll(&mut events, wait) {
                 Ok(()) => (),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // Without events nobody can be served; the clients see the connections end.
+                // Without events no client can be served; the clients see their connections end.
                 Err(_) => return,
             }
             self.note(&events);
             again = !self.paused && self.turn();
             match self.orders.try_recv() {
                 Ok((order, done)) => {
-                    // Whoever does not wait for the answer does not need it.
+                    // A caller that does not wait for the answer does not need it.
                     let _ = done.send(self.obey(order));
                     again = true;
                 }
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    /// Takes note of what happened; nothing is done yet, for the node may be paused.
+    /// Records what happened; nothing is done yet, because the node may be paused.
     fn note(&mut self, events: &Events) {
         for event in events {
             match event.token() {
@@ -149,7 +149,7 @@ impl Server {
         Ok(())
     }
 
-    /// Serves each connection once. Whether there may be more to do at once.
+    /// Serves each connection once. Returns `true` if there may be more to do at once.
     fn turn(&mut self) -> bool {
         self.accept();
         let mut store = lock(&self.store);
@@ -162,7 +162,7 @@ impl Server {
         again
     }
 
-    /// Takes in all who wait. An accept that fails leaves them waiting; it is tried again soon.
+    /// Accepts all waiting connections. If an accept fails, they wait; it is tried again soon.
     fn accept(&mut self) {
         while self.acceptable {
             let Port::Listening(listener) = &self.port else {
@@ -170,7 +170,7 @@ impl Server {
                 return;
             };
             match listener.accept() {
-                // One that cannot be taken in is closed; that is all there is to say to it.
+                // A connection that cannot be registered is closed.
                 Ok((stream, _)) => drop(self.admit(stream)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.acceptable = false,
                 Err(error) if is_of_the_moment(&error) => (),
@@ -194,7 +194,7 @@ impl Server {
         Ok(())
     }
 
-    /// As if the process were killed: connections and listener are gone, the port stays ours.
+    /// Stops as a killed process does: closes connections and listener, and keeps the port.
     fn close(&mut self) {
         self.connections.clear();
         self.acceptable = false;
@@ -228,7 +228,7 @@ impl Server {
     }
 }
 
-/// A signal, or a client that has left the queue already.
+/// A signal, or a client that has already left the queue.
 fn is_of_the_moment(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -8,10 +8,12 @@ use core::time::Duration;
 use crate::resp;
 use crate::time::Instant;
 
-use super::commands::{self, Call};
-use super::keyspace::{Keyspace, Millis};
-use super::scripts::Scripts;
+use super::call::Call;
+use super::commands;
+use super::keyspace::Millis;
+use super::known::Scripts;
 use super::session::{Protocol, Session};
+use super::state::{Flavour, State};
 
 /// A lock node as a pure function. For development, tests and simulation; see the
 /// [module](super).
@@ -36,36 +38,20 @@ use super::session::{Protocol, Session};
 /// ```
 #[derive(Clone)]
 pub struct Store {
-    pub(super) keyspace: Keyspace,
-    pub(super) scripts: Scripts,
-    pub(super) flavour: Flavour,
-    pub(super) password: Option<Vec<u8>>,
-    pub(super) run_id: String,
-    pub(super) replid: String,
+    state: State,
     started: Instant,
     /// By how much its clock was stepped.
     ahead: Millis,
     sessions: u64,
 }
 
-/// Which server a store passes itself off as.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Flavour {
-    /// `redis-server` 7.0.15.
-    #[default]
-    Redis,
-    /// A Valkey 9: it has `DELIFEQ`. Its error texts are those of Redis here.
-    Valkey,
-}
-
-/// What becomes of the keys when a node starts again.
+/// Whether a node still has its keys after a restart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third way")]
 pub enum Memory {
-    /// They are still there, as if all had been on disk.
+    /// It has them, as if all had been on disk.
     Kept,
-    /// They are gone, as those of a server without persistence.
+    /// It has lost them, as a server without persistence does.
     Lost,
 }
 
@@ -79,12 +65,7 @@ impl Store {
     #[must_use]
     pub fn new(seed: u64, now: Instant) -> Self {
         let mut store = Self {
-            keyspace: Keyspace::default(),
-            scripts: Scripts::default(),
-            flavour: Flavour::default(),
-            password: None,
-            run_id: String::new(),
-            replid: String::new(),
+            state: State::default(),
             started: now,
             ahead: 0,
             sessions: 0,
@@ -93,14 +74,14 @@ impl Store {
         store
     }
 
-    /// Passes itself off as another server from now on.
+    /// Behaves as another server from now on.
     pub fn set_flavour(&mut self, flavour: Flavour) {
-        self.flavour = flavour;
+        self.state.flavour = flavour;
     }
 
-    /// Wants this password of the user `default` from now on, or none.
+    /// Requires this password for the user `default` from now on, or none.
     pub fn set_password(&mut self, password: Option<&[u8]>) {
-        self.password = password.map(<[u8]>::to_vec);
+        self.state.password = password.map(<[u8]>::to_vec);
     }
 
     /// Steps its wall clock forward, as an operator or a time daemon may: keys end earlier by that.
@@ -114,7 +95,7 @@ impl Store {
         millis(now).saturating_add(self.ahead)
     }
 
-    /// A new client. Numbered, as `HELLO` tells it.
+    /// Returns the session of a new client. `HELLO` shows its number.
     #[must_use]
     pub fn session(&mut self) -> Session {
         self.sessions += 1;
@@ -125,14 +106,14 @@ impl Store {
     /// have ended and must not be used any more.
     pub fn restart(&mut self, seed: u64, now: Instant, memory: Memory) {
         let mut words = SplitMix(seed);
-        self.run_id = words.hex_of_20_bytes();
-        self.replid = words.hex_of_20_bytes();
-        self.scripts = Scripts::default();
+        self.state.run_id = words.hex_of_20_bytes();
+        self.state.replid = words.hex_of_20_bytes();
+        self.state.scripts = Scripts::default();
         self.started = now;
         self.sessions = 0;
         match memory {
             Memory::Kept => (),
-            Memory::Lost => self.keyspace.clear(),
+            Memory::Lost => self.state.keyspace.clear(),
         }
     }
 
@@ -154,7 +135,7 @@ impl Store {
             now: self.millis(now),
             uptime: whole_seconds(now).saturating_sub(whole_seconds(self.started)),
         };
-        let answer = commands::run(self, &mut call);
+        let answer = commands::run(&mut self.state, &mut call);
         let value = answer.unwrap_or_else(|refusal| refusal.into_value());
         match session.protocol {
             Protocol::Resp2 => resp::encode_resp2(out, &value),
@@ -162,20 +143,19 @@ impl Store {
         }
     }
 
-    /// The text that `key` of the first database holds at `now`. A look from outside: nothing is
-    /// changed.
+    /// Returns the text that `key` of the first database holds at `now`. Nothing is changed.
     #[must_use]
     pub fn get(&self, now: Instant, key: &[u8]) -> Option<&[u8]> {
-        self.keyspace.peek(key, self.millis(now))
+        self.state.keyspace.peek(key, self.millis(now))
     }
 
-    /// How many keys there are at `now`, in all databases.
+    /// Returns how many keys there are at `now`, in all databases.
     #[must_use]
     pub fn len(&self, now: Instant) -> usize {
-        self.keyspace.len(self.millis(now))
+        self.state.keyspace.len(self.millis(now))
     }
 
-    /// Whether there is no key at `now`.
+    /// Returns `true` if there is no key at `now`.
     #[must_use]
     pub fn is_empty(&self, now: Instant) -> bool {
         self.len(now) == 0
@@ -185,21 +165,21 @@ impl Store {
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
-            .field("run_id", &self.run_id)
-            .field("flavour", &self.flavour)
+            .field("run_id", &self.state.run_id)
+            .field("flavour", &self.state.flavour)
             .field("started", &self.started)
             .finish_non_exhaustive()
     }
 }
 
-/// The store's clock: whole milliseconds, rounded down as by the server.
+/// Returns the time of the store's clock: whole milliseconds, rounded down as by the server.
 fn millis(now: Instant) -> Millis {
     let millis = Millis::try_from(now.as_nanos() / 1_000_000).unwrap_or(Millis::MAX);
     EPOCH.saturating_add(millis)
 }
 
-/// As the server measures its uptime: the difference of two times in whole seconds, which may be
-/// almost a second more than has passed.
+/// Returns a time in whole seconds. The server measures its uptime as the difference of two of
+/// these, which may be almost a second too much.
 fn whole_seconds(at: Instant) -> Duration {
     Duration::from_secs(at.as_nanos() / 1_000_000_000)
 }

@@ -2,19 +2,19 @@
 
 use crate::resp::OwnedValue;
 
-use super::commands::{Call, count, integer, ok};
+use super::call::{Call, count, integer, ok};
 use super::keyspace::{Database, Entry, Millis, Value};
 use super::refusal::{Answer, Refusal};
-use super::store::Store;
+use super::state::State;
 
 /// `GET key`.
-pub(super) fn get(store: &mut Store, call: &mut Call<'_>) -> Answer {
-    read(call.database(store), call.words[1], call.now)
+pub(super) fn get(state: &mut State, call: &mut Call<'_>) -> Answer {
+    read(call.database(state), call.words[1], call.now)
 }
 
 /// `DEL key ...`.
-pub(super) fn del(store: &mut Store, call: &mut Call<'_>) -> Answer {
-    let database = call.database(store);
+pub(super) fn del(state: &mut State, call: &mut Call<'_>) -> Answer {
+    let database = call.database(state);
     let keys = call.words_from(1).iter();
     Ok(count(
         keys.filter(|key| database.remove(key, call.now)).count(),
@@ -22,9 +22,9 @@ pub(super) fn del(store: &mut Store, call: &mut Call<'_>) -> Answer {
 }
 
 /// `DELIFEQ key value`: deletes the key if it holds the value.
-pub(super) fn delifeq(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn delifeq(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
-    let database = call.database(store);
+    let database = call.database(state);
     let same = database.text(key, call.now)? == Some(value);
     Ok(OwnedValue::Integer(i64::from(
         same && database.remove(key, call.now),
@@ -32,26 +32,26 @@ pub(super) fn delifeq(store: &mut Store, call: &mut Call<'_>) -> Answer {
 }
 
 /// `EXISTS key ...`: a key that is named twice counts twice.
-pub(super) fn exists(store: &mut Store, call: &mut Call<'_>) -> Answer {
-    let database = call.database(store);
+pub(super) fn exists(state: &mut State, call: &mut Call<'_>) -> Answer {
+    let database = call.database(state);
     let keys = call.words_from(1).iter();
     let found = keys.filter(|key| database.entry(key, call.now).is_some());
     Ok(count(found.count()))
 }
 
 /// `PTTL key`: -2 if there is none, -1 if it never ends.
-pub(super) fn pttl(store: &mut Store, call: &mut Call<'_>) -> Answer {
-    let entry = call.database(store).entry(call.words[1], call.now);
+pub(super) fn pttl(state: &mut State, call: &mut Call<'_>) -> Answer {
+    let entry = call.database(state).entry(call.words[1], call.now);
     Ok(OwnedValue::Integer(
         entry.map_or(-2, |entry| entry.pttl(call.now)),
     ))
 }
 
 /// `LPUSH key element ...`: only the number of elements is kept.
-pub(super) fn lpush(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn lpush(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, now) = (call.words[1], call.now);
     let added = u64::try_from(call.words.len() - 2).unwrap_or(u64::MAX);
-    let database = call.database(store);
+    let database = call.database(state);
     let length = match database.entry(key, now).map(|entry| &mut entry.value) {
         Some(Value::Text(_)) => return Err(Refusal::WRONG_TYPE),
         Some(Value::List(length)) => {
@@ -70,14 +70,14 @@ pub(super) fn lpush(store: &mut Store, call: &mut Call<'_>) -> Answer {
 }
 
 /// `SET key value [NX|XX] [GET] [PX ms|EX s|KEEPTTL]`.
-pub(super) fn set(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn set(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let now = call.now;
     let options = call.words_from(3);
-    set_in(call.database(store), now, key, value, options)
+    set_in(call.database(state), now, key, value, options)
 }
 
-/// The same of a script.
+/// Does what [`set`] does, for a script too.
 pub(super) fn set_in(
     database: &mut Database,
     now: Millis,
@@ -107,10 +107,10 @@ pub(super) fn set_in(
     Ok(before.unwrap_or_else(ok))
 }
 
-/// `SETNX key value`: the lock of before 2012 and the example `setnx_getset` want it.
-pub(super) fn setnx(store: &mut Store, call: &mut Call<'_>) -> Answer {
+/// `SETNX key value`: used by locks of before 2012 and by the example `setnx_getset`.
+pub(super) fn setnx(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
-    let database = call.database(store);
+    let database = call.database(state);
     let is_free = database.entry(key, call.now).is_none();
     if is_free {
         let value = Value::Text(value.to_vec());
@@ -120,9 +120,9 @@ pub(super) fn setnx(store: &mut Store, call: &mut Call<'_>) -> Answer {
 }
 
 /// `GETSET key value`: the old value, and the new one never ends.
-pub(super) fn getset(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn getset(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
-    let database = call.database(store);
+    let database = call.database(state);
     let before = read(database, key, call.now)?;
     let value = Value::Text(value.to_vec());
     database.insert(key, Entry { value, end: None });
@@ -136,7 +136,7 @@ struct SetOptions<'a> {
     lifetime: Lifetime<'a>,
 }
 
-/// `XX` wants that there is a key, `NX` that there is none.
+/// `XX` requires a key, `NX` requires that there is none.
 #[derive(Clone, Copy, Eq, PartialEq)]
 struct Condition {
     key: bool,
@@ -152,7 +152,8 @@ enum Lifetime<'a> {
 }
 
 impl<'a> SetOptions<'a> {
-    /// The same option twice is no mistake, the last counts; two that exclude each other are.
+    /// The same option twice is allowed, and the last counts; two that exclude each other are
+    /// refused.
     fn parse(mut words: &[&'a [u8]]) -> Result<Self, Refusal> {
         let mut options = Self::default();
         while let Some((option, mut rest)) = words.split_first() {
@@ -188,7 +189,7 @@ impl<'a> SetOptions<'a> {
         Ok(())
     }
 
-    /// When a key that is set now ends.
+    /// Returns when a key that is set now ends.
     fn end(&self, now: Millis) -> Result<Option<Millis>, Refusal> {
         let (text, unit) = match self.lifetime {
             Lifetime::Endless | Lifetime::Keep => return Ok(None),
@@ -209,11 +210,11 @@ fn take<'a>(words: &mut &[&'a [u8]]) -> Result<&'a [u8], Refusal> {
 }
 
 /// `PEXPIRE key ms [NX|XX|GT|LT]`. An end that is not in the future deletes the key.
-pub(super) fn pexpire(store: &mut Store, call: &mut Call<'_>) -> Answer {
+pub(super) fn pexpire(state: &mut State, call: &mut Call<'_>) -> Answer {
     let condition = ExpireCondition::parse(call.words_from(3))?;
     let end = expiry(call.words[2], call.now)?;
     let (key, now) = (call.words[1], call.now);
-    let database = call.database(store);
+    let database = call.database(state);
     let Some(entry) = database.entry(key, now) else {
         return Ok(OwnedValue::Integer(0));
     };
@@ -227,7 +228,7 @@ pub(super) fn pexpire(store: &mut Store, call: &mut Call<'_>) -> Answer {
     Ok(OwnedValue::Integer(1))
 }
 
-/// `text` milliseconds from now.
+/// Returns the time `text` milliseconds from now.
 pub(super) fn expiry(text: &[u8], now: Millis) -> Result<Millis, Refusal> {
     let end = now.checked_add(integer(text)?);
     end.ok_or_else(|| Refusal::expire_time("pexpire"))
@@ -284,7 +285,7 @@ impl ExpireCondition {
     }
 }
 
-/// The reply to a look at `key`.
+/// Returns the reply to `GET key`.
 fn read(database: &mut Database, key: &[u8], now: Millis) -> Answer {
     let text = database.text(key, now)?;
     Ok(text.map_or(OwnedValue::Null, OwnedValue::bulk))

@@ -1,4 +1,4 @@
-//! What timers are for.
+//! The purposes of timers.
 
 use crate::keys::{ClaimKey, OperationKey};
 use crate::timer::Wheel;
@@ -6,7 +6,7 @@ use crate::timer::Wheel;
 /// The one wheel of an engine.
 pub(super) type Timers = Wheel<Alarm>;
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Alarm {
     /// A connection is to be tried, or takes too long.

@@ -1,9 +1,9 @@
-//! Whether a majority of the nodes would vote now, and if not, what an operator has to mend.
+//! Whether a majority of the nodes would vote now, and if not, what an operator has to repair.
 //!
 //! # Guarantees
 //!
 //! * Nothing is sent and nothing is changed: this reads what is known.
-//! * What only an operator can mend is told apart from what may mend itself.
+//! * What only an operator can repair is distinguished from what may pass by itself.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -19,21 +19,21 @@ use super::Engine;
 use super::contract::NodeStatus;
 
 impl Engine {
-    /// Whether a majority of the nodes would vote at `now`. Costs an allocation and no I/O. See
-    /// `Redlock::check`.
+    /// Checks whether a majority of the nodes would vote at `now`. Costs an allocation and no I/O.
+    /// See `Redlock::check`.
     ///
     /// # Errors
     ///
-    /// [`CheckError::Unusable`] if an operator has to mend something before any lock can be had,
-    /// [`CheckError::NoQuorum`] if too few nodes vote for another reason. Their reports name what is
-    /// wrong with each node.
+    /// [`CheckError::Unusable`] if an operator has to repair something before any lock can be had,
+    /// [`CheckError::NoQuorum`] if too few nodes vote for another reason. Their reports name what
+    /// is wrong with each node.
     pub fn check(&self, now: Instant) -> Result<(), CheckError> {
         let statuses: Vec<NodeStatus> = self.node_statuses(now).collect();
         check(now, &statuses)
     }
 }
 
-/// The same, by how the nodes stood at `now`.
+/// Does the same for the states of the nodes at `now`.
 pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckError> {
     let outcomes = || statuses.iter().map(|node| outcome_of(now, node.state));
     let ready = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
@@ -60,15 +60,15 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckEr
     })
 }
 
-/// Returns `true` if the nodes that only an operator can mend leave no majority of the others.
+/// Returns `true` if the nodes that only an operator can repair leave no majority of the others.
 pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcome>) -> bool {
     let nodes = outcomes.len();
-    let mended =
+    let may_recover =
         |outcome: &NodeOutcome| !matches!(outcome, NodeOutcome::Unusable(why) if why.is_lasting());
-    outcomes.filter(mended).count() < quorum_of(nodes)
+    outcomes.filter(may_recover).count() < quorum_of(nodes)
 }
 
-/// What a node that stands so would answer.
+/// Returns the outcome that a question to a node in this state would have.
 fn outcome_of(now: Instant, state: NodeState) -> NodeOutcome {
     match state {
         NodeState::Ready => NodeOutcome::Granted,

@@ -1,13 +1,13 @@
 //! The claims: what tokens may have left on the nodes, with their timers, and the releases that follow.
 //!
 //! A release goes to every node that may hold the token, over the connection that carried its
-//! `SET`, behind it. Where there is no connection or no room it is a debt: it goes out first thing
-//! when there is. It is over when the node has answered it; time alone ends it only where it is
-//! known when the key expires.
+//! `SET`, behind it. Where there is no connection or no room it is a debt: it is sent first when
+//! there is. It is over when the node has answered it; time alone ends it only where it is known
+//! when the key expires.
 //!
 //! # Not here
 //!
-//! Who waits for the outcome of a release: what an answer is worth to an operation is returned.
+//! The operation that waits for the outcome of a release: what an answer means to it is returned.
 
 pub(super) mod claim;
 
@@ -19,7 +19,7 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{TTL_ASSUMED_MAX, claims_max};
 use crate::node::{
-    Command, Dialect, Errand, Reply, Said, Trouble, refuses_the_verb, wants_the_text,
+    Command, Dialect, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
 use crate::quorum::{Drift, Lock, LockId, NodeSet, Vote};
 use crate::slab::{Key, Slab};
@@ -55,19 +55,19 @@ pub(super) struct Below<'a> {
     pub(super) timers: &'a mut Timers,
 }
 
-/// What an answer of a node is worth to an operation.
+/// The vote and the outcome that an answer of a node gives an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) operation: OperationKey,
     pub(super) said: (Vote, NodeOutcome),
 }
 
-/// What the timer of a claim has come to.
+/// What follows from the timer of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Due {
-    /// Nothing that anybody has to be told.
+    /// Nothing that has to be reported.
     Nothing,
-    /// The lock is over, and its holder is to be told.
+    /// The lock is over, and that has to be reported to its holder.
     Over,
 }
 
@@ -189,7 +189,7 @@ impl Claims {
 
     // ----- releases -------------------------------------------------------------------------
 
-    /// The token of `claim` is to go from every node that may hold it; `operation` waits for that.
+    /// Releases the token of `claim` on every node that may hold it. `operation` waits for that.
     pub(super) fn release(
         &mut self,
         operation: Option<OperationKey>,
@@ -215,11 +215,11 @@ impl Claims {
         self.settle(claim, below.timers);
     }
 
-    /// Pays what is owed to `node`, oldest first, while there is room.
+    /// Sends the releases that are owed to `node`, oldest first, while there is room.
     ///
-    /// Only an answer ends what is owed for an unanswered `SET`, and no handshake does: a server that
-    /// postpones writes answers it all the same, and may run the `SET` later, over a connection of whose
-    /// end it has not heard.
+    /// Only an answer ends what is owed for an unanswered `SET`, and no handshake does: a server
+    /// that postpones writes still answers the handshake, and may run the `SET` later, over a
+    /// connection whose end it has not noticed.
     pub(super) fn pay_debts(&mut self, node: usize, below: &mut Below<'_>) {
         mutant!(DebtsAfterSets => if !below.nodes[node].waiting.is_empty() { return });
         while let Some(key) = below.nodes[node].debts.pop() {
@@ -239,7 +239,7 @@ impl Claims {
         }
     }
 
-    /// Tries again what `node` has refused to release.
+    /// Sends again the releases that `node` has refused.
     pub(super) fn try_debts_again(&mut self, node: usize, below: &mut Below<'_>) {
         if let Some(timer) = below.nodes[node].debt_timer.take() {
             below.timers.cancel(timer);
@@ -249,7 +249,8 @@ impl Claims {
         }
     }
 
-    /// `node` has answered the release of `claim`. Returns what that is worth to who waits for it.
+    /// `node` has answered the release of `claim`. Returns the vote and the outcome for the
+    /// operation that waits for it.
     pub(super) fn release_answered(
         &mut self,
         node: usize,
@@ -273,7 +274,7 @@ impl Claims {
             let missing = reply.missing(dialect.verb());
             let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
             self.defer(node, claim, below);
-            return Ok(self.waiting_for(claim, Vote::Mute, outcome));
+            return Ok(self.waiting_for(claim, Vote::Abstain, outcome));
         }
         let (vote, outcome) = said.vote();
         let Some(there) = self.slab.get_mut(claim.0) else {
@@ -360,16 +361,16 @@ impl Claims {
         })
     }
 
-    /// `errand` will never be answered by `node`; `left` is whether any of it may have arrived.
+    /// `request` will never be answered by `node`; `left` says whether any of it may have arrived.
     pub(super) fn unanswered(
         &mut self,
         node: usize,
-        errand: Errand,
+        request: Request,
         left: bool,
         below: &mut Below<'_>,
     ) {
-        match errand {
-            Errand::Set { claim } | Errand::FirstSet { claim } => {
+        match request {
+            Request::Set { claim } | Request::FirstSet { claim } => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
                     match left && !mutant!(SentSetForgotten) {
                         true => claim.set_lost(node),
@@ -377,22 +378,22 @@ impl Claims {
                     }
                 }
             }
-            Errand::Release { claim, .. } => self.owe(node, claim, below),
-            Errand::Extend {
+            Request::Release { claim, .. } => self.owe(node, claim, below),
+            Request::Extend {
                 claim: Some(claim), ..
             } if left => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
-                    // It may have been run, whatever was answered to an earlier one.
+                    // It may have been run, even if an earlier one was denied.
                     claim.unknown.insert(node);
                     mutant!(LostExtensionIsNone => claim.unknown.remove(node));
                 }
             }
-            Errand::Extend { .. }
-            | Errand::Confirm { .. }
-            | Errand::Probe { .. }
-            | Errand::Why { .. }
-            | Errand::Greet(_)
-            | Errand::Time => {}
+            Request::Extend { .. }
+            | Request::Confirm { .. }
+            | Request::Probe { .. }
+            | Request::Why { .. }
+            | Request::Handshake(_)
+            | Request::Time => {}
         }
     }
 
@@ -416,7 +417,7 @@ impl Claims {
         Due::Nothing
     }
 
-    /// The keys of `claim` have expired where that is known: nothing is owed there any more.
+    /// The keys of `claim` have expired where their expiry is known: ends the debts there.
     fn expire_debts(&mut self, key: ClaimKey, below: &mut Below<'_>) {
         let Some(claim) = self.slab.get_mut(key.0) else {
             return;
@@ -439,8 +440,8 @@ impl Claims {
         self.settle(key, below.timers);
     }
 
-    /// A lock that is over and was never released is remembered until its keys are gone, so that
-    /// a late release still goes to the right nodes. A copy that waits for room is taken back.
+    /// A lock that is over and was never released is remembered until its keys are gone, so that a
+    /// late release still goes to the right nodes. A copy that waits for room is withdrawn.
     pub(super) fn is_over(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
         let all = below.nodes.set();
         if let Some(there) = self.slab.get_mut(claim.0) {

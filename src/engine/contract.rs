@@ -23,7 +23,7 @@ use crate::time::Instant;
 pub struct NodeId(pub(crate) u8);
 
 impl NodeId {
-    /// Its place in the configuration, counted from 0.
+    /// Returns its place in the configuration, counted from 0.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -35,14 +35,14 @@ impl NodeId {
 pub struct RoundId(pub(crate) OperationKey);
 
 impl RoundId {
-    /// A small number that no other open round has: an index for the caller's own table.
+    /// Returns a small number that no other open round has: an index for the caller's own table.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0.0.index() as usize
     }
 }
 
-/// What lock is wanted.
+/// Which lock is wanted, and how.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Request<'a> {
@@ -59,7 +59,7 @@ impl<'a> Request<'a> {
 
 /// Everything that can happen to an engine from outside, besides the calls of its user.
 ///
-/// `Debug` shows how many bytes there are, not which: servers repeat what they were told.
+/// `Debug` shows how many bytes there are, not which: servers repeat what they were sent.
 #[derive(Clone, Copy)]
 #[allow(
     clippy::exhaustive_enums,
@@ -99,8 +99,8 @@ pub enum Input<'a> {
         /// Why.
         reason: LinkError,
     },
-    /// The probe that [`Output::Probe`] asked for was answered, whatever the answer is. The engine
-    /// has it closed.
+    /// The probe that [`Output::Probe`] asked for was answered, by any answer. The engine has it
+    /// closed.
     Probed {
         /// By which node.
         node: NodeId,
@@ -191,8 +191,8 @@ pub enum Event {
         result: Result<(), ReinitError>,
     },
     /// A lock that was not released is lost: its validity ends within a tick, or a majority of the
-    /// nodes said that it is gone. Told once for each lock, by a timer and not by a reply, so also
-    /// when every node is silent.
+    /// nodes said that it is gone. Reported once for each lock, by a timer and not by a reply, so
+    /// also when every node is silent.
     Expired {
         /// Which lock.
         lock: LockId,
@@ -203,19 +203,19 @@ pub enum Event {
 #[must_use = "an extension changes nothing before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
-    /// Locks in nobody's care have the same id.
+    /// All locks without a claim have the same id.
     pub(crate) token: [u8; TOKEN_RANDOM_BYTES],
     pub(crate) majority: Majority,
     pub(crate) valid_until: Instant,
     pub(crate) ttl: Duration,
-    /// Nothing was asked to be changed: the end is this one, also if it is the earlier one.
+    /// Nothing was asked to be changed: this is the end, even if it is the earlier one.
     pub(crate) exact: bool,
 }
 
 impl Extension {
     /// Lets `lock` last until the later of its old and its new end; if it was only to be confirmed,
-    /// until the new one. Whether it was the lock that this belongs to; otherwise nothing is
-    /// changed.
+    /// until the new one. Returns `true` if it is the lock that this belongs to; otherwise nothing
+    /// is changed.
     pub fn apply(&self, lock: &mut Lock) -> bool {
         let own = lock.id() == self.lock && random_part(lock.token()) == self.token;
         match self.exact {
@@ -226,7 +226,7 @@ impl Extension {
         own
     }
 
-    /// The end of the validity that was confirmed.
+    /// Returns the end of the validity that was confirmed.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.valid_until
@@ -290,7 +290,7 @@ impl fmt::Debug for Extension {
     }
 }
 
-/// The part of `token` that no other token shares.
+/// Returns the part of `token` that no other token shares.
 pub(crate) fn random_part(token: Token<'_>) -> [u8; TOKEN_RANDOM_BYTES] {
     let mut part = [0; TOKEN_RANDOM_BYTES];
     let len = token.len().min(TOKEN_RANDOM_BYTES);
@@ -321,7 +321,7 @@ pub enum Wake {
     Debt,
 }
 
-/// How one node stands, for an operator's eyes.
+/// The state of one node, for an operator.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeStatus {
@@ -329,9 +329,9 @@ pub struct NodeStatus {
     pub address: Arc<str>,
     /// Whether it votes, and if not, why.
     pub state: NodeState,
-    /// Which server it is, made anew at each of its starts: what
-    /// `Redlock::trust_node` wants to be told. `None` while there is no
-    /// connection, or if its user may not ask `INFO server`.
+    /// Which server it is: an identifier that it makes at each of its starts, and the argument of
+    /// `Redlock::trust_node`. `None` while there is no connection, or if its user may not ask `INFO
+    /// server`.
     pub run_id: Option<String>,
     /// The shortest of its last 32 round trips, each from the writing of a command to the reading of
     /// its answer; `None` if it has never answered.
@@ -375,7 +375,7 @@ impl fmt::Display for NodeStatus {
     }
 }
 
-/// What an engine has open, for a driver that wonders whether it may sleep or end.
+/// What an engine has open, for a driver that has to know whether it may sleep or end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Load {

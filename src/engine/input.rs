@@ -1,7 +1,7 @@
-//! What happens outside, and what is due: each is handed to the parts that it concerns.
+//! Inputs and timers: each is passed to the parts that it concerns.
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
-use crate::node::{Errand, Heard, Reply, Trouble, may_forget};
+use crate::node::{Heard, Reply, Request, Trouble, may_forget};
 use crate::time::Instant;
 
 use super::Engine;
@@ -34,8 +34,8 @@ impl Engine {
         }
     }
 
-    /// Nobody has read what the nodes sent for a while until `now`: that says nothing of how far away
-    /// they are.
+    /// The driver did not read for a while until `now`: how late answers are read then says nothing
+    /// about the round trips.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         for node in self.parts.nodes.iter_mut() {
@@ -73,7 +73,8 @@ impl Engine {
         }
     }
 
-    /// All that `node` said was read: it may have room for what it is owed, or something to ask.
+    /// Everything that `node` sent was read: there may be room for its debts, or a question to
+    /// send.
     fn after_reading(&mut self, now: Instant, node: usize) {
         let parts = &mut self.parts;
         if parts.nodes[node].is_ready() && parts.nodes[node].debts.is_due() {
@@ -85,7 +86,7 @@ impl Engine {
 
     fn heard(&mut self, now: Instant, node: usize, heard: Heard) -> Result<(), Trouble> {
         match heard {
-            Heard::Greeted => self.greeted(now, node),
+            Heard::Admitted => self.admitted(now, node),
             Heard::Ready => return self.ready(now, node),
             Heard::Stepped => self.stepped(now, node),
             Heard::Introduced => {
@@ -95,14 +96,14 @@ impl Engine {
             }
             Heard::Joined => self.joined(now, node),
             Heard::Uncounted {
-                errand,
+                request,
                 reply,
                 outcome,
                 first,
-            } => return self.uncounted(now, node, errand, reply, (outcome, first)),
-            Heard::Answer(errand, reply) => {
+            } => return self.uncounted(now, node, request, reply, (outcome, first)),
+            Heard::Answer(request, reply) => {
                 self.operations
-                    .answered(now, node, errand, reply, &mut self.parts)?;
+                    .answered(now, node, request, reply, &mut self.parts)?;
                 return self.alarm(now, node, reply);
             }
         }
@@ -113,23 +114,23 @@ impl Engine {
         &mut self,
         now: Instant,
         node: usize,
-        errand: Errand,
+        request: Request,
         reply: Reply,
         outcome: (NodeOutcome, bool),
     ) -> Result<(), Trouble> {
         let operations = &mut self.operations;
-        if errand.is_question() && counts_anyway(errand) {
-            return operations.answered(now, node, errand, reply, &mut self.parts);
+        if request.is_question() && counts_anyway(request) {
+            return operations.answered(now, node, request, reply, &mut self.parts);
         }
-        operations.answered_uncounted(now, node, errand, reply, outcome, &mut self.parts)?;
+        operations.answered_uncounted(now, node, request, reply, outcome, &mut self.parts)?;
         self.rejoin(now, node);
         Ok(())
     }
 
     // ----- a handshake ----------------------------------------------------------------------
 
-    /// The server lets us in: what is owed goes first, then the rest of the handshake.
-    fn greeted(&mut self, now: Instant, node: usize) {
+    /// The server accepts us: debts are sent first, then the rest of the handshake.
+    fn admitted(&mut self, now: Instant, node: usize) {
         let (claims, mut below) = self.parts.claims(now);
         claims.try_debts_again(node, &mut below);
         claims.pay_debts(node, &mut below);
@@ -146,7 +147,9 @@ impl Engine {
         if let Some(twin) = self.parts.nodes.twin_of(node) {
             return Err(Trouble::Unusable(Unusable::SameServer(twin as u8)));
         }
-        self.parts.nodes.shook_hands(node, &mut self.parts.timers);
+        self.parts
+            .nodes
+            .handshake_done(node, &mut self.parts.timers);
         if self.parts.restarts.has_markers() {
             self.joined(now, node);
         }
@@ -161,7 +164,7 @@ impl Engine {
         let terms = self.parts.restarts.terms();
         let nodes = &mut self.parts.nodes;
         let told = nodes[node].guard.is_alarmed() || self.parts.restarts.has_markers();
-        nodes[node].guard_greeted(now, terms);
+        nodes[node].guard_handshake(now, terms);
         let Some((names, until)) = nodes.share_quarantine(now, node, terms, told) else {
             return;
         };
@@ -206,8 +209,8 @@ impl Engine {
     // ----- what may have been forgotten -----------------------------------------------------
 
     /// A server that loads or follows another may come back as one that has forgotten locks. It has
-    /// to shake hands again, under whatever names it is connected, and does not vote for a while
-    /// after that.
+    /// to shake hands again, under each name by which it is connected, and does not vote for a
+    /// while after that.
     fn alarm(&mut self, now: Instant, node: usize, reply: Reply) -> Result<(), Trouble> {
         mutant!(AlarmIgnored => return Ok(()));
         if let Reply::Error(error) = reply
@@ -227,8 +230,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The connection is of no use any more. Over one that was, a refusal to join again is an alarm as
-    /// any other.
+    /// The connection is of no use any more. If it was ready, a refusal to join again is treated as
+    /// an alarm.
     fn useless(&mut self, now: Instant, node: usize, trouble: Trouble) -> Result<(), Trouble> {
         if let Trouble::Unusable(Unusable::Refused(error)) = trouble
             && self.parts.nodes[node].is_ready()
@@ -272,24 +275,25 @@ impl Engine {
         }
     }
 
-    /// Gives the connection to `node` up, or the attempt to open one.
+    /// Closes the connection to `node`, or ends the attempt to open one.
     fn give_up(&mut self, now: Instant, node: usize, trouble: Trouble) {
         self.parts.nodes.close(node);
-        // Before anybody is refused for want of this node: no later try would do.
+        // Before an operation is refused because this node is missing: no later attempt would
+        // succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
             self.operations.refuse_all(now, &mut self.parts);
         }
         self.lose_link(now, node, trouble);
     }
 
-    /// The connection is gone. What was asked over it is not answered, and what may have been
-    /// given over it is owed a release.
+    /// The connection is gone. Questions that were sent over it get no answer, and what may have
+    /// been locked over it is owed a release.
     fn lose_link(&mut self, now: Instant, node: usize, trouble: Trouble) {
         let parts = &mut self.parts;
         let (lost, delay) = parts.nodes.lost(now, node, trouble, &mut parts.random);
         let (claims, mut below) = parts.claims(now);
-        for (errand, left) in lost {
-            claims.unanswered(node, errand, left, &mut below);
+        for (request, left) in lost {
+            claims.unanswered(node, request, left, &mut below);
         }
         self.operations
             .lose_votes(now, node, trouble.outcome(), parts);
@@ -302,7 +306,8 @@ impl Engine {
 
     // ----- what is due ----------------------------------------------------------------------
 
-    /// All that one turn brought has been fed in: notes who was silent in it, and does what is due.
+    /// Everything that one turn brought has been handed in: checks which nodes were silent in it,
+    /// and does what is due.
     fn tick(&mut self, now: Instant) {
         // The wheel does not go back. What it wakes must not find that its time is still to come, and
         // arm the same timer again for ever.
@@ -347,8 +352,8 @@ impl Engine {
         claims.try_debts_again(node, &mut below);
     }
 
-    /// The lock of `claim` is over: its holder is told, and what is told is not revived by an answer in
-    /// its last tick.
+    /// Reports to the holder of `claim` that its lock is over. A lock that was reported as over is
+    /// not revived by an answer in its last tick.
     fn lock_is_over(&mut self, now: Instant, claim: crate::keys::ClaimKey) {
         self.parts.tell_lost(claim);
         mutant!(ExpiredExtensionStands => (), else {
@@ -396,8 +401,8 @@ impl Engine {
 }
 
 /// Returns `true` where the guard that keeps such answers from counting is taken out.
-fn counts_anyway(errand: Errand) -> bool {
-    match matches!(errand, Errand::Set { .. } | Errand::FirstSet { .. }) {
+fn counts_anyway(request: Request) -> bool {
+    match matches!(request, Request::Set { .. } | Request::FirstSet { .. }) {
         true => mutant!(QuarantinedVotes),
         false => mutant!(QuarantinedExtends),
     }

@@ -26,7 +26,7 @@
 //! | `nodes`, `nodes::probes` | connections; whether the server behind a silent one is there |
 //! | `parts` | claims, nodes and timers side by side, as operations use them |
 //! | `restarts` | for how long a node that may have forgotten locks does not vote |
-//! | `check` | whether a majority would vote, and what an operator has to mend |
+//! | `check` | whether a majority would vote, and what an operator has to repair |
 //! | `alarm`, `settings`, `pool` | what timers are for; the configuration; buffers |
 //!
 //! # Guarantees
@@ -34,8 +34,8 @@
 //! * Handing in any bytes, in any order, at any time neither panics nor grows memory without
 //!   bound.
 //! * No lock without a majority of the configured nodes, and none without validity left.
-//! * Whatever an ended attempt may have left is released, behind its `SET` on the same connection
-//!   or on a later one, and tried until it is confirmed or has expired.
+//! * Everything that an ended attempt may have left is released, behind its `SET` on the same
+//!   connection or on a later one, and tried until it is confirmed or has expired.
 //! * The same seed and inputs give the same outputs.
 //!
 //! # Not here
@@ -110,7 +110,7 @@ pub(crate) use operation::patience::usual_timeout;
 /// let mut engine = Engine::new(&config, [7; 32], now);
 /// let options = LockOptions::new(Duration::from_secs(10));
 /// let round = engine.acquire(now, &Request::new(b"invoice:42", &options))?;
-/// // The engine asks for a connection first; the lock follows when the node has greeted.
+/// // The engine asks for a connection first; the lock follows when the handshake is done.
 /// assert!(matches!(engine.poll(now), Some(Output::Connect { .. })));
 /// assert!(engine.poll(now).is_none());
 /// engine.cancel(now, round);
@@ -155,19 +155,19 @@ impl Engine {
 
     // ----- what it is -----------------------------------------------------------------------
 
-    /// How many nodes are configured.
+    /// Returns how many nodes are configured.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.parts.nodes.len()
     }
 
-    /// How many of them are a majority.
+    /// Returns how many of them are a majority.
     #[must_use]
     pub fn quorum(&self) -> usize {
         self.parts.nodes.quorum()
     }
 
-    /// How `node` stands at `now`.
+    /// Returns how `node` stands at `now`.
     #[must_use]
     pub fn node_state(&self, now: Instant, node: NodeId) -> NodeState {
         let Some(node) = self.parts.nodes.get(node) else {
@@ -176,18 +176,18 @@ impl Engine {
         node.state(now)
     }
 
-    /// How every node stands at `now`, in the order of the configuration.
+    /// Returns how every node stands at `now`, in the order of the configuration.
     pub fn node_statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
         self.parts.nodes.statuses(now)
     }
 
-    /// The node that was configured as `address`, with or without credentials.
+    /// Returns the node that was configured as `address`, with or without credentials.
     #[must_use]
     pub fn node_at(&self, address: &str) -> Option<NodeId> {
         self.parts.nodes.at(address)
     }
 
-    /// What is open.
+    /// Returns how much is open.
     #[must_use]
     pub fn load(&self) -> Load {
         let mut load = Load {
@@ -224,7 +224,7 @@ impl Engine {
         operation::patience::distant_timeout(self.parts.nodes.iter())
     }
 
-    /// The nodes that have said that they hold the token of `lock`, while it is held here.
+    /// Returns the nodes that have said that they hold the token of `lock`, while it is held here.
     #[cfg(feature = "std")]
     pub(crate) fn granted(&self, lock: &Lock) -> NodeSet {
         let claim = self.parts.claims.of(lock);
@@ -237,8 +237,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything was sent. That a node is
-    /// another cluster's ([`LockError::OtherCluster`]) is told as an outcome.
+    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything was sent. That a node
+    /// is another cluster's ([`LockError::OtherCluster`]) is reported as an outcome.
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
         check_resource(request.resource)?;
         let parts = &mut self.parts;
@@ -315,10 +315,9 @@ impl Engine {
         self.operations.begin(now, ttl, None, kind, &mut self.parts)
     }
 
-    /// Makes every node one of this cluster, whatever its marker says, with a barrier as long as
+    /// Makes every node one of this cluster, regardless of its marker, with a barrier as long as
     /// the longest lock of either. The outcome comes as
-    /// [`Event::Reinitialised`]. See
-    /// `Redlock::reinit`.
+    /// [`Event::Reinitialised`]. See `Redlock::reinit`.
     ///
     /// # Errors
     ///
@@ -341,20 +340,20 @@ impl Engine {
             .begin(now, Duration::ZERO, None, kind, parts))
     }
 
-    /// Ends an operation without telling its outcome, and gives back what it may have won.
+    /// Ends an operation without reporting its outcome, and releases what it may have locked.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
         self.operations.cancel(now, round.0, &mut self.parts);
     }
 
     // ----- locks without an operation -------------------------------------------------------
 
-    /// Releases `lock` with nobody waiting for the outcome.
+    /// Releases `lock` without an operation that waits for the outcome.
     pub fn give_back(&mut self, now: Instant, lock: Lock) {
         let claim = self.claim_to_release(now, lock);
         self.parts.give_back(now, claim);
     }
 
-    /// The claim behind `lock`, with its entry. Questions about it come to nothing.
+    /// Returns the claim behind `lock`, with its entry. Questions about it come to nothing.
     fn claim_to_release(&mut self, now: Instant, lock: Lock) -> crate::keys::ClaimKey {
         let parts = &mut self.parts;
         let key = match parts.claims.key_of(&lock) {
@@ -371,9 +370,9 @@ impl Engine {
         key
     }
 
-    /// Hands `lock` out of this engine's care: the end of its validity is not told any more, and
-    /// it stands on the nodes that answered. Behind each of its `SET`s that is unanswered goes a
-    /// release, because one on another connection would have no order against it.
+    /// Hands `lock` out of this engine's care: the end of its validity is not reported any more,
+    /// and it stands on the nodes that answered. Behind each of its `SET`s that is unanswered goes
+    /// a release, because one on another connection would have no order against it.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
         let Some(key) = parts.claims.key_of(&lock) else {
@@ -399,11 +398,11 @@ impl Engine {
     }
 
     /// Takes a lock of another engine or process into this one's care: the end of its validity is
-    /// told, and its release goes to all nodes. Its validity stays what it was.
+    /// reported, and its release goes to all nodes. Its validity stays what it was.
     ///
     /// Where its end is not known ([`Instant::ZERO`]: it comes from another clock) it has none, and
-    /// [`confirm`](Engine::confirm) may find one. Until then only that its keys must be gone by now
-    /// tells that it is over.
+    /// [`confirm`](Engine::confirm) may find one. Until then it is over when its keys must have
+    /// expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
         if parts.claims.key_of(&lock).is_none() {
@@ -418,14 +417,14 @@ impl Engine {
 
     // ----- what an operator says ------------------------------------------------------------
 
-    /// An operator vouches that no lock lives that the server with this `run_id`, which is connected
-    /// as `node`, may have forgotten: its answers count from now on. Returns `true` if it was kept
-    /// from voting.
+    /// Counts the answers of the server with this `run_id`, which is connected as `node`, from now
+    /// on: an operator states that every lock that it may have forgotten is over. Returns `true` if
+    /// its answers did not count before.
     ///
-    /// Operations that are open go on without it. What it does next can put it into quarantine again.
+    /// Open operations go on without it. The node can be put into quarantine again.
     ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict) that is written on the node too, for
-    /// all clients: its barrier goes. Of one whose handshake is under way it is part of that.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict) the barrier on the node is
+    /// deleted too, for all clients. If a handshake is under way, that becomes part of it.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //!
-//! * A node has one connection at a time, and what is said of it is told in order: it is closed, then
-//!   opened, then written to.
+//! * A node has one connection at a time, and the outputs about it come in this order: it is
+//!   closed, then opened, then written to.
 //! * A silent node is noticed by the timers that are armed here.
 //!
 //! # Not here
@@ -23,7 +23,7 @@ use rand::rngs::StdRng;
 use crate::config::{Config, NodeConfig};
 use crate::error::TrustError;
 use crate::limits::NODES_MAX;
-use crate::node::{Errand, HELLO, Node, Terms, Trouble};
+use crate::node::{HELLO, Node, Request, Terms, Trouble};
 use crate::quorum::{NodeSet, quorum_of};
 use crate::time::Instant;
 
@@ -32,7 +32,7 @@ use super::contract::{NodeId, NodeStatus, Output};
 use probes::Probes;
 
 /// How long a node in back-off is left alone also when a majority is not there.
-const KNOCK_AGAIN: Duration = Duration::from_millis(250);
+const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(super) struct Nodes {
     dead_after: Duration,
 }
 
-/// What the silence of a node has come to.
+/// The result of a check for silence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Silence {
     /// It has answered, or its time is not up.
@@ -190,11 +190,11 @@ impl Nodes {
         names
     }
 
-    /// A server that stands in the configuration under several names has one quarantine, whichever of
-    /// them it is met by: until when the others say, and the alarm that one of them has heard. A name
-    /// that is connected has served what it knew. If it is to be told (of an alarm always, and where
-    /// there are markers of any quarantine, because no change of identity tells it of one), those
-    /// names and until when are returned.
+    /// A server that is configured under several names has one quarantine for all of them: the
+    /// longest that any of them knows, and the alarm of each. A name that is connected has already
+    /// served its own. If the quarantine has to be passed on (an alarm always; any quarantine where
+    /// there are markers, because no change of identity shows it), returns the names to pass it to,
+    /// and its end.
     pub(super) fn share_quarantine(
         &mut self,
         now: Instant,
@@ -219,7 +219,8 @@ impl Nodes {
         Some((names, until))
     }
 
-    /// Notes for all names of the server behind `node` that they are: those of now, and earlier ones.
+    /// Records for all names of the server behind `node` that they lead to the same server: the
+    /// present names, and earlier ones.
     fn note_names(&mut self, node: usize, present: NodeSet) {
         let mut names = self.all[node].guard.names.union(present);
         names.insert(node);
@@ -231,8 +232,8 @@ impl Nodes {
         }
     }
 
-    /// An operator vouches for the server with this `run_id` behind `node`: under any of its names.
-    /// Returns `true` if it did not vote until now.
+    /// Trusts the server with this `run_id` behind `node`, under any of its names. Returns `true`
+    /// if it did not vote until now.
     pub(super) fn trust(
         &mut self,
         now: Instant,
@@ -294,7 +295,7 @@ impl Nodes {
         self.to_write.insert(node);
     }
 
-    /// The node has forgotten its scripts: it is taught them again.
+    /// The node has forgotten its scripts: sends them again.
     pub(super) fn forgot_scripts(&mut self, now: Instant, node: usize) {
         self.all[node].forgot_scripts(now);
         self.to_write.insert(node);
@@ -315,7 +316,7 @@ impl Nodes {
         node: usize,
         trouble: Trouble,
         random: &mut StdRng,
-    ) -> (Vec<(Errand, bool)>, Duration) {
+    ) -> (Vec<(Request, bool)>, Duration) {
         self.to_connect.remove(node);
         self.to_write.remove(node);
         self.probes.close(node);
@@ -359,24 +360,24 @@ impl Nodes {
     }
 
     /// The handshake of `node` is done.
-    pub(super) fn shook_hands(&mut self, node: usize, timers: &mut Timers) {
+    pub(super) fn handshake_done(&mut self, node: usize, timers: &mut Timers) {
         if let Some(timer) = self.all[node].connection_timer.take() {
-            mutant!(GreetedGivenUp => self.all[node].connection_timer = Some(timer), else {
+            mutant!(HandshakeDoneGivenUp => self.all[node].connection_timer = Some(timer), else {
                 timers.cancel(timer);
             });
         }
     }
 
-    /// Something is wanted: while the nodes that are connected are no majority, those in back-off are
-    /// tried too.
-    pub(super) fn knock(&mut self, now: Instant, timers: &mut Timers) {
+    /// Called when an operation needs the nodes: connects to nodes in back-off too, while the nodes
+    /// that are ready are no majority.
+    pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
         self.watch_lines(now, timers);
         // A connection that is being opened is no vote yet, and may never be.
         let ready = self.all.iter().filter(|node| node.is_ready()).count();
-        if self.quorum() <= ready || mutant!(NeverReconnects | NeverKnocks) {
+        if self.quorum() <= ready || mutant!(NeverReconnects | NeverReconnectsEarly) {
             return;
         }
-        let before = now.saturating_sub(KNOCK_AGAIN);
+        let before = now.saturating_sub(RECONNECT_EARLY_AFTER);
         for node in 0..self.all.len() {
             if self.all[node].is_down_since(before) {
                 self.connect(now, node, timers);
@@ -386,7 +387,7 @@ impl Nodes {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// One turn has read all that there was: arms the timers of the nodes that owe answers.
+    /// One turn has read everything there was: arms the timers of the nodes that owe answers.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
         for node in 0..self.all.len() {
             self.listen_to(now, node, timers);

@@ -1,4 +1,5 @@
-//! The operations that are open: who waits for what, and what the answers of nodes mean to them.
+//! The operations that are open: their callers, their rounds, and what the answers of nodes mean to
+//! them.
 //!
 //! # Guarantees
 //!
@@ -12,7 +13,7 @@ use core::time::Duration;
 use crate::error::{LinkError, NodeOutcome};
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::rounds_max;
-use crate::node::{Errand, Reply, Said, Trouble, wants_the_text};
+use crate::node::{Reply, Request, Said, Trouble, wants_the_text};
 use crate::quorum::Vote;
 use crate::slab::Slab;
 use crate::time::Instant;
@@ -132,7 +133,7 @@ impl Operations {
         Some(event)
     }
 
-    /// Ends `operation` and takes its memory back.
+    /// Ends `operation` and frees its memory.
     pub(super) fn end(&mut self, key: OperationKey, parts: &mut Parts) {
         if let Some(operation) = self.slab.get_mut(key.0) {
             operation.end(parts);
@@ -142,7 +143,7 @@ impl Operations {
         }
     }
 
-    /// Ends `operation` without telling its outcome, and gives back what it may have won.
+    /// Ends `operation` without reporting its outcome, and releases what it may have locked.
     pub(super) fn cancel(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
         mutant!(CancelledExtensionStands => (), else self.take_extension_back(key, parts));
         if let Some(operation) = self.get_mut(key) {
@@ -151,8 +152,8 @@ impl Operations {
         }
     }
 
-    /// An extension was confirmed, and its caller does not want to know: the lock ends when its holder
-    /// was told that it does, or is about to be told by another extension.
+    /// The caller cancelled an extension that a majority had confirmed: the lock ends at the time
+    /// that its holder knows, or is about to learn from another extension.
     fn take_extension_back(&self, cancelled: OperationKey, parts: &mut Parts) {
         let told = |operation: &Operation| operation.kind.held()?.about_to_be_told();
         let Some((claim, _)) = self.slab.get(cancelled.0).and_then(told) else {
@@ -183,8 +184,8 @@ impl Operations {
         }
     }
 
-    /// The lock of `claim` is over or given away: the questions about it that are open come to
-    /// nothing, and this is what their callers are told.
+    /// The lock of `claim` is over or given away: the questions about it that are open end without
+    /// a result, and their callers get this verdict.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,
@@ -242,20 +243,20 @@ impl Operations {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// `node` has answered `errand`.
+    /// `node` has answered `request`.
     // In line: every answer passes here, and only those that do not count come from elsewhere.
     #[inline]
     pub(super) fn answered(
         &mut self,
         now: Instant,
         node: usize,
-        errand: Errand,
+        request: Request,
         reply: Reply,
         parts: &mut Parts,
     ) -> Result<(), Trouble> {
-        match errand {
-            Errand::Set { claim } => self.set_answered(now, node, claim, reply, parts),
-            Errand::Release { claim, dialect, .. } => {
+        match request {
+            Request::Set { claim } => self.set_answered(now, node, claim, reply, parts),
+            Request::Release { claim, dialect, .. } => {
                 let (claims, mut below) = parts.claims(now);
                 let answer = claims.release_answered(node, claim, dialect, reply, &mut below)?;
                 if let Some(answer) = answer {
@@ -263,22 +264,22 @@ impl Operations {
                 }
                 Ok(())
             }
-            Errand::Extend { operation, claim } => {
+            Request::Extend { operation, claim } => {
                 self.extend_answered(now, node, operation, claim, reply, parts)
             }
-            Errand::Confirm { operation, claim } => {
+            Request::Confirm { operation, claim } => {
                 self.confirm_answered(now, node, operation, claim, reply, parts)
             }
-            Errand::FirstSet { claim } => self.first_set_answered(now, node, claim, reply, parts),
-            Errand::Probe { claim } => self.native_answered(now, node, claim, reply, parts),
-            Errand::Why { operation } => {
+            Request::FirstSet { claim } => self.first_set_answered(now, node, claim, reply, parts),
+            Request::Probe { claim } => self.native_answered(now, node, claim, reply, parts),
+            Request::Why { operation } => {
                 if let Some(operation) = self.get_mut(operation) {
                     let after = operation.why_answered(now, node, reply, parts);
                     self.follow(now, after, parts);
                 }
                 Ok(())
             }
-            Errand::Greet(_) | Errand::Time => Ok(()),
+            Request::Handshake(_) | Request::Time => Ok(()),
         }
     }
 
@@ -392,7 +393,7 @@ impl Operations {
         let after = match reply.missing(verb) {
             Some(missing) => {
                 let outcome = NodeOutcome::Unusable(missing);
-                operation.vote_held(now, node, (Vote::Mute, outcome), parts)
+                operation.vote_held(now, node, (Vote::Abstain, outcome), parts)
             }
             None if operation.ask_why(now, node, reply, parts) => After::Nothing,
             None => operation.vote_held(now, node, said, parts),
@@ -402,21 +403,22 @@ impl Operations {
 
     // ----- answers that do not count --------------------------------------------------------
 
-    /// `node` has answered `errand`, and that is no vote. `first`: until now its answers were.
+    /// `node` has answered `request`, and the answer does not count. `first`: its answers counted
+    /// until now.
     pub(super) fn answered_uncounted(
         &mut self,
         now: Instant,
         node: usize,
-        errand: Errand,
+        request: Request,
         reply: Reply,
         (outcome, first): (NodeOutcome, bool),
         parts: &mut Parts,
     ) -> Result<(), Trouble> {
-        let operation = asked_by(errand, parts);
+        let operation = asked_by(request, parts);
         if let Some(operation) = operation.and_then(|key| self.get_mut(key)) {
             operation.round.lose(node, outcome);
         }
-        self.answered(now, node, errand, reply, parts)?;
+        self.answered(now, node, request, reply, parts)?;
         if first {
             self.lose_answers(now, node, outcome, parts);
         }
@@ -463,7 +465,7 @@ impl Operations {
         }
     }
 
-    /// `node` has joined: whoever asked it to is told.
+    /// `node` has joined: passes that to the operation that asked for it.
     pub(super) fn joined(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         let joined = (Vote::Yes, NodeOutcome::Granted);
         for key in self.keys() {
@@ -486,7 +488,7 @@ impl Operations {
         }
     }
 
-    /// The handshake of `node` is done: what waited for it asks now.
+    /// The handshake of `node` is done: sends it the questions that waited for that.
     pub(super) fn ask_late(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         for _ in 0..parts.nodes[node].waiting.len() {
             let Some(key) = parts.nodes[node].waiting.pop_front() else {
@@ -500,17 +502,17 @@ impl Operations {
     }
 }
 
-/// Returns the operation that sent `errand`, if it is still about that.
-fn asked_by(errand: Errand, parts: &Parts) -> Option<OperationKey> {
-    match errand {
-        Errand::Set { claim } | Errand::FirstSet { claim } => {
+/// Returns the operation that sent `request`, if it is still about that.
+fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
+    match request {
+        Request::Set { claim } | Request::FirstSet { claim } => {
             parts.claims.get(claim)?.attempted_by()
         }
-        Errand::Extend { operation, .. } | Errand::Confirm { operation, .. } => Some(operation),
-        Errand::Greet(_)
-        | Errand::Release { .. }
-        | Errand::Probe { .. }
-        | Errand::Why { .. }
-        | Errand::Time => None,
+        Request::Extend { operation, .. } | Request::Confirm { operation, .. } => Some(operation),
+        Request::Handshake(_)
+        | Request::Release { .. }
+        | Request::Probe { .. }
+        | Request::Why { .. }
+        | Request::Time => None,
     }
 }

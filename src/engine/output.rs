@@ -1,4 +1,4 @@
-//! What is to be done next, and when.
+//! What the driver has to do next, and when.
 
 use crate::time::Instant;
 
@@ -8,7 +8,7 @@ use super::contract::{Event, Output, Wake};
 use super::parts::News;
 
 impl Engine {
-    /// When the engine wants to be woken next, and why; `None` when only new input can make
+    /// Returns when the engine wants to be woken next, and why; `None` when only new input can make
     /// progress. Pure: it can be asked at any time. [`Instant::ZERO`] means at once.
     ///
     /// A silence is noticed by an [`Input::Tick`](super::Input::Tick): a driver hands one in after
@@ -39,8 +39,8 @@ impl Engine {
         }
     }
 
-    /// What is to be done next; to be asked until `None`. `now` is read again: a lock whose
-    /// validity has run out since it was granted is given back here, and not handed out.
+    /// Returns what the driver has to do next; call it until `None`. `now` is read again: a lock
+    /// whose validity has run out since it was granted is given back here, and not handed out.
     #[must_use]
     pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
         if let Some(change) = self.parts.nodes.next_change() {
@@ -58,7 +58,8 @@ impl Engine {
         self.parts.nodes.write(node?)
     }
 
-    /// The next event. Operations that were cancelled, or that try again after all, are passed over.
+    /// Returns the next event. Operations that were cancelled, or that try again after all, are
+    /// passed over.
     fn next_event(&mut self, now: Instant) -> Option<Event> {
         while let Some(news) = self.parts.news.pop_front() {
             let event = match news {

@@ -1,4 +1,4 @@
-//! What operations work with: the nodes, the claims, the timers, and what is to be told.
+//! What operations work with: the nodes, the claims, the timers, and what is to be reported.
 //!
 //! Each part owns its state. They stand beside each other here so that an operation can use several of
 //! them at once. None of them knows an operation by more than its key.
@@ -30,11 +30,11 @@ pub(super) struct Parts {
     pub(super) nodes: Nodes,
     pub(super) claims: Claims,
     pub(super) timers: Timers,
-    /// What is to be told, in the order in which it became certain.
+    /// What is to be reported, in the order in which it became certain.
     pub(super) news: VecDeque<News>,
 }
 
-/// Something to be told at the next poll.
+/// Something to be reported at the next poll.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum News {
     /// The outcome of an operation.
@@ -69,13 +69,13 @@ impl Parts {
         self.claims.adopt(now, self.nodes.set(), until, ttl)
     }
 
-    /// Releases `claim`, which nobody waits for.
+    /// Releases `claim` without an operation that waits for the outcome.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey) {
         let (claims, mut below) = self.claims(now);
         claims.release(None, claim, &mut below);
     }
 
-    /// Tells the holder of `claim`, once, that its lock is over.
+    /// Reports to the holder of `claim`, once, that its lock is over.
     pub(super) fn tell_lost(&mut self, claim: ClaimKey) {
         let id = self.claims.lock_id(claim);
         if let Some(claim) = self.claims.get_mut(claim).must()

@@ -15,7 +15,7 @@ impl<T> Pool<T> {
         Self { spare: Vec::new() }
     }
 
-    /// An empty vector, one that was used before if there is one.
+    /// Returns an empty vector, one that was used before if there is one.
     pub(crate) fn take(&mut self) -> Vec<T> {
         self.spare.pop().unwrap_or_default()
     }

@@ -49,14 +49,15 @@ impl Restarts {
         self.guard == RestartGuard::Strict
     }
 
-    /// A lock of `ttl` may come to be. Where nodes carry markers, these say how long locks may last.
+    /// Remembers the longest ttl that was asked for. Where nodes carry markers, these say how long
+    /// locks may last.
     pub(super) fn may_last(&mut self, ttl: Duration) {
         if !self.has_markers() {
             self.longest = ttl.max(self.longest);
         }
     }
 
-    /// A marker names `longest`.
+    /// Remembers the longest ttl that a marker names.
     pub(super) fn heard_of(&mut self, longest: Duration) {
         self.longest = longest.max(self.longest);
     }

@@ -4,7 +4,7 @@
 //!   Redlock, LocalRedlock     blocking calls and futures; guards
 //!   Driver                    sockets, look-up of names, the clock: the only part that waits
 //!   engine                    the algorithm over N nodes; no I/O, no clock, no thread
-//!     node                    one connection: greeting, order of what is in flight, what is owed
+//!     node                    one connection: handshake, order of what is in flight, what is owed
 //!     quorum                  votes in, verdict out; a lock needs a proof of majority
 //!     timer                   a hierarchical timing wheel
 //!     resp                    bytes to values and back

@@ -73,7 +73,7 @@
 //!    the next one. Quarantines, and debts that time ends, are shorter by the same allowance.
 //! 6. **A node that may have forgotten a key that somebody trusts does not vote.** This is the known
 //!    hole of the algorithm: a node that restarts without its memory can vote a second time. A
-//!    client asks every node at each greeting who it is; if that has changed, or cannot be told, or
+//!    client asks every node at each handshake who it is; if that has changed, or cannot be told, or
 //!    the node refused as one does that loads or follows another, or it is young when it is met, its
 //!    answers count for nothing until every lock that it may have forgotten is over
 //!    ([`RestartGuard`](crate::RestartGuard)). "Every lock" is meant by the longest ttl, counted from

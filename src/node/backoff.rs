@@ -17,7 +17,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// A connection failed, or did not last: the delay before the next.
+    /// A connection failed, or did not last. Returns the delay before the next one.
     pub(crate) fn failed(&mut self, random: &mut StdRng) -> Duration {
         let doubled = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
@@ -26,7 +26,7 @@ impl Backoff {
         half + Duration::from_nanos(random.random_range(0..=half.as_nanos() as u64))
     }
 
-    /// A connection lasted: the next failure is the first again.
+    /// A connection lasted: the delay begins again with the shortest.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

@@ -1,13 +1,14 @@
 //! The clock watch of one node: whether its wall clock was stepped.
 //!
-//! Servers end keys by their wall clock. One that is stepped forward ends locks early, and nobody
-//! would see it: the connection stands, and who the server says that it is stays the same. But it
-//! tells its `TIME`, and how far that is from our own clock, which is never stepped, changes no faster
-//! than clocks drift.
+//! Servers end keys by their wall clock. One that is stepped forward ends locks early, and nothing
+//! else shows that: the connection stays up, and the identity of the server stays the same. But the
+//! server tells its `TIME`, and the difference to our own clock, which is never stepped, changes no
+//! faster than clocks drift.
 //!
-//! `TIME` is asked in front of a lock command that is sent anyway, in the same write, at most once a
-//! second; so the answer is there before that of the command, and a node that was stepped in between
-//! is not counted in that very round. A node that nobody asks for anything is not asked for its time.
+//! `TIME` is asked in front of a lock command that is sent anyway, in the same write, at most once
+//! a second; so the answer is there before that of the command, and a node that was stepped in
+//! between is not counted in that very round. A node that gets no other question is not asked for
+//! its time.
 //!
 //! The time was read on the server between the sending of the question and the reading of the answer,
 //! so an answer bounds the difference from both sides, however long it took. Two answers fit together
@@ -16,9 +17,9 @@
 //!
 //! # Not here
 //!
-//! What a step leads to: that is the restart guard's, and the engine's. A step that is taken back before
-//! anybody asks is not seen, nor is one within the last second or below [`SLACK`], for which the drift
-//! of the locks has to make up.
+//! What follows from a step: the restart guard and the engine decide that. A step that is taken
+//! back before the next question is not seen, nor is one within the last second or below [`SLACK`],
+//! for which the drift of the locks has to make up.
 
 use core::time::Duration;
 
@@ -71,7 +72,7 @@ impl Clock {
         clock
     }
 
-    /// Whether it is time to ask.
+    /// Returns `true` if it is time to ask.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.next <= now
     }
@@ -91,8 +92,8 @@ impl Clock {
         self.steps
     }
 
-    /// It has answered at `now` what was asked at `sent`; whether it was stepped. A node that may not
-    /// tell is not asked again over this connection.
+    /// Takes the answer at `now` to the question of `sent`. Returns `true` if the clock was
+    /// stepped. A node that may not tell is not asked again over this connection.
     pub(crate) fn told(&mut self, sent: Instant, now: Instant, value: Value<'_>) -> bool {
         let Some(time) = time_of(value) else {
             if Reply::of(value)
@@ -122,7 +123,7 @@ impl Difference {
         }
     }
 
-    /// What both allow; `None` if they contradict each other.
+    /// Returns what both allow; `None` if they contradict each other.
     fn narrowed(self, later: Self) -> Option<Self> {
         let passed = later.at.saturating_since(self.at);
         let slack = (SLACK.as_nanos() + passed.as_nanos() / PART.cast_unsigned()).cast_signed();

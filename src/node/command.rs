@@ -1,8 +1,8 @@
 //! The commands that a lock needs, as bytes.
 //!
-//! Each is a template that was encoded at compile time; what is left to do is to copy the entry
-//! into it, which brings key and token in wire form, and to write the ttl. That is done once per
-//! round and dialect, and the outcome is copied into the out buffer of every node.
+//! Each is a template that was encoded at compile time; only the entry (key and token in wire form)
+//! is copied into it, and the ttl is written. That is done once per round and dialect, and the
+//! result is copied into the out buffer of every node.
 //!
 //! The scripts are sent by their SHA-1 digest; a node that has forgotten them gets the text.
 //! The digests are constants, because some builds of some systems may not compute SHA-1 at all;
@@ -46,7 +46,7 @@ pub(crate) const EXTEND: Script = Script {
 /// may be none: `0` not there, `-1` another's. A key that an operator made permanent lives for
 /// 285 000 years; a number of Lua is exact up to about there.
 ///
-/// It is sent by its text alone: a question so rare is no part of the greeting.
+/// It is always sent by its text: it is too rare to be loaded in the handshake.
 pub(crate) const CONFIRM: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
@@ -59,9 +59,9 @@ pub(crate) const CONFIRM: Script = Script {
 /// arguments behind token and ttl on its key. `1` taken, `0` another's, `-n` the n-th command is
 /// forbidden, and nothing was done. Without a ttl it only asks. Redis 6.2 cannot tell, and takes it.
 ///
-/// It asks with the very name of the lock, because permissions depend on it. The name stands there
-/// twice because some of the commands want a second argument; where that is another key it is the
-/// same.
+/// It asks with the name of the lock itself, because permissions depend on it. The name stands
+/// there twice because some of the commands want a second argument; where that is another key it is
+/// the same.
 pub(crate) const SET_IF_PERMITTED: Script = Script {
     text: "local c,k=redis.acl_check_cmd,KEYS[1] if c then for i=3,#ARGV do \
            if not c(ARGV[i],k,k) then return 2-i end end end \
@@ -70,7 +70,7 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
     sha1: "9b47c68a78b0bdd48729ce4a1870d07463b819a1",
 };
 
-/// How a node is asked to run a script.
+/// How a script or its native equivalent is sent to a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Dialect {
     /// By the digest.
@@ -84,7 +84,7 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// The command that the user needs a permission for, as ACL rules name it.
+    /// Returns the command that the user needs a permission for, as ACL rules name it.
     pub(crate) const fn verb(self) -> &'static str {
         match self {
             Self::Sha1 => "evalsha",

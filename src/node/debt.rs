@@ -1,4 +1,4 @@
-//! The releases that are owed to one node and cannot be on their way yet.
+//! The releases that are owed to one node and cannot be sent yet.
 //!
 //! Two queues: what goes out as soon as there is a connection and room, and what the node has
 //! refused and is asked again after a while. A debt is a claim's key; the claim knows what is owed.
@@ -29,7 +29,7 @@ impl Debts {
         self.deferred.push_back(claim);
     }
 
-    /// What was deferred is due now, before everything else; whether there was any.
+    /// Makes what was deferred due now, before everything else. Returns `true` if there was any.
     pub(crate) fn try_again(&mut self) -> bool {
         let any = !self.deferred.is_empty();
         while let Some(claim) = self.deferred.pop_back() {
@@ -38,8 +38,8 @@ impl Debts {
         any
     }
 
-    /// A release is owed no longer, and `is_owed` tells of the others. A step for each of them, but
-    /// only once for as many as there are.
+    /// A release is no longer owed. When half of all are forgotten, removes those for which
+    /// `is_owed` returns `false`: the average cost is constant.
     pub(crate) fn forget(&mut self, is_owed: impl Fn(ClaimKey) -> bool) {
         self.forgotten += 1;
         if self.due.len() + self.deferred.len() <= 2 * self.forgotten {
@@ -49,17 +49,17 @@ impl Debts {
         }
     }
 
-    /// What [`Debts::pop`] gave was forgotten before.
+    /// The claim that [`Debts::pop`] returned was forgotten before.
     pub(crate) fn popped_forgotten(&mut self) {
         self.forgotten -= 1;
     }
 
-    /// The next release to send; it may be a forgotten one.
+    /// Returns the next release to send; it may be a forgotten one.
     pub(crate) fn pop(&mut self) -> Option<ClaimKey> {
         self.due.pop_front()
     }
 
-    /// The release that [`Debts::pop`] gave found no room.
+    /// Puts back the release that [`Debts::pop`] returned, because there was no room for it.
     pub(crate) fn put_back(&mut self, claim: ClaimKey) {
         self.due.push_front(claim);
     }
@@ -68,7 +68,7 @@ impl Debts {
         !self.due.is_empty()
     }
 
-    /// Whether a refused release of a claim for which `same` holds waits for another try.
+    /// Returns `true` if a refused release of a claim for which `same` holds waits for another try.
     pub(crate) fn is_deferred(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.deferred.iter().any(|claim| same(*claim))
     }

@@ -1,27 +1,28 @@
 //! The restart guard of one node: from when on its answers count.
 //!
 //! A node that restarts without its memory has forgotten which locks it stands for, and would vote
-//! a second time. So it is *quarantined* until every lock that it may have forgotten is over: asked
-//! as before, because its key keeps others out, but not counted.
+//! a second time. So it is *quarantined* until every lock that it may have forgotten is over: it is
+//! asked as before, because its key keeps others out, but its answers are not counted.
 //!
-//! What is known of a server is who it says it is at each greeting: its `run_id`, made anew at each
-//! start, and its `master_replid`, made anew at each promotion. Another one, or one that cannot be
-//! read any more, is another server, whatever it remembers. Of a node that is met for the first time
-//! its uptime tells whether it restarted a short while ago.
+//! A server is known by what it says at each handshake: its `run_id`, which is new at each start,
+//! and its `master_replid`, which is new at each promotion. If one of them differs, or cannot be
+//! read any more, it is another server, even if it remembers its keys. When a node is connected for
+//! the first time, its uptime tells whether it restarted a short while ago.
 //!
 //! # Guarantees
 //!
-//! * A quarantine counts from the *end* of the greeting in which the change was seen, never from
-//!   when the connection broke: the restart was before the one, and may have been long after the
-//!   other.
+//! * A quarantine counts from the *end* of the handshake in which the change was seen, never from
+//!   when the connection broke: the restart was before that end, and may have been long after the
+//!   connection broke.
 //! * It is never shortened but by [`Guard::trust`].
 //!
 //! # Not here
 //!
-//! What no client can see from outside: a restart before the first greeting of a client that was
-//! not told the longest ttl, keys that were deleted, and a server that became a replica and a master
-//! again between two questions. Markers on the nodes show these (`membership`), unless what it
-//! followed was a copy of its own. Where there are markers, no more is read from identities than that.
+//! What no client can see from outside: a restart before the first handshake of a client that does
+//! not know the longest ttl, keys that were deleted, and a server that became a replica and a
+//! master again between two questions. Markers on the nodes show these (`membership`), unless what
+//! it followed was a copy of its own. Where there are markers, no more is read from identities than
+//! that.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -38,7 +39,7 @@ const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 /// How long a quarantine is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// What it takes for every lock to be over, by this clock.
+    /// How long it takes until every lock is over, by this clock.
     pub(crate) span: Duration,
     /// Whether the longest ttl of all clients is known, so that the uptime of a node that is met
     /// for the first time says something.
@@ -62,12 +63,12 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Until when its answers do not count, if they do not at `now`.
+    /// Returns until when its answers do not count, if they do not at `now`.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| now < *until)
     }
 
-    /// Whether `other` is about the same server, as far as both know.
+    /// Returns `true` if `other` is about the same server, as far as both know.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
         self.run_id.is_some() && self.run_id == other.run_id
     }
@@ -79,19 +80,19 @@ impl Guard {
         }
     }
 
-    /// It refused as one does that is loading, or follows another: whatever it remembers may be
-    /// replaced. That its next greeting looks like the last proves nothing.
+    /// It refused a command as a server that is loading or follows another: its keys may be
+    /// replaced. An unchanged identity in the next handshake proves nothing.
     pub(crate) fn alarm(&mut self) {
         self.alarmed = true;
     }
 
-    /// Whether it has, since its last greeting.
+    /// Returns `true` if it refused so since its last handshake.
     pub(crate) fn is_alarmed(&self) -> bool {
         self.alarmed
     }
 
-    /// Its greeting has ended at `now`.
-    pub(crate) fn greeted(&mut self, now: Instant, identity: &Identity, terms: Terms) {
+    /// Its handshake has ended at `now`.
+    pub(crate) fn handshake_done(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let now = mutant!(QuarantineFromBreak => self.broke.unwrap_or(now), else now);
         let met = self.run_id.is_some();
         let alarmed = core::mem::take(&mut self.alarmed);
@@ -112,7 +113,7 @@ impl Guard {
         self.until = self.until.max(Some(now.saturating_add(span)));
     }
 
-    /// Its greeting has ended at `now`, and its marker says whether it forgot anything. Left are
+    /// Its handshake has ended at `now`, and its marker says whether it forgot anything. Left are
     /// alarms, and the same process with another history: what it holds may have been another's in
     /// between, and if that was a copy of its own, the marker came back with it.
     pub(crate) fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
@@ -126,14 +127,14 @@ impl Guard {
         }
     }
 
-    /// Its clock was seen at `now` to have been stepped: whatever it holds may have ended early.
+    /// Its clock was seen at `now` to have been stepped: every key on it may have ended early.
     pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) {
         self.keep_until(Some(now.saturating_add(terms.span)));
     }
 
-    /// Until when another name of the same server that has greeted is kept from voting
-    /// for what is known by this one. An alarm is over with that greeting if it was that process's;
-    /// otherwise it stays, for what this name stands for may be another server by now.
+    /// Returns until when another name of the same server that finished its handshake is kept from
+    /// voting for what is known by this one. An alarm is over with that handshake if it was that
+    /// process's; otherwise it stays, because this name may stand for another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Option<Instant> {
         let alarm = self.alarmed.then(|| now.saturating_add(terms.span));
         if same {
@@ -148,14 +149,16 @@ impl Guard {
         self.until = self.until.max(until);
     }
 
-    /// Its answers count from now on: somebody vouches that no lock lives that it has forgotten.
+    /// Counts its answers from now on: an operator states that every lock that it has forgotten is
+    /// over.
     pub(crate) fn trust(&mut self) {
         self.until = None;
         self.alarmed = false;
     }
 }
 
-/// Whether what was known is not what is said now. Nothing known is nothing to differ from.
+/// Returns `true` if what was known is not what is said now. Nothing known is nothing to differ
+/// from.
 fn differs(known: &Option<String>, said: &Option<String>) -> bool {
     mutant!(UnreadableIsUnchanged => return known.is_some() && said.is_some() && known != said);
     known.is_some() && known != said
@@ -189,14 +192,14 @@ mod tests {
         identity
     }
 
-    /// Greetings at these seconds; until when the last of them keeps the node from voting, if it
-    /// does at that second.
-    fn after(terms: Terms, greetings: &[(u64, Identity)]) -> Option<u64> {
+    /// Does these handshakes, each at its second. Returns until when the last of them keeps the
+    /// node from voting, if it does at that second.
+    fn after(terms: Terms, handshakes: &[(u64, Identity)]) -> Option<u64> {
         let mut guard = Guard::default();
         let mut last = 0;
-        for (second, identity) in greetings {
+        for (second, identity) in handshakes {
             last = *second;
-            guard.greeted(Instant::from_millis(last * 1000), identity, terms);
+            guard.handshake_done(Instant::from_millis(last * 1000), identity, terms);
         }
         let until = guard.until(Instant::from_millis(last * 1000));
         until.map(|until| until.as_nanos() / 1_000_000_000)
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // Without a longest ttl that is sure for all, nobody is kept waiting for a guess.
+        // Without a longest ttl that holds for all clients, no client is kept waiting for a guess.
         assert_eq!(met(ASSUMED, 0), None);
     }
 
@@ -250,17 +253,17 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_counts_whoever_greets_next() {
+    fn an_alarm_counts_for_any_server_that_answers_next() {
         let mut guard = Guard::default();
         let same = identity("a", "r", 100);
-        guard.greeted(Instant::ZERO, &same, KNOWN);
+        guard.handshake_done(Instant::ZERO, &same, KNOWN);
         guard.alarm();
         assert_eq!(guard.until(Instant::ZERO), None);
-        guard.greeted(Instant::from_millis(500), &same, KNOWN);
+        guard.handshake_done(Instant::from_millis(500), &same, KNOWN);
         let until = Instant::from_millis(10_500);
         assert_eq!(guard.until(Instant::from_millis(10_499)), Some(until));
         assert_eq!(guard.until(until), None);
-        guard.greeted(until, &same, KNOWN);
+        guard.handshake_done(until, &same, KNOWN);
         assert_eq!(guard.until(until), None, "an alarm counts once");
     }
 
@@ -275,12 +278,12 @@ mod tests {
     #[test]
     fn an_alarm_of_one_that_restarted_counts_once_too() {
         let mut guard = Guard::default();
-        guard.greeted(Instant::ZERO, &identity("a", "r", 100), KNOWN);
+        guard.handshake_done(Instant::ZERO, &identity("a", "r", 100), KNOWN);
         guard.alarm();
         let other = identity("b", "r", 0);
-        guard.greeted(Instant::ZERO, &other, KNOWN);
+        guard.handshake_done(Instant::ZERO, &other, KNOWN);
         let until = Instant::from_millis(10_000);
-        guard.greeted(until, &other, KNOWN);
+        guard.handshake_done(until, &other, KNOWN);
         assert_eq!(guard.until(until), None);
     }
 
@@ -303,7 +306,7 @@ mod tests {
     #[test]
     fn trust_ends_a_quarantine() {
         let mut guard = Guard::default();
-        guard.greeted(Instant::ZERO, &identity("a", "r", 0), KNOWN);
+        guard.handshake_done(Instant::ZERO, &identity("a", "r", 0), KNOWN);
         assert!(guard.until(Instant::ZERO).is_some());
         guard.trust();
         assert_eq!(guard.until(Instant::ZERO), None);

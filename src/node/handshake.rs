@@ -1,4 +1,4 @@
-//! The greeting of one connection: who is there, and may it vote.
+//! The handshake of one connection: which server it is, and whether it can serve.
 //!
 //! `HELLO 3` with credentials and client name comes first and alone, because its answer tells
 //! whether anything else makes sense. Then, in one write: the database, what is owed from the
@@ -7,8 +7,8 @@
 //!
 //! # Not here
 //!
-//! The decision what an identity means (whether a node restarted, or is one with another): that is
-//! the engine's, which sees all nodes.
+//! What an identity means (whether a node restarted, or is the same server as another): the engine
+//! decides that, because it knows all nodes.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,12 +19,12 @@ use crate::error::{ServerError, Unusable};
 use crate::resp::{self, Value};
 
 use super::command::{Dialect, EXTEND, RELEASE};
-use super::fence::{FENCED_ACQUIRE, FENCED_EXTEND};
+use super::marker_check::{CHECKED_ACQUIRE, CHECKED_EXTEND};
 
-/// What a probe asks. Every server answers something, also one that does not let us in.
+/// What a probe asks. Every server answers something, even one that refuses us.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
-/// One question of the greeting.
+/// One question of the handshake.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
     /// `HELLO 3 [AUTH user password] [SETNAME name]`.
@@ -48,10 +48,10 @@ pub(crate) enum Step {
     /// `CONFIG GET`: whether the server loses nothing in a restart. With a strict guard alone, as
     /// all that follow.
     Durability,
-    /// `SCRIPT LOAD` of the fenced `SET`.
-    LoadFencedAcquire,
-    /// `SCRIPT LOAD` of the fenced extension.
-    LoadFencedExtend,
+    /// `SCRIPT LOAD` of the `SET` with a marker check.
+    LoadCheckedAcquire,
+    /// `SCRIPT LOAD` of the extension with a marker check.
+    LoadCheckedExtend,
     /// The marker: whether the node is one of the cluster.
     Join,
 }
@@ -63,14 +63,14 @@ pub(crate) enum Next {
     Wait,
     /// Ask again in RESP2, then go on as after [`Next::Survey`].
     Fallback,
-    /// The server lets us in: pay what is owed, then ask the rest.
+    /// The server accepts us: send the debts, then ask the rest.
     Survey,
 }
 
-/// What a node says of itself.
+/// What a server says about itself.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Identity {
-    /// Made anew at each start of the server. `None` if `INFO` is forbidden.
+    /// The identifier that the server makes at each of its starts. `None` if `INFO` is forbidden.
     pub(crate) run_id: Option<String>,
     /// The replication history it belongs to.
     pub(crate) replid: Option<String>,
@@ -114,7 +114,7 @@ impl Identity {
         }
     }
 
-    /// The shortest way to release on this server.
+    /// Returns the shortest way to release on this server.
     pub(crate) fn native_release(&self) -> Option<Dialect> {
         match self.valkey {
             true if self.version >= (9, 0) => Some(Dialect::DelIfEq),
@@ -129,7 +129,8 @@ impl Identity {
     }
 }
 
-/// Who we say that we are: the bytes of the greeting that depend on the configuration.
+/// The bytes of the handshake that depend on the configuration: user, password, client name,
+/// database.
 pub(crate) struct Credentials {
     user: Option<String>,
     password: Option<String>,
@@ -157,7 +158,7 @@ impl Credentials {
         }
     }
 
-    /// Writes the command of `step`; whether there is anything to ask.
+    /// Writes the command of `step`. Returns `false` if there is nothing to ask.
     pub(crate) fn ask(&self, out: &mut Vec<u8>, step: Step) -> bool {
         match step {
             Step::Hello => self.hello(out),
@@ -183,16 +184,18 @@ impl Credentials {
             Step::LoadExtend => resp::command(out, &[b"SCRIPT", b"LOAD", EXTEND.text.as_bytes()]),
             // The node itself asks to join: that is not the same on any two connections.
             Step::Join => return false,
-            Step::Durability | Step::LoadFencedAcquire | Step::LoadFencedExtend if !self.strict => {
+            Step::Durability | Step::LoadCheckedAcquire | Step::LoadCheckedExtend
+                if !self.strict =>
+            {
                 return false;
             }
             Step::Durability => resp::command(out, &[b"CONFIG", b"GET", b"*append*"]),
-            Step::LoadFencedAcquire => {
-                let text = FENCED_ACQUIRE.text.as_bytes();
+            Step::LoadCheckedAcquire => {
+                let text = CHECKED_ACQUIRE.text.as_bytes();
                 resp::command(out, &[b"SCRIPT", b"LOAD", text]);
             }
-            Step::LoadFencedExtend => {
-                let text = FENCED_EXTEND.text.as_bytes();
+            Step::LoadCheckedExtend => {
+                let text = CHECKED_EXTEND.text.as_bytes();
                 resp::command(out, &[b"SCRIPT", b"LOAD", text]);
             }
         }
@@ -223,9 +226,9 @@ impl Credentials {
     }
 }
 
-/// A greeting under way.
+/// A handshake under way.
 #[derive(Debug, Default)]
-pub(crate) struct Greeting {
+pub(crate) struct Handshake {
     pub(crate) identity: Identity,
     /// The scripts that the server has confirmed.
     pub(crate) scripts: Scripts,
@@ -242,31 +245,31 @@ pub(crate) struct Greeting {
 pub(crate) struct Scripts {
     pub(crate) release: bool,
     pub(crate) extend: bool,
-    /// The fenced `SET`.
+    /// The `SET` with a marker check.
     pub(crate) acquire: bool,
     /// The server could not load them just now.
     postponed: bool,
 }
 
 impl Scripts {
-    /// Takes the answer to a `SCRIPT LOAD`: the digest, if all is well.
+    /// Takes the answer to a `SCRIPT LOAD`, which is the digest on success.
     pub(crate) fn loaded(&mut self, step: Step, value: Value<'_>) {
         let forbidden = |line: &[u8]| ServerError::from_line(line).code() == "NOPERM";
         self.postponed |= value.as_error().is_some_and(|line| !forbidden(line));
         let digest = value.as_bytes();
         let (place, script) = if step == Step::LoadRelease {
             (&mut self.release, &RELEASE)
-        } else if step == Step::LoadFencedAcquire {
-            (&mut self.acquire, &FENCED_ACQUIRE)
-        } else if step == Step::LoadFencedExtend {
-            (&mut self.extend, &FENCED_EXTEND)
+        } else if step == Step::LoadCheckedAcquire {
+            (&mut self.acquire, &CHECKED_ACQUIRE)
+        } else if step == Step::LoadCheckedExtend {
+            (&mut self.extend, &CHECKED_EXTEND)
         } else {
             (&mut self.extend, &EXTEND)
         };
         *place = digest == Some(script.sha1.as_bytes());
     }
 
-    /// The server has lost them; whether it had any.
+    /// The server has lost them. Returns `true` if it had any.
     pub(crate) fn forget(&mut self) -> bool {
         let Self {
             release,
@@ -277,13 +280,13 @@ impl Scripts {
         release || extend || acquire
     }
 
-    /// The server runs scripts again: whether it is to be asked once more to load them.
+    /// The server runs scripts again. Returns `true` if it has to be asked once more to load them.
     pub(crate) fn take_postponed(&mut self) -> bool {
         core::mem::take(&mut self.postponed)
     }
 }
 
-impl Greeting {
+impl Handshake {
     pub(crate) fn asked(&mut self) {
         self.open += 1;
     }
@@ -298,7 +301,7 @@ impl Greeting {
         self.joined = true;
     }
 
-    /// Whether everything was asked and answered.
+    /// Returns `true` if everything was asked and answered.
     pub(crate) fn is_done(&self) -> bool {
         self.surveyed && self.open == 0
     }
@@ -323,13 +326,13 @@ impl Greeting {
             }
             Step::LoadRelease
             | Step::LoadExtend
-            | Step::LoadFencedAcquire
-            | Step::LoadFencedExtend => {
+            | Step::LoadCheckedAcquire
+            | Step::LoadCheckedExtend => {
                 self.scripts.loaded(step, value);
                 Ok(Next::Wait)
             }
-            // A name is a courtesy to the operator; a server that refuses it is as good. Whether a node
-            // has joined is not asked here.
+            // A name is a courtesy to the operator; a server that refuses it can serve as well.
+            // Whether a node has joined is not asked here.
             Step::SetName | Step::Join => Ok(Next::Wait),
         }
     }
@@ -383,7 +386,7 @@ impl Greeting {
     }
 }
 
-/// What `CONFIG GET *append*` tells: a map, or the same in a row. `None` if it is refused.
+/// Returns what `CONFIG GET *append*` tells: a map, or the same in a row. `None` if it is refused.
 fn writes_through(value: Value<'_>) -> Option<bool> {
     let is = |key: &[u8], wanted: &[u8]| {
         let text = match value.as_pairs() {
@@ -421,8 +424,8 @@ pub(super) fn refused(error: ServerError) -> Unusable {
     }
 }
 
-/// The answer to `AUTH`. An error without a code of its own is a server that wants no password,
-/// or an old one that refuses it: either way not what was configured.
+/// Checks the answer to `AUTH`. An error without a code of its own is a server that wants no
+/// password, or an old one that refuses it: in both cases the configuration is wrong.
 fn accepted(value: Value<'_>) -> Result<(), Unusable> {
     let Some(line) = value.as_error() else {
         return Ok(());
@@ -446,9 +449,9 @@ fn selected(value: Value<'_>) -> Result<(), Unusable> {
     })
 }
 
-/// The text of an `INFO`. `None` if it is forbidden or not at hand: that costs what it would have
-/// told, not the node. One that will be at hand when a script has ended is waited for: without it
-/// one server could have two votes, and a busy one has none anyway.
+/// Returns the text of an `INFO`. `None` if it is forbidden or not at hand: that costs what it
+/// would have told, not the node. One that will be at hand when a script has ended is waited for:
+/// without it one server could have two votes, and a busy one has none anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     let error = value.as_error().map(ServerError::from_line);
     match error.as_ref().map(ServerError::code) {
@@ -458,7 +461,7 @@ fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     }
 }
 
-/// The value of `key` in the lines `key:value` of an `INFO`.
+/// Returns the value of `key` in the lines `key:value` of an `INFO`.
 fn field<'a>(info: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     info.split(|byte| *byte == b'\n').find_map(|line| {
         let value = line.strip_prefix(key)?.strip_prefix(b":")?;
@@ -482,7 +485,7 @@ fn standalone(mode: &[u8]) -> Result<(), Unusable> {
     }
 }
 
-/// An identifier, if it is one: printable, and not longer than any server's.
+/// Returns an identifier, if it is one: printable, and not longer than any server's.
 fn name(text: &[u8]) -> Option<String> {
     let fits = (1..=64).contains(&text.len()) && text.iter().all(u8::is_ascii_alphanumeric);
     let text = fits.then(|| core::str::from_utf8(text).ok())??;
@@ -493,7 +496,7 @@ fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The first two numbers of a version such as `9.1.2`.
+/// Returns the first two numbers of a version such as `9.1.2`.
 fn version(text: &[u8]) -> (u32, u32) {
     let mut numbers = text.split(|byte| *byte == b'.').map(|part| {
         core::str::from_utf8(part)
@@ -512,10 +515,10 @@ mod tests {
     use super::*;
     use crate::resp::{Decoder, Limits};
 
-    fn answer(greeting: &mut Greeting, step: Step, reply: &[u8]) -> Result<Next, Unusable> {
+    fn answer(handshake: &mut Handshake, step: Step, reply: &[u8]) -> Result<Next, Unusable> {
         let mut decoder = Decoder::new(Limits::default());
         let frame = decoder.decode(reply).expect("valid").expect("whole");
-        greeting.answer(step, frame.value)
+        handshake.answer(step, frame.value)
     }
 
     #[test]
@@ -526,13 +529,13 @@ mod tests {
                  +mode\r\n+{mode}\r\n+role\r\n+{role}\r\n"
             )
         };
-        let mut greeting = Greeting::default();
+        let mut handshake = Handshake::default();
         let reply = hello("master", "standalone");
         assert_eq!(
-            answer(&mut greeting, Step::Hello, reply.as_bytes()),
+            answer(&mut handshake, Step::Hello, reply.as_bytes()),
             Ok(Next::Survey)
         );
-        assert_eq!(greeting.identity.native_release(), Some(Dialect::DelIfEq));
+        assert_eq!(handshake.identity.native_release(), Some(Dialect::DelIfEq));
         for (reply, verdict) in [
             (
                 hello("slave", "standalone").as_bytes(),
@@ -566,7 +569,7 @@ mod tests {
             (b"+OK\r\n", Err(Unusable::NotRedis)),
         ] {
             assert_eq!(
-                answer(&mut Greeting::default(), Step::Hello, reply),
+                answer(&mut Handshake::default(), Step::Hello, reply),
                 verdict
             );
         }
@@ -575,30 +578,30 @@ mod tests {
     #[test]
     fn info_is_read_and_a_forbidden_one_costs_only_what_it_would_tell() {
         let bulk = |text: &str| alloc::format!("${}\r\n{text}\r\n", text.len());
-        let mut greeting = Greeting::default();
+        let mut handshake = Handshake::default();
         let server = bulk("# Server\r\nredis_mode:standalone\r\nrun_id:0a1b\r\nuptime:3\r\n");
         assert_eq!(
-            answer(&mut greeting, Step::Server, server.as_bytes()),
+            answer(&mut handshake, Step::Server, server.as_bytes()),
             Ok(Next::Wait)
         );
-        assert_eq!(greeting.identity.run_id.as_deref(), Some("0a1b"));
+        assert_eq!(handshake.identity.run_id.as_deref(), Some("0a1b"));
         let memory = bulk("maxmemory:100\r\nmaxmemory_policy:volatile-lru\r\n");
         assert_eq!(
-            answer(&mut greeting, Step::Memory, memory.as_bytes()),
+            answer(&mut handshake, Step::Memory, memory.as_bytes()),
             Ok(Next::Wait)
         );
-        assert!(greeting.identity.evicts_locks);
+        assert!(handshake.identity.evicts_locks);
         let replica = bulk("role:slave\r\n");
         assert_eq!(
-            answer(&mut greeting, Step::Replication, replica.as_bytes()),
+            answer(&mut handshake, Step::Replication, replica.as_bytes()),
             Err(Unusable::Replica)
         );
         let cluster = bulk("server_mode:cluster\r\n");
         assert_eq!(
-            answer(&mut greeting, Step::Server, cluster.as_bytes()),
+            answer(&mut handshake, Step::Server, cluster.as_bytes()),
             Err(Unusable::Mode)
         );
-        let mut blind = Greeting::default();
+        let mut blind = Handshake::default();
         let forbidden = b"-NOPERM this user has no permissions to run the 'info' command\r\n";
         assert_eq!(answer(&mut blind, Step::Server, forbidden), Ok(Next::Wait));
         assert_eq!(blind.identity, Identity::default());

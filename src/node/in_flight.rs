@@ -10,11 +10,12 @@ use crate::time::Instant;
 use super::command::Dialect;
 use super::handshake::Step;
 
-/// What a command is for. Its operation or claim may be gone by the time the reply comes.
+/// What a command asks of a node, and for which operation or claim. Either may be gone by the time
+/// the reply comes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Errand {
-    /// Part of the greeting, or of teaching the scripts again.
-    Greet(Step),
+pub(crate) enum Request {
+    /// Part of the handshake, or of teaching the scripts again.
+    Handshake(Step),
     /// `SET` of a claim's token.
     Set {
         /// Whose token.
@@ -37,7 +38,7 @@ pub(crate) enum Errand {
         /// Of whose token, if that is in the engine's care.
         claim: Option<ClaimKey>,
     },
-    /// The same, if the user may do what the lock needs: the first on a connection.
+    /// The first `SET` on a connection, done only if the user may do what the lock needs.
     FirstSet {
         /// Whose token.
         claim: ClaimKey,
@@ -63,15 +64,15 @@ pub(crate) enum Errand {
     },
 }
 
-impl Errand {
-    /// Whether a vote depends on the answer, and so on the clock of the server.
+impl Request {
+    /// Returns `true` if a vote depends on the answer, and so on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Set { .. }
             | Self::FirstSet { .. }
             | Self::Extend { .. }
             | Self::Confirm { .. } => true,
-            Self::Greet(_)
+            Self::Handshake(_)
             | Self::Release { .. }
             | Self::Probe { .. }
             | Self::Why { .. }
@@ -83,13 +84,13 @@ impl Errand {
 /// A command on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    pub(crate) errand: Errand,
+    pub(crate) request: Request,
     /// When it was put into the out buffer.
     pub(crate) at: Instant,
     /// Where it starts in the stream, and its length.
     start: u64,
     len: u32,
-    /// Which of the markers that the node was joined by it was written under.
+    /// The number of the marker that it was written for.
     pub(crate) era: u32,
 }
 
@@ -104,11 +105,11 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    pub(crate) fn push(&mut self, errand: Errand, at: Instant, start: u64, len: usize) {
-        self.sets += usize::from(is_set(errand));
-        self.repairs += usize::from(is_repair(errand));
+    pub(crate) fn push(&mut self, request: Request, at: Instant, start: u64, len: usize) {
+        self.sets += usize::from(is_set(request));
+        self.repairs += usize::from(is_repair(request));
         self.queue.push_back(Sent {
-            errand,
+            request,
             at,
             start,
             len: len as u32,
@@ -116,25 +117,26 @@ impl InFlight {
         });
     }
 
-    /// The command that the next reply answers. `None`: nothing was asked.
+    /// Returns the command that the next reply answers. `None`: nothing was asked.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         mutant!(ReplyToNextRound => if 1 < self.sets { self.queue.swap(0, 1) });
         let sent = self.queue.pop_front()?;
-        self.left(sent.errand);
+        self.left(sent.request);
         Some(sent)
     }
 
-    /// What is written from now on is written under another marker.
+    /// Commands from now on are written for another marker.
     pub(crate) fn begin_era(&mut self) {
         self.era = self.era.wrapping_add(1);
     }
 
-    /// Whether it was written under the present marker.
+    /// Returns `true` if it was written under the present marker.
     pub(crate) fn is_of_this_era(&self, sent: &Sent) -> bool {
         sent.era == self.era
     }
 
-    /// How many places are taken: by the commands, and by the releases of their `SET`s to come.
+    /// Returns how many places are taken: by the commands, and by the releases of their `SET`s to
+    /// come.
     pub(crate) fn reserved(&self) -> usize {
         self.queue.len() + self.sets
     }
@@ -147,20 +149,20 @@ impl InFlight {
         self.queue.is_empty()
     }
 
-    /// Whether a release that repairs is on its way, of a claim for which `same` holds. Costs a
-    /// step per command, but only while there is one at all.
+    /// Returns `true` if a release that repairs is on its way, of a claim for which `same` holds.
+    /// Costs a step per command, but only while there is one at all.
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {
-                matches!(sent.errand, Errand::Release { claim, repair: true, .. } if same(claim))
+                matches!(sent.request, Request::Release { claim, repair: true, .. } if same(claim))
             })
     }
 
-    /// Takes the command for `errand` out again if `unsent(its start)`: the place and length of
-    /// its bytes, which the caller withdraws too.
+    /// Takes the command for `request` out again if `unsent(its start)`. Returns the place and
+    /// length of its bytes, which the caller withdraws too.
     pub(crate) fn withdraw(
         &mut self,
-        errand: Errand,
+        request: Request,
         unsent: impl Fn(u64) -> bool,
     ) -> Option<(u64, usize)> {
         let index = self
@@ -169,39 +171,40 @@ impl InFlight {
             .enumerate()
             .rev()
             .take_while(|(_, sent)| unsent(sent.start))
-            .find(|(_, sent)| sent.errand == errand)?
+            .find(|(_, sent)| sent.request == request)?
             .0;
         let sent = self.queue.remove(index)?;
-        self.left(sent.errand);
+        self.left(sent.request);
         for later in self.queue.range_mut(index..) {
             later.start -= u64::from(sent.len);
         }
         Some((sent.start, sent.len as usize))
     }
 
-    /// Takes everything: the connection is gone. Each with whether its bytes may have left.
+    /// Takes all commands out because the connection is gone. Yields each with whether its bytes
+    /// may have left.
     pub(crate) fn drain(
         &mut self,
         unsent: impl Fn(u64) -> bool,
-    ) -> impl Iterator<Item = (Errand, bool)> {
+    ) -> impl Iterator<Item = (Request, bool)> {
         (self.sets, self.repairs) = (0, 0);
         self.queue
             .drain(..)
-            .map(move |sent| (sent.errand, !unsent(sent.start)))
+            .map(move |sent| (sent.request, !unsent(sent.start)))
     }
 
-    fn left(&mut self, errand: Errand) {
-        self.sets -= usize::from(is_set(errand));
-        self.repairs -= usize::from(is_repair(errand));
+    fn left(&mut self, request: Request) {
+        self.sets -= usize::from(is_set(request));
+        self.repairs -= usize::from(is_repair(request));
     }
 }
 
-const fn is_repair(errand: Errand) -> bool {
-    matches!(errand, Errand::Release { repair: true, .. })
+const fn is_repair(request: Request) -> bool {
+    matches!(request, Request::Release { repair: true, .. })
 }
 
-const fn is_set(errand: Errand) -> bool {
-    matches!(errand, Errand::Set { .. } | Errand::FirstSet { .. })
+const fn is_set(request: Request) -> bool {
+    matches!(request, Request::Set { .. } | Request::FirstSet { .. })
 }
 
 #[cfg(test)]
@@ -216,22 +219,22 @@ mod tests {
         let [a, b, c] = [0, 1, 2].map(|value| ClaimKey(slab.insert(value)));
         let mut in_flight = InFlight::default();
         for (index, claim) in [a, b, c].into_iter().enumerate() {
-            in_flight.push(Errand::Set { claim }, Instant::ZERO, index as u64 * 10, 10);
+            in_flight.push(Request::Set { claim }, Instant::ZERO, index as u64 * 10, 10);
         }
         assert_eq!(in_flight.reserved(), 6);
         let begun = |start| start >= 10;
-        assert_eq!(in_flight.withdraw(Errand::Set { claim: a }, begun), None);
+        assert_eq!(in_flight.withdraw(Request::Set { claim: a }, begun), None);
         assert_eq!(
-            in_flight.withdraw(Errand::Set { claim: b }, begun),
+            in_flight.withdraw(Request::Set { claim: b }, begun),
             Some((10, 10))
         );
         assert_eq!(
-            in_flight.withdraw(Errand::Set { claim: c }, begun),
+            in_flight.withdraw(Request::Set { claim: c }, begun),
             Some((10, 10))
         );
         assert_eq!(in_flight.reserved(), 2);
         let left: Vec<_> = in_flight.drain(begun).collect();
-        assert_eq!(left, [(Errand::Set { claim: a }, true)]);
+        assert_eq!(left, [(Request::Set { claim: a }, true)]);
         assert_eq!(in_flight.reserved(), 0);
     }
 }

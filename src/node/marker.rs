@@ -1,4 +1,5 @@
-//! The marker of the strict restart guard: what a node says of itself beside the locks.
+//! The marker of the strict restart guard: a key on each node that says which cluster it belongs
+//! to.
 //!
 //! A text of words, such as `1 4f1c..9b 60000 5 3 0 default`: the version of the format, the `run_id`
 //! of the server that it was written on, the longest ttl of all clients in milliseconds, how many
@@ -7,8 +8,8 @@
 //!
 //! # Guarantees
 //!
-//! * What is read here is what was written by [`JOIN`](super::fence::JOIN), or it is not read.
-//! * A [barrier](Cluster::barrier) is never shorter than it takes for every lock of that ttl to be over.
+//! * Only a text that the script for joining a cluster can have written is read.
+//! * A [barrier](Cluster::barrier) lasts until every lock of that ttl is over.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -22,7 +23,7 @@ use crate::quorum::{Drift, quorum_of};
 /// Longest marker: a `run_id` of 64 bytes, a ttl, two numbers of nodes, and the name.
 pub(crate) const MARKER_BYTES_MAX: usize = 2 + 65 + 14 + 3 + 3 + 2 + CLUSTER_BYTES_MAX;
 
-/// What a handle takes its nodes for: the same for all of them.
+/// The cluster that a handle expects: the same for all of its nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     pub(crate) nodes: usize,
@@ -43,14 +44,15 @@ impl Cluster {
         quorum_of(self.nodes)
     }
 
-    /// How long a barrier is after which no lock of `longest` can be valid, in milliseconds.
+    /// Returns how long a barrier is after which no lock of `longest` can be valid, in
+    /// milliseconds.
     pub(crate) fn barrier(&self, longest: Duration) -> u64 {
         let drift = self.drift.of(longest).max(Drift::default().of(longest));
         whole_millis(longest.saturating_add(drift))
     }
 }
 
-/// `duration` in whole milliseconds, rounded up.
+/// Returns `duration` in whole milliseconds, rounded up.
 pub(crate) fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
@@ -66,7 +68,7 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    /// `None`: it is of another version, or somebody else wrote it.
+    /// Returns `None` if it is of another version, or not a marker.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         let text = core::str::from_utf8(text).ok()?;
         let mut words = text.split(' ');
@@ -86,7 +88,7 @@ impl Marker {
         (whole && marker.longest <= TTL_HARD_MAX).then_some(marker)
     }
 
-    /// What it says that `cluster` is not.
+    /// Returns how it differs from `cluster`, if it does.
     pub(crate) fn differs(&self, cluster: &Cluster) -> Option<Unusable> {
         let differs = usize::from(self.nodes) != cluster.nodes
             || usize::from(self.quorum) != cluster.quorum()
@@ -99,7 +101,7 @@ impl Marker {
     }
 }
 
-/// Of a marker that cannot be read.
+/// The difference of a marker that cannot be read.
 pub(crate) const UNREADABLE: Unusable = Unusable::OtherCluster {
     nodes: 0,
     quorum: 0,

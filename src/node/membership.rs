@@ -1,14 +1,14 @@
-//! How one node stands towards the cluster, as the strict restart guard sees it.
+//! The membership of one node in the cluster, for the strict restart guard.
 //!
-//! A node is *joined* while the marker is known that its scripts are to be fenced by. It is not while
-//! that marker was said to be gone, or tells of a shorter longest ttl than is known by now, until
-//! [`JOIN`](super::fence::JOIN) was answered anew. The fence itself is on the node: a question that
-//! was written under an old marker is never counted by mistake.
+//! A node is *joined* while the marker that its scripts have to check is known. It is not joined
+//! when an answer said that this marker is gone, or when a longer ttl is known than the marker
+//! tells, until [`JOIN`](super::marker_check::JOIN) was answered again. The check itself runs on
+//! the node: a question that was written for an old marker is never counted by mistake.
 //!
 //! # Guarantees
 //!
 //! * What a node said last about being another cluster's stands until it was joined.
-//! * An operator's word holds for the connection over which it goes out, and for no later one.
+//! * A request of an operator holds for the connection over which it is sent, and for no later one.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -17,10 +17,10 @@ use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
-use super::fence;
 use super::handshake::{Durable, refused};
-use super::in_flight::Errand;
+use super::in_flight::Request;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
+use super::marker_check;
 use super::phase::Trouble;
 use super::reply::Reply;
 
@@ -39,9 +39,9 @@ pub(crate) struct Membership {
     open: u32,
     /// How it is asked the next time.
     mode: Mode,
-    /// Until when its barrier stands, as far as it has said.
+    /// Until when its barrier stands, by its last answer.
     barrier: Option<Instant>,
-    /// What it last said that makes it another cluster's.
+    /// Why it belongs to another cluster, if its last answer said so.
     other: Option<Unusable>,
 }
 
@@ -51,10 +51,10 @@ pub(crate) enum Mode {
     /// As any client does.
     #[default]
     Join,
-    /// An operator vouches that no lock lives that it may have forgotten.
+    /// An operator states that every lock that it may have forgotten is over.
     Trust,
-    /// It is to be of this cluster from now on, whatever it was.
-    Anew,
+    /// It becomes one of this cluster, regardless of its marker.
+    Reinit,
 }
 
 impl Mode {
@@ -62,7 +62,7 @@ impl Mode {
         match self {
             Self::Join => b"join",
             Self::Trust => b"trust",
-            Self::Anew => b"anew",
+            Self::Reinit => b"anew",
         }
     }
 }
@@ -109,7 +109,7 @@ impl Membership {
             self.cluster.barrier(longest),
         ]
         .map(number);
-        fence::join(
+        marker_check::join(
             out,
             [
                 run_id.as_bytes(),
@@ -124,7 +124,7 @@ impl Membership {
         );
     }
 
-    /// Takes the answer of the server `run_id` to being asked to join.
+    /// Takes the answer of the server `run_id` to the request to join.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Membership {
         self.marker.clear();
         argument(&mut self.marker, text);
         self.other = None;
-        // Of several the last one tells: it was executed last.
+        // The last of several answers counts: it was executed last.
         if self.open == 0 {
             self.barrier = barrier(now, left);
             self.joined = true;
@@ -168,24 +168,25 @@ impl Membership {
         Ok(())
     }
 
-    /// What `node` has answered to a question, as the plain command would have; and if the answer
-    /// does not count, what a report says of it. `stale`: it was asked under an older marker.
+    /// Returns what `node` has answered to a question, as the plain command would have; and if the
+    /// answer does not count, what a report says of it. `stale`: it was asked under an older
+    /// marker.
     pub(super) fn judge(
         &mut self,
         now: Instant,
-        errand: Errand,
+        request: Request,
         reply: Reply,
         stale: bool,
     ) -> (Reply, Option<NodeOutcome>) {
         let (said, left) = match reply {
-            Reply::Pair(said, left) => (plain(errand, said), left),
+            Reply::Pair(said, left) => (plain(request, said), left),
             // The key of the lock is of another type. An error does not tell whether it counts.
-            Reply::Error(error) if error.code() == "WRONGTYPE" && !is_set(errand) => {
+            Reply::Error(error) if error.code() == "WRONGTYPE" && !is_set(request) => {
                 return (Reply::Integer(-1), Some(NodeOutcome::Held));
             }
             Reply::Error(_) | Reply::Forbidden(_) => return (reply, None),
-            // It was not done, for want of a permission.
-            Reply::Integer(..0) if matches!(errand, Errand::FirstSet { .. }) => {
+            // It was not done because a permission is missing.
+            Reply::Integer(..0) if matches!(request, Request::FirstSet { .. }) => {
                 return (reply, None);
             }
             Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
@@ -206,8 +207,9 @@ impl Membership {
         (said, outcome)
     }
 
-    /// Until when its answers do not count, if they do not at `now`. Where that is not known before
-    /// it has joined again: until now. One that is not `ready` joins before it is asked anything.
+    /// Returns until when its answers do not count, if they do not at `now`. Where that is not
+    /// known before it has joined again: until now. One that is not `ready` joins before it is
+    /// asked anything.
     pub(super) fn until(&self, now: Instant, ready: bool) -> Option<Instant> {
         mutant!(BarrierIgnored => return None);
         let barrier = self.barrier.filter(|until| now < *until);
@@ -217,28 +219,28 @@ impl Membership {
         }
     }
 
-    /// Somebody vouches for it: whatever it said about a barrier is over. Questions behind that word
-    /// are fenced by the marker that is known, if it tells of this longest ttl.
+    /// Trusts the node: its barrier is over. Questions from now on check the known marker, if it
+    /// tells this longest ttl.
     pub(super) fn vouch(&mut self, longest: Duration) {
         self.mode = Mode::Trust;
         self.barrier = None;
         self.joined |= !self.marker.is_empty() && longest <= self.longest;
     }
 
-    /// What it is asked the next time is the word of an operator.
+    /// Sets how it is asked to join the next time, for an operator.
     pub(super) fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
     }
 
-    /// What was to be asked and was not is not asked any more.
-    pub(super) fn call_off(&mut self, mode: Mode) {
+    /// Cancels a request to join in `mode` that was not sent yet.
+    pub(super) fn cancel_join(&mut self, mode: Mode) {
         if self.mode == mode {
             self.mode = Mode::Join;
         }
     }
 
-    /// The longest ttl of all clients is another by now: it is joined only if its marker tells it.
-    /// Whether it was joined before and is not any more.
+    /// Sets the longest ttl of all clients: the node stays joined only if its marker tells at least
+    /// that. Returns `true` if it was joined and is not any more.
     pub(super) fn demand(&mut self, longest: Duration) -> bool {
         mutant!(ShorterMarkerVotes => return false);
         let falls = self.joined && self.longest < longest;
@@ -246,12 +248,12 @@ impl Membership {
         falls
     }
 
-    /// Whether it is to be asked to join, and was not.
+    /// Returns `true` if it is to be asked to join, and was not.
     pub(super) fn is_to_join(&self) -> bool {
         !self.joined && self.open == 0
     }
 
-    /// Whether it was joined and has answered all that it was asked about it.
+    /// Returns `true` if it was joined and has answered all that it was asked about it.
     pub(super) fn is_settled(&self) -> bool {
         self.joined && self.open == 0
     }
@@ -264,7 +266,7 @@ impl Membership {
         self.longest
     }
 
-    /// The marker that questions are fenced by.
+    /// Returns the marker that scripts check.
     pub(super) fn marker(&self) -> &[u8] {
         &self.marker
     }
@@ -274,15 +276,15 @@ impl Membership {
     }
 }
 
-/// What `left` milliseconds of a barrier come to.
+/// Returns what `left` milliseconds of a barrier come to.
 fn barrier(now: Instant, left: i64) -> Option<Instant> {
     let left = Duration::from_millis(u64::try_from(left).unwrap_or_default());
     (!left.is_zero()).then(|| now.saturating_add(left))
 }
 
-/// What the plain command says.
-fn plain(errand: Errand, said: i64) -> Reply {
-    match (is_set(errand), said) {
+/// Returns the answer that the plain command would have given.
+fn plain(request: Request, said: i64) -> Reply {
+    match (is_set(request), said) {
         (false, _) => Reply::Integer(said),
         (true, 1) => Reply::Ok,
         (true, 0) => Reply::Nil,
@@ -290,8 +292,8 @@ fn plain(errand: Errand, said: i64) -> Reply {
     }
 }
 
-fn is_set(errand: Errand) -> bool {
-    matches!(errand, Errand::Set { .. } | Errand::FirstSet { .. })
+fn is_set(request: Request) -> bool {
+    matches!(request, Request::Set { .. } | Request::FirstSet { .. })
 }
 
 /// Verdict, milliseconds, marker.
@@ -304,7 +306,7 @@ fn three(value: Value<'_>) -> Option<(i64, i64, &[u8])> {
     items.next().is_none().then_some((verdict, left, text))
 }
 
-/// Why a server does not run the script. What a user may not do within a script is told as a plain
+/// Returns why a server does not run the script. A missing permission within a script is a plain
 /// error.
 fn join_refused(line: &[u8]) -> Unusable {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);

@@ -1,14 +1,14 @@
 //! One node: its connection, what it was asked, and what it is owed.
 //!
-//! A node knows bytes and the order of commands. It does not know what a round is: an
-//! [`Errand`] names the claim or round that a command serves, and is handed back with the reply.
+//! A node knows bytes and the order of commands. It does not know what a round is: an [`Request`]
+//! names the claim or operation that a command serves, and is returned with the reply.
 //!
 //! # Guarantees
 //!
 //! * **Order.** All that concerns one key goes over one connection, in the order in which it was
 //!   asked for. Replies are matched by count; a push takes no place; an answer to nothing ends the
 //!   connection.
-//! * **Greeting first.** No lock command is queued before the greeting is done, and what is owed
+//! * **Handshake first.** No lock command is queued before the handshake is done, and what is owed
 //!   from an earlier connection goes before any `SET`.
 //! * **Room for the release.** A `SET` is accepted only while there is room for its release too.
 //!
@@ -20,11 +20,11 @@ mod backoff;
 mod clock;
 mod command;
 mod debt;
-mod fence;
 mod guard;
 mod handshake;
 mod in_flight;
 mod marker;
+mod marker_check;
 mod membership;
 mod outbox;
 mod permission;
@@ -52,7 +52,7 @@ use crate::timer::TimerKey;
 use backoff::Backoff;
 use clock::{Clock, TIME};
 use debt::Debts;
-use handshake::{Credentials, Durable, Greeting, Next};
+use handshake::{Credentials, Durable, Handshake, Next};
 use in_flight::{InFlight, Sent};
 use marker::Cluster;
 use membership::Membership;
@@ -66,14 +66,14 @@ pub(crate) use command::Dialect;
 pub(crate) use command::Script;
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use command::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
-#[cfg(any(test, feature = "embedded"))]
-pub(crate) use fence::JOIN;
-#[cfg(feature = "embedded")]
-pub(crate) use fence::{FENCED_ACQUIRE, FENCED_CONFIRM, FENCED_EXTEND};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity, Step};
-pub(crate) use in_flight::Errand;
+pub(crate) use in_flight::Request;
 pub(crate) use marker::whole_millis;
+#[cfg(any(test, feature = "embedded"))]
+pub(crate) use marker_check::JOIN;
+#[cfg(feature = "embedded")]
+pub(crate) use marker_check::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND};
 pub(crate) use membership::Mode;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
@@ -86,16 +86,16 @@ pub(crate) use write::Command;
 /// The shortest silence after which a node is suspect. A busy machine takes as long now and then.
 const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
-/// A connection that was of use for this long is tried again at once when it ends: it was closed
-/// for idleness, or its server was restarted.
+/// A connection that lasted this long is opened again at once when it ends: it was closed for
+/// idleness, or its server was restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
 /// The scripts that a server is taught, of which each guard has its own.
 const SCRIPTS: [Step; 4] = [
     Step::LoadRelease,
     Step::LoadExtend,
-    Step::LoadFencedAcquire,
-    Step::LoadFencedExtend,
+    Step::LoadCheckedAcquire,
+    Step::LoadCheckedExtend,
 ];
 
 /// One node of the quorum.
@@ -116,50 +116,50 @@ pub(crate) struct Node {
     pub(crate) guard: Guard,
     clock: Clock,
     permissions: Permissions,
-    /// How it stands towards the cluster: only with a strict guard.
+    /// Its membership of the cluster: only with a strict guard.
     membership: Option<Membership>,
-    /// Operations whose question waits for the greeting to be done.
+    /// Operations whose question waits for the handshake to be done.
     pub(crate) waiting: VecDeque<OperationKey>,
     backoff: Backoff,
     tried_at: Instant,
     pulse: Pulse,
-    /// How often a probe has ended its connection since a lock command was answered, and until when it
-    /// is left alone then.
+    /// How often a probe has ended its connection since a lock command was answered, and until when
+    /// no probe is opened.
     probed: u32,
     probed_until: Instant,
     /// How many locks it has granted.
     pub(crate) grants: u64,
     /// The node timeout of the latest question.
     pub(crate) timeout: Duration,
-    /// The timer of the connection: a back-off, or the deadline of connecting and greeting.
+    /// The timer of the connection: a back-off, or the deadline of connecting and handshake.
     pub(crate) connection_timer: Option<TimerKey>,
     /// With the time at which it fires.
     pub(crate) silence_timer: Option<(TimerKey, Instant)>,
     pub(crate) debt_timer: Option<TimerKey>,
 }
 
-/// What a node has said.
+/// What was received from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
     /// An answer to a lock command, and how long it took.
-    Answer(Errand, Reply),
-    /// The server lets us in: what is owed goes first, then [`Node::survey`].
-    Greeted,
+    Answer(Request, Reply),
+    /// The server accepts us: debts are sent first, then [`Node::survey`].
+    Admitted,
     /// An answer to a lock command that does not count.
     Uncounted {
-        errand: Errand,
+        request: Request,
         /// What the plain command would have answered.
         reply: Reply,
         /// What a report says of it.
         outcome: NodeOutcome,
-        /// It voted until now.
+        /// Its answers counted until now.
         first: bool,
     },
-    /// It has said who it is: it is to be asked to join.
+    /// The server has identified itself: it has to be asked to join.
     Introduced,
     /// It has joined again.
     Joined,
-    /// The greeting is done.
+    /// The handshake is done.
     Ready,
     /// Its clock was stepped.
     Stepped,
@@ -210,20 +210,20 @@ impl Node {
         self.phase = Phase::Connecting;
     }
 
-    /// The connection is up: the first question goes out. `false` if none was being opened.
+    /// The connection is up: the first question goes out. Returns `false` if none was being opened.
     pub(crate) fn connected(&mut self, now: Instant) -> bool {
         if !matches!(self.phase, Phase::Connecting) {
             return false;
         }
-        self.phase = Phase::Greeting(Greeting::default());
+        self.phase = Phase::Handshake(Handshake::default());
         self.pulse.connected(now);
         self.ask(now, Step::Hello);
         true
     }
 
-    /// The connection is gone, or could not be opened: forgets what belongs to it, and gives back
-    /// every errand that was not answered, with whether its command may have left.
-    pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Errand, bool)> {
+    /// The connection is gone, or could not be opened: forgets what belongs to it, and returns
+    /// every request that was not answered, and whether its command may have left.
+    pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         let Self {
             in_flight, outbox, ..
         } = self;
@@ -243,8 +243,8 @@ impl Node {
         lost
     }
 
-    /// How long to wait before the next connection, judged by how the last one did. To be asked
-    /// before [`Node::disconnected`].
+    /// Returns how long to wait before the next connection, judged by how the last one did. To be
+    /// asked before [`Node::disconnected`].
     pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
         let lasted = matches!(&self.phase, Phase::Ready(ready)
             if ready.since.saturating_add(LASTED) <= now);
@@ -255,12 +255,12 @@ impl Node {
         self.backoff.failed(random)
     }
 
-    /// Whether it is down and was not tried since `before`.
+    /// Returns `true` if it is down and was not tried since `before`.
     pub(crate) fn is_down_since(&self, before: Instant) -> bool {
         matches!(self.phase, Phase::Down) && self.tried_at <= before
     }
 
-    /// Whether a connection is open or being opened.
+    /// Returns `true` if a connection is open or being opened.
     pub(crate) fn has_link(&self) -> bool {
         self.phase.has_link()
     }
@@ -269,12 +269,12 @@ impl Node {
         self.phase.is_ready()
     }
 
-    /// Whether bytes of it mean anything: its connection is up.
+    /// Returns `true` if bytes of it mean anything: its connection is up.
     pub(crate) fn hears(&self) -> bool {
-        matches!(self.phase, Phase::Greeting(_) | Phase::Ready(_))
+        matches!(self.phase, Phase::Handshake(_) | Phase::Ready(_))
     }
 
-    /// How it stands, for whoever looks at it from outside.
+    /// Returns its state, for reports to operators.
     pub(crate) fn state(&self, now: Instant) -> NodeState {
         if let (Phase::Ready(_), Some(missing)) = (&self.phase, self.permissions.missing()) {
             return NodeState::Unusable(missing);
@@ -294,18 +294,18 @@ impl Node {
         }
     }
 
-    /// Its greeting is done: whether and until when its answers do not count.
-    pub(crate) fn guard_greeted(&mut self, now: Instant, terms: Terms) {
+    /// The handshake is done: decides whether and until when its answers do not count.
+    pub(crate) fn guard_handshake(&mut self, now: Instant, terms: Terms) {
         if let Phase::Ready(ready) = &self.phase {
             match self.membership {
-                None => self.guard.greeted(now, &ready.identity, terms),
+                None => self.guard.handshake_done(now, &ready.identity, terms),
                 Some(_) => self.guard.joined(now, &ready.identity, terms),
             }
         }
     }
 
-    /// Until when its answers do not count, if they do not at `now`: for what this handle has seen, or
-    /// for what stands on the node.
+    /// Returns until when its answers do not count, if they do not at `now`: because of what this
+    /// handle has seen, or because of a barrier on the node.
     pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
         let guard = self.guard.until(now);
         match &self.membership {
@@ -314,7 +314,7 @@ impl Node {
         }
     }
 
-    /// How often its clock was seen to have been stepped.
+    /// Returns how often its clock was seen to have been stepped.
     pub(crate) fn clock_steps(&self) -> u32 {
         self.clock.steps()
     }
@@ -323,39 +323,40 @@ impl Node {
         self.trouble
     }
 
-    /// What it said of itself, while it is ready.
+    /// Returns the identity that the server gave, while the node is ready.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.phase {
             Phase::Ready(ready) => Some(&ready.identity),
-            Phase::Greeting(greeting) => Some(&greeting.identity),
+            Phase::Handshake(handshake) => Some(&handshake.identity),
             Phase::Down | Phase::Connecting => None,
         }
     }
 
-    /// Which server answers over the present connection, once it has told.
+    /// Returns the `run_id` of the server on the present connection, once it is known.
     pub(crate) fn run_id(&self) -> Option<&str> {
         self.phase.run_id()
     }
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// Whether a question of `len` bytes can be asked now, and its release later.
+    /// Returns whether a question of `len` bytes can be asked now, with room for its release later.
     pub(crate) fn access(&self, len: usize) -> Access {
         match (&self.phase, self.trouble) {
             (Phase::Ready(_), _) if self.is_suspect() || !self.has_room_for_set(len) => {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready(_), _) => Access::Open,
-            // What was wrong with it may have been mended: the connection that is being opened tells.
-            (Phase::Connecting | Phase::Greeting(_), trouble) => Access::Greeting {
+            // Its trouble may be over: the connection that is being opened will show that.
+            (Phase::Connecting | Phase::Handshake(_), trouble) => Access::Handshake {
                 first: trouble == Trouble::Link(LinkError::NotYet),
             },
             (Phase::Down, trouble) => Access::Shut(trouble.outcome()),
         }
     }
 
-    /// It has been silent for too long, or half of its room is taken by what it has not answered:
-    /// it is not asked, so that the other half is there for the releases of what it may hold.
+    /// Returns `true` if it has been silent for too long, or half of its room is taken by
+    /// unanswered commands. It is not asked then, so that the other half remains for the releases
+    /// of what it may hold.
     pub(crate) fn is_suspect(&self) -> bool {
         mutant!(BoundIgnored => return self.pulse.is_suspect() || self.debts.is_due());
         mutant!(SuspectAsked => false, else self.pulse.is_suspect())
@@ -370,37 +371,37 @@ impl Node {
             && self.outbox.len() + len <= out_bytes_max() / 2
     }
 
-    /// Whether a release of `len` bytes can be sent: the scripts' state is known, and there is
-    /// room.
+    /// Returns `true` if a release of `len` bytes can be sent: the scripts' state is known, and
+    /// there is room.
     pub(crate) fn has_room_for_release(&self, len: usize) -> bool {
         mutant!(BoundIgnored => return true);
         self.in_flight.len() < in_flight_max() && self.outbox.len() + len <= out_bytes_max()
     }
 
-    /// Puts `command` into the out buffer; in front of a question about a lock, if it is time for it,
-    /// that for the time.
-    pub(crate) fn send(&mut self, now: Instant, errand: Errand, command: &[u8]) {
-        if self.clock.is_due(now) && errand.is_question() {
+    /// Puts `command` into the out buffer, and `TIME` in front of a question about a lock if the
+    /// clock watch is due.
+    pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
+        if self.clock.is_due(now) && request.is_question() {
             self.clock.asked();
-            self.put(now, Errand::Time, TIME);
+            self.put(now, Request::Time, TIME);
         }
-        self.put(now, errand, command);
+        self.put(now, request, command);
     }
 
-    fn put(&mut self, now: Instant, errand: Errand, command: &[u8]) {
+    fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
         let start = self.outbox.push(command);
-        self.in_flight.push(errand, now, start, command.len());
+        self.in_flight.push(request, now, start, command.len());
     }
 
-    /// Takes the command for `errand` out of the out buffer if none of its bytes has left.
-    pub(crate) fn withdraw(&mut self, errand: Errand) -> bool {
+    /// Takes the command for `request` out of the out buffer if none of its bytes has left.
+    pub(crate) fn withdraw(&mut self, request: Request) -> bool {
         let Self {
             in_flight, outbox, ..
         } = self;
         if outbox.is_empty() {
             return false;
         }
-        let place = in_flight.withdraw(errand, |start| outbox.is_unsent(start));
+        let place = in_flight.withdraw(request, |start| outbox.is_unsent(start));
         if let Some((start, len)) = place {
             outbox.withdraw(start, len);
         }
@@ -409,20 +410,20 @@ impl Node {
 
     /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
     pub(crate) fn withdraw_set(&mut self, claim: ClaimKey) -> bool {
-        self.withdraw(Errand::Set { claim }) || self.withdraw(Errand::FirstSet { claim })
+        self.withdraw(Request::Set { claim }) || self.withdraw(Request::FirstSet { claim })
     }
 
-    /// How a release is written for this node; never by digest if it is to `repair`.
+    /// Returns how a release is written for this node; never by digest if it is to `repair`.
     pub(crate) fn release_dialect(&self, repair: bool) -> Dialect {
         self.phase.release_dialect(repair, self.native_refused)
     }
 
-    /// How a fenced `SET` is written for this node.
+    /// Returns how a `SET` with a marker check is written for this node.
     pub(crate) fn acquire_dialect(&self) -> Dialect {
         self.phase.acquire_dialect()
     }
 
-    /// How an extension is written for this node.
+    /// Returns how an extension is written for this node.
     pub(crate) fn extend_dialect(&self) -> Dialect {
         self.phase.extend_dialect()
     }
@@ -450,8 +451,9 @@ impl Node {
         }
     }
 
-    /// Whether a nil to a `SET` may be due to a key of our own that is about to go: a repeated
-    /// release of the same key is on its way, or waits for another try. `same` tells by the claim.
+    /// Returns `true` if a nil to a `SET` may be due to a key of our own that is being released: a
+    /// repeated release of the same key is on its way, or waits for another try. `same` recognises
+    /// its claim.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.in_flight.is_repairing(&same) || self.debts.is_deferred(&same)
     }
@@ -462,18 +464,18 @@ impl Node {
         }
     }
 
-    /// Asks one question of the greeting.
+    /// Asks one question of the handshake.
     fn ask(&mut self, now: Instant, step: Step) {
         let mut command = Vec::new();
         if self.credentials.ask(&mut command, step) {
-            self.send(now, Errand::Greet(step), &command);
-            if let Phase::Greeting(greeting) = &mut self.phase {
-                greeting.asked();
+            self.send(now, Request::Handshake(step), &command);
+            if let Phase::Handshake(handshake) = &mut self.phase {
+                handshake.asked();
             }
         }
     }
 
-    /// Asks the last questions of the greeting, behind what is owed.
+    /// Asks the last questions of the handshake, behind the debts.
     pub(crate) fn survey(&mut self, now: Instant) {
         const LAST: [Step; 4] = [
             Step::Server,
@@ -484,8 +486,8 @@ impl Node {
         for step in LAST.into_iter().chain(SCRIPTS) {
             self.ask(now, step);
         }
-        if let Phase::Greeting(greeting) = &mut self.phase {
-            greeting.surveyed();
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.surveyed();
         }
     }
 
@@ -497,9 +499,9 @@ impl Node {
     ///
     /// It does not say which incarnation it is.
     pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
-        // What this very greeting has read is a proof; what an earlier one has may not hold any more.
+        // What this handshake has read is a proof; what an earlier one has read may no longer hold.
         let durable = match &self.phase {
-            Phase::Greeting(greeting) => greeting.identity.durable(),
+            Phase::Handshake(handshake) => handshake.identity.durable(),
             Phase::Down | Phase::Connecting | Phase::Ready(_) => Durable::Unknown,
         };
         let Some(membership) = &mut self.membership else {
@@ -509,15 +511,15 @@ impl Node {
         let run_id = run_id.ok_or(Trouble::Unusable(Unusable::NoRunId))?;
         let mut command = Vec::new();
         membership.ask(&mut command, run_id, durable, longest);
-        self.send(now, Errand::Greet(Step::Join), &command);
-        if let Phase::Greeting(greeting) = &mut self.phase {
-            greeting.asked();
+        self.send(now, Request::Handshake(Step::Join), &command);
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.asked();
         }
         Ok(())
     }
 
-    /// An operator vouches that no lock lives that the server with this `run_id` may have forgotten.
-    /// Returns `true` if it did not vote until now.
+    /// Counts the answers of the server with this `run_id` from now on: an operator states that
+    /// every lock that it may have forgotten is over. Returns `true` if they did not count before.
     pub(crate) fn trust(
         &mut self,
         now: Instant,
@@ -545,8 +547,8 @@ impl Node {
         Ok(kept)
     }
 
-    /// An operator vouches for it: it is asked to join without a barrier, now or as part of the
-    /// greeting that is under way. Whether that will be done.
+    /// Asks it to join without a barrier, now or as part of the handshake that is under way,
+    /// because an operator trusts it. Returns `true` if that will be done.
     fn vouch(&mut self, now: Instant, longest: Duration) -> bool {
         let Some(membership) = &mut self.membership else {
             return false;
@@ -557,66 +559,67 @@ impl Node {
         membership.vouch(longest);
         match &self.phase {
             Phase::Ready(_) => self.join(now, longest).is_ok(),
-            // Its greeting has got beyond that question.
-            Phase::Greeting(_) if membership.is_asked() => self.join(now, longest).is_ok(),
-            Phase::Greeting(_) | Phase::Connecting | Phase::Down => true,
+            // Its handshake is past that question.
+            Phase::Handshake(_) if membership.is_asked() => self.join(now, longest).is_ok(),
+            Phase::Handshake(_) | Phase::Connecting | Phase::Down => true,
         }
     }
 
-    /// It is to be of this cluster, whatever it was: it is asked now, or when it has greeted.
+    /// Makes it a node of this cluster, regardless of its marker: now, or in the next handshake.
     pub(crate) fn claim(&mut self, now: Instant, longest: Duration) {
         if let Some(membership) = &mut self.membership {
-            membership.set_mode(Mode::Anew);
+            membership.set_mode(Mode::Reinit);
             if self.phase.is_ready() {
-                let _ = self.join(now, longest); // It is ready, so it has said who it is.
+                let _ = self.join(now, longest); // It is ready, so its `run_id` is known.
             }
         }
     }
 
-    /// What was to be asked of it for an operator, and was not yet, is not asked any more.
-    pub(crate) fn call_off(&mut self, mode: Mode) {
+    /// Cancels a request of an operator to join that was not sent yet.
+    pub(crate) fn cancel_join(&mut self, mode: Mode) {
         if let Some(membership) = &mut self.membership {
-            membership.call_off(mode);
+            membership.cancel_join(mode);
         }
     }
 
-    /// Its marker has to tell of this longest ttl: whether it voted until now, and does not.
+    /// Requires a marker with this longest ttl. Returns `true` if the node voted until now and does
+    /// not any more.
     pub(crate) fn demand(&mut self, longest: Duration) -> bool {
         let membership = self.membership.as_mut();
         membership.is_some_and(|membership| membership.demand(longest))
     }
 
-    /// Whether it is connected and has to join again, and was not asked to.
+    /// Returns `true` if it is connected and has to join again, and was not asked to.
     pub(crate) fn is_to_join(&self) -> bool {
         let membership = self.membership.as_ref();
         self.is_ready() && membership.is_some_and(Membership::is_to_join)
     }
 
-    /// Whether it has joined, and has nothing open about it.
+    /// Returns `true` if it has joined, and has nothing open about it.
     pub(crate) fn is_settled(&self) -> bool {
         let membership = self.membership.as_ref();
         self.is_ready() && membership.is_some_and(Membership::is_settled)
     }
 
-    /// The longest ttl that its marker tells of.
+    /// Returns the longest ttl that its marker tells of.
     pub(crate) fn longest(&self) -> Duration {
         let membership = self.membership.as_ref();
         membership.map_or(Duration::ZERO, Membership::longest)
     }
 
-    /// The marker that questions to it are fenced by, with a strict guard.
+    /// Returns the marker that its scripts check, with a strict guard.
     pub(crate) fn marker(&self) -> Option<&[u8]> {
         self.membership.as_ref().map(Membership::marker)
     }
 
-    /// What it last said that makes it another cluster's.
+    /// Returns why it belongs to another cluster, if its last answer said so.
     pub(crate) fn other_cluster(&self) -> Option<Unusable> {
         self.membership.as_ref().and_then(Membership::other)
     }
 
     // ----- listening ------------------------------------------------------------------------
 
-    /// The next thing that the node has said, out of `piece` and what was left over before.
+    /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
     /// # Errors
@@ -629,11 +632,11 @@ impl Node {
     ) -> Result<Option<Heard>, Trouble> {
         self.pulse.heard();
         loop {
-            let greeting = matches!(self.phase, Phase::Greeting(_));
+            let handshake = matches!(self.phase, Phase::Handshake(_));
             let value = match self.inbox.next(piece) {
                 Ok(Some(frame)) => frame.value,
                 Ok(None) => return Ok(None),
-                Err(_) if greeting => return Err(Trouble::Unusable(Unusable::NotRedis)),
+                Err(_) if handshake => return Err(Trouble::Unusable(Unusable::NotRedis)),
                 Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
@@ -649,56 +652,56 @@ impl Node {
                 return Err(Trouble::of_unasked(value));
             };
             self.pulse.answered(now, sent.at);
-            let next = match (sent.errand, &mut self.phase) {
-                (Errand::Greet(Step::Join), phase) => {
+            let next = match (sent.request, &mut self.phase) {
+                (Request::Handshake(Step::Join), phase) => {
                     if let Some(membership) = &mut self.membership {
                         membership.answered(now, phase.run_id(), value)?;
                         self.in_flight.begin_era();
                     }
-                    let Phase::Greeting(greeting) = phase else {
+                    let Phase::Handshake(handshake) = phase else {
                         return Ok(Some(Heard::Joined));
                     };
-                    greeting.joined();
+                    handshake.joined();
                     Next::Wait
                 }
-                (Errand::Greet(step), Phase::Greeting(greeting)) => {
-                    greeting.answer(step, value).map_err(Trouble::Unusable)?
+                (Request::Handshake(step), Phase::Handshake(handshake)) => {
+                    handshake.answer(step, value).map_err(Trouble::Unusable)?
                 }
-                (Errand::Greet(step), Phase::Ready(ready)) => {
+                (Request::Handshake(step), Phase::Ready(ready)) => {
                     ready.scripts.loaded(step, value);
                     Next::Wait
                 }
-                (Errand::Time, _) => match self.clock.told(sent.at, now, value) {
+                (Request::Time, _) => match self.clock.told(sent.at, now, value) {
                     true => return Ok(Some(Heard::Stepped)),
                     false => continue,
                 },
-                (errand, _) => {
+                (request, _) => {
                     let reply = Reply::of(value);
                     self.probed = 0;
                     self.learn(now, reply);
                     return Ok(Some(match self.membership {
-                        Some(_) if errand.is_question() => self.fenced(now, &sent, reply),
-                        _ => Heard::Answer(errand, reply),
+                        Some(_) if request.is_question() => self.marker_checked(now, &sent, reply),
+                        _ => Heard::Answer(request, reply),
                     }));
                 }
             };
-            if let Some(heard) = self.greeted(now, next) {
+            if let Some(heard) = self.continue_handshake(now, next) {
                 return Ok(Some(heard));
             }
         }
     }
 
-    /// What an answer means that tells whether it counts.
-    fn fenced(&mut self, now: Instant, sent: &Sent, reply: Reply) -> Heard {
+    /// Returns what an answer with the result of a marker check means.
+    fn marker_checked(&mut self, now: Instant, sent: &Sent, reply: Reply) -> Heard {
         let voted = self.kept_until(now).is_none();
         let stale = !self.in_flight.is_of_this_era(sent);
         let Some(membership) = &mut self.membership else {
-            return Heard::Answer(sent.errand, reply);
+            return Heard::Answer(sent.request, reply);
         };
-        match membership.judge(now, sent.errand, reply, stale) {
-            (reply, None) => Heard::Answer(sent.errand, reply),
+        match membership.judge(now, sent.request, reply, stale) {
+            (reply, None) => Heard::Answer(sent.request, reply),
             (reply, Some(outcome)) => Heard::Uncounted {
-                errand: sent.errand,
+                request: sent.request,
                 reply,
                 outcome,
                 first: voted && self.kept_until(now).is_some(),
@@ -706,7 +709,7 @@ impl Node {
         }
     }
 
-    /// A server that answers a script and could not load ours before is asked again.
+    /// Asks a server again to load our scripts if it could not before and now answers one.
     fn learn(&mut self, now: Instant, reply: Reply) {
         if let (Reply::Integer(_) | Reply::Pair(..), Phase::Ready(ready)) = (reply, &mut self.phase)
             && ready.scripts.take_postponed()
@@ -715,36 +718,36 @@ impl Node {
         }
     }
 
-    /// Goes on with the greeting after one of its answers.
-    fn greeted(&mut self, now: Instant, next: Next) -> Option<Heard> {
+    /// Goes on with the handshake after one of its answers.
+    fn continue_handshake(&mut self, now: Instant, next: Next) -> Option<Heard> {
         match next {
-            Next::Wait => self.finish_greeting(now),
+            Next::Wait => self.finish_handshake(now),
             Next::Fallback => {
                 self.ask(now, Step::Auth);
                 self.ask(now, Step::SetName);
                 self.ask(now, Step::Select);
-                Some(Heard::Greeted)
+                Some(Heard::Admitted)
             }
             Next::Survey => {
                 self.ask(now, Step::Select);
-                Some(Heard::Greeted)
+                Some(Heard::Admitted)
             }
         }
     }
 
-    fn finish_greeting(&mut self, now: Instant) -> Option<Heard> {
-        let Phase::Greeting(greeting) = &mut self.phase else {
+    fn finish_handshake(&mut self, now: Instant) -> Option<Heard> {
+        let Phase::Handshake(handshake) = &mut self.phase else {
             return None;
         };
-        if !greeting.is_done() {
+        if !handshake.is_done() {
             return None;
         }
-        if self.membership.is_some() && !greeting.joined {
+        if self.membership.is_some() && !handshake.joined {
             return Some(Heard::Introduced);
         }
-        let identity = core::mem::take(&mut greeting.identity);
+        let identity = core::mem::take(&mut handshake.identity);
         self.phase = Phase::Ready(Ready {
-            scripts: greeting.scripts,
+            scripts: handshake.scripts,
             native_release: identity.native_release(),
             identity,
             since: now,
@@ -754,7 +757,7 @@ impl Node {
 
     // ----- how it is heard ------------------------------------------------------------------
 
-    /// One turn has read all that there was: the instant since which it is silent, if it is.
+    /// One turn has read everything there was. Returns since when the node is silent, if it is.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
         self.pulse.listen(now, !self.in_flight.is_empty())
     }
@@ -763,7 +766,7 @@ impl Node {
         self.pulse.silent_since()
     }
 
-    /// How long a node may be silent before it is suspect.
+    /// Returns how long a node may be silent before it is suspect.
     pub(crate) fn patience(&self) -> Duration {
         let timeouts = self.timeout.saturating_mul(4);
         mutant!(SuspectWithoutFloor => timeouts, else timeouts.max(SUSPECT_MIN))
@@ -773,12 +776,12 @@ impl Node {
         self.pulse.suspect();
     }
 
-    /// Whether it is suspect for its silence.
+    /// Returns `true` if it is suspect for its silence.
     pub(crate) fn is_silent(&self) -> bool {
         self.pulse.is_suspect()
     }
 
-    /// Its shortest round trip of late, if it has ever answered.
+    /// Returns its shortest round trip of late, if it has ever answered.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.pulse.round_trip()
     }
@@ -789,32 +792,33 @@ impl Node {
         self.is_ready() && self.pulse.has_moved_away()
     }
 
-    /// The round trip that the node timeout allows for.
+    /// Returns the round trip that the node timeout allows for.
     pub(crate) fn distance(&self) -> Duration {
         self.pulse.distance()
     }
 
-    /// Nobody has read what it sent for a while until `now`.
+    /// The driver did not read for a while until `now`.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         self.pulse.was_away(now);
     }
 
-    /// Whether it has a connection that brings nothing, if it is suspect or for as long as `least`.
+    /// Returns `true` if it has a connection that brings nothing while it is suspect, or for as
+    /// long as `least`.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
         let least = least.max(self.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;
         let silent = match &self.phase {
             Phase::Down => false,
             Phase::Connecting => due(self.tried_at),
-            Phase::Greeting(_) => self.silent_since().is_some_and(due),
+            Phase::Handshake(_) => self.silent_since().is_some_and(due),
             Phase::Ready(_) => self.is_silent(),
         };
         silent && (self.probed == 0 || self.probed_until <= now)
     }
 
-    /// A probe was answered and its connection was silent. One that is silent again is left alone for
-    /// twice as long as this one.
+    /// A probe was answered while the connection was silent. If the next connection is silent too,
+    /// it is left alone for twice as long.
     pub(crate) fn probed(&mut self, now: Instant, least: Duration) {
         self.probed_until = now.saturating_add(least * (1 << self.probed.min(5)));
         self.probed = self.probed.saturating_add(1);
@@ -824,7 +828,7 @@ impl Node {
 
     pub(crate) fn offer(&self) -> Option<&[u8]> {
         match self.phase {
-            Phase::Greeting(_) | Phase::Ready(_) => self.outbox.offer(),
+            Phase::Handshake(_) | Phase::Ready(_) => self.outbox.offer(),
             Phase::Down | Phase::Connecting => None,
         }
     }

@@ -1,8 +1,8 @@
 //! The bytes that wait to be written to one node.
 //!
-//! A position is counted from the first byte of the connection, so it stays true while bytes
-//! leave at the front. What the operating system took can not be called back; what it has not
-//! begun to take can be withdrawn.
+//! A position is counted from the first byte of the connection, so it stays true while bytes leave
+//! at the front. Bytes that the operating system took are gone; a command of which it took none can
+//! be withdrawn.
 
 use alloc::vec::Vec;
 
@@ -24,20 +24,20 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Queues `command`; the position at which it starts.
+    /// Queues `command`. Returns the position at which it starts.
     pub(crate) fn push(&mut self, command: &[u8]) -> u64 {
         let start = self.end();
         self.bytes.extend_from_slice(command);
         start
     }
 
-    /// What to write now, if anything may be written.
+    /// Returns what to write now, if anything may be written.
     pub(crate) fn offer(&self) -> Option<&[u8]> {
         (!self.blocked && !self.is_empty()).then(|| &self.bytes[self.sent..])
     }
 
-    /// The first `len` of the bytes offered were taken. More cannot have been: a report that comes
-    /// when the connection is gone, and what was offered over it with it, says nothing.
+    /// The first `len` of the bytes offered were taken. A larger `len` counts as all of them: after
+    /// the connection is gone, nothing is offered and nothing happens.
     pub(crate) fn transmitted(&mut self, len: usize) {
         let offered = self.len();
         let len = len.min(offered);
@@ -62,7 +62,7 @@ impl Outbox {
         self.blocked = false;
     }
 
-    /// Whether none of the bytes from `start` on has left.
+    /// Returns `true` if none of the bytes from `start` on has left.
     pub(crate) fn is_unsent(&self, start: u64) -> bool {
         let start = start + u64::from(mutant!(BegunTakenBack));
         self.base + self.sent as u64 <= start
@@ -75,7 +75,7 @@ impl Outbox {
         self.bytes.drain(from..from + len);
     }
 
-    /// How many bytes wait.
+    /// Returns how many bytes wait.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.sent
     }
@@ -90,7 +90,7 @@ impl Outbox {
         (self.sent, self.base, self.blocked) = (0, 0, false);
     }
 
-    /// The position behind the last byte.
+    /// Returns the position behind the last byte.
     fn end(&self) -> u64 {
         self.base + self.bytes.len() as u64
     }

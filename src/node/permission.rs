@@ -7,8 +7,8 @@
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
-//! | run scripts, but has a native release | that is tried on a token that no key has, then the `SET` goes out |
-//! | do something else that a release needs | no `SET`; the node is unusable, and says for want of what |
+//! | run scripts, but has a native release | that is tried on a token that no key has, then the `SET` is sent |
+//! | do something else that a release needs | no `SET`; the node is unusable, and its report names the permission |
 //! | use a key of this name | no `SET`; other names are not affected |
 //!
 //! # Guarantees
@@ -19,8 +19,8 @@
 //!
 //! # Not here
 //!
-//! Permissions that are taken away later, and names that are treated otherwise than the first: there
-//! the refusal of the command itself tells.
+//! Permissions that are taken away later, and names that are treated otherwise than the first: then
+//! the refusal of the command itself shows it.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -30,8 +30,8 @@ use crate::error::Unusable;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::time::Instant;
 
-use super::fence::fenced_set_if_permitted;
-use super::{Dialect, Errand, Node, command};
+use super::marker_check;
+use super::{Dialect, Node, Request, command};
 
 /// What a lock needs where it is released by a script, in the order in which it is asked for. The
 /// last is asked for only where the digest of a script is sent.
@@ -64,7 +64,7 @@ impl Permissions {
         self.shown = Shown::Nothing;
     }
 
-    /// What was missing when it was asked for last.
+    /// Returns what was missing when it was asked for last.
     pub(super) fn missing(&self) -> Option<Unusable> {
         self.missing
     }
@@ -85,7 +85,7 @@ impl Node {
         self.permissions.missing
     }
 
-    /// The native way to release, if the node has one and has not refused it.
+    /// Returns the native way to release, if the node has one and has not refused it.
     pub(crate) fn native_release(&self) -> Option<Dialect> {
         let way = self.release_dialect(false);
         matches!(way, Dialect::DelIfEq | Dialect::DelEx).then_some(way)
@@ -103,9 +103,11 @@ impl Node {
         let needed = self.to_lock();
         match self.marker() {
             None => command::set_if_permitted(&mut command, entry, ttl, needed),
-            Some(marker) => fenced_set_if_permitted(&mut command, entry, ttl, marker, needed),
+            Some(marker) => {
+                marker_check::set_if_permitted(&mut command, entry, ttl, marker, needed)
+            }
         }
-        self.send(now, Errand::FirstSet { claim }, &command);
+        self.send(now, Request::FirstSet { claim }, &command);
     }
 
     /// Asks whether it could be released by the native command, with its own token, which no key
@@ -119,14 +121,14 @@ impl Node {
     ) {
         let mut command = Vec::new();
         command::release(&mut command, entry, way);
-        self.send(now, Errand::Probe { claim }, &command);
+        self.send(now, Request::Probe { claim }, &command);
     }
 
     /// Asks what was missing when an extension of `entry` was refused.
     pub(crate) fn ask_why(&mut self, now: Instant, operation: OperationKey, entry: &Entry) {
         let mut command = Vec::new();
         command::ask_permission(&mut command, entry, &TO_EXTEND);
-        self.send(now, Errand::Why { operation }, &command);
+        self.send(now, Request::Why { operation }, &command);
     }
 
     fn to_lock(&self) -> &'static [&'static str] {
@@ -155,12 +157,12 @@ impl Node {
     }
 }
 
-/// The command that was found to be forbidden to who wants a lock, by the answer.
+/// Returns the command that the user may not run to take a lock, by this answer.
 pub(crate) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
     named(&TO_LOCK, answer)
 }
 
-/// The same of an extension.
+/// Returns the command that the user may not run to extend a lock, by this answer.
 pub(crate) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer)
 }

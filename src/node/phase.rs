@@ -1,4 +1,4 @@
-//! Where a connection stands, and what can be asked in it.
+//! The phases of a connection, and what can be asked in each.
 
 use core::fmt;
 use core::time::Duration;
@@ -8,15 +8,15 @@ use crate::resp::Value;
 use crate::time::Instant;
 
 use super::command::Dialect;
-use super::handshake::{Greeting, Identity, Scripts};
+use super::handshake::{Handshake, Identity, Scripts};
 
-/// How one node stands.
+/// The state of one node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum NodeState {
     /// It has never been reached; the first connection is under way.
     New,
-    /// The connection is being opened again, or the greeting is under way.
+    /// The connection is being opened again, or the handshake is under way.
     Connecting,
     /// It votes.
     Ready,
@@ -53,20 +53,20 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// Where the connection stands. Each phase owns what is meaningful in it.
+/// The phase of the connection. Each phase owns the data that exists in it.
 #[derive(Debug)]
 pub(super) enum Phase {
     /// No connection; one is tried when the timer fires.
     Down,
     /// One was asked for.
     Connecting,
-    /// It is up, and the server has yet to say who it is.
-    Greeting(Greeting),
+    /// It is up, and the server has not identified itself yet.
+    Handshake(Handshake),
     /// Questions can be asked.
     Ready(Ready),
 }
 
-/// What is known of a server that has let us in.
+/// What is known of a server whose handshake is done.
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) identity: Identity,
@@ -96,21 +96,21 @@ impl Trouble {
 pub(crate) enum Access {
     /// Yes.
     Open,
-    /// When its greeting is done.
-    Greeting {
+    /// Not before its handshake is done.
+    Handshake {
         /// It has never been reached before.
         first: bool,
     },
-    /// No, and this is what becomes of the question.
+    /// No, and this is the outcome of the question.
     Shut(NodeOutcome),
 }
 
 impl Phase {
-    /// The incarnation of the server, if it has told it.
+    /// Returns the incarnation of the server, if it has told it.
     pub(super) fn run_id(&self) -> Option<&str> {
         match self {
             Self::Ready(ready) => ready.identity.run_id.as_deref(),
-            Self::Greeting(greeting) => greeting.identity.run_id.as_deref(),
+            Self::Handshake(handshake) => handshake.identity.run_id.as_deref(),
             Self::Down | Self::Connecting => None,
         }
     }
@@ -123,7 +123,7 @@ impl Phase {
         matches!(self, Self::Ready(_))
     }
 
-    /// How a release is written for this node; never by digest if it is to `repair`.
+    /// Returns how a release is written for this node; never by digest if it is to `repair`.
     ///
     /// The native way comes first also for what is owed: the user may not be allowed any script. Not
     /// when it was `refused` over the connection before: one that is given up at the end of its
@@ -131,7 +131,7 @@ impl Phase {
     pub(super) fn release_dialect(&self, repair: bool, refused: bool) -> Dialect {
         let (native, known) = match self {
             Self::Ready(ready) => (ready.native_release, ready.scripts.release),
-            Self::Greeting(greeting) => (greeting.identity.native_release(), false),
+            Self::Handshake(handshake) => (handshake.identity.native_release(), false),
             Self::Down | Self::Connecting => (None, false),
         };
         match native.filter(|_| !refused) {
@@ -146,19 +146,19 @@ impl Phase {
         matches!(self, Self::Ready(ready) if ready.scripts.release)
     }
 
-    /// How a fenced `SET` is written for this node.
+    /// Returns how a `SET` with a marker check is written for this node.
     pub(super) fn acquire_dialect(&self) -> Dialect {
         match self {
             Self::Ready(ready) if ready.scripts.acquire => Dialect::Sha1,
-            Self::Down | Self::Connecting | Self::Greeting(_) | Self::Ready(_) => Dialect::Text,
+            Self::Down | Self::Connecting | Self::Handshake(_) | Self::Ready(_) => Dialect::Text,
         }
     }
 
-    /// How an extension is written for this node.
+    /// Returns how an extension is written for this node.
     pub(super) fn extend_dialect(&self) -> Dialect {
         match self {
             Self::Ready(ready) if ready.scripts.extend => Dialect::Sha1,
-            Self::Down | Self::Connecting | Self::Greeting(_) | Self::Ready(_) => Dialect::Text,
+            Self::Down | Self::Connecting | Self::Handshake(_) | Self::Ready(_) => Dialect::Text,
         }
     }
 
@@ -167,15 +167,15 @@ impl Phase {
     pub(super) fn refused_native_release(&mut self) {
         match self {
             Self::Ready(ready) => ready.native_release = None,
-            Self::Greeting(greeting) => greeting.identity.refused_native_release(),
+            Self::Handshake(handshake) => handshake.identity.refused_native_release(),
             Self::Down | Self::Connecting => {}
         }
     }
 }
 
 impl Trouble {
-    /// What an answer to nothing tells. Some servers say why they hang up before they were asked
-    /// anything.
+    /// Returns the trouble that an unasked reply means. Some servers say why they close a
+    /// connection before they were asked anything.
     pub(super) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {
             return Self::Link(LinkError::Protocol);

@@ -1,4 +1,4 @@
-//! How a node is heard: how long its answers take, and how long it has been silent.
+//! How fast a node answers, and how long it has been silent.
 
 use core::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct Pulse {
     nearest: u64,
     /// When the latest sample was taken.
     sampled_at: Instant,
-    /// What was sent before this was answered while nobody read.
+    /// Answers to commands that were sent before this may have waited unread.
     measured_from: Instant,
     /// Since when answers have been open without a byte.
     silent_since: Option<Instant>,
@@ -55,7 +55,8 @@ impl Pulse {
         self.measured_from = now;
     }
 
-    /// Nobody has read for a while until `now`. When an answer that is read now arrived is not known.
+    /// The driver did not read for a while until `now`. When an answer that is read now arrived is
+    /// not known.
     #[cfg(any(test, feature = "std"))]
     pub(super) fn was_away(&mut self, now: Instant) {
         self.measured_from = now;
@@ -68,8 +69,8 @@ impl Pulse {
         self.suspect = false;
     }
 
-    /// What was sent at `sent` is answered `now`. All answers that were read at once are one sample,
-    /// the shortest: they tell of one journey.
+    /// What was sent at `sent` is answered `now`. All answers that were read at once are one
+    /// sample, the shortest: they measure one round trip.
     pub(super) fn answered(&mut self, now: Instant, sent: Instant) {
         if sent < self.measured_from {
             return;
@@ -91,8 +92,8 @@ impl Pulse {
         self.nearest = self.nearest.min(sample);
     }
 
-    /// One turn has read all that there was: if answers are `open`, the silence begins here. The
-    /// instant since which it lasts, if it does.
+    /// One turn has read all that there was: if answers are `open`, the silence begins here.
+    /// Returns since when it lasts, if it does.
     pub(super) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;
@@ -115,7 +116,7 @@ impl Pulse {
         self.suspect
     }
 
-    /// The shortest of the last [`SAMPLES`] round trips, if the node has ever answered.
+    /// Returns the shortest of the last [`SAMPLES`] round trips, if the node has ever answered.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         (self.round_trip != u64::MAX).then(|| Duration::from_nanos(self.round_trip))
     }
@@ -127,8 +128,8 @@ impl Pulse {
         far && self.samples.iter().all(|sample| *sample != u64::MAX)
     }
 
-    /// The round trip that the node timeout allows for. It grows beyond [`FOLLOWED`] only with another
-    /// connection, so that no number of stalls makes everybody wait for the node.
+    /// Returns the round trip that the node timeout allows for. It grows beyond [`FOLLOWED`] only
+    /// with another connection, so that no number of stalls makes all callers wait for the node.
     pub(super) fn distance(&self) -> Duration {
         let most = self.nearest.max(FOLLOWED);
         self.round_trip()
@@ -140,7 +141,8 @@ impl Pulse {
 mod tests {
     use super::*;
 
-    /// The round trip and the distance after these samples, in milliseconds, each read on its own.
+    /// Returns the round trip and the distance after these samples, in milliseconds, each read on
+    /// its own.
     fn measured(samples: &[u64]) -> (u64, u64) {
         let mut pulse = Pulse::default();
         let mut now = 1_000;
@@ -166,7 +168,7 @@ mod tests {
             measured(&samples)
         };
         assert_eq!(with(&[1], 31, 10_000), (1, 1));
-        // The window has only stalls: the round trip says so, and nobody waits for it.
+        // The window has only stalls: the round trip shows them, and the node timeout does not.
         assert_eq!(with(&[1], 32, 10_000), (10_000, 60));
         assert_eq!(with(&[1], 320, 60), (60, 60));
         assert_eq!(with(&[9, 1], 30, 5), (1, 1));

@@ -1,6 +1,6 @@
 //! What a reply to a lock command means.
 //!
-//! Errors are told apart by their first word only, because servers echo arguments behind it. The
+//! Errors are distinguished by their first word only, because servers echo arguments behind it. The
 //! classes are measured ones (redis-server 7): what refuses *for certain* was not executed and
 //! leaves nothing to undo; everything else may have been, and has to be released.
 
@@ -59,7 +59,7 @@ impl Reply {
         }
     }
 
-    /// What is missing, where the server has refused to let the user run `command`.
+    /// Returns what is missing, where the server has refused to let the user run `command`.
     pub(crate) fn missing(self, command: &'static str) -> Option<Unusable> {
         match self {
             Self::Forbidden(Forbidden::Key) => Some(Unusable::KeyPermission),
@@ -74,7 +74,7 @@ impl Reply {
         }
     }
 
-    /// The error, if it is one.
+    /// Returns the error, if it is one.
     pub(crate) fn error(self) -> Option<ServerError> {
         match self {
             Self::Error(error) => Some(error),
@@ -108,8 +108,8 @@ pub(crate) enum Forbidden {
 }
 
 impl Forbidden {
-    /// What the error `line` says of a permission. All servers say "to run the '..' command" of a
-    /// command; what they say of a key differs.
+    /// Returns what the error `line` says of a permission. All servers say "to run the '..'
+    /// command" of a command; what they say of a key differs.
     fn of(line: &[u8]) -> Option<Self> {
         let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
         match ServerError::from_line(line).code() {
@@ -127,8 +127,8 @@ impl Forbidden {
     }
 }
 
-/// The error of a command that a script of ours has called: servers before Redis 7.0 quote it, behind
-/// where in the script that was.
+/// Returns the error of a command that a script of ours has called: servers before Redis 7.0 quote
+/// it, behind where in the script that was.
 fn quoted(line: &[u8]) -> Option<&[u8]> {
     const BEFORE: &[u8] = b": -";
     let line = line.strip_prefix(b"ERR Error running script ")?;
@@ -150,7 +150,7 @@ pub(crate) enum Said {
 }
 
 impl Said {
-    /// `None`: nothing that such a command is answered with.
+    /// Returns `None` if no such command has this answer.
     pub(crate) fn of(reply: Reply) -> Option<Self> {
         match reply {
             Reply::Integer(1) => Some(Self::Done),
@@ -162,7 +162,7 @@ impl Said {
         }
     }
 
-    /// The same of an answer to how long the token is kept, and for how long it is.
+    /// Returns the same for the answer to a confirmation, and for how long the token is kept.
     pub(crate) fn of_confirmation(reply: Reply) -> Option<(Self, Duration)> {
         if let Reply::Integer(above @ 1..) = reply {
             let kept = Duration::from_millis(above.unsigned_abs() - 1);
@@ -171,18 +171,18 @@ impl Said {
         Some((Self::of(reply)?, Duration::ZERO))
     }
 
-    /// How it counts, and what a report says of it.
+    /// Returns how it counts, and what a report says of it.
     pub(crate) fn vote(self) -> (Vote, NodeOutcome) {
         match self {
             Self::Done => (Vote::Yes, NodeOutcome::Granted),
             Self::Missing => (Vote::No, NodeOutcome::Missing),
             Self::Foreign => (Vote::No, NodeOutcome::Held),
-            Self::Refused(error) => (Vote::Mute, NodeOutcome::Refused(error)),
+            Self::Refused(error) => (Vote::Abstain, NodeOutcome::Refused(error)),
         }
     }
 }
 
-/// Whether a command that was answered by this error was certainly not executed.
+/// Returns `true` if a command that was answered by this error was certainly not executed.
 pub(crate) fn refuses_for_certain(error: ServerError) -> bool {
     mutant!(RefusedReleased => return false);
     matches!(
@@ -207,19 +207,19 @@ pub(crate) fn refuses_for_certain(error: ServerError) -> bool {
     )
 }
 
-/// Whether a server that answers so may have other keys when it serves again: it loads them, or
-/// takes them over from another.
+/// Returns `true` if a server that answers so may have other keys when it serves again: it loads
+/// them, or takes them over from another.
 pub(crate) fn may_forget(error: ServerError) -> bool {
     matches!(error.code(), "LOADING" | "READONLY" | "MASTERDOWN")
 }
 
-/// Whether this error says that the script is not known by its digest.
+/// Returns `true` if this error says that the script is not known by its digest.
 pub(crate) fn wants_the_text(error: ServerError) -> bool {
     error.code() == "NOSCRIPT"
 }
 
-/// Whether this error says that the command itself is unknown or forbidden, and not only refused
-/// for the time being.
+/// Returns `true` if this error says that the command itself is unknown or forbidden, and not only
+/// refused for the time being.
 pub(crate) fn refuses_the_verb(error: ServerError) -> bool {
     matches!(error.code(), "ERR" | "NOPERM")
 }

@@ -12,8 +12,8 @@ use crate::limits::COMMAND_BYTES_MAX;
 use crate::time::Instant;
 
 use super::command::{self, Dialect};
-use super::fence::{fenced_confirm, fenced_extend, fenced_set};
-use super::{Errand, Node};
+use super::marker_check;
+use super::{Node, Request};
 
 /// A command on its way to several nodes.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Command {
         self.bytes
     }
 
-    /// The command in `dialect`, written by `write` unless it is there already.
+    /// Returns the command in `dialect`, written by `write` unless it is there already.
     fn shared(&mut self, dialect: Dialect, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         if self.shared != Some(dialect) {
             self.bytes.clear();
@@ -47,7 +47,7 @@ impl Command {
         &self.bytes
     }
 
-    /// The command for one node alone.
+    /// Returns the command for one node alone.
     fn own(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         self.shared = None;
         self.bytes.clear();
@@ -70,7 +70,7 @@ impl Node {
             None => command.shared(Dialect::Text, |out| command::set(out, entry, ttl)),
             Some(marker) => {
                 let dialect = self.acquire_dialect();
-                command.own(|out| fenced_set(out, entry, ttl, marker, dialect))
+                command.own(|out| marker_check::set(out, entry, ttl, marker, dialect))
             }
         }
     }
@@ -85,10 +85,10 @@ impl Node {
         ttl: Duration,
     ) {
         let bytes = self.set(command, entry, ttl);
-        self.send(now, Errand::Set { claim }, bytes);
+        self.send(now, Request::Set { claim }, bytes);
     }
 
-    /// The command that takes a lock, as ACL rules name it.
+    /// Returns the command that takes a lock, as ACL rules name it.
     pub(crate) fn verb_of_set(&self) -> &'static str {
         match self.marker() {
             None => "set",
@@ -116,20 +116,20 @@ impl Node {
         if !self.has_room_for_release(bytes.len()) {
             return false;
         }
-        let errand = Errand::Release {
+        let request = Request::Release {
             claim,
             dialect,
             repair: repair || dialect == Dialect::Text,
         };
-        self.send(now, errand, bytes);
+        self.send(now, request, bytes);
         true
     }
 
-    /// Sends the extension of `entry` to at least `ttl`, for `errand`; by the text of its script if `by_text`.
+    /// Sends the extension of `entry` to at least `ttl`, for `request`; by the text of its script if `by_text`.
     pub(crate) fn send_extend(
         &mut self,
         now: Instant,
-        errand: Errand,
+        request: Request,
         command: &mut Command,
         entry: &Entry,
         ttl: Duration,
@@ -141,23 +141,25 @@ impl Node {
         };
         let bytes = match self.marker() {
             None => command.shared(dialect, |out| command::extend(out, entry, ttl, dialect)),
-            Some(marker) => command.own(|out| fenced_extend(out, entry, ttl, marker, dialect)),
+            Some(marker) => {
+                command.own(|out| marker_check::extend(out, entry, ttl, marker, dialect))
+            }
         };
-        self.send(now, errand, bytes);
+        self.send(now, request, bytes);
     }
 
-    /// Asks for how long `entry` is kept, for `errand`.
+    /// Asks for how long `entry` is kept, for `request`.
     pub(crate) fn send_confirm(
         &mut self,
         now: Instant,
-        errand: Errand,
+        request: Request,
         command: &mut Command,
         entry: &Entry,
     ) {
         let bytes = match self.marker() {
             None => command.shared(Dialect::Text, |out| command::confirm(out, entry)),
-            Some(marker) => command.own(|out| fenced_confirm(out, entry, marker)),
+            Some(marker) => command.own(|out| marker_check::confirm(out, entry, marker)),
         };
-        self.send(now, errand, bytes);
+        self.send(now, request, bytes);
     }
 }

@@ -22,8 +22,9 @@ pub struct LockId {
 /// It is a plain value: dropping it releases nothing, and the keys end with their ttl. Give it to
 /// `unlock` to release it, or let a `LockGuard` do so.
 ///
-/// A lock comes into being by a proof of majority, and its validity is only ever changed by another
-/// one, or ended. It owns its name and token in one buffer, which releasing gives back to the engine's pool.
+/// A lock is made from a proof of majority. Only another proof changes its validity, or an event
+/// ends it. It owns its name and token in one buffer, which releasing gives back to the engine's
+/// pool.
 #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
 pub struct Lock {
     entry: Entry,
@@ -32,12 +33,12 @@ pub struct Lock {
     /// The longest that its keys were given. Its releases are not owed for longer.
     ttl: Duration,
     extensions_left: u32,
-    /// The nodes that said that they have it, as far as the lock has heard.
+    /// The nodes that said that they have it, up to the last verdict.
     voters: NodeSet,
 }
 
 impl LockId {
-    /// Of a lock that is in no engine's care.
+    /// The id of a lock that has no claim in any engine.
     pub(crate) const NONE: Self = Self {
         engine: 0,
         claim: 0,
@@ -82,49 +83,50 @@ impl Lock {
         }
     }
 
-    /// Its resource, the Redis key: 1 to 1024 bytes of any value.
+    /// Returns its resource, the Redis key: 1 to 1024 bytes of any value.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.entry.resource()
     }
 
-    /// Its token, what the key holds on the nodes.
+    /// Returns its token, what the key holds on the nodes.
     #[must_use]
     pub fn token(&self) -> Token<'_> {
         self.entry.token()
     }
 
-    /// The name by which its engine knows it, and by which it is told when it is lost.
+    /// Returns its name in its engine, which `Event::Expired` carries when it is lost.
     #[must_use]
     pub fn id(&self) -> LockId {
         self.id
     }
 
-    /// From this instant on, by the clock of the engine, the lock must not be trusted.
+    /// Returns the instant, by the clock of the engine, from which on the lock must not be trusted.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.valid_until
     }
 
-    /// Whether it may be trusted at `now`. To the nanosecond: at [`Lock::valid_until`] it may not.
+    /// Returns `true` if it may be trusted at `now`. To the nanosecond: at [`Lock::valid_until`] it
+    /// may not.
     #[must_use]
     pub fn is_valid_at(&self, now: Instant) -> bool {
         now < self.valid_until
     }
 
-    /// How long it may be trusted from `now` on.
+    /// Returns how long it may be trusted from `now` on.
     #[must_use]
     pub fn validity_at(&self, now: Instant) -> Duration {
         self.valid_until.saturating_since(now)
     }
 
-    /// The longest ttl that it was taken or extended with.
+    /// Returns the longest ttl that it was taken or extended with.
     #[must_use]
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// How many more extensions it was granted.
+    /// Returns how many more extensions it was granted.
     #[must_use]
     pub fn extensions_left(&self) -> u32 {
         self.extensions_left
@@ -142,21 +144,21 @@ impl Lock {
         };
     }
 
-    /// A majority keeps it until then, whatever was known before.
+    /// A majority keeps it until then: that replaces the known end.
     pub(crate) fn confirmed(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
         self.voters = self.voters.union(majority.nodes());
         self.ttl = self.ttl.max(ttl);
         self.valid_until = valid_until;
     }
 
-    /// Whether anything is known of its end. It is not where the lock comes from another clock:
-    /// nobody was told that it is over, and it can still be confirmed.
+    /// Returns `true` if its end is known. The end of a lock from another clock is not known: it
+    /// was not reported as over, and can still be confirmed.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until != Instant::ZERO
     }
 
-    /// It is read under another clock.
+    /// It was read under another clock: its validity is zero.
     #[cfg(test)]
     pub(crate) fn forget_end(&mut self) {
         self.valid_until = Instant::ZERO;
@@ -170,8 +172,8 @@ impl Lock {
         }
     }
 
-    /// The nodes whose copy whoever hands the lock over leaves alone. Another may still be given
-    /// back, behind its `SET`.
+    /// Returns the nodes whose copy stays when the lock is handed over. A copy on another node may
+    /// still be released, behind its `SET`.
     pub(crate) fn voters(&self) -> NodeSet {
         self.voters
     }

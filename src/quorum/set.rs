@@ -17,13 +17,14 @@ impl NodeSet {
         Self((1 << nodes) - 1)
     }
 
-    /// The set as a number, a bit for each node.
+    /// Returns the set as a number, a bit for each node.
     #[cfg(feature = "std")]
     pub(crate) const fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// The set that [`NodeSet::to_bits`] made this number of; `None` if there are no such nodes.
+    /// Returns the set that [`NodeSet::to_bits`] made this number of; `None` if there are no such
+    /// nodes.
     #[cfg(feature = "std")]
     pub(crate) const fn from_bits(bits: u32) -> Option<Self> {
         if bits >> NODES_MAX == 0 {
@@ -33,25 +34,25 @@ impl NodeSet {
         }
     }
 
-    /// How many nodes are in the set.
+    /// Returns how many nodes are in the set.
     #[must_use]
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether no node is in the set.
+    /// Returns `true` if no node is in the set.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether `node` is in the set.
+    /// Returns `true` if `node` is in the set.
     #[must_use]
     pub const fn contains(self, node: usize) -> bool {
         node < NODES_MAX && self.0 & (1 << node) != 0
     }
 
-    /// Puts `node` in; whether it was new.
+    /// Inserts `node`. Returns `true` if it was new.
     pub fn insert(&mut self, node: usize) -> bool {
         assert!(node < NODES_MAX);
         let new = !self.contains(node);
@@ -59,7 +60,7 @@ impl NodeSet {
         new
     }
 
-    /// Takes `node` out; whether it was in.
+    /// Removes `node`. Returns `true` if it was in the set.
     pub fn remove(&mut self, node: usize) -> bool {
         assert!(node < NODES_MAX);
         let old = self.contains(node);
@@ -67,7 +68,7 @@ impl NodeSet {
         old
     }
 
-    /// Takes the first node out and returns it.
+    /// Removes the first node and returns it.
     pub(crate) fn take_first(&mut self) -> Option<usize> {
         let first = self.iter().next()?;
         self.remove(first);
@@ -86,7 +87,7 @@ impl NodeSet {
         Self(self.0 & !other.0)
     }
 
-    /// The nodes of the set in ascending order.
+    /// Returns the nodes of the set in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;
         core::iter::from_fn(move || {

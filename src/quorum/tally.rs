@@ -1,4 +1,4 @@
-//! Counts the answers of one round and tells when its outcome is certain.
+//! Counts the answers of one round and reports when its outcome is certain.
 //!
 //! # Guarantees
 //!
@@ -12,8 +12,8 @@
 use super::NodeSet;
 use crate::limits::NODES_MAX;
 
-/// How many of `nodes` masters are a majority: `nodes / 2 + 1`, more than half also when `nodes`
-/// is even.
+/// Returns how many of `nodes` masters are a majority: `nodes / 2 + 1`, more than half also when
+/// `nodes` is even.
 #[must_use]
 pub const fn quorum_of(nodes: usize) -> usize {
     nodes / 2 + 1
@@ -30,8 +30,8 @@ pub enum Vote {
     Yes,
     /// No: held by another, or not there.
     No,
-    /// No vote: an error, a lost connection, silence.
-    Mute,
+    /// The node abstains: an error, a lost connection, silence.
+    Abstain,
 }
 
 mod proof {
@@ -55,7 +55,7 @@ mod proof {
             Self { nodes }
         }
 
-        /// The nodes that said yes.
+        /// Returns the nodes that said yes.
         #[must_use]
         pub const fn nodes(&self) -> NodeSet {
             self.nodes
@@ -102,7 +102,7 @@ pub enum Extending {
     reason = "every caller has to meet each outcome"
 )]
 pub enum Releasing {
-    /// The lock was held until now, and is given back.
+    /// The lock was held until now, and is released.
     Released,
     /// A majority no longer had it.
     NotHeld,
@@ -117,7 +117,7 @@ pub enum Releasing {
 ///
 /// let mut tally = Tally::new(5);
 /// tally.record(0, Vote::Yes);
-/// tally.record(3, Vote::Mute);
+/// tally.record(3, Vote::Abstain);
 /// tally.record(4, Vote::Yes);
 /// assert_eq!(tally.acquisition(), None);
 /// tally.record(1, Vote::Yes);
@@ -128,7 +128,7 @@ pub struct Tally {
     nodes: u8,
     yes: NodeSet,
     no: NodeSet,
-    mute: NodeSet,
+    abstained: NodeSet,
 }
 
 impl Tally {
@@ -147,11 +147,12 @@ impl Tally {
             nodes: nodes as u8,
             yes: NodeSet::EMPTY,
             no: NodeSet::EMPTY,
-            mute: NodeSet::EMPTY,
+            abstained: NodeSet::EMPTY,
         }
     }
 
-    /// Records the answer of one node. The first one stands: whether this was it.
+    /// Records the answer of one node, of which the first one stands. Returns `true` if this was
+    /// the node's first answer.
     pub fn record(&mut self, node: usize, vote: Vote) -> bool {
         assert!(
             node < usize::from(self.nodes),
@@ -163,41 +164,42 @@ impl Tally {
         match vote {
             Vote::Yes => self.yes.insert(node),
             Vote::No => self.no.insert(node),
-            Vote::Mute => self.mute.insert(node),
+            Vote::Abstain => self.abstained.insert(node),
         }
     }
 
     /// Takes back the yes of a node whose connection was lost before the verdict.
     pub fn withdraw(&mut self, node: usize) -> bool {
-        self.yes.remove(node) && self.mute.insert(node)
+        self.yes.remove(node) && self.abstained.insert(node)
     }
 
-    /// Counts `node` as open again: its answer was none (a refusal that our own key caused).
+    /// Counts `node` as open again because its answer does not count (a refusal that our own key
+    /// caused).
     pub fn reopen(&mut self, node: usize) {
-        let _ = self.yes.remove(node) || self.no.remove(node) || self.mute.remove(node);
+        let _ = self.yes.remove(node) || self.no.remove(node) || self.abstained.remove(node);
     }
 
-    /// The nodes that have not answered.
+    /// Returns the nodes that have not answered.
     #[must_use]
     pub fn open(&self) -> NodeSet {
-        let answered = self.yes.union(self.no).union(self.mute);
+        let answered = self.yes.union(self.no).union(self.abstained);
         NodeSet::first(usize::from(self.nodes)).without(answered)
     }
 
-    /// The nodes that said yes.
+    /// Returns the nodes that said yes.
     #[must_use]
     pub fn yes(&self) -> NodeSet {
         self.yes
     }
 
-    /// How many votes are a majority.
+    /// Returns how many votes are a majority.
     #[must_use]
     pub fn quorum(&self) -> usize {
         mutant!(QuorumOfConnected => return quorum_of(self.can_vote()));
         quorum_of(usize::from(self.nodes)) - usize::from(mutant!(QuorumOffByOne))
     }
 
-    /// The outcome of an attempt to take the lock, as soon as it is certain.
+    /// Returns the outcome of an attempt to take the lock, as soon as it is certain.
     ///
     /// It is [`Acquisition::NoQuorum`] if the nodes without a vote alone put a majority out of
     /// reach, and [`Acquisition::Held`] if it took a no.
@@ -215,7 +217,7 @@ impl Tally {
         }
     }
 
-    /// The outcome of an extension, as soon as it is certain.
+    /// Returns the outcome of an extension, as soon as it is certain.
     #[must_use]
     pub fn extension(&self) -> Option<Extending> {
         let quorum = self.quorum();
@@ -230,8 +232,8 @@ impl Tally {
         }
     }
 
-    /// The outcome of a release, as soon as it is certain; `valid` is whether the lock's validity
-    /// had not run out when the release was called.
+    /// Returns the outcome of a release, as soon as it is certain; `valid` is whether the lock's
+    /// validity had not run out when the release was called.
     ///
     /// A majority of yes or no decides. Between them, a majority that answered at all stands for
     /// what the clock says: a lock still valid was held until now, one that was not cannot be
@@ -255,15 +257,15 @@ impl Tally {
         }
     }
 
-    /// How many would say the same as `side` if every open answer did.
+    /// Returns how many would say the same as `side` if every open answer did.
     fn reachable(&self, side: NodeSet) -> usize {
         side.len() + self.open().len()
     }
 
-    /// How many nodes voted or still may.
+    /// Returns how many nodes voted or still may.
     #[must_use]
     pub fn can_vote(&self) -> usize {
-        usize::from(self.nodes) - self.mute.len()
+        usize::from(self.nodes) - self.abstained.len()
     }
 }
 
@@ -272,14 +274,14 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// `+` yes, `-` no, `?` mute, one per node in order; the nodes after them are open.
+    /// `+` yes, `-` no, `?` abstain, one per node in order; the nodes after them are open.
     fn tally(nodes: usize, answers: &str) -> Tally {
         let mut tally = Tally::new(nodes);
         for (node, answer) in answers.chars().enumerate() {
             let vote = match answer {
                 '+' => Vote::Yes,
                 '-' => Vote::No,
-                _ => Vote::Mute,
+                _ => Vote::Abstain,
             };
             assert!(tally.record(node, vote));
         }
@@ -375,9 +377,9 @@ mod tests {
         assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_))));
     }
 
-    /// The verdicts of every final count of `nodes`, by their definition.
-    fn definition(yes: usize, no: usize, mute: usize) -> [&'static str; 4] {
-        let quorum = quorum_of(yes + no + mute);
+    /// Returns the verdicts of every final count of `nodes`, by their definition.
+    fn definition(yes: usize, no: usize, abstain: usize) -> [&'static str; 4] {
+        let quorum = quorum_of(yes + no + abstain);
         let answered = yes + no;
         let pick = |yes_name, no_name, between| match (yes >= quorum, no >= quorum) {
             (true, _) => yes_name,
@@ -408,12 +410,12 @@ mod tests {
     #[test]
     fn every_pattern_of_up_to_seven_nodes() {
         for nodes in 1..=7_usize {
-            for (yes, no, mute) in counts(nodes) {
-                let tally = counted(nodes, yes, no, mute);
-                let open = nodes - yes - no - mute;
+            for (yes, no, abstain) in counts(nodes) {
+                let tally = counted(nodes, yes, no, abstain);
+                let open = nodes - yes - no - abstain;
                 let finals: Vec<_> = counts(open)
                     .filter(|(y, n, m)| y + n + m == open)
-                    .map(|(y, n, m)| definition(yes + y, no + n, mute + m))
+                    .map(|(y, n, m)| definition(yes + y, no + n, abstain + m))
                     .collect();
                 let verdicts = [
                     name(tally.acquisition()),
@@ -424,14 +426,17 @@ mod tests {
                 for (which, verdict) in verdicts.iter().enumerate() {
                     let mut ends: Vec<_> = finals.iter().map(|names| names[which]).collect();
                     if which == 0 {
-                        check_acquisition(verdict, &mut ends, (nodes, yes, mute));
+                        check_acquisition(verdict, &mut ends, (nodes, yes, abstain));
                         continue;
                     }
                     ends.dedup();
                     ends.sort_unstable();
                     ends.dedup();
                     let certain = if let [only] = ends[..] { only } else { "open" };
-                    assert_eq!(verdict, certain, "{nodes}: {yes} yes, {no} no, {mute} mute");
+                    assert_eq!(
+                        verdict, certain,
+                        "{nodes}: {yes} yes, {no} no, {abstain} abstain"
+                    );
                 }
             }
         }
@@ -442,14 +447,14 @@ mod tests {
     fn check_acquisition(
         verdict: &str,
         ends: &mut Vec<&'static str>,
-        (nodes, _, mute): (usize, usize, usize),
+        (nodes, _, abstain): (usize, usize, usize),
     ) {
         ends.sort_unstable();
         ends.dedup();
         let certain = match ends[..] {
             ["Granted"] => "Granted",
             _ if ends.contains(&"Granted") => "open",
-            _ if nodes - mute < quorum_of(nodes) => "NoQuorum",
+            _ if nodes - abstain < quorum_of(nodes) => "NoQuorum",
             _ => "Held",
         };
         assert_eq!(verdict, certain);
@@ -458,13 +463,13 @@ mod tests {
     fn counts(nodes: usize) -> impl Iterator<Item = (usize, usize, usize)> {
         (0..=nodes).flat_map(move |yes| {
             (0..=nodes - yes)
-                .flat_map(move |no| (0..=nodes - yes - no).map(move |mute| (yes, no, mute)))
+                .flat_map(move |no| (0..=nodes - yes - no).map(move |abstain| (yes, no, abstain)))
         })
     }
 
-    fn counted(nodes: usize, yes: usize, no: usize, mute: usize) -> Tally {
+    fn counted(nodes: usize, yes: usize, no: usize, abstain: usize) -> Tally {
         let answers: alloc::string::String =
-            ["+".repeat(yes), "-".repeat(no), "?".repeat(mute)].concat();
+            ["+".repeat(yes), "-".repeat(no), "?".repeat(abstain)].concat();
         tally(nodes, &answers)
     }
 
@@ -476,7 +481,7 @@ mod tests {
             for pattern in 0..3_usize.pow(nodes as u32) {
                 let votes: Vec<_> = (0..nodes as u32)
                     .map(|node| pattern / 3_usize.pow(node) % 3)
-                    .map(|digit| [Vote::Yes, Vote::No, Vote::Mute][digit])
+                    .map(|digit| [Vote::Yes, Vote::No, Vote::Abstain][digit])
                     .collect();
                 permute(&mut (0..nodes).collect(), 0, &mut |order| {
                     follow(&votes, order)

@@ -23,8 +23,8 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// A drift of `factor` times the ttl (0 up to, not including, 1; rounded up to a billionth)
-    /// plus `fixed`. `None` if the factor is out of that range or no number.
+    /// Returns a drift of `factor` times the ttl (0 up to, not including, 1; rounded up to a
+    /// billionth) plus `fixed`. `None` if the factor is out of that range or no number.
     ///
     /// ```
     /// use core::time::Duration;
@@ -54,7 +54,7 @@ impl Drift {
         })
     }
 
-    /// The drift of a lock with this `ttl`, rounded up to the nanosecond.
+    /// Returns the drift of a lock with this `ttl`, rounded up to the nanosecond.
     #[must_use]
     pub fn of(self, ttl: Duration) -> Duration {
         // Asked for with every vote. A hundredth of half an hour still fits in 64 bits, and to
@@ -68,7 +68,7 @@ impl Drift {
         share.saturating_add(self.fixed)
     }
 
-    /// The share of a ttl, however long.
+    /// Returns the share of a ttl, however long.
     #[cold]
     fn share_of_long(self, ttl: Duration) -> Duration {
         // The longest ttl has 94 bits of nanoseconds and the factor 30: the product fits.
@@ -80,7 +80,8 @@ impl Drift {
         Duration::new(whole, (share % BILLION) as u32)
     }
 
-    /// Until when a lock of `ttl` may be trusted whose first byte was sent at or after `sent`.
+    /// Returns until when a lock of `ttl` may be trusted whose first byte was sent at or after
+    /// `sent`.
     ///
     /// At `sent` itself, so without any validity, if the drift eats the ttl up.
     #[must_use]
@@ -91,8 +92,8 @@ impl Drift {
         sent.saturating_add(ttl.saturating_sub(self.of(ttl)))
     }
 
-    /// By when a key that was given `ttl` on a node at or before `answered` has expired there, by
-    /// this clock: the other direction, so the drift is added.
+    /// Returns by when a key that was given `ttl` on a node at or before `answered` has expired
+    /// there, by this clock: the other direction, so the drift is added.
     #[must_use]
     pub fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
         answered.saturating_add(ttl.saturating_add(self.of(ttl)))

@@ -1,7 +1,7 @@
-//! What a value says, if it is of the kind that is asked for.
+//! Access to what a value says, if it is of the kind that is asked for.
 //!
-//! The same questions to a value of a reply and to one that owns what it says. Nothing is
-//! converted: the text `1` is no integer.
+//! The same methods for a value of a reply and for one that owns its contents. Nothing is
+//! converted: the text `1` is not an integer.
 
 use core::str::from_utf8;
 
@@ -21,7 +21,7 @@ use super::value::{Items, Pairs, Value};
 /// assert!(text.as_items().is_none() && text.as_pairs().is_none());
 /// ```
 impl<'a> Value<'a> {
-    /// The bytes of a simple, bulk or verbatim string; `None` for everything else, errors
+    /// Returns the bytes of a simple, bulk or verbatim string; `None` for everything else, errors
     /// included.
     #[must_use]
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
@@ -41,14 +41,14 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text of a simple, bulk or verbatim string, if it is valid UTF-8.
+    /// Returns the text of a simple, bulk or verbatim string, if it is valid UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&'a str> {
         from_utf8(self.as_bytes()?).ok()
     }
 
-    /// The first word of an error, which says of what kind it is, such as `NOSCRIPT` or `ERR`: all
-    /// before the first space or line end. The rest may repeat what the client sent.
+    /// Returns the first word of an error, which says of what kind it is, such as `NOSCRIPT` or
+    /// `ERR`: all before the first space or line end. The rest may repeat what the client sent.
     ///
     /// ```
     /// use shearline::resp::Value;
@@ -62,7 +62,7 @@ impl<'a> Value<'a> {
         self.as_error().map(first_word)
     }
 
-    /// The text of an error, simple or bulk.
+    /// Returns the text of an error, simple or bulk.
     #[must_use]
     pub const fn as_error(&self) -> Option<&'a [u8]> {
         if let Self::Error(text) | Self::BulkError(text) = *self {
@@ -72,7 +72,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The integer, if it is one.
+    /// Returns the integer, if it is one.
     #[must_use]
     pub const fn as_integer(&self) -> Option<i64> {
         if let Self::Integer(integer) = *self {
@@ -82,7 +82,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The double, if it is one. In RESP2 servers send doubles as strings.
+    /// Returns the double, if it is one. In RESP2 servers send doubles as strings.
     #[must_use]
     pub const fn as_double(&self) -> Option<f64> {
         if let Self::Double(double) = *self {
@@ -92,7 +92,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// True or false, if it is that. In RESP2 servers send 1 and 0.
+    /// Returns the boolean, if it is one. In RESP2 servers send 1 and 0.
     #[must_use]
     pub const fn as_boolean(&self) -> Option<bool> {
         if let Self::Boolean(boolean) = *self {
@@ -102,13 +102,13 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is null, however that was spelled.
+    /// Returns `true` if it is null, however that was spelled.
     #[must_use]
     pub const fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// The elements of an array, a set or a push.
+    /// Returns the elements of an array, a set or a push.
     #[must_use]
     pub const fn as_items(&self) -> Option<Items<'a>> {
         if let Self::Array(items) | Self::Set(items) | Self::Push(items) = *self {
@@ -118,7 +118,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The pairs of a map.
+    /// Returns the pairs of a map.
     #[must_use]
     pub const fn as_pairs(&self) -> Option<Pairs<'a>> {
         if let Self::Map(pairs) = *self {
@@ -136,7 +136,7 @@ fn first_word(text: &[u8]) -> &[u8] {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Attributes are passed over: what is said about a value is not what it says.
+/// Attributes are skipped: they are about the value and not part of it.
 ///
 /// ```
 /// use shearline::resp::OwnedValue;
@@ -159,7 +159,7 @@ fn first_word(text: &[u8]) -> &[u8] {
 /// assert_eq!(attributed.as_integer(), Some(7));
 /// ```
 impl OwnedValue {
-    /// The bytes of a simple, bulk or verbatim string; `None` for everything else, errors
+    /// Returns the bytes of a simple, bulk or verbatim string; `None` for everything else, errors
     /// included.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
@@ -170,19 +170,19 @@ impl OwnedValue {
         }
     }
 
-    /// The text of a simple, bulk or verbatim string, if it is valid UTF-8.
+    /// Returns the text of a simple, bulk or verbatim string, if it is valid UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         from_utf8(self.as_bytes()?).ok()
     }
 
-    /// The first word of an error: see [`Value::error_code`].
+    /// Returns the first word of an error: see [`Value::error_code`].
     #[must_use]
     pub fn error_code(&self) -> Option<&[u8]> {
         self.as_error().map(first_word)
     }
 
-    /// The text of an error, simple or bulk.
+    /// Returns the text of an error, simple or bulk.
     #[must_use]
     pub fn as_error(&self) -> Option<&[u8]> {
         if let Self::Error(text) | Self::BulkError(text) = self.bare() {
@@ -192,7 +192,7 @@ impl OwnedValue {
         }
     }
 
-    /// The integer, if it is one.
+    /// Returns the integer, if it is one.
     #[must_use]
     pub fn as_integer(&self) -> Option<i64> {
         if let Self::Integer(integer) = *self.bare() {
@@ -202,7 +202,7 @@ impl OwnedValue {
         }
     }
 
-    /// The double, if it is one.
+    /// Returns the double, if it is one.
     #[must_use]
     pub fn as_double(&self) -> Option<f64> {
         if let Self::Double(double) = *self.bare() {
@@ -212,7 +212,7 @@ impl OwnedValue {
         }
     }
 
-    /// True or false, if it is that.
+    /// Returns the boolean, if it is one.
     #[must_use]
     pub fn as_boolean(&self) -> Option<bool> {
         if let Self::Boolean(boolean) = *self.bare() {
@@ -222,13 +222,13 @@ impl OwnedValue {
         }
     }
 
-    /// Whether it is null.
+    /// Returns `true` if it is null.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self.bare(), Self::Null)
     }
 
-    /// The elements of an array, a set or a push.
+    /// Returns the elements of an array, a set or a push.
     #[must_use]
     pub fn as_items(&self) -> Option<&OwnedItems> {
         if let Self::Array(items) | Self::Set(items) | Self::Push(items) = self.bare() {
@@ -238,7 +238,7 @@ impl OwnedValue {
         }
     }
 
-    /// The pairs of a map.
+    /// Returns the pairs of a map.
     #[must_use]
     pub fn as_pairs(&self) -> Option<&OwnedPairs> {
         if let Self::Map(pairs) = self.bare() {
@@ -248,7 +248,7 @@ impl OwnedValue {
         }
     }
 
-    /// The value without what is said about it.
+    /// Returns the value without its attributes.
     fn bare(&self) -> &Self {
         let mut value = self;
         while let Self::Attributed(attributed) = value {

@@ -47,7 +47,7 @@ impl Decimal {
         }
     }
 
-    /// The text.
+    /// Returns the text.
     #[inline]
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8] {
@@ -55,7 +55,7 @@ impl Decimal {
     }
 }
 
-/// The eight decimal digits of a number below 10^8, the first of them in the lowest byte.
+/// Returns the eight decimal digits of a number below 10^8, the first of them in the lowest byte.
 ///
 /// The number is cut into halves, these into halves again, all halves at once, in lanes of one
 /// register: no loop over digits, and one store that is quickly read back.
@@ -99,7 +99,7 @@ impl fmt::Debug for Decimal {
     }
 }
 
-/// How many digits `number` has.
+/// Returns how many digits `number` has.
 ///
 /// ```
 /// use shearline::resp::decimal_len;

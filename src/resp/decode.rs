@@ -9,8 +9,9 @@ use alloc::vec::Vec;
 use super::direct::{Longest, compared, direct_len, flat, measured};
 use super::error::{DecodeError, Reason};
 use super::least::Place;
+use super::lex::{Bounds, Progress};
 use super::limits::Limits;
-use super::token::{Bounds, ELEMENT_BYTES_MIN, Kind, Progress, Token, token};
+use super::token::{ELEMENT_BYTES_MIN, Kind, Token, token};
 use super::value::{Element, Pairs, Value};
 use super::view::{Entry, View};
 
@@ -94,7 +95,7 @@ struct Level {
     left: u32,
     /// Its entry on the tape.
     entry: usize,
-    /// It is no element of what surrounds it, only told about the next one.
+    /// It is an attribute: not an element of what surrounds it, but about the next one.
     attribute: bool,
     /// Its next element must be a string: it says of what kind a push is.
     kind_due: bool,
@@ -123,13 +124,13 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The attributes that were sent before the value, of several the pairs of all.
+    /// Returns the attributes that were sent before the value, of several the pairs of all.
     #[must_use]
     pub fn attributes(&self) -> Option<Pairs<'a>> {
         self.element().attributes
     }
 
-    /// The value together with its attributes.
+    /// Returns the value together with its attributes.
     #[must_use]
     pub fn element(&self) -> Element<'a> {
         let attributed = self.attributed.and_then(|mut reply| reply.element());
@@ -186,7 +187,7 @@ impl Decoder {
             if let Some((value, len)) = measured(bytes, self.longest) {
                 return Ok(Some(Frame::bare(value, len)));
             }
-            // Whoever reads until there is no more asks once more for nothing.
+            // A caller that reads until there is no more asks once more in vain.
             if bytes.is_empty() {
                 return Ok(None);
             }
@@ -293,9 +294,9 @@ impl Decoder {
         result
     }
 
-    /// The reply that [`measure`](Self::measure) found last, at the front of the same bytes. They
-    /// may have been moved. See there for examples; it can be asked for again and again, as long
-    /// as nothing else is decoded.
+    /// Returns the reply that [`measure`](Self::measure) found last, at the front of the same
+    /// bytes. They may have been moved. See there for examples; it can be asked for again and
+    /// again, as long as nothing else is decoded.
     ///
     /// # Errors
     ///
@@ -333,7 +334,7 @@ impl Decoder {
         self.limits.reply_bytes
     }
 
-    /// Why no reply can follow any more, if none can.
+    /// Returns why no reply can follow any more, if none can.
     pub(super) fn failure(&self) -> Option<DecodeError> {
         match self.phase {
             Phase::Failed(error) => Some(error),
@@ -341,8 +342,8 @@ impl Decoder {
         }
     }
 
-    /// How many more bytes the torn reply needs at least, beyond those that the last call was given.
-    /// 0 if no reply is torn.
+    /// Returns how many more bytes the torn reply needs at least, beyond those that the last call
+    /// was given. 0 if no reply is torn.
     ///
     /// ```
     /// use shearline::resp::{Decoder, Limits};
@@ -368,7 +369,7 @@ impl Decoder {
         self.progress.need
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns how many bytes of memory it holds.
     #[cfg(any(test, fuzzing))]
     pub(super) fn memory(&self) -> usize {
         self.stack.capacity() * size_of::<Level>() + self.tape.capacity() * size_of::<Entry>()
@@ -391,7 +392,8 @@ impl Decoder {
         self.tape.shrink_to(KEPT);
     }
 
-    /// Reads elements until the reply is complete or the bytes end. The length of the reply.
+    /// Reads elements until the reply is complete or the bytes end. Returns the length of the
+    /// reply.
     fn scan(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         loop {
             let Some(&kind) = bytes.get(self.at) else {
@@ -431,7 +433,7 @@ impl Decoder {
         }
     }
 
-    /// What is to be said about an element that is torn, wrong, or too long for `end`.
+    /// Returns the error or the need of an element that is torn, wrong, or too long for `end`.
     ///
     /// A byte after which no end is within the bound comes before one that is wrong for itself.
     #[cold]
@@ -455,7 +457,7 @@ impl Decoder {
     }
 
     /// Reads the elements of the innermost aggregate as long as they are of the usual kinds, but
-    /// for the last: to end an aggregate is another's matter.
+    /// for the last: the caller ends the aggregate.
     #[inline]
     fn scan_direct(&mut self, bytes: &[u8]) {
         let Some(level) = self.stack.last_mut().filter(|level| !level.kind_due) else {
@@ -477,8 +479,8 @@ impl Decoder {
         }
     }
 
-    /// Whether a value of this kind may stand where it does. `next` is the byte behind the kind,
-    /// if it has arrived.
+    /// Checks that a value of this kind may stand where it does. `next` is the byte behind the
+    /// kind, if it has arrived.
     #[inline]
     fn admit(&self, kind: u8, next: Option<u8>) -> Result<(), DecodeError> {
         let refuse = |ahead, reason| Err(DecodeError::new(self.at + ahead, reason));
@@ -496,14 +498,14 @@ impl Decoder {
         }
         match (kind, next) {
             (b'%' | b'~' | b'>' | b'|', _) => refuse(0, Reason::TooDeep),
-            // The null of RESP2 is no array, whatever it is spelled like.
+            // The null of RESP2 is no array, even when it is spelled `*-1`.
             (b'*', Some(byte)) if byte != b'-' => refuse(1, Reason::TooDeep),
             _ => Ok(()),
         }
     }
 
     /// Offset that the next element must not reach beyond, so that what is still owed after it
-    /// finds room in the reply. An attribute pays nothing of that.
+    /// finds room in the reply. An attribute does not count towards that.
     fn room(&self, kind: u8) -> usize {
         let owed = self.owed.saturating_sub(usize::from(kind != b'|'));
         self.limits

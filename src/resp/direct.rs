@@ -8,6 +8,7 @@
 
 use memchr::memchr2;
 
+use super::header::{header, natural};
 use super::limits::Limits;
 use super::token::{Kind, Token};
 use super::value::Value;
@@ -47,7 +48,7 @@ impl Longest {
     }
 }
 
-/// The length of a string, an error, an integer or null at the front of `bytes`.
+/// Returns the length of a string, an error, an integer or null at the front of `bytes`.
 #[inline(always)]
 pub(super) fn direct_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
     match compared(bytes, *longest) {
@@ -62,7 +63,7 @@ fn measured_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
     measured(bytes, *longest).map(|(_, len)| len)
 }
 
-/// The value and the length of a reply to a lock command, or of a short bulk string.
+/// Returns the value and the length of a reply to a lock command, or of a short bulk string.
 ///
 /// They are compared with constant patterns, so that the offset of the next reply follows from a
 /// branch that the processor predicts, and not from a computation on these bytes.
@@ -86,7 +87,7 @@ pub(super) fn compared(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usi
     }
 }
 
-/// The value and the length of any other string, error or integer.
+/// Returns the value and the length of any other string, error or integer.
 #[inline(always)]
 pub(super) fn measured(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
     let (kind, rest) = bytes.split_first()?;
@@ -103,7 +104,7 @@ pub(super) fn measured(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usi
     (len <= longest.whole).then_some((value, len))
 }
 
-/// The text of a line, and the length of the line with its CR LF.
+/// Returns the text of a line, and the length of the line with its CR LF.
 #[inline(always)]
 fn line(bytes: &[u8], longest: Longest) -> Option<(&[u8], usize)> {
     let stop = memchr2(b'\r', b'\n', bytes)?;
@@ -111,25 +112,7 @@ fn line(bytes: &[u8], longest: Longest) -> Option<(&[u8], usize)> {
     (end.starts_with(b"\r\n") && stop <= longest.line).then_some((text, stop + 2))
 }
 
-/// A number without leading zeros, and the length of its line with CR LF.
-#[inline(always)]
-fn natural(bytes: &[u8]) -> Option<(u64, usize)> {
-    /// Every number of so many digits fits into 64 bits, with a sign too.
-    const DIGITS_MAX: usize = 18;
-    let mut number = 0;
-    for (len, &byte) in bytes.iter().enumerate().take(DIGITS_MAX + 1) {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            let valid = len == 1 || len > 1 && bytes[0] != b'0';
-            let valid = valid && bytes[len..].starts_with(b"\r\n");
-            return valid.then_some((number, len + 2));
-        }
-        number = number * 10 + u64::from(digit);
-    }
-    None
-}
-
-/// An integer without `+`, and the length of its line with CR LF.
+/// Returns an integer without `+`, and the length of its line with CR LF.
 #[inline(always)]
 fn integer(bytes: &[u8]) -> Option<(i64, usize)> {
     match bytes.split_first() {
@@ -141,7 +124,7 @@ fn integer(bytes: &[u8]) -> Option<(i64, usize)> {
     }
 }
 
-/// A bulk string whose payload begins at `start` and has `length` bytes, and where it ends.
+/// Returns a bulk string whose payload begins at `start` and has `length` bytes, and where it ends.
 #[inline(always)]
 fn bulk(bytes: &[u8], start: usize, length: usize, longest: Longest) -> Option<(Value<'_>, usize)> {
     let stop = start.checked_add(length)?;
@@ -153,28 +136,11 @@ fn bulk(bytes: &[u8], start: usize, length: usize, longest: Longest) -> Option<(
     }
 }
 
-/// The header of an array, map, set or push at the front of `bytes`. `None` for attributes, and for
-/// a push without elements.
-#[inline(always)]
-pub(super) fn header(bytes: &[u8]) -> Option<Token> {
-    let (kind, rest) = bytes.split_first()?;
-    let (kind, each) = match kind {
-        b'*' => (Kind::Array, 1),
-        b'%' => (Kind::Map, 2),
-        b'~' => (Kind::Set, 1),
-        b'>' => (Kind::Push, 1),
-        _ => return None,
-    };
-    let (count, len) = natural(rest)?;
-    let elements = u32::try_from(count.checked_mul(each)?).ok()?;
-    (kind != Kind::Push || elements > 0).then_some(Token::header(kind, elements, 1 + len))
-}
-
 /// Longer aggregates are not tried: if one element is torn, all before it are read again.
 const FLAT_MAX: usize = 16;
 
-/// The header and the length of a short aggregate at the front of `bytes`, if it is within the
-/// limits and all its elements are strings, errors, integers or null.
+/// Returns the header and the length of a short aggregate at the front of `bytes`, if it is within
+/// the limits and all its elements are strings, errors, integers or null.
 #[inline]
 pub(super) fn flat(bytes: &[u8], limits: &Limits, longest: &Longest) -> Option<(Token, usize)> {
     let header = header(bytes)?;

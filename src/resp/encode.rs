@@ -1,9 +1,9 @@
 //! Values and commands as bytes.
 //!
-//! What is written here never ends early or late in the eyes of its reader: lengths are counted,
-//! and a CR or LF where none may be becomes a space, as the servers do it. Whether a value is one
-//! that may be sent is not checked: a big number has digits only, a push begins with a string and
-//! stands inside nothing.
+//! A reader always finds the right end of what is written here: lengths are counted, and a CR or LF
+//! where none is allowed becomes a space, as in servers. That a value may be sent is not checked:
+//! the caller sees to it that a big number has only digits, and that a push begins with a string
+//! and is inside no other value.
 
 use core::fmt::{self, Write};
 use core::slice::from_ref;
@@ -36,15 +36,15 @@ pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
     }
 }
 
-/// How many bytes [`command`] appends for these arguments.
+/// Returns how many bytes [`command`] appends for these arguments.
 #[must_use]
 pub fn command_len(arguments: &[&[u8]]) -> usize {
     let strings = arguments.iter().map(|text| argument_len(text.len()));
     header_len(arguments.len()) + strings.sum::<usize>()
 }
 
-/// Appends one argument of a command, a bulk string: for a command whose constant parts a
-/// [`Template`](super::Template) brings.
+/// Appends one argument of a command, a bulk string: for a command whose constant parts are a
+/// [`Template`](super::Template).
 ///
 /// # Panics
 ///
@@ -60,19 +60,19 @@ pub fn argument<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     string(out, b'$', text);
 }
 
-/// How many bytes [`argument`] appends for a text of `len` bytes.
+/// Returns how many bytes [`argument`] appends for a text of `len` bytes.
 #[must_use]
 pub const fn argument_len(len: usize) -> usize {
     header_len(len) + len + LINE_END.len()
 }
 
-/// How many of these bytes stand before the text.
+/// Returns how many of these bytes stand before the text.
 const fn header_len(count: usize) -> usize {
     1 + decimal_len(count as u64) + LINE_END.len()
 }
 
-/// Appends a value as a RESP3 connection gets it. A server that has its answer at hand need not
-/// make a value of it: see [`write`](super::write).
+/// Appends a value as a RESP3 connection gets it. A server can write an answer without making a
+/// value of it: see [`write`](super::write).
 ///
 /// What is written reads back as an equal value, but not every reply is written again byte for
 /// byte. Doubles get their shortest spelling; `-nan` becomes `nan`; the nulls of RESP2 become `_`;
@@ -125,7 +125,7 @@ pub fn encode_resp2<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
     each(value, |value| begin_resp2(out, value));
 }
 
-/// How many bytes [`encode`] appends for this value.
+/// Returns how many bytes [`encode`] appends for this value.
 ///
 /// ```
 /// use shearline::resp::{OwnedValue, encoded_len};
@@ -142,7 +142,7 @@ pub fn encoded_len(value: &OwnedValue) -> usize {
     len
 }
 
-/// How many bytes [`encode_resp2`] appends for this value.
+/// Returns how many bytes [`encode_resp2`] appends for this value.
 #[must_use]
 pub fn encoded_len_resp2(value: &OwnedValue) -> usize {
     let mut len = 0;
@@ -156,7 +156,7 @@ pub fn encoded_len_resp2(value: &OwnedValue) -> usize {
     len
 }
 
-/// How many bytes [`begin`] appends.
+/// Returns how many bytes [`begin`] appends.
 fn begin_len(value: &OwnedValue) -> usize {
     match value {
         OwnedValue::Simple(text) | OwnedValue::Error(text) | OwnedValue::BigNumber(text) => {
@@ -176,8 +176,8 @@ fn begin_len(value: &OwnedValue) -> usize {
     }
 }
 
-/// How many bytes [`begin_resp2`] appends. Not for an attributed value, which
-/// appends nothing itself.
+/// Returns how many bytes [`begin_resp2`] appends. Not for an attributed value, which appends
+/// nothing itself.
 fn begin_len_resp2(value: &OwnedValue) -> usize {
     match value {
         OwnedValue::BulkError(text) => line_len(text.len()),
@@ -197,7 +197,7 @@ fn begin_len_resp2(value: &OwnedValue) -> usize {
     }
 }
 
-/// The length of a line whose text has `text` bytes: its kind, the text, CR LF.
+/// Returns the length of a line whose text has `text` bytes: its kind, the text, CR LF.
 const fn line_len(text: usize) -> usize {
     1 + text + LINE_END.len()
 }
@@ -212,7 +212,7 @@ fn each<'v>(value: &'v OwnedValue, mut begin: impl FnMut(&'v OwnedValue) -> &'v 
     }
 }
 
-/// Apart, so that a scalar costs nothing but its bytes.
+/// A function of its own, so that a scalar costs nothing but its bytes.
 #[inline(never)]
 fn each_inside<'v>(
     values: &'v [OwnedValue],
@@ -224,7 +224,7 @@ fn each_inside<'v>(
     }
 }
 
-/// Appends all of a scalar, or the header of an aggregate. The values that come next.
+/// Appends all of a scalar, or the header of an aggregate. Returns the values that come next.
 #[inline(always)]
 fn begin<'v, B: BufMut + ?Sized>(out: &mut B, value: &'v OwnedValue) -> &'v [OwnedValue] {
     match value {

@@ -1,5 +1,5 @@
-//! When two values of replies say the same. Not here: those that own it (`owned::equal`), by the
-//! same rules.
+//! Equality of values of replies. Not here: that of owned values (`owned::equal`), by the same
+//! rules.
 
 use core::iter::zip;
 
@@ -23,8 +23,8 @@ impl PartialEq for Value<'_> {
 
 impl Eq for Value<'_> {}
 
-/// Whether two values are the same, but for what is inside them, of which only the number counts.
-/// As long as each is like its counterpart, the values around them have the same shape.
+/// Returns `true` if two values are the same, but for what is inside them, of which only the number
+/// counts. As long as each is like its counterpart, the values around them have the same shape.
 fn is_like(one: Value<'_>, other: Value<'_>) -> bool {
     use Value::{
         Array, BigNumber, Boolean, Bulk, BulkError, Double, Error, Integer, Map, Null, Push, Set,
@@ -55,7 +55,7 @@ fn is_like(one: Value<'_>, other: Value<'_>) -> bool {
     }
 }
 
-/// Bit by bit, but that there is one NaN.
+/// Compares bit by bit, except that all NaNs are equal.
 pub(super) fn are_same_doubles(one: f64, other: f64) -> bool {
     one.to_bits() == other.to_bits() || one.is_nan() && other.is_nan()
 }

@@ -1,8 +1,8 @@
-//! Why bytes are no reply: where, and which rule they break.
+//! Why bytes are not a reply: where, and which rule they break.
 
 /// A reply that no further byte can make valid.
 ///
-/// The position in the stream is lost with it: drop the connection.
+/// The next reply cannot be found after it: drop the connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("byte {at} of the reply: {reason}")]
 pub struct DecodeError {

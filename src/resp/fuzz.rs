@@ -101,7 +101,7 @@ pub fn fuzz_roundtrip(input: &[u8]) {
     assert_eq!(again, low, "{value:?}");
 }
 
-/// The one reply that `bytes` are.
+/// Returns the one reply that `bytes` are.
 fn only(bytes: &[u8], limits: Limits) -> OwnedValue {
     let mut decoder = Decoder::new(limits);
     let frame = decoder.decode(bytes).expect("valid").expect("complete");

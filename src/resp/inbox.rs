@@ -1,4 +1,4 @@
-//! Replies out of pieces: the stream as it comes from a socket.
+//! Puts replies together from the pieces of a stream, as a socket gives them.
 
 use alloc::vec::Vec;
 
@@ -68,7 +68,7 @@ pub struct Inbox {
 /// Bytes of memory that are kept for the next torn reply.
 const KEPT: usize = 4 << 10;
 
-/// Bytes that are added at first to a torn reply of which nobody knows where it ends.
+/// Bytes that are added at first to a torn reply whose end is not known.
 const STEP: usize = 64;
 
 impl Inbox {
@@ -84,7 +84,8 @@ impl Inbox {
         }
     }
 
-    /// The next reply out of what was left over and `piece`, from which what it took is removed.
+    /// Returns the next reply, read from the bytes left over and `piece`, and removes from `piece`
+    /// what it took.
     ///
     /// `Ok(None)`: all of `piece` was taken, and more is needed.
     ///
@@ -92,7 +93,7 @@ impl Inbox {
     ///
     /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
     /// gives the same error until [`clear`](Self::clear). What is left of `piece` then means nothing.
-    // Inlined so that a short reply never takes its way through memory: see `Decoder::decode`.
+    // Inlined so that a short reply does not go through memory: see `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
         &'a mut self,
@@ -114,7 +115,7 @@ impl Inbox {
                 Ok(Some(frame))
             }
             None => {
-                // Whoever has read all replies asks once more for nothing.
+                // A caller that has read all replies asks once more in vain.
                 if !bytes.is_empty() {
                     keep(&mut self.torn, bytes, self.reply_bytes);
                     *piece = &[];
@@ -130,8 +131,8 @@ impl Inbox {
         self.decoder.reset();
     }
 
-    /// How many more bytes the torn reply needs at least, beyond all pieces so far. 0 if no reply is
-    /// torn.
+    /// Returns how many more bytes the torn reply needs at least, beyond all pieces so far. 0 if no
+    /// reply is torn.
     #[must_use]
     pub fn need(&self) -> usize {
         self.decoder.need()

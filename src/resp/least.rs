@@ -1,13 +1,14 @@
-//! How many bytes an element takes at least, once it has begun.
+//! The least number of bytes of an element that has begun.
 //!
 //! A reply has a longest length, and behind an element others may be owed. So bytes that are valid
 //! for themselves may still lead nowhere: `$9` needs room for nine more, and `*-` can only become
-//! `*-1`. Asked about elements that are torn or too long, never about others.
+//! `*-1`. Used for elements that are torn or too long, never for others.
 
+use super::lex::Progress;
 use super::number::number_bytes_min;
-use super::token::{ELEMENT_BYTES_MIN, Progress};
+use super::token::ELEMENT_BYTES_MIN;
 
-/// What an element cannot be where it stands.
+/// What an element cannot be at its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     /// No null: it says of what kind a push is.
@@ -17,7 +18,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// With which of these bytes it becomes certain that the element does not end within `room`.
+    /// Returns the offset of the byte with which it becomes certain that the element does not end
+    /// within `room`.
     ///
     /// They begin it, and are valid but for that. The text of a line is not looked at: `line` keeps
     /// the bound itself.
@@ -40,7 +42,7 @@ impl Place {
         (0..header.len()).find(|&last| room < self.least(&header[..=last]))
     }
 
-    /// Least bytes of the elements that begin like this.
+    /// Returns the least bytes of the elements that begin like this.
     fn least(self, header: &[u8]) -> usize {
         let Some((&kind, text)) = header.split_first() else {
             return 0;
@@ -68,7 +70,7 @@ impl Place {
     }
 }
 
-/// The number that these digits are.
+/// Returns the number that these digits are.
 fn natural(digits: &[u8]) -> usize {
     digits.iter().fold(0, |number: usize, byte| {
         let digit = usize::from(byte.wrapping_sub(b'0'));

@@ -1,7 +1,7 @@
 //! The bounds that a decoder keeps. Not here: the bounds of the lock client (`crate::limits`).
 
-/// What a decoder accepts at most. Past a bound stands an error of its own ([`Reason`]), raised
-/// as soon as a header announces too much and before anything is reserved for it.
+/// The most that a decoder accepts. Each bound has an error of its own ([`Reason`]), returned as
+/// soon as a header announces too much and before anything is reserved for it.
 ///
 /// A value above its maximum, or below its minimum, counts as that.
 ///
@@ -22,7 +22,7 @@ pub struct Limits {
     /// Longest payload of one bulk string, bulk error or verbatim string. 1 MiB by default.
     pub bulk_bytes: usize,
     /// Most elements of one aggregate, where a pair of a map counts as two. 65,536 by default.
-    /// Attributes in a row are several aggregates, though they are handed out as one.
+    /// Attributes in a row are several aggregates, although they are returned as one.
     pub elements: usize,
     /// Most levels of aggregates inside each other; an attribute is a level, an empty aggregate
     /// too. 32 by default: `COMMAND DOCS` has twelve, the most that a server sends of its own
@@ -45,7 +45,7 @@ impl Limits {
         reply_bytes: 16 << 20,
     };
 
-    /// What Redis itself sends and keeps with its own defaults: strings and lines of 512 MiB, as
+    /// The largest replies that Redis sends with its defaults: strings and lines of 512 MiB, as
     /// many elements as fit in a reply, replies of 4 GiB - 1, and 8,000 levels. A script can nest
     /// its answer 7,994 deep, on Redis 7.0 and Valkey 9.1 alike.
     ///

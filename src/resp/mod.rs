@@ -61,13 +61,16 @@ mod access;
 mod decimal;
 mod decode;
 mod direct;
+mod elements;
 mod encode;
 mod equal;
 mod error;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
+mod header;
 mod inbox;
 mod least;
+mod lex;
 mod limits;
 mod number;
 mod owned;
@@ -83,6 +86,7 @@ pub mod write;
 
 pub use decimal::{Decimal, decimal_len};
 pub use decode::{Decoder, Frame};
+pub use elements::{Elements, PairElements, PairValues, Values};
 pub use encode::{
     argument, argument_len, command, command_len, encode, encode_resp2, encoded_len,
     encoded_len_resp2,
@@ -96,7 +100,7 @@ pub use limits::Limits;
 pub use owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
 pub use slice::{command_to_slice, encode_resp2_to_slice, encode_to_slice};
 pub use template::{Template, Word};
-pub use value::{Element, Elements, Items, PairElements, PairValues, Pairs, Value, Values};
+pub use value::{Element, Items, Pairs, Value};
 
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,14 @@
 //! The numbers: integers, doubles, big numbers, and the two booleans.
 //!
-//! A byte that cannot be right is refused when it is seen.
+//! A byte that cannot be right is refused as soon as it is read.
 
 use core::ops::Range;
 use core::str::from_utf8;
 
 use super::error::{DecodeError, Reason};
-use super::text::line_end;
-use super::token::{Bounds, Lexed, Progress};
+use super::lex::{Bounds, Lexed, Progress, line_end};
 
-/// A number of at most `most`: digits without a leading zero, and CR LF.
+/// Reads a number of at most `most`: digits without a leading zero, and CR LF.
 #[inline]
 pub(super) fn natural(
     bytes: &[u8],
@@ -50,7 +49,7 @@ pub(super) fn natural(
     }
 }
 
-/// An integer, in two's complement.
+/// Reads an integer, in two's complement.
 #[inline]
 pub(super) fn integer(bytes: &[u8], body: usize, progress: &mut Progress) -> Lexed<u64> {
     let (malformed, exceeded) = (Reason::Number, Reason::Overflow);
@@ -114,8 +113,8 @@ pub(super) fn double(
     Ok(line?.map(|(_, end)| (value.to_bits(), end)))
 }
 
-/// A number on a line. `check` is called once for each byte, with the text up to that byte; the
-/// last time the byte is the CR.
+/// Reads a number on a line. `check` is called once for each byte, with the text up to that byte;
+/// the last time the byte is the CR.
 fn number_line(
     bytes: &[u8],
     body: usize,
@@ -138,8 +137,8 @@ fn number_line(
     Ok(None)
 }
 
-/// The word that a double which begins like this can only be. Redis 7.0 prints the sign of a
-/// NaN, which means nothing.
+/// Returns the word that a double which begins like this can only be. Redis 7.0 prints the sign of
+/// a NaN, which means nothing.
 fn double_word(text: &[u8]) -> Option<(&'static [u8], f64)> {
     match text {
         [b'i', ..] => Some((b"inf", f64::INFINITY)),
@@ -209,8 +208,8 @@ fn double_may_go_on(text: &[u8], byte: u8, progress: &mut Progress) -> bool {
     }
 }
 
-/// The exponent of `text` followed by `byte`, where `exponent` is that of `text`. `None` if there
-/// is no exponent, if it is negative, or if its first digit or sign has not arrived.
+/// Returns the exponent of `text` followed by `byte`, where `exponent` is that of `text`. `None` if
+/// there is no exponent, if it is negative, or if its first digit or sign has not arrived.
 fn exponent_with(exponent: Option<u64>, text: &[u8], byte: u8) -> Option<u64> {
     let digit = u64::from(byte.wrapping_sub(b'0'));
     match (exponent, text, byte) {
@@ -225,7 +224,7 @@ fn ends_with_digit(text: &[u8]) -> bool {
     text.last().is_some_and(u8::is_ascii_digit)
 }
 
-/// The least length of an integer, double or big number that begins with `text`.
+/// Returns the least length of an integer, double or big number that begins with `text`.
 pub(super) fn number_bytes_min(text: &[u8]) -> usize {
     match double_word(text) {
         Some((word, _)) => word.len(),

@@ -1,6 +1,6 @@
 //! A reply as a flat sequence, as it was sent: each value before what is inside it.
 //!
-//! For what is done to all of a reply, at every depth: no call for each level of it.
+//! For work on all of a reply, at every depth, without a call for each level.
 
 use core::iter::from_fn;
 use core::mem::take;
@@ -27,7 +27,7 @@ pub(super) enum Attributes {
 }
 
 impl<'a> Value<'a> {
-    /// All that is inside an aggregate; nothing for a scalar.
+    /// Returns everything that is inside an aggregate; nothing for a scalar.
     pub(super) fn inside(self, attributes: Attributes) -> impl Iterator<Item = Part<'a>> {
         let items = self.as_items().map(|items| items.parts(attributes));
         let pairs = self.as_pairs().map(|pairs| pairs.parts(attributes));
@@ -57,7 +57,7 @@ impl<'a> Pairs<'a> {
         })
     }
 
-    /// Where pairs lie behind each other, and how many: all of a map, or what comes behind each
+    /// Returns where pairs lie behind each other, and how many: all of a map, or those behind each
     /// header of attributes.
     fn blocks(self) -> impl Iterator<Item = (View<'a>, usize)> {
         let (mut view, mut left) = (self.view, self.len());

@@ -1,6 +1,6 @@
-//! Values as text for people: the `Debug` of replies, and of values that own what they say.
+//! Values as text for people: the `Debug` of replies and of owned values.
 //!
-//! All on one line, and nothing calls itself, however deep a value is nested.
+//! Everything is on one line, and no function calls itself, however deep a value is nested.
 
 use alloc::vec::Vec;
 use core::fmt::{Arguments, Debug, Formatter, Result};
@@ -196,7 +196,7 @@ impl<'f, 'o> Printer<'f, 'o> {
         Ok(())
     }
 
-    /// An element has ended, and with it the aggregates whose last one it was.
+    /// Ends an element, and the aggregates whose last one it was.
     fn close(&mut self) -> Result {
         while let Some(Open { shape, left }) = self.open.last_mut() {
             *left -= 1;

@@ -1,8 +1,7 @@
 //! Commands that are sent again and again: encoded ahead, with holes.
 //!
-//! Only what differs from one time to the next is written each time. The rest, headers and the
-//! count of the arguments among it, is put together at compile time from the words themselves, so
-//! that a text and its length cannot drift apart.
+//! Only the parts that differ are written each time. The rest, with the headers and the count of
+//! arguments, is made from the words at compile time, so that a text and its length always agree.
 //!
 //! Not here: commands whose words are known only when they are sent. See [`command`](super::command).
 
@@ -17,12 +16,12 @@ use super::encode::argument;
 #[derive(Clone, Copy, Debug)]
 #[allow(
     clippy::exhaustive_enums,
-    reason = "whoever writes a command knows what its words are"
+    reason = "the author of a command knows what its words are"
 )]
 pub enum Word<'a> {
     /// The same each time.
     Text(&'a [u8]),
-    /// Another each time, given as it is.
+    /// A different text each time, given as it is.
     Hole,
     /// So many arguments side by side, given in wire form, as [`argument`] writes them: what
     /// several commands have in common is encoded once for all of them.
@@ -75,7 +74,7 @@ pub enum Word<'a> {
 /// ```
 #[derive(Clone)]
 pub struct Template<const HOLES: usize, const BYTES: usize> {
-    /// What stands before, between and behind the holes; and zeros.
+    /// The bytes before, between and behind the holes; then zeros.
     bytes: [u8; BYTES],
     len: usize,
     holes: [Hole; HOLES],
@@ -136,7 +135,7 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
     ///
     /// When `out` is of a fixed size and too small. With debug assertions, also when what fills a
     /// [`Word::Encoded`] is something else.
-    // Always, so that the pieces of a `static` template are constants where it is called.
+    // Always inlined, so that the pieces of a `static` template are constants where it is called.
     #[inline(always)]
     pub fn write<B: BufMut + ?Sized>(&self, out: &mut B, fillings: [&[u8]; HOLES]) {
         let mut from = 0;
@@ -193,7 +192,7 @@ fn fill<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     argument(out, text);
 }
 
-/// How many arguments a command of these words has.
+/// Returns how many arguments a command of these words has.
 const fn count(words: &[Word<'_>]) -> usize {
     let (mut arguments, mut word) = (0, 0);
     while word < words.len() {
@@ -206,7 +205,7 @@ const fn count(words: &[Word<'_>]) -> usize {
     arguments
 }
 
-/// Whether `bytes` are as many arguments in wire form.
+/// Returns `true` if `bytes` are as many arguments in wire form.
 fn are_arguments(mut bytes: &[u8], arguments: usize) -> bool {
     for _ in 0..arguments {
         let Some(rest) = behind_argument(bytes) else {
@@ -217,7 +216,7 @@ fn are_arguments(mut bytes: &[u8], arguments: usize) -> bool {
     bytes.is_empty()
 }
 
-/// What stands behind the argument in wire form with which `bytes` begin.
+/// Returns the bytes behind the argument in wire form with which `bytes` begin.
 fn behind_argument(bytes: &[u8]) -> Option<&[u8]> {
     let (header, rest) = bytes.split_at(bytes.iter().position(|&byte| byte == b'\r')?);
     let len = core::str::from_utf8(header.strip_prefix(b"$")?).ok()?;

@@ -5,25 +5,10 @@ use core::ops::Range;
 use memchr::memchr2;
 
 use super::error::{DecodeError, Reason};
+use super::lex::{Bounds, Lexed, Progress, line_end};
 use super::number::natural;
-use super::token::{Bounds, Lexed, Progress};
 
-/// CR LF at `at`: the offset behind it.
-#[inline]
-pub(super) fn line_end(bytes: &[u8], at: usize) -> Result<Option<usize>, DecodeError> {
-    match bytes.get(at) {
-        None => return Ok(None),
-        Some(b'\r') => (),
-        Some(_) => return Err(DecodeError::new(at, Reason::LineEnd)),
-    }
-    match bytes.get(at + 1) {
-        None => Ok(None),
-        Some(b'\n') => Ok(Some(at + 2)),
-        Some(_) => Err(DecodeError::new(at + 1, Reason::LineEnd)),
-    }
-}
-
-/// The text of a line: everything up to CR LF, with neither of the two in it.
+/// Reads the text of a line: everything up to CR LF, with neither of the two in it.
 pub(super) fn line(
     bytes: &[u8],
     body: usize,
@@ -60,7 +45,7 @@ pub(super) fn line(
     }
 }
 
-/// A length, not above `most`.
+/// Reads a length, not above `most`.
 #[inline]
 pub(super) fn length(
     bytes: &[u8],
@@ -77,7 +62,7 @@ pub(super) fn length(
     Ok(length.map(|(length, end)| (length as usize, end)))
 }
 
-/// A length, a payload of that length, CR LF.
+/// Reads a length, a payload of that length, CR LF.
 #[inline]
 pub(super) fn bulk(
     bytes: &[u8],
@@ -91,7 +76,7 @@ pub(super) fn bulk(
     Ok(payload_end(bytes, end, progress)?.map(|behind| (start..end, behind)))
 }
 
-/// The header of a string: where its payload begins, and where it ends.
+/// Reads the header of a string: where its payload begins, and where it ends.
 #[inline]
 fn payload(bytes: &[u8], body: usize, bounds: &Bounds, progress: &mut Progress) -> Lexed<usize> {
     let header = length(bytes, body, bounds.bulk, Reason::BulkTooLong, progress)?;
@@ -101,7 +86,7 @@ fn payload(bytes: &[u8], body: usize, bounds: &Bounds, progress: &mut Progress) 
     Ok(Some((start, start.saturating_add(length))))
 }
 
-/// CR LF behind a payload: the offset behind it.
+/// Reads CR LF behind a payload and returns the offset behind it.
 #[inline]
 fn payload_end(
     bytes: &[u8],
@@ -148,7 +133,7 @@ pub(super) fn verbatim(
     }
 }
 
-/// Where it shows that a verbatim string is too short for its format.
+/// Returns the offset at which a verbatim string shows that it is too short for its format.
 fn short_verbatim(bytes: &[u8], body: usize, longest: usize) -> Option<usize> {
     let first = bytes.get(body)?;
     match first {

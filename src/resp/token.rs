@@ -12,13 +12,13 @@
 use core::ops::Range;
 
 use super::error::{DecodeError, Reason};
+use super::lex::{Bounds, Progress, line_end};
 use super::number::{big_number, boolean, double, integer};
-use super::text::{bulk, length, line, line_end, verbatim};
-use super::value::Value;
+use super::text::{bulk, length, line, verbatim};
 
 /// What was found at an offset: a value that is complete in itself, or the header of an aggregate.
 ///
-/// Plain fields instead of a [`Value`], which is large: the loop over the elements of an aggregate
+/// Plain fields instead of a `Value`, which is large: the loop over the elements of an aggregate
 /// needs `end` and no more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
@@ -104,29 +104,10 @@ impl Token {
         }
     }
 
-    /// The value that it is, `None` for an aggregate. `bytes` are those that it was read from.
+    /// Returns the text of the token in `bytes`, from which it was read; empty if it has none.
     #[inline]
-    pub(super) fn scalar(self, bytes: &[u8]) -> Option<Value<'_>> {
-        let text = bytes.get(self.start..self.stop)?;
-        Some(match self.kind {
-            Kind::Simple => Value::Simple(text),
-            Kind::Error => Value::Error(text),
-            Kind::Integer => Value::Integer(self.number.cast_signed()),
-            Kind::Bulk => Value::Bulk(text),
-            Kind::Null => Value::Null,
-            Kind::Double => Value::Double(f64::from_bits(self.number)),
-            Kind::Boolean => Value::Boolean(self.number != 0),
-            Kind::BigNumber => Value::BigNumber(text),
-            Kind::BulkError => Value::BulkError(text),
-            Kind::Verbatim => {
-                let (&format, text) = text.split_first_chunk()?;
-                Value::Verbatim {
-                    format,
-                    text: text.strip_prefix(b":")?,
-                }
-            }
-            Kind::Array | Kind::Map | Kind::Set | Kind::Push | Kind::Attribute => return None,
-        })
+    pub(super) fn text_in(self, bytes: &[u8]) -> Option<&[u8]> {
+        bytes.get(self.start..self.stop)
     }
 
     /// Offset behind the element, or of an aggregate behind the shortest elements that it may have.
@@ -140,76 +121,11 @@ impl Token {
         }
     }
 
-    /// The elements of an aggregate. There are never more than fit.
+    /// Returns the elements of an aggregate. There are never more than fit.
     pub(super) const fn elements(self) -> u32 {
         self.number as u32
     }
 }
-
-/// The bounds of one element.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub(super) line: usize,
-    pub(super) bulk: usize,
-    pub(super) elements: usize,
-    /// Offset that the element must not reach beyond, because of the bound on the reply. Only lines
-    /// look at it, which have no other end; the rest is seen to in `least`.
-    pub(super) end: usize,
-}
-
-impl Bounds {
-    /// For bytes that were found valid before.
-    pub(super) const NONE: Self = Self {
-        line: usize::MAX,
-        bulk: u32::MAX as usize,
-        elements: u32::MAX as usize,
-        end: usize::MAX,
-    };
-}
-
-/// What is remembered of a torn element.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
-    /// Up to here the text of a line holds nothing to look at again.
-    pub(super) seen: usize,
-    /// The exponent of a double up to there, unless it has none or a negative one.
-    pub(super) exponent: Option<u64>,
-    /// With fewer bytes than this there is nothing new to see.
-    pub(super) need: usize,
-    /// How many bytes were looked at, for the test that proves O(n).
-    #[cfg(test)]
-    pub(super) looked: usize,
-}
-
-impl Progress {
-    pub(super) const NEW: Self = Self {
-        seen: 0,
-        exponent: None,
-        need: 0,
-        #[cfg(test)]
-        looked: 0,
-    };
-
-    /// The next element begins.
-    pub(super) fn reset(&mut self) {
-        self.seen = 0;
-        self.exponent = None;
-        self.need = 0;
-    }
-
-    #[inline]
-    pub(super) fn look(&mut self, bytes: usize) {
-        #[cfg(test)]
-        {
-            self.looked += bytes;
-        }
-        #[cfg(not(test))]
-        let _ = bytes;
-    }
-}
-
-/// A part of an element and the offset behind it; `None` when bytes are missing.
-pub(super) type Lexed<T> = Result<Option<(T, usize)>, DecodeError>;
 
 /// Least bytes of any element, as `_\r\n`.
 pub(super) const ELEMENT_BYTES_MIN: usize = 3;
@@ -250,7 +166,7 @@ pub(super) fn token(
     })
 }
 
-/// The rest of `-1`, the null of RESP2, from its sign on.
+/// Reads the rest of `-1`, the null of RESP2, from its sign on.
 fn minus_one(bytes: &[u8], sign: usize) -> Result<Option<Token>, DecodeError> {
     let end = match (bytes.get(sign + 1), bytes.get(sign + 2)) {
         (None, _) | (Some(b'1'), None) => return Ok(None),
@@ -261,7 +177,7 @@ fn minus_one(bytes: &[u8], sign: usize) -> Result<Option<Token>, DecodeError> {
     Ok(end.map(|end| Token::number(Kind::Null, (0, end))))
 }
 
-/// The header of an aggregate.
+/// Reads the header of an aggregate.
 fn open(
     bytes: &[u8],
     body: usize,

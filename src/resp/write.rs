@@ -1,8 +1,8 @@
 //! Replies as servers write them, one call for each, without a value in between.
 //!
 //! An aggregate is its header, and then as many elements as it announces; a pair of a map is a key
-//! and a value. Nothing counts along. Every function appends to `out`, allocates nothing but what
-//! `out` does to grow, and panics when `out` is of a fixed size and too small.
+//! and a value. The number of elements is not checked. Every function appends to `out`, allocates
+//! nothing but what `out` does to grow, and panics when `out` is of a fixed size and too small.
 //!
 //! ```
 //! use shearline::resp::write;
@@ -30,7 +30,7 @@
 //! assert_eq!(out, b">1\r\n+invalidate\r\n");
 //! ```
 //!
-//! Not here: the rarer kinds. [`encode`](super::encode()) writes them all.
+//! Not here: the rarer kinds. `resp::encode` writes them all.
 
 use bytes::BufMut;
 
@@ -93,8 +93,8 @@ pub fn push<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'>', elements);
 }
 
-/// `$20\r\n` and its like. The short ones, as nearly all are, in pieces of constant length: nothing
-/// is put together elsewhere and copied.
+/// `$20\r\n` and its like. The short ones, as nearly all are, are written in pieces of constant
+/// length, without an intermediate copy.
 #[inline]
 pub(super) fn header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
     let digit = |power: usize| b'0' + (count / power % 10) as u8;
@@ -138,7 +138,7 @@ pub(super) fn line<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
     out.put_slice(LINE_END);
 }
 
-/// A line of a text that is known to have neither.
+/// A line of a text that is known to have neither CR nor LF.
 pub(super) fn digits<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
     out.put_u8(kind);
     out.put_slice(text);

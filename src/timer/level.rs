@@ -4,7 +4,7 @@
 //! waits on the level of the highest digit in which its tick and the tick that the wheel stands at
 //! differ, in the slot that this digit of its tick names. Nothing else enters: **the place of a
 //! timer follows from the two ticks alone**, which is what keeps timers of one tick in order (see
-//! [`super::wheel`]).
+//! [`Wheel`](super::Wheel)).
 //!
 //! Six digits reach 2^36 ticks. Beyond, timers wait on the top level too, in the slot that their
 //! sixth digit names; that slot comes round every 2^36 ticks, and timers of a later round stay.
@@ -65,12 +65,12 @@ impl Place {
     /// How many places there are.
     pub(super) const COUNT: usize = LEVELS * SLOTS;
 
-    /// Whether it begins at `start`, and `tick` lies within it.
+    /// Returns `true` if it begins at `start`, and `tick` lies within it.
     pub(super) const fn holds(self, start: u64, tick: u64) -> bool {
         tick.wrapping_sub(start) >> shift(self.level) == 0
     }
 
-    /// Its number among all.
+    /// Returns its number among all.
     pub(super) const fn number(self) -> usize {
         self.level.wrapping_mul(SLOTS).wrapping_add(self.slot)
     }
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-/// The digit of `tick` that `level` reads.
+/// Returns the digit of `tick` that `level` reads.
 const fn digit(tick: u64, level: usize) -> u32 {
     (tick >> shift(level) & DIGIT_MASK) as u32
 }
@@ -109,7 +109,7 @@ impl Occupancy {
         self.0[place.level] &= !(1 << place.slot);
     }
 
-    /// The occupied slot that comes first after `now`, and the tick at which it begins.
+    /// Returns the occupied slot that comes first after `now`, and the tick at which it begins.
     ///
     /// A timer on a level is sooner than all on the levels above, so the lowest level that holds
     /// any decides: a step per level, and none per slot.
@@ -120,7 +120,8 @@ impl Occupancy {
     }
 }
 
-/// The first of the `occupied` slots of `level` after `now`, and the tick at which it begins.
+/// Returns the first of the `occupied` slots of `level` after `now`, and the tick at which it
+/// begins.
 const fn first_on(level: usize, occupied: u64, now: u64) -> (usize, u64) {
     // On level 0 the slot of `now` is what is due at this tick. On the levels above, the slot that
     // `now` is in was emptied when it was entered: what it holds is for the next round.

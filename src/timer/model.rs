@@ -5,7 +5,7 @@
 //!
 //! # Not here
 //!
-//! Whatever needs no surprise: the boundaries of the levels are tables in [`super::wheel`].
+//! Cases that need no randomness: the boundaries of the levels are tables in [`super::wheel`].
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -22,7 +22,7 @@ enum Operation {
     ArmAfter(u64),
     /// Arm a timer so long before the latest `now`.
     ArmBefore(u64),
-    /// Arm a timer for the very instant of an earlier one, whatever level that one is on by now.
+    /// Arm a timer for the very instant of an earlier one, on any level that one is on by now.
     ArmAgain(usize),
     /// Cancel a timer, armed or not.
     Cancel(usize),
@@ -196,7 +196,7 @@ impl World {
     }
 }
 
-/// The last tick that has begun at `now`. At the end of time that is one that never ends.
+/// Returns the last tick that has begun at `now`. At the end of time that is one that never ends.
 fn reached(now: u64) -> u64 {
     if now == u64::MAX {
         now.div_ceil(NANOS_PER_TICK)
@@ -205,7 +205,8 @@ fn reached(now: u64) -> u64 {
     }
 }
 
-/// A span with few digits, so that spans meet: up to 255 x 2^47 ticks, and not always whole ones.
+/// Returns a span with few digits, so that spans meet: up to 255 x 2^47 ticks, and not always whole
+/// ones.
 fn span(factor: u8, power: u8, rest: u8) -> u64 {
     let ticks = u64::from(factor).wrapping_shl(u32::from(power) % 48);
     let rest = [0, 1, NANOS_PER_TICK / 2, NANOS_PER_TICK.saturating_sub(1)][usize::from(rest) % 4];

@@ -1,17 +1,17 @@
 //! What waits in each slot: a ring of indices, in the order in which they came.
 //!
-//! A ring goes from the slot through all that wait in it and back to the slot, so a timer leaves
-//! without anybody having to know which slot it is in. The links lie apart from the timers: to enter
-//! or to leave never looks at a neighbour's timer, and those of a million timers are eight megabytes,
-//! of which more is in the caches than of the timers.
+//! A ring goes from the slot through all that wait in it and back to the slot, so a timer can leave
+//! without knowing which slot it is in. The links lie apart from the timers: to enter or to leave
+//! never looks at a neighbour's timer, and those of a million timers are eight megabytes, of which
+//! more is in the caches than of the timers.
 //!
 //! # Not here
 //!
-//! Timers and ticks. Whoever is put into a slot is an index.
+//! Timers and ticks. What waits in a slot is an index.
 
 use alloc::vec::Vec;
 
-/// A member of a ring: first the slots, then whatever can wait in them.
+/// A member of a ring: first the slots, then everything that can wait in them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Member(u32);
 
@@ -26,25 +26,25 @@ struct Neighbours {
 pub(super) struct Rings<const SLOTS: usize>(Vec<Neighbours>);
 
 impl<const SLOTS: usize> Rings<SLOTS> {
-    /// Nothing waits.
+    /// Returns empty rings.
     pub(super) fn new() -> Self {
         let slots = 0..SLOTS as u32;
         Self(slots.map(|slot| alone(Member(slot))).collect())
     }
 
-    /// What came first to `slot`.
+    /// Returns the first index in `slot`.
     pub(super) fn first(&self, slot: usize) -> Option<u32> {
         self.at(Member(slot as u32)).next.waiting::<SLOTS>()
     }
 
-    /// What waits in `slot`, if nothing else does.
+    /// Returns the index in `slot`, if it is the only one.
     pub(super) fn only(&self, slot: usize) -> Option<u32> {
         let Neighbours { previous, next } = *self.at(Member(slot as u32));
         let only = next.waiting::<SLOTS>();
         only.filter(|_| previous == next)
     }
 
-    /// What came to a slot behind `index`, which waits in it.
+    /// Returns the index behind `index` in its slot.
     pub(super) fn after(&self, index: u32) -> Option<u32> {
         self.at(Member::of::<SLOTS>(index)).next.waiting::<SLOTS>()
     }
@@ -65,7 +65,7 @@ impl<const SLOTS: usize> Rings<SLOTS> {
         self.at_mut(slot).previous = member;
     }
 
-    /// Takes `index` out of where it waits. The slot, if it is empty now.
+    /// Takes `index` out of its slot. Returns the slot if it is empty now.
     pub(super) fn remove(&mut self, index: u32) -> Option<usize> {
         let Neighbours { previous, next } = *self.at(Member::of::<SLOTS>(index));
         self.at_mut(previous).next = next;
@@ -98,7 +98,8 @@ impl<const SLOTS: usize> Rings<SLOTS> {
 }
 
 impl Member {
-    /// What waits under `index`. Never beyond the numbers: there was no member behind the last.
+    /// Returns what waits under `index`. Never beyond the numbers: there was no member behind the
+    /// last.
     const fn of<const SLOTS: usize>(index: u32) -> Self {
         Self(index + SLOTS as u32)
     }

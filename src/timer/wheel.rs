@@ -2,13 +2,12 @@
 //!
 //! # Why the order holds
 //!
-//! While the wheel stands at a tick, every timer stands in [`Place::of`] its own tick and that
-//! one: it is put there, and whenever the wheel enters a slot of a level above the lowest, all that
-//! wait in it are put where they belong now, *before* anything can be armed; or it is one timer, which
-//! fires, and the wheel goes on to its tick. So the timers of
-//! one tick are always in one ring. They enter it at its end, and they leave a slot together, from
-//! its front: their order in the ring is that in which they were armed, on whatever level they
-//! began. No sequence number is kept.
+//! While the wheel stands at a tick, every timer stands in [`Place::of`] its own tick and that one:
+//! it is put there, and whenever the wheel enters a slot of a level above the lowest, all that wait
+//! in it are put where they belong now, *before* anything can be armed; or it is one timer, which
+//! fires, and the wheel goes on to its tick. So the timers of one tick are always in one ring. They
+//! enter it at its end, and they leave a slot together, from its front: their order in the ring is
+//! that in which they were armed, on any level. No sequence number is kept.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -114,7 +113,7 @@ impl<T> Wheel<T> {
         TimerKey(key)
     }
 
-    /// Disarms the timer and gives its value back, `None` if it has fired or was cancelled.
+    /// Disarms the timer and returns its value, or `None` if it has fired or was cancelled.
     /// Constant time.
     pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
         let timer = self.timers.remove(key.0)?;
@@ -154,8 +153,8 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// When to call [`expire`](Self::expire) next, and the value of a timer that waits for it:
-    /// it names the reason for the wake-up. `None` when nothing is armed.
+    /// Returns when to call [`expire`](Self::expire) next, and the value of a timer that waits for
+    /// it: it names the reason for the wake-up. `None` when nothing is armed.
     ///
     /// Never later than the first timer. For a timer on the lowest level (at most 63 ms away, in
     /// the same run of 64 ticks as the wheel), or alone in its slot, it is the exact tick, and the
@@ -164,7 +163,7 @@ impl<T> Wheel<T> {
     /// costs at most five such wake-ups. One beyond the wheel's reach costs one in 2^36 ticks.
     ///
     /// After an `expire` that returned `None` the answer is later than its `now`, unless something
-    /// was armed since that is due already. Costs a step per level, whatever is armed.
+    /// was armed since that is due already. Costs a step per level, however many are armed.
     #[must_use]
     pub fn next(&self) -> Option<(Instant, &T)> {
         let (place, start) = self.occupied.first(self.tick)?;
@@ -176,25 +175,25 @@ impl<T> Wheel<T> {
         Some((Instant::from_tick(tick), value))
     }
 
-    /// The latest `now` that was seen: what an earlier one counts as.
+    /// Returns the latest `now` that was seen: what an earlier one counts as.
     #[must_use]
     pub const fn latest(&self) -> Instant {
         self.latest
     }
 
-    /// How many timers are armed.
+    /// Returns how many timers are armed.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.timers.len()
     }
 
-    /// Whether no timer is armed.
+    /// Returns `true` if no timer is armed.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.timers.is_empty()
     }
 
-    /// The tick that a timer for `at` fires at.
+    /// Returns the tick that a timer for `at` fires at.
     fn tick_for(&self, at: Instant) -> u64 {
         let tick = at.tick_ceil();
         // What is due already does not wait for the end of the tick that `now` is in.
@@ -220,8 +219,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// The tick of the timer in `place`, which begins at `start`, if there is only one. None in the
-    /// wheel is sooner, as no other is on a lower level or in a slot before.
+    /// Returns the tick of the timer in `place`, which begins at `start`, if there is only one.
+    /// None in the wheel is sooner, as no other is on a lower level or in a slot before.
     fn only_tick(&self, place: Place, start: u64) -> Option<u64> {
         let only = self.rings.only(place.number())?;
         let tick = self.timers.at(only).tick.get();
@@ -236,7 +235,7 @@ impl<T> Wheel<T> {
         self.timers.remove_at(index).value
     }
 
-    /// The timer that came first to `place`, which is occupied.
+    /// Returns the timer that came first to `place`, which is occupied.
     fn first_in(&self, place: Place) -> u32 {
         let first = self.rings.first(place.number());
         first.expect("a slot whose bit is set holds a timer")
@@ -265,10 +264,10 @@ impl<T> fmt::Debug for Wheel<T> {
     }
 }
 
-/// The last tick whose beginning is not after `now`.
+/// Returns the last tick whose beginning is not after `now`.
 fn reached(now: Instant) -> u64 {
-    // The end of time is no whole tick. A timer beyond the last whole one is told to wait for
-    // `Instant::MAX`, so there it must be let go.
+    // The end of time is no whole tick. The time of a timer beyond the last whole one is
+    // `Instant::MAX`, so it must fire there.
     if now == Instant::MAX {
         now.tick_ceil()
     } else {
@@ -361,8 +360,8 @@ mod tests {
         }
     }
 
-    /// Whoever sleeps until `next` and then expires, gets each timer at its very tick. A timer that is
-    /// alone wakes nobody before, but once per turn of the top level.
+    /// A caller that sleeps until `next` and then expires gets each timer at its exact tick. A
+    /// timer that is alone causes no earlier wake-up, except once per turn of the top level.
     #[test]
     fn sleeping_until_next_fires_a_lone_timer_on_time_and_at_once() {
         for distance in DISTANCES {

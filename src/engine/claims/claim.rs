@@ -2,7 +2,8 @@
 //!
 //! It begins with the first `SET` of an attempt and ends when no node can hold the token any more:
 //! each has denied it, confirmed its release, or let it expire. It outlives the operation that made
-//! it, the lock that came of it, and the caller. So no release is ever forgotten.
+//! it, the lock that came of it, and the caller. So every release is sent until it is answered or
+//! no longer needed.
 //!
 //! ```text
 //!   Attempt --granted--> Held --release, lost, detach--> Releasing --last node--> gone
@@ -32,15 +33,15 @@ pub(crate) struct Claim {
     pub(crate) stage: Stage,
     /// Key and token. `None` while a `Lock` outside owns them.
     pub(crate) entry: Option<Entry>,
-    /// It was granted elsewhere: nothing is known of it that is not assumed of any such lock.
+    /// It was granted elsewhere: only what holds for every such lock is assumed of it.
     pub(crate) adopted: bool,
     /// The longest ttl that any node was asked to give it.
     pub(crate) ttl: Duration,
-    /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`]: nobody knows, before a
-    /// majority was asked.
+    /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
+    /// before a majority was asked.
     pub(crate) valid_until: Instant,
-    /// Until when its holder may trust it by what he was told. What is confirmed and not yet told
-    /// can still be cancelled.
+    /// Until when its holder may trust it by the last outcome that was delivered. A confirmation
+    /// that was not delivered yet can still be cancelled.
     pub(crate) told_until: Instant,
     /// By when every copy whose expiry is known has expired.
     pub(crate) gone_by: Instant,
@@ -66,7 +67,7 @@ pub(crate) struct Claim {
     pub(crate) owed: NodeSet,
     /// The nodes to which its `SET` was sent again behind a release of our own.
     pub(crate) resent: NodeSet,
-    /// The nodes that were asked to extend it and did not have it: they are to get it again.
+    /// The nodes that were asked to extend it and did not have it: they get a copy again.
     pub(crate) lacking: NodeSet,
     /// How often a node that lacked it said that it has it.
     pub(crate) regained: u32,
@@ -79,17 +80,17 @@ pub(crate) struct Claim {
 /// Where a claim stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
-    /// An operation is counting votes for it, or has won and was not yet told.
+    /// An operation is counting votes for it, or has won and was not reported yet.
     Attempt {
         /// Which operation.
         operation: OperationKey,
     },
-    /// A lock outside has it.
+    /// A lock of a caller has it.
     Held {
-        /// Its holder was told that it is over.
+        /// Its end was reported to its holder.
         told: bool,
     },
-    /// It is to go from every node.
+    /// It is released on every node.
     Releasing {
         /// The operation of a caller who waits for the outcome.
         operation: Option<OperationKey>,
@@ -150,13 +151,13 @@ impl Claim {
         self.unanswered.insert(node);
     }
 
-    /// Its `SET` to `node` was taken back before any of it left.
+    /// Its `SET` to `node` was withdrawn before any byte of it left.
     pub(crate) fn set_withdrawn(&mut self, node: usize) {
         self.unanswered.remove(node);
         self.set_not_run(node);
     }
 
-    /// `node` denied it. Where a release is on its way already, that will confirm it.
+    /// `node` denied it. A release that is already on its way there will confirm that.
     pub(crate) fn denied(&mut self, node: usize) {
         mutant!(DeniedReleased => return);
         if !self.releasing.contains(node) && !self.owed.contains(node) {
@@ -190,13 +191,13 @@ impl Claim {
         }
     }
 
-    /// The nodes that are known to have it, and run no `SET` of it any more.
+    /// Returns the nodes that are known to have it, and run no `SET` of it any more.
     pub(crate) fn settled(&self) -> NodeSet {
         self.granted.without(self.lost)
     }
 
-    /// Until when its holder is not told that it is over. Where nobody knows its end, until its keys
-    /// are gone at the latest.
+    /// Returns the time at which its holder learns that it is over, at the latest. If its end is
+    /// not known, that is when its keys are gone.
     pub(crate) fn stands_until(&self) -> Instant {
         match self.valid_until {
             Instant::ZERO => self.gone_by,
@@ -204,7 +205,7 @@ impl Claim {
         }
     }
 
-    /// Whether it is over: it is to go, and no node can hold it any more.
+    /// Returns `true` if it is being released and no node can hold it any more.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Releasing { .. }) && self.may_hold.is_empty()
     }
@@ -224,12 +225,12 @@ impl Claim {
         }
     }
 
-    /// Returns `true` if it is the claim of a lock whose holder was not told that it is over.
+    /// Returns `true` if it is the claim of a lock whose end was not reported to its holder.
     pub(crate) fn is_held(&self) -> bool {
         self.stage == (Stage::Held { told: false })
     }
 
-    /// Returns `true` if its holder was not told that it is over, and so has to be told now: once.
+    /// Returns `true` if its end was not reported to its holder before, and has to be now.
     pub(crate) fn tell_lost(&mut self) -> bool {
         let news = self.is_held();
         if news {
@@ -238,8 +239,8 @@ impl Claim {
         news
     }
 
-    /// The nodes that owe it nothing but time: its release is due there, its expiry is known, and no
-    /// `SET` of it can still be run.
+    /// Returns the nodes on which only time has to pass: its release is due there, its expiry is
+    /// known, and no `SET` of it can still be run.
     pub(crate) fn ends_by_time(&self) -> NodeSet {
         mutant!(UnknownDebtEnds => return self.owed);
         let sets =
@@ -283,7 +284,7 @@ impl Claim {
         true
     }
 
-    /// Its release cannot be on its way to `node` yet: it goes out when it can.
+    /// Records that `node` is still owed its release, which is sent when it can be.
     pub(super) fn owe(&mut self, node: usize, below: &mut Below<'_>) {
         self.releasing.remove(node);
         mutant!(DebtForgotten => { self.may_hold.remove(node); return });
@@ -300,7 +301,7 @@ impl Claim {
         }
     }
 
-    /// Takes its `SET`s back from `nodes`, where no byte of them has left.
+    /// Withdraws its `SET`s to nodes where no byte of them has left.
     pub(crate) fn take_back(&mut self, from: NodeSet, below: &mut Below<'_>) {
         mutant!(QueuedSetSentLate => return);
         for node in from.iter() {
@@ -310,10 +311,10 @@ impl Claim {
         }
     }
 
-    /// Watches over its lock, which is held from now on.
+    /// Arms the timer for the end of its lock, which is held from now on.
     ///
-    /// The end of its validity is told a tick early rather than late: the one timer that rounds
-    /// down.
+    /// The end of its validity is reported a tick early rather than late: this is the one timer
+    /// that rounds down.
     pub(crate) fn watch(&mut self, timers: &mut Timers) {
         let timer = timers.insert(told_at(self.stands_until()), Alarm::Claim(self.key));
         if let Some(before) = self.timer.replace(timer) {
@@ -322,14 +323,14 @@ impl Claim {
     }
 }
 
-/// When the end of a validity is told: a tick before it, rounded down.
+/// Returns when the end of a validity is reported: a tick before it, rounded down.
 pub(super) fn told_at(end: Instant) -> Instant {
     let tick = Duration::from_nanos(NANOS_PER_TICK);
     mutant!(LossToldLate => return end.saturating_add(tick));
     Instant::from_tick(end.saturating_sub(tick).tick_floor())
 }
 
-/// What is done only where a guard is taken out.
+/// Used only where a guard is taken out.
 #[cfg(shearline_mutants)]
 impl Claim {
     pub(in crate::engine) fn pay_all(&mut self, below: &mut Below<'_>) {

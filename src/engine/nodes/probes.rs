@@ -60,12 +60,13 @@ impl Probes {
 }
 
 impl Nodes {
-    /// `node` has said something: no probe is needed.
+    /// `node` has answered: no probe is needed.
     pub(in crate::engine) fn close_probe(&mut self, node: usize) {
         self.probes.close(node);
     }
 
-    /// Something is wanted: arms the timer of the probes if no majority answers.
+    /// Called when an operation needs the nodes: arms the timer of the probes if no majority
+    /// answers.
     pub(in crate::engine) fn watch_lines(&mut self, now: Instant, timers: &mut Timers) {
         if self.probes.timer.is_none() && self.answering() < self.quorum() {
             let at = now.saturating_add(PROBE_AGAIN);

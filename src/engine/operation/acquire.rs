@@ -1,8 +1,8 @@
 //! Taking a lock: attempts, verdicts, retries.
 //!
-//! Redlock, section "The Redlock Algorithm", steps 1 to 5: the time is taken before the first
-//! byte, the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that
-//! fails gives back what it won, waits a random time, and begins again with a fresh token.
+//! Redlock, section "The Redlock Algorithm", steps 1 to 5: the time is taken before the first byte,
+//! the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that fails
+//! releases what it locked, waits a random time, and begins again with a fresh token.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -51,7 +51,7 @@ pub(in crate::engine) struct Acquire {
     verdict: Verdict,
 }
 
-/// What an attempt has come to.
+/// The state of an attempt.
 #[derive(Debug)]
 enum Verdict {
     /// Nothing yet.
@@ -60,7 +60,7 @@ enum Verdict {
     Refused(Refusal),
 }
 
-/// Why an attempt to take a lock came to nothing.
+/// Why an attempt to take a lock failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::engine) enum Refusal {
     Held,
@@ -92,7 +92,7 @@ enum OwnKey {
 }
 
 impl Acquire {
-    /// What `request` asks for, in a `buffer` of the pool.
+    /// Returns what `request` asks for, in a `buffer` of the pool.
     pub(in crate::engine) fn new(
         request: &Request<'_>,
         tries_allowed: Option<u32>,
@@ -121,9 +121,9 @@ impl Acquire {
         let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
         let claim = cx.parts.claims.insert(claim);
         self.claim = Some(claim);
-        cx.parts.nodes.knock(cx.now, &mut cx.parts.timers);
+        cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         let mut command = cx.parts.claims.command();
-        look_around(claim, &mut command, cx);
+        prepare_ballots(claim, &mut command, cx);
         self.ask_all(claim, &mut command, cx);
         cx.parts.claims.sent(command);
     }
@@ -133,7 +133,7 @@ impl Acquire {
             return;
         }
         if self.judge_attempt(cx) {
-            return; // A majority is out of reach: nobody is asked in vain.
+            return; // A majority is out of reach: no node is asked in vain.
         }
         for node in 0..cx.parts.nodes.len() {
             if !ask(node, claim, command, cx) {
@@ -156,8 +156,8 @@ impl Acquire {
                 let _ = ask(node, claim, &mut command, cx);
                 self.judge_if_voting(cx);
             }
-            Access::Greeting { .. } => {}
-            Access::Shut(outcome) => self.count(node, Vote::Mute, outcome, cx),
+            Access::Handshake { .. } => {}
+            Access::Shut(outcome) => self.count(node, Vote::Abstain, outcome, cx),
         }
         cx.parts.claims.sent(command);
     }
@@ -171,13 +171,13 @@ impl Acquire {
             Said::Nil => match self.own_key(node, cx) {
                 OwnKey::No => (Vote::No, NodeOutcome::Held),
                 OwnKey::AskedAgain => return,
-                OwnKey::Still => (Vote::Mute, NodeOutcome::Pending),
+                OwnKey::Still => (Vote::Abstain, NodeOutcome::Pending),
             },
             Said::Forgotten(outcome) => {
                 if self.ask_by_text(node, cx) {
                     return;
                 }
-                (Vote::Mute, outcome)
+                (Vote::Abstain, outcome)
             }
         };
         self.count(node, vote, outcome, cx);
@@ -196,8 +196,8 @@ impl Acquire {
         }
     }
 
-    /// Whether a nil was due to a key of our own whose release is under repair on this node. Then
-    /// it is no answer, and the `SET` goes out again behind that release, once.
+    /// Returns whether a nil was due to a key of our own whose release is under repair on this
+    /// node. Then it is no answer, and the `SET` is sent again behind that release, once.
     fn own_key(&mut self, node: usize, cx: &mut Context<'_>) -> OwnKey {
         mutant!(NilIsHeld => return OwnKey::No);
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
@@ -239,7 +239,7 @@ impl Acquire {
         }
     }
 
-    /// The node has forgotten the script of a `SET`, which was not run: the same goes out by its text,
+    /// The node has forgotten the script of a `SET`, which was not run: sends the same by its text,
     /// once, if `round` still waits for this node. Returns `true` if it did.
     fn ask_by_text(&mut self, node: usize, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
@@ -294,8 +294,8 @@ impl Acquire {
         }
     }
 
-    /// An attempt came to nothing: what it won is given back, and another follows if the caller
-    /// has tries and time left.
+    /// An attempt failed: releases what it locked, and begins another if the caller has tries and
+    /// time left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         let Some(claim) = self.claim.take().must() else {
             return;
@@ -357,7 +357,7 @@ impl Acquire {
             .map(|rest| cx.now.saturating_add(rest))
     }
 
-    /// A majority answers again. It goes on if it rests because there was none.
+    /// A majority answers again: ends the delay if it began because there was none.
     pub(in crate::engine) fn regained(&mut self, cx: &mut Context<'_>) {
         if matches!(cx.round.state, State::Resting { .. })
             && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
@@ -393,7 +393,7 @@ impl Acquire {
 
     // ----- the outcome ----------------------------------------------------------------------
 
-    /// The lock goes out; its claim stays and is watched.
+    /// Hands the lock out. Its claim stays and is watched.
     fn hand_out(
         &mut self,
         majority: &Majority,
@@ -516,20 +516,20 @@ impl Operate for Acquire {
     }
 }
 
-// ----- what is known before anybody is asked ------------------------------------------------
+// ----- what is known before a node is asked ---------------------------------------------------
 
-/// Notes the nodes that cannot be asked, and how long the others may take.
-fn look_around(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
+/// Records which nodes cannot be asked, and until when the others may answer.
+fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
     let len = set_len(claim, command, cx.parts);
     for node in 0..cx.parts.nodes.len() {
         let access = cx.parts.nodes[node].access(len);
         let timeout = patience.with(&mut cx.parts.nodes[node]);
         let patience = match access {
-            Access::Open | Access::Greeting { first: false } => timeout,
-            Access::Greeting { first: true } => timeout.max(cx.parts.settings.connect_timeout),
+            Access::Open | Access::Handshake { first: false } => timeout,
+            Access::Handshake { first: true } => timeout.max(cx.parts.settings.connect_timeout),
             Access::Shut(outcome) => {
-                cx.round.record(node, Vote::Mute, outcome);
+                cx.round.record(node, Vote::Abstain, outcome);
                 continue;
             }
         };
@@ -553,9 +553,11 @@ fn set_len(claim: ClaimKey, command: &mut Command, parts: &Parts) -> usize {
 }
 
 /// Puts the `SET` of `claim`, which is `command`, into the connection to `node`, or into the queue
-/// for when its handshake is done. A node that does not vote is asked too: its key keeps others out.
+/// that is sent when its handshake is done. A node that does not vote is asked too: its key keeps
+/// others out.
 ///
-/// Returns `false` if it cannot be asked: that is recorded, and is to be judged.
+/// Returns `false` if the node cannot be asked: its abstention is recorded, and the caller has to
+/// judge.
 #[must_use]
 fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) -> bool {
     if !cx.round.asks(node) {
@@ -575,7 +577,7 @@ fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>
     if there.may_release() {
         there.send_set(cx.now, claim.key, command, entry, claim.ttl);
     } else if let Access::Shut(outcome) = there.access(COMMAND_BYTES_MAX) {
-        return !cx.round.count(cx.now, node, Vote::Mute, outcome);
+        return !cx.round.count(cx.now, node, Vote::Abstain, outcome);
     } else {
         there.send_first_set(cx.now, claim.key, entry, claim.ttl);
     }
@@ -637,7 +639,7 @@ pub(in crate::engine) fn set_answered(
                 parts.nodes.forgot_scripts(now, node);
                 Said::Forgotten(outcome)
             } else {
-                Said::Vote(Vote::Mute, outcome)
+                Said::Vote(Vote::Abstain, outcome)
             }
         }
         Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
@@ -646,12 +648,12 @@ pub(in crate::engine) fn set_answered(
             let missing = reply.missing(there.verb_of_set());
             let missing = missing.unwrap_or(Unusable::NoPermission);
             there.forbidden(missing);
-            Said::Vote(Vote::Mute, NodeOutcome::Unusable(missing))
+            Said::Vote(Vote::Abstain, NodeOutcome::Unusable(missing))
         }
         // A script. What it had called before stays done.
         Reply::Forbidden(Forbidden::Within) => {
             claim.set_lost(node);
-            Said::Vote(Vote::Mute, NodeOutcome::Unusable(Unusable::NoPermission))
+            Said::Vote(Vote::Abstain, NodeOutcome::Unusable(Unusable::NoPermission))
         }
         Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
             claim.set_lost(node);
@@ -661,7 +663,7 @@ pub(in crate::engine) fn set_answered(
     Ok(Some((said, claim.stage)))
 }
 
-/// What no operation waits for is asked again all the same: only where that guard is taken out.
+/// Asks again although no operation waits for it: only where that guard is taken out.
 #[cfg(shearline_mutants)]
 pub(in crate::engine) fn ask_again_after_end(
     now: Instant,
@@ -689,8 +691,8 @@ pub(in crate::engine) fn ask_again_after_end(
     }
 }
 
-/// Whether too few nodes answered because too many are down, or because too many are so far
-/// away that no answer of theirs can be there within half of the ttl.
+/// Returns why too few nodes answered: too many are down, or too many are so far away that their
+/// answers cannot arrive within half of the ttl.
 fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
     let too_far = |&node: &usize| {
@@ -704,8 +706,8 @@ fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     }
 }
 
-/// Returns `true` if no majority is left without the nodes that only an operator can mend: no
-/// later try would do.
+/// Returns `true` if no majority is left without the nodes that only an operator can repair: no
+/// later attempt would succeed.
 fn is_for_an_operator(round: &Round) -> bool {
     let outcomes = round.ballots.iter().map(|ballot| ballot.outcome);
     is_out_of_reach(outcomes)

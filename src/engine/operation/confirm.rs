@@ -1,11 +1,12 @@
 //! Confirming a lock: for how long a majority keeps it.
 //!
-//! Every node is asked for how much longer the key has the token, and nothing is changed. The lock may
-//! be trusted for as long as a majority keeps it: the q-th largest of the answers counts, from before
-//! the send, less the drift. That replaces whatever was known: a lock from another clock, of which
-//! nothing was, comes to life; one whose keys somebody shortened ends earlier.
+//! Every node is asked for how much longer the key has the token, and nothing is changed. The lock
+//! may be trusted for as long as a majority keeps it: the q-th largest of the answers counts, from
+//! before the send, less the drift. That replaces the known end: a lock from another clock, whose
+//! end was not known, becomes valid; a lock whose keys were shortened ends earlier.
 //!
-//! What was told to be over is not revived: its holder has stopped, and would learn of no second end.
+//! A lock that was reported as over is not revived: its holder has stopped, and a second end would
+//! not be reported.
 //!
 //! # Not here
 //!
@@ -22,8 +23,7 @@ use crate::node::Said;
 use crate::quorum::{Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
-use super::extend::{ask_all, ask_late};
-use super::held::{Held, Question, Verdict, claim_of, known_end};
+use super::held::{Held, Question, Verdict, ask_all, ask_late, claim_of, known_end};
 use super::round::Round;
 use super::{After, Context, Operate};
 use crate::engine::claims::Claims;
@@ -39,8 +39,8 @@ pub(in crate::engine) struct Confirm {
 }
 
 impl Confirm {
-    /// Returns why `lock` cannot be confirmed, whatever the nodes say. A lock whose end is not known
-    /// ([`Instant::ZERO`]) has not expired.
+    /// Returns an error if `lock` cannot be confirmed, before any node is asked. A lock whose end is
+    /// not known ([`Instant::ZERO`]) has not expired.
     pub(in crate::engine) fn check(
         now: Instant,
         lock: &Lock,
@@ -64,9 +64,9 @@ impl Confirm {
         self.kept[node] = kept;
     }
 
-    /// `majority` has the lock. If it keeps it for less long than was known, others may know better
-    /// (nodes that an extension did not wait for are no reason to shorten a lock), and are heard
-    /// first.
+    /// `majority` has the lock. If it keeps it for less long than was known, other nodes may keep
+    /// it for longer (nodes that an extension did not wait for are no reason to shorten a lock),
+    /// and are heard first.
     fn confirmed(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
@@ -84,7 +84,7 @@ impl Confirm {
                 end = end.max(claim.valid_until); // An extension was asked for after this.
             }
             claim.valid_until = end;
-            claim.told_until = claim.told_until.min(end); // An earlier end is not taken back.
+            claim.told_until = claim.told_until.min(end); // An earlier end stands.
             claim.ttl = claim.ttl.max(kept);
             claim.gone_by = claim.gone_by.max(gone_by);
             claim.watch(&mut cx.parts.timers);
@@ -94,8 +94,8 @@ impl Confirm {
     }
 }
 
-/// What `node` has said to a confirmation: its claim learns from it, if there is one, whether or not
-/// the confirmation is still open.
+/// Updates the claim, if there is one, by the answer of `node` to a confirmation, even if that is
+/// no longer open. Returns the vote and the outcome for a report.
 pub(in crate::engine) fn learn(
     now: Instant,
     node: usize,
@@ -108,7 +108,7 @@ pub(in crate::engine) fn learn(
         match vote {
             Vote::Yes => claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
             Vote::No => drop(claim.lacking.insert(node)),
-            Vote::Mute => {}
+            Vote::Abstain => {}
         }
     }
     (vote, outcome)

@@ -10,7 +10,7 @@ use crate::node::Said;
 use crate::quorum::{Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
-use super::held::{Held, Question, Verdict};
+use super::held::{Held, Question, Verdict, ask_all, ask_late};
 use super::round::Round;
 use super::{After, Context, Operate};
 use crate::engine::contract::Event;
@@ -23,7 +23,7 @@ pub(in crate::engine) struct Extend {
 }
 
 impl Extend {
-    /// Returns why `lock` cannot be extended, whatever the nodes say.
+    /// Returns an error if `lock` cannot be extended, before any node is asked.
     pub(in crate::engine) fn check(now: Instant, lock: &Lock) -> Result<(), ExtendError> {
         if !lock.is_valid_at(now) && !mutant!(ExtensionRevives) {
             return Err(ExtendError::Expired);
@@ -60,41 +60,8 @@ impl Extend {
     }
 }
 
-/// Asks all nodes what `operation` wants to know.
-pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Context<'_>) -> After {
-    operation.as_ref().look_around(cx);
-    let mut after = operation.judge(cx);
-    let mut command = cx.parts.claims.command();
-    for node in 0..cx.parts.nodes.len() {
-        let held = operation.as_ref();
-        if !held.ask(node, &mut command, cx) && cx.round.is_voting() {
-            after = operation.judge(cx);
-        }
-    }
-    cx.parts.claims.sent(command);
-    cx.round.arm(&mut cx.parts.timers);
-    after
-}
-
-/// Asks `node` late what `operation` wants to know.
-pub(super) fn ask_late(
-    operation: &mut (impl Operate + AsRef<Held>),
-    node: usize,
-    cx: &mut Context<'_>,
-) -> After {
-    let held = operation.as_ref();
-    let mut command = cx.parts.claims.command();
-    held.leave_out(node, cx);
-    let _ = held.ask(node, &mut command, cx);
-    cx.parts.claims.sent(command);
-    match cx.round.is_voting() {
-        true => operation.judge(cx),
-        false => After::Nothing,
-    }
-}
-
-/// What `node` has said to an extension: its claim learns from it, if there is one, whether or not
-/// the extension is still open.
+/// Updates the claim, if there is one, by the answer of `node` to an extension, even if that is no
+/// longer open. Returns the vote and the outcome for a report.
 pub(in crate::engine) fn learn(
     now: Instant,
     node: usize,
@@ -109,12 +76,12 @@ pub(in crate::engine) fn learn(
                 claim.unknown.remove(node);
                 claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl));
             }
-            // What is not there, or another's, was not extended.
+            // A key that is missing or another's was not extended.
             Vote::No => {
                 claim.unknown.remove(node);
                 claim.lacking.insert(node);
             }
-            Vote::Mute => {}
+            Vote::Abstain => {}
         }
     }
     (vote, outcome)

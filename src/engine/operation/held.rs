@@ -1,8 +1,7 @@
 //! A question about a lock that is held: what extensions and confirmations share.
 //!
 //! The same nodes count, the same lock is over when a majority misses it, and the same verdicts close
-//! the question. What is asked, and what a majority of answers means, is in [`extend`](super::extend)
-//! and [`confirm`](super::confirm).
+//! the question. What is asked, and what a majority of answers means, is in the file of each operation.
 
 use core::time::Duration;
 
@@ -10,13 +9,13 @@ use crate::entry::Entry;
 use crate::error::{ExtendError, NodeOutcome};
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::COMMAND_BYTES_MAX;
-use crate::node::{Access, Command, Errand};
+use crate::node::{Access, Command, Request};
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::patience::Patience;
 use super::round::Round;
-use super::{After, Context};
+use super::{After, Context, Operate};
 use crate::engine::claims::Claims;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Extension, RoundId, random_part};
@@ -26,15 +25,15 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct Held {
     lock: LockId,
-    /// Its claim, if it is in this engine's care.
+    /// Its claim, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
     question: Question,
-    /// The validity that the answers must come within.
+    /// The end of the validity: answers count only before it.
     pub(super) valid_until: Instant,
     /// The nodes whose yes counts.
     voters: NodeSet,
-    /// The nodes that were known to lack the key before anybody was asked.
+    /// The nodes that were known to lack the key before any node was asked.
     pub(super) lacking: NodeSet,
     /// How often one of them had it again by then.
     pub(super) regained: u32,
@@ -50,12 +49,12 @@ pub(super) enum Question {
     HowLong,
 }
 
-/// What the answers have come to.
+/// The result of the answers.
 #[derive(Debug)]
 pub(in crate::engine) enum Verdict {
     /// Nothing yet.
     Open,
-    /// A majority keeps it, and until then it may be trusted.
+    /// A majority keeps it, and it may be trusted until this instant.
     Kept(Majority, Instant),
     Lost,
     Unconfirmed,
@@ -64,21 +63,21 @@ pub(in crate::engine) enum Verdict {
 }
 
 impl Held {
-    /// A `question` about `lock`.
+    /// Returns a `question` about `lock`.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if it was in this engine's care and is not any more: it was told to be
-    /// over, or lost.
+    /// [`ExtendError::Expired`] if it had a claim in this engine and has none any more: it was
+    /// reported as over, or lost.
     pub(super) fn new(
         lock: &Lock,
         question: Question,
         parts: &mut Parts,
     ) -> Result<Self, ExtendError> {
         let claim = claim_of(lock, &parts.claims)?;
-        // All nodes count if it is this engine's own. Of one that was handed over only those that it
-        // stands on: whoever did that may still give back a copy that he had not heard of, over a
-        // connection of his, and after it was extended here.
+        // All nodes count if it is this engine's own. Of one that was handed over only those that
+        // it stands on: the previous owner may still release a copy that it had no answer about,
+        // over its own connection, after the lock was extended here.
         let own = claim.filter(|claim| !claim.adopted || mutant!(EveryVoterCounts));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) =
@@ -98,7 +97,7 @@ impl Held {
         })
     }
 
-    /// The operation is `round.key` from now on. Its claim knows the newest.
+    /// Sets the deadline, and makes `round.key` the newest operation of its claim.
     pub(super) fn begin(&self, cx: &mut Context<'_>) {
         let ends = match self.question {
             Question::AtLeast => !mutant!(ExtensionRevives),
@@ -116,8 +115,8 @@ impl Held {
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// How long the nodes may take, and whose answers do not count.
-    pub(super) fn look_around(&self, cx: &mut Context<'_>) {
+    /// Sets until when the nodes may answer, and leaves out those whose answers do not count.
+    fn prepare_ballots(&self, cx: &mut Context<'_>) {
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in 0..cx.parts.nodes.len() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
@@ -126,14 +125,15 @@ impl Held {
         }
     }
 
-    pub(super) fn leave_out(&self, node: usize, cx: &mut Context<'_>) {
+    fn leave_out(&self, node: usize, cx: &mut Context<'_>) {
         if !mutant!(QuarantinedExtends) {
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
     }
 
-    /// Puts the question into the connection to `node`, or into the queue for when its handshake is
-    /// done. Returns `false` if it cannot be asked: that is recorded, and is to be judged.
+    /// Puts the question into the connection to `node`, or into the queue that is sent when its
+    /// handshake is done. Returns `false` if the node cannot be asked: its abstention is recorded,
+    /// and the caller has to judge.
     #[must_use]
     pub(super) fn ask(&self, node: usize, command: &mut Command, cx: &mut Context<'_>) -> bool {
         match cx.parts.nodes[node].access(COMMAND_BYTES_MAX) {
@@ -141,13 +141,13 @@ impl Held {
                 self.send(node, command, false, cx);
                 true
             }
-            Access::Greeting { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
-            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Mute, outcome),
+            Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
+            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Abstain, outcome),
         }
     }
 
-    /// Sends the question to `node`, by the text of its script if `by_text`. Not if it is decided, or
-    /// what it would lengthen has been given away.
+    /// Sends the question to `node`, by the text of its script if `by_text`. Sends nothing if the
+    /// question is decided, or the lock was released or handed over.
     pub(super) fn send(
         &self,
         node: usize,
@@ -161,43 +161,43 @@ impl Held {
             return;
         }
         let there = &mut cx.parts.nodes[node];
-        let errand = self.errand(cx.round.key);
+        let request = self.request(cx.round.key);
         match self.question {
             Question::AtLeast => {
                 if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
                     claim.unknown.insert(node);
                     mutant!(ExtensionLeavesExpiryKnown => claim.unknown.remove(node));
                 }
-                there.send_extend(cx.now, errand, command, &self.entry, cx.round.ttl, by_text);
+                there.send_extend(cx.now, request, command, &self.entry, cx.round.ttl, by_text);
             }
-            Question::HowLong => there.send_confirm(cx.now, errand, command, &self.entry),
+            Question::HowLong => there.send_confirm(cx.now, request, command, &self.entry),
         }
         cx.parts.nodes.has_to_write(node);
         cx.round.ballots[node].asked = true;
     }
 
-    /// Takes the question back from `nodes`, where no byte of it has left.
+    /// Withdraws the question to those of `nodes` where no byte of it has left.
     pub(super) fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
         mutant!(QueuedExtensionSentLate => return);
         mutant!(QueuedConfirmationSentLate => if self.question == Question::HowLong { return });
-        let errand = self.errand(cx.round.key);
+        let request = self.request(cx.round.key);
         for node in nodes.iter() {
-            cx.parts.nodes[node].withdraw(errand);
+            cx.parts.nodes[node].withdraw(request);
         }
     }
 
-    /// What a command of `operation` is for that asks this.
-    fn errand(&self, operation: OperationKey) -> Errand {
+    /// Returns the request that stands for this question of `operation`.
+    fn request(&self, operation: OperationKey) -> Request {
         let claim = self.claim;
         match self.question {
-            Question::AtLeast => Errand::Extend { operation, claim },
-            Question::HowLong => Errand::Confirm { operation, claim },
+            Question::AtLeast => Request::Extend { operation, claim },
+            Question::HowLong => Request::Confirm { operation, claim },
         }
     }
 
     // ----- what answers are worth -----------------------------------------------------------
 
-    /// Returns what an answer is worth: a yes counts only within the old validity, and from a node
+    /// Returns how an answer counts: a yes counts only within the old validity, and from a node
     /// that the lock stands on.
     pub(super) fn worth(
         &self,
@@ -216,9 +216,9 @@ impl Held {
         let ends = round.deadline.into_iter().chain(found);
         let in_time = ends.min().is_none_or(|end| now < end) || mutant!(ExtensionAfterValidity);
         match vote {
-            Vote::Yes if !in_time => (Vote::Mute, NodeOutcome::TimedOut),
-            Vote::Yes if !self.voters.contains(node) => (Vote::Mute, NodeOutcome::Missing),
-            Vote::Yes | Vote::No | Vote::Mute => (vote, outcome),
+            Vote::Yes if !in_time => (Vote::Abstain, NodeOutcome::TimedOut),
+            Vote::Yes if !self.voters.contains(node) => (Vote::Abstain, NodeOutcome::Missing),
+            Vote::Yes | Vote::No | Vote::Abstain => (vote, outcome),
         }
     }
 
@@ -252,8 +252,8 @@ impl Held {
         self.withdraw(all, cx);
     }
 
-    /// A majority no longer has the lock: it is over, its holder is told, and what copies remain
-    /// are released.
+    /// A majority no longer has the lock: reports to its holder that it is over, and releases the
+    /// remaining copies.
     fn lose(&mut self, cx: &mut Context<'_>) -> After {
         let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
         let key = match self.claim {
@@ -262,7 +262,8 @@ impl Held {
                 self.decide(Verdict::Lost, cx);
                 claim
             }
-            // A lock in nobody's care: nobody is told, but its copies go all the same.
+            // A lock without a claim: there is no holder to report to, but its copies are released
+            // too.
             None => {
                 self.decide(Verdict::Lost, cx);
                 if !cx.parts.claims.has_room() {
@@ -278,7 +279,7 @@ impl Held {
         After::Lost(key)
     }
 
-    /// The operation has come to its end: its claim need not know it.
+    /// The operation has ended: removes it from its claim.
     pub(super) fn forget(&self, operation: OperationKey, claims: &mut Claims) {
         if let Some(claim) = self.claim_in(claims)
             && claim.extension == Some(operation)
@@ -287,13 +288,13 @@ impl Held {
         }
     }
 
-    /// Returns `true` if an answer may still do anything: the lock is held, and its holder was not told
-    /// that it is over. A lock in nobody's care is judged by its validity alone.
+    /// Returns `true` if an answer may still do anything: the lock is held, and was not reported as
+    /// over. A lock without a claim is judged by its validity alone.
     fn is_open(&self, claims: &Claims) -> bool {
         is_open(self.claim.map(|claim| claims.get(claim)))
     }
 
-    /// Returns its claim and the end that its caller is about to be told.
+    /// Returns its claim and the end that is about to be reported to its caller.
     pub(in crate::engine) fn about_to_be_told(&self) -> Option<(ClaimKey, Instant)> {
         let Verdict::Kept(_, end) = self.verdict else {
             return None;
@@ -353,7 +354,40 @@ impl Held {
     }
 }
 
-/// Returns the claim of `lock`, if it is in this engine's care.
+/// Sends the question of `operation` to all nodes.
+pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Context<'_>) -> After {
+    operation.as_ref().prepare_ballots(cx);
+    let mut after = operation.judge(cx);
+    let mut command = cx.parts.claims.command();
+    for node in 0..cx.parts.nodes.len() {
+        let held = operation.as_ref();
+        if !held.ask(node, &mut command, cx) && cx.round.is_voting() {
+            after = operation.judge(cx);
+        }
+    }
+    cx.parts.claims.sent(command);
+    cx.round.arm(&mut cx.parts.timers);
+    after
+}
+
+/// Sends the question of `operation` to `node`, whose handshake was waited for.
+pub(super) fn ask_late(
+    operation: &mut (impl Operate + AsRef<Held>),
+    node: usize,
+    cx: &mut Context<'_>,
+) -> After {
+    let held = operation.as_ref();
+    let mut command = cx.parts.claims.command();
+    held.leave_out(node, cx);
+    let _ = held.ask(node, &mut command, cx);
+    cx.parts.claims.sent(command);
+    match cx.round.is_voting() {
+        true => operation.judge(cx),
+        false => After::Nothing,
+    }
+}
+
+/// Returns the claim of `lock`, if this engine has one.
 pub(super) fn claim_of<'c>(
     lock: &Lock,
     claims: &'c Claims,

@@ -47,7 +47,7 @@ pub(super) struct Operation {
     pub(super) kind: Kind,
 }
 
-/// What is wanted.
+/// Which operation it is, with its own data.
 #[derive(Debug)]
 pub(super) enum Kind {
     Acquire(Acquire),
@@ -57,7 +57,7 @@ pub(super) enum Kind {
     Reinit(Reinit),
 }
 
-/// What a verdict means for others than the operation itself.
+/// What a verdict means for other operations.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub(super) enum After {
@@ -76,7 +76,7 @@ pub(super) struct Context<'a> {
     pub(super) parts: &'a mut Parts,
 }
 
-/// What every operation knows to do.
+/// What every operation implements.
 pub(super) trait Operate {
     /// Asks the nodes.
     fn begin(&mut self, cx: &mut Context<'_>) -> After;
@@ -84,7 +84,7 @@ pub(super) trait Operate {
     /// Ends the operation, or its attempt, if the outcome of its round is certain.
     fn judge(&mut self, cx: &mut Context<'_>) -> After;
 
-    /// The outcome was decided, and it is told now. Returns `None` if it does not stand any more.
+    /// Returns the decided outcome for the caller. Returns `None` if it no longer stands.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
     /// Asks `node`, which has just finished its handshake.
@@ -93,7 +93,7 @@ pub(super) trait Operate {
         After::Nothing
     }
 
-    /// Takes the question back from `nodes`, where no byte of it has left.
+    /// Withdraws the question to those of `nodes` where no byte of it has left.
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         let _ = (nodes, cx);
     }
@@ -101,7 +101,7 @@ pub(super) trait Operate {
     /// The connection to `node` is lost, or its answers do not count any more. Returns `true` if that
     /// changed anything. An answer that changed something for good stays counted.
     fn lose(&mut self, node: usize, outcome: NodeOutcome, round: &mut Round) -> bool {
-        round.record(node, Vote::Mute, outcome)
+        round.record(node, Vote::Abstain, outcome)
     }
 
     /// Returns `true` if it may give a lock, or have it last: what it rests on can be lost.
@@ -109,7 +109,7 @@ pub(super) trait Operate {
         false
     }
 
-    /// The caller's time is up: there is none for another attempt.
+    /// The caller's deadline has passed: there is no time for another attempt.
     fn out_of_time(&mut self, round: &Round) {
         let _ = round;
     }
@@ -119,12 +119,12 @@ pub(super) trait Operate {
         let _ = cx;
     }
 
-    /// The caller does not want to know the outcome: gives back what there may be.
+    /// The caller cancels: releases what may have been locked.
     fn cancel(&mut self, cx: &mut Context<'_>) {
         let _ = cx;
     }
 
-    /// It is over: gives buffers back to their pool.
+    /// Ends it: returns its buffers to their pool.
     fn end(&mut self, parts: &mut Parts) {
         let _ = parts;
     }
@@ -141,7 +141,7 @@ impl Kind {
         }
     }
 
-    /// The question about a lock that is held, if it is one.
+    /// Returns the question about a lock that is held, if the operation is one.
     pub(super) fn held(&self) -> Option<&Held> {
         match self {
             Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
@@ -151,7 +151,7 @@ impl Kind {
 }
 
 impl Operation {
-    /// Returns what is wanted, and what it works with at `now`.
+    /// Returns the operation itself, and the context that it works with at `now`.
     pub(super) fn at<'a>(
         &'a mut self,
         now: Instant,
@@ -191,7 +191,7 @@ impl Operation {
         self.judge(now, parts)
     }
 
-    /// The same of an answer to a question about a lock that is held.
+    /// Does the same for an answer to a question about a lock that is held.
     pub(super) fn vote_held(
         &mut self,
         now: Instant,
@@ -206,7 +206,7 @@ impl Operation {
         self.vote(now, node, said, parts)
     }
 
-    /// `node` has forgotten the script of a question about a lock that is held: the same goes out by
+    /// `node` has forgotten the script of a question about a lock that is held: sends the same by
     /// its text.
     pub(super) fn ask_by_text(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         let (kind, mut cx) = self.at(now, parts);
@@ -217,7 +217,7 @@ impl Operation {
         }
     }
 
-    /// The question about a lock that is held has come to this.
+    /// Ends the question about a lock that is held with `verdict`.
     pub(super) fn end_question(&mut self, now: Instant, verdict: Verdict, parts: &mut Parts) {
         let (kind, mut cx) = self.at(now, parts);
         if let Kind::Extend(Extend { held }) | Kind::Confirm(Confirm { held, .. }) = kind {
@@ -280,7 +280,7 @@ impl Operation {
         After::Nothing
     }
 
-    /// Returns what is to be told of it. `now` may be later than when it was decided.
+    /// Returns the event for its caller. `now` may be later than when it was decided.
     pub(super) fn tell(&mut self, now: Instant, parts: &mut Parts) -> Option<Event> {
         let (kind, mut cx) = self.at(now, parts);
         if cx.round.state != State::Decided {
@@ -291,13 +291,13 @@ impl Operation {
         Some(event)
     }
 
-    /// It is over: gives buffers back to their pool.
+    /// Ends it: returns its buffers to their pool.
     pub(super) fn end(&mut self, parts: &mut Parts) {
         self.round.disarm(&mut parts.timers);
         self.kind.get().end(parts);
     }
 
-    /// Ends it with nobody told.
+    /// Ends it without reporting an outcome.
     pub(super) fn cancel(&mut self, now: Instant, parts: &mut Parts) {
         let (kind, mut cx) = self.at(now, parts);
         let all = cx.parts.nodes.set();
@@ -306,8 +306,8 @@ impl Operation {
     }
 }
 
-/// Ends the wait for nodes that took too long, and for all of them at the caller's deadline.
-/// A question of which no byte has left is taken back: it is never sent late.
+/// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A
+/// question of which no byte has left is withdrawn: it is never sent late.
 fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     let (now, nodes) = (cx.now, &cx.parts.nodes);
     let open = cx.round.tally.open();

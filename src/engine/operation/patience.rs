@@ -1,4 +1,4 @@
-//! How long a node may take for an answer: reckoned once for a ttl, and then for each node.
+//! How long a node may take for an answer: computed once for a ttl, and then for each node.
 
 use core::time::Duration;
 
@@ -23,13 +23,13 @@ pub(super) struct Patience {
     most: Duration,
 }
 
-/// The node timeout of a lock of `ttl` where none is fixed and no node is far away.
+/// Returns the node timeout of a lock of `ttl` where none is fixed and no node is far away.
 pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
     (ttl / 200).clamp(SHORTEST, LONGEST)
 }
 
 impl Patience {
-    /// For a release, which is worth something whenever it comes.
+    /// Returns the patience for a release, which is useful at any time.
     ///
     /// The paper takes 5 to 50 ms for 10 s; a node that is farther away gets four of its round
     /// trips, and a second at most.
@@ -42,8 +42,8 @@ impl Patience {
         }
     }
 
-    /// For a question that is worth nothing when half of the lock's life is over. A timeout that
-    /// the user has fixed stands: who waits longer learns that it was too slow.
+    /// Returns the patience for a question that is useless when half of the lock's life is over. A
+    /// timeout that the user has fixed stands: a longer wait than the ttl allows ends as too slow.
     pub(super) fn for_vote(ttl: Duration, settings: &Settings) -> Self {
         let patience = Self::for_release(ttl, settings);
         mutant!(NodeTimeoutIgnored => return Self { usual: TTL_HARD_MAX, fixed: true, ..patience });
@@ -56,7 +56,7 @@ impl Patience {
         }
     }
 
-    /// With this node, which remembers it.
+    /// Returns the timeout for `node`, which remembers it.
     pub(super) fn with(self, node: &mut Node) -> Duration {
         node.timeout = match self.fixed {
             true => self.usual,

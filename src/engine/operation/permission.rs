@@ -3,8 +3,8 @@
 //!
 //! # Guarantees
 //!
-//! * The first `SET` on a connection is done only if its release is permitted. A refusal is told by
-//!   the name of what is missing, and leaves no key.
+//! * The first `SET` on a connection is done only if its release is permitted. A refusal names the
+//!   missing permission, and leaves no key.
 //! * A refused extension names what is missing, also where the error of the script does not.
 
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
@@ -140,7 +140,7 @@ impl Acquire {
         if !cx.round.awaits(node) && cx.round.asks(node) {
             cx.round.ballots[node].outcome = outcome;
         }
-        self.count(node, Vote::Mute, outcome, cx);
+        self.count(node, Vote::Abstain, outcome, cx);
     }
 }
 
@@ -189,12 +189,12 @@ impl Operation {
         };
         let unnamed = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
         let outcome = missing.map_or(unnamed, NodeOutcome::Unusable);
-        self.vote_held(now, node, (Vote::Mute, outcome), parts)
+        self.vote_held(now, node, (Vote::Abstain, outcome), parts)
     }
 }
 
-/// What is missing by this answer to the first `SET` of a connection, which was not done then.
-/// Returns `None` if the answer says nothing of that.
+/// Returns what is missing by this answer to the first `SET` of a connection, which was not done
+/// then. Returns `None` if the answer says nothing of that.
 fn missing_to_lock(reply: Reply) -> Option<Unusable> {
     match reply {
         Reply::Integer(answer) => forbidden_to_lock(answer),

@@ -1,4 +1,4 @@
-//! Reinitialisation: every node is to be one of this cluster, whatever its marker says.
+//! Reinitialisation: every node becomes one of this cluster, regardless of its marker.
 //!
 //! It needs all nodes, and is done for an operator.
 
@@ -33,7 +33,7 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
             Access::Open => continue,
             _ if other && !there.is_ready() => continue,
             Access::Shut(outcome) => outcome,
-            Access::Greeting { .. } => there.trouble().outcome(),
+            Access::Handshake { .. } => there.trouble().outcome(),
         };
         all = false;
     }
@@ -84,10 +84,10 @@ impl Operate for Reinit {
         Some(Event::Reinitialised { round, result })
     }
 
-    /// What was not asked yet is not asked any more.
+    /// Requests that were not sent yet are cancelled.
     fn end(&mut self, parts: &mut Parts) {
         for node in parts.nodes.iter_mut() {
-            node.call_off(Mode::Anew);
+            node.cancel_join(Mode::Reinit);
         }
     }
 }

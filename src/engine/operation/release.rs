@@ -1,7 +1,7 @@
 //! Releasing a lock, with a caller who waits for the outcome.
 //!
-//! Every node that may hold the token is asked to delete it; what each says of it is counted. What is
-//! owed to nodes that do not answer stays owed beyond the operation: that is the claim's.
+//! Every node that may hold the token is asked to delete it; each answer is counted. What is owed
+//! to nodes that do not answer stays owed beyond the operation, by the claim.
 
 use crate::error::{NodeOutcome, Released, UnlockError};
 use crate::keys::ClaimKey;
@@ -44,7 +44,7 @@ impl Operate for Release {
         }
         let (claims, mut below) = cx.parts.claims(cx.now);
         claims.release(Some(cx.round.key), claim, &mut below);
-        // A `SET` that had not left was taken back: there is nothing to release.
+        // A `SET` that had not left was withdrawn: there is nothing to release.
         let (asked, owed) = cx
             .parts
             .claims
@@ -61,7 +61,7 @@ impl Operate for Release {
                 continue;
             };
             cx.round.ballots[node].asked = false;
-            if cx.round.count(cx.now, node, Vote::Mute, outcome) {
+            if cx.round.count(cx.now, node, Vote::Abstain, outcome) {
                 let _ = self.judge(cx);
             }
         }

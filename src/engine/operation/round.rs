@@ -31,13 +31,13 @@ pub(crate) struct Round {
     pub(crate) state: State,
     pub(crate) tally: Tally,
     pub(crate) ballots: Vec<Ballot>,
-    /// The nodes that are asked though their answers do not count, while their time is not up.
+    /// The nodes that are asked although their answers do not count, while their time is not up.
     left_out: NodeSet,
     /// When the call was made.
     pub(crate) started: Instant,
     /// When the present attempt began, before its first byte: the t1 of the paper.
     pub(crate) sent: Instant,
-    /// When the caller wants an answer, whatever it is.
+    /// When the caller wants an answer of any kind.
     pub(crate) deadline: Option<Instant>,
     /// Attempts made, the present one included.
     pub(crate) tries: u32,
@@ -47,16 +47,16 @@ pub(crate) struct Round {
     pub(crate) wake: Wake,
 }
 
-/// How far an operation is.
+/// The state of an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum State {
     /// Votes are counted.
     Voting,
     /// The random delay before the next attempt.
     Resting { until: Instant },
-    /// The outcome is certain, and is told at the next poll.
+    /// The outcome is certain, and is reported at the next poll.
     Decided,
-    /// The outcome was told; the operation is about to end.
+    /// The outcome was reported; the operation is about to end.
     Told,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Ballot {
     pub(crate) latency: Option<Duration>,
     /// Until when its answer is waited for.
     pub(crate) deadline: Instant,
-    /// The question was put to it; otherwise it waits for the greeting.
+    /// The question was put to it; otherwise it waits for the handshake.
     pub(crate) asked: bool,
     /// The most telling cause that it gave in earlier attempts.
     before: NodeOutcome,
@@ -87,8 +87,9 @@ impl Ballot {
         (self.outcome, self.latency)
     }
 
-    /// What is said of the node where too few nodes answered: an earlier cause is not hidden by an
-    /// attempt in which it did not answer. How long that took is not known any more.
+    /// Returns the outcome that is reported for the node where too few nodes answered: an earlier
+    /// cause is not hidden by an attempt in which it did not answer. The latency of an earlier cause
+    /// is not known any more.
     fn cause(&self) -> (NodeOutcome, Option<Duration>) {
         let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
         match more_telling(self.before, self.outcome) {
@@ -106,7 +107,8 @@ impl Ballot {
     }
 }
 
-/// The one of the two that says more of why a node did not vote; `other` if they say as much.
+/// Returns the outcome that says more about why a node did not vote; `other` if they say equally
+/// much.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     let weight = |outcome| match outcome {
         NodeOutcome::Unusable(_) => 2,
@@ -146,7 +148,7 @@ impl Round {
         }
     }
 
-    /// Begins the count anew, at `now`.
+    /// Begins the count again, at `now`.
     pub(crate) fn reset(&mut self, now: Instant) {
         self.state = State::Voting;
         self.tally = Tally::new(self.ballots.len());
@@ -162,12 +164,13 @@ impl Round {
         matches!(self.state, State::Voting)
     }
 
-    /// Whether an answer of `node` would still count.
+    /// Returns `true` if an answer of `node` would still count.
     pub(crate) fn awaits(&self, node: usize) -> bool {
         self.is_voting() && self.tally.open().contains(node)
     }
 
-    /// Whether `node` is to be asked: its answer would count, or its key keeps others out at least.
+    /// Returns `true` if `node` is to be asked: its answer would count, or its key keeps others out
+    /// at least.
     pub(crate) fn asks(&self, node: usize) -> bool {
         self.awaits(node) || self.is_voting() && self.left_out.contains(node)
     }
@@ -191,7 +194,7 @@ impl Round {
         }
     }
 
-    /// Records what became of the question at `node`; whether it counts.
+    /// Records the vote and the outcome of `node`. Returns `true` if the vote counts.
     pub(crate) fn record(&mut self, node: usize, vote: Vote, outcome: NodeOutcome) -> bool {
         let counts = self.is_voting() && self.tally.record(node, vote);
         if counts {
@@ -200,20 +203,20 @@ impl Round {
         counts
     }
 
-    /// The connection to `node` is lost: a yes of it is taken back, or its answer is not awaited
-    /// any more. Whether that changed anything.
+    /// The connection to `node` is lost: withdraws its yes, or stops waiting for its answer.
+    /// Returns `true` if that changed anything.
     pub(crate) fn lose(&mut self, node: usize, outcome: NodeOutcome) -> bool {
-        mutant!(VoteKeptOverReconnect => return self.record(node, Vote::Mute, outcome));
-        let changed =
-            self.is_voting() && (self.tally.withdraw(node) || self.tally.record(node, Vote::Mute));
+        mutant!(VoteKeptOverReconnect => return self.record(node, Vote::Abstain, outcome));
+        let changed = self.is_voting()
+            && (self.tally.withdraw(node) || self.tally.record(node, Vote::Abstain));
         if changed {
             self.set_outcome(node, outcome);
         }
         changed
     }
 
-    /// The outcome is certain: it is told at the next poll. Decided once for each attempt: what is
-    /// decided is not voting any more.
+    /// The outcome is certain: it is reported at the next poll. Called once for each attempt: a round
+    /// that is decided does not vote any more.
     pub(crate) fn decide(&mut self, news: &mut VecDeque<News>, timers: &mut Timers) {
         self.state = State::Decided;
         mutant!(RoundTimerKept => (), else self.disarm(timers));
@@ -245,7 +248,7 @@ impl Round {
     /// The answer of `node` to what is about to be asked does not count, if it is in quarantine.
     pub(crate) fn leave_out(&mut self, now: Instant, node: usize, nodes: &Nodes) {
         if let Some(until) = nodes[node].kept_until(now) {
-            self.record(node, Vote::Mute, NodeOutcome::Quarantined { until });
+            self.record(node, Vote::Abstain, NodeOutcome::Quarantined { until });
         }
     }
 
@@ -257,7 +260,7 @@ impl Round {
         if room {
             queue.push_back(self.key);
         } else {
-            self.record(node, Vote::Mute, NodeOutcome::TimedOut);
+            self.record(node, Vote::Abstain, NodeOutcome::TimedOut);
         }
         room
     }
@@ -297,7 +300,7 @@ impl Round {
                 } else {
                     outcome(node)
                 };
-                self.record(node, Vote::Mute, said);
+                self.record(node, Vote::Abstain, said);
             }
         }
     }
@@ -305,11 +308,11 @@ impl Round {
     /// Ends the wait for every node: the caller's time is up.
     pub(crate) fn close(&mut self) {
         for node in self.tally.open().iter() {
-            self.record(node, Vote::Mute, NodeOutcome::Pending);
+            self.record(node, Vote::Abstain, NodeOutcome::Pending);
         }
     }
 
-    /// When the round has to be looked at next, and why.
+    /// Returns when the round has to be looked at next, and why.
     pub(crate) fn next_wake(&self) -> Option<(Instant, Wake)> {
         let own = match &self.state {
             State::Voting => self
@@ -326,13 +329,13 @@ impl Round {
         own.into_iter().chain(deadline).min()
     }
 
-    /// What each node said, for an error.
+    /// Returns what each node said, for an error.
     pub(crate) fn report(&self, now: Instant, labels: &[Arc<str>]) -> Report {
         self.report_by(now, labels, Ballot::said)
     }
 
-    /// The same where too few nodes answered: with what they said in earlier attempts, if it tells
-    /// more.
+    /// Returns the report for an error where too few nodes answered: with what they said in earlier
+    /// attempts, if that says more.
     pub(crate) fn report_causes(&self, now: Instant, labels: &[Arc<str>]) -> Report {
         self.report_by(now, labels, Ballot::cause)
     }

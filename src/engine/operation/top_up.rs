@@ -6,14 +6,14 @@
 //!
 //! The copy is a `SET NX` that expires when those of the others do. It is sent only when a majority
 //! *without* that node has confirmed the token in a round that was begun after the loss was seen:
-//! so at the extension after the one that found it. Where a node had it again meanwhile, nothing is sent
-//! in that round: it may have been lost since the round was begun. A nil to it is no vote, and a node that is kept
-//! from voting gets a copy too, which counts when its quarantine is over.
+//! so at the extension after the one that found it. Where a node had it again in between, nothing is
+//! sent in that round: it may have been lost since the round was begun. A nil to it is not a vote, and
+//! a node that is kept from voting gets a copy too, which counts when its quarantine is over.
 //!
 //! # Not here
 //!
-//! Locks that were adopted: whoever handed them over may still give back a copy that he had not
-//! heard of. And locks that nobody extends: they end as they are.
+//! Locks that were adopted: the previous owner may still release a copy that it had no answer
+//! about. And locks that are not extended: they end as they are.
 
 use core::time::Duration;
 
@@ -27,8 +27,8 @@ use super::held::Held;
 use crate::engine::claims::claim::Claim;
 
 impl Held {
-    /// `majority` has confirmed an extension until `end`: the nodes that lacked the key before it was
-    /// begun, and still do, get it again.
+    /// `majority` has confirmed an extension until `end`: the nodes that lacked the key before it
+    /// was begun, and still do, get a copy again.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
         let claim = self.claim_in(&mut cx.parts.claims);
@@ -75,12 +75,13 @@ impl Held {
     }
 }
 
-/// Whether it is held here, and stands on whatever nodes hold it.
+/// Returns `true` if it is held here, and every node that has it counts.
 fn may_be_topped_up(claim: &Claim) -> bool {
     claim.is_held() && !claim.adopted
 }
 
-/// Rounded up: a copy that is gone before the others is worth nothing.
+/// Returns `duration` in whole milliseconds, rounded up: a copy that expires before the others is
+/// useless.
 fn whole_millis(duration: Duration) -> Duration {
     let nanos = duration.subsec_nanos() % 1_000_000;
     let missing = if nanos == 0 { 0 } else { 1_000_000 - nanos };

@@ -10,7 +10,7 @@ use super::super::value::{Element, Value};
 use super::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
 
 impl Value<'_> {
-    /// A copy that borrows nothing. Attributes of nested values are left out: see
+    /// Returns a copy that borrows nothing. Attributes of nested values are left out: see
     /// [`Element::to_owned`].
     ///
     /// ```
@@ -47,7 +47,7 @@ impl Value<'_> {
 }
 
 impl Element<'_> {
-    /// A copy that borrows nothing, with all attributes at every depth:
+    /// Returns a copy that borrows nothing, with all attributes at every depth:
     /// [`OwnedValue::Attributed`] where there are any.
     ///
     /// ```
@@ -79,7 +79,7 @@ impl Element<'_> {
 }
 
 impl Frame<'_> {
-    /// A copy of the reply that borrows nothing, with all its attributes:
+    /// Returns a copy of the reply that borrows nothing, with all its attributes:
     /// [`OwnedValue::Attributed`] where there are any. Without them: `frame.value.to_owned()`.
     ///
     /// ```
@@ -138,7 +138,7 @@ fn copy_element(element: Element<'_>, buffer: Option<&Bytes>) -> OwnedValue {
     }
 }
 
-/// What becomes of the values of an aggregate.
+/// How the values of an aggregate are copied.
 type Wrap = fn(OwnedItems) -> OwnedValue;
 
 /// A copy of one value, without what is inside it.
@@ -190,7 +190,7 @@ fn copy_bytes(text: &[u8], buffer: Option<&Bytes>) -> Bytes {
     }
 }
 
-/// A copy in the making.
+/// A copy that is not complete yet.
 struct Copying<'b> {
     /// Strings in here are shared.
     buffer: Option<&'b Bytes>,

@@ -1,4 +1,4 @@
-//! When two values say the same.
+//! Equality of two values.
 
 use core::iter::zip;
 use core::slice::from_ref;
@@ -30,7 +30,8 @@ fn are_equal(some: &[OwnedValue], others: &[OwnedValue]) -> bool {
         && zip(Walk::new(some), Walk::new(others)).all(|(one, other)| is_like(one, other))
 }
 
-/// Whether two values are the same, but for what is inside them, of which only the number counts.
+/// Returns `true` if two values are the same, but for what is inside them, of which only the number
+/// counts.
 fn is_like(one: &OwnedValue, other: &OwnedValue) -> bool {
     use OwnedValue::{
         Array, Attributed, BigNumber, Boolean, Bulk, BulkError, Double, Error, Integer, Map, Null,

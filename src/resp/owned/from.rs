@@ -1,4 +1,4 @@
-//! Values out of what Rust has for them.
+//! Conversions from Rust types to values.
 //!
 //! Not here: strings, of which RESP has three kinds; say which one.
 

@@ -1,4 +1,4 @@
-//! Values that own what they say: for replies that outlive their buffer, and for servers.
+//! Values that own their contents: for replies that outlive their buffer, and for servers.
 //!
 //! Unlike a reply, whose depth is bounded by [`Limits::depth`](super::Limits::depth), a value that
 //! was built by hand may be nested as deep as memory allows. So nothing that is done to it calls
@@ -132,8 +132,8 @@ impl OwnedValue {
         Self::Attributed(Attributed::new(attributes, value))
     }
 
-    /// The values inside an aggregate in the order in which they are sent: of a map each key before
-    /// its value, of an attributed value the attributes before the value itself.
+    /// Returns the values inside an aggregate in the order in which they are sent: of a map each
+    /// key before its value, of an attributed value the attributes before the value itself.
     pub(super) fn inside(&self) -> &[Self] {
         self.items().map_or(&[], |items| items)
     }
@@ -164,7 +164,7 @@ impl OwnedValue {
         }
     }
 
-    /// What is inside it, unless that is flat.
+    /// Returns what is inside it, unless that is flat.
     fn nested(&self) -> Option<&OwnedItems> {
         self.items().filter(|items| !items.is_flat())
     }

@@ -1,5 +1,5 @@
-//! What is inside aggregates. No other types hold values, so that whatever goes from a value to
-//! those inside it passes here: being dropped, and being copied.
+//! What is inside aggregates. No other types hold values, so that everything that goes from a value
+//! to those inside it passes here: being dropped, and being copied.
 
 use alloc::vec::{IntoIter, Vec};
 use core::iter::{Map, from_fn, zip};
@@ -28,7 +28,7 @@ use super::OwnedValue;
 pub struct OwnedItems(Vec<OwnedValue>);
 
 impl OwnedItems {
-    /// The values as the vector in which they were kept.
+    /// Returns the values as the vector in which they were kept.
     #[must_use]
     pub fn into_vec(mut self) -> Vec<OwnedValue> {
         take(&mut self.0)
@@ -41,12 +41,12 @@ impl OwnedItems {
         self.0.capacity() * size_of::<OwnedValue>() + inside.sum::<usize>()
     }
 
-    /// Whether no aggregate is inside.
+    /// Returns `true` if no aggregate is inside.
     pub(super) fn is_flat(&self) -> bool {
         self.iter().all(|value| value.items().is_none())
     }
 
-    /// Takes out what is inside the aggregates in here, unless it is flat.
+    /// Takes out the contents of the aggregates in here, unless they are flat.
     fn take_nested(&mut self, taken: &mut Vec<Self>) {
         let aggregates = self.0.iter_mut().filter_map(OwnedValue::items_mut);
         taken.extend(aggregates.filter(|items| !items.is_flat()).map(take));
@@ -145,24 +145,25 @@ impl FromIterator<OwnedValue> for OwnedItems {
 pub struct OwnedPairs(pub(in super::super) OwnedItems);
 
 impl OwnedPairs {
-    /// How many pairs there are.
+    /// Returns how many pairs there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len() / 2
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The pairs in order.
+    /// Returns the pairs in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&OwnedValue, &OwnedValue)> {
         pairs(&self.0)
     }
 
-    /// The first value whose key is a string with these bytes. Looks at one pair after the other.
+    /// Returns the first value whose key is a string with these bytes. Looks at one pair after the
+    /// other.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<&OwnedValue> {
         self.iter()
@@ -170,7 +171,7 @@ impl OwnedPairs {
             .map(|(_, value)| value)
     }
 
-    /// The pairs as a vector.
+    /// Returns the pairs as a vector.
     #[must_use]
     pub fn into_vec(self) -> Vec<(OwnedValue, OwnedValue)> {
         let mut flat = self.0.into_vec().into_iter();
@@ -237,18 +238,18 @@ impl Attributed {
         Self(items)
     }
 
-    /// The attributes. Several that were sent in a row are one here.
+    /// Returns the attributes. Several that were sent in a row are one here.
     pub fn attributes(&self) -> impl ExactSizeIterator<Item = (&OwnedValue, &OwnedValue)> {
         pairs(&self.0)
     }
 
-    /// What they are said about.
+    /// Returns what they are said about.
     #[must_use]
     pub fn value(&self) -> &OwnedValue {
         self.0.last().expect("the value is behind its attributes")
     }
 
-    /// The value without what is said about it.
+    /// Returns the value without its attributes.
     #[must_use]
     pub fn into_value(self) -> OwnedValue {
         let value = self.0.into_vec().pop();
@@ -259,7 +260,7 @@ impl Attributed {
 type PairsIter<'v> =
     Map<Iter<'v, [OwnedValue; 2]>, fn(&'v [OwnedValue; 2]) -> (&'v OwnedValue, &'v OwnedValue)>;
 
-/// What lies flat as pairs; a value behind them is left out.
+/// Returns what lies flat as pairs; a value behind them is left out.
 fn pairs(flat: &[OwnedValue]) -> PairsIter<'_> {
     let (pairs, _) = flat.as_chunks();
     pairs.iter().map(|[key, value]| (key, value))

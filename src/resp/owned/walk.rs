@@ -8,8 +8,8 @@ use super::OwnedValue;
 
 /// Goes through values in the order in which they are sent: each before what is inside it.
 ///
-/// What is still to come of the surrounding values waits on a stack of its own. A value that is
-/// the last one inside another needs no place on it, nor does a flat one.
+/// The values that are still to come wait on a stack of its own. A value that is the last one
+/// inside another needs no place on it, nor does a flat one.
 #[derive(Debug)]
 pub(in super::super) struct Walk<'v> {
     rest: Iter<'v, OwnedValue>,
@@ -25,7 +25,7 @@ impl<'v> Walk<'v> {
         }
     }
 
-    /// The next value. What is inside it comes next only if it is [entered](Self::enter).
+    /// Returns the next value. What is inside it comes next only if it is [entered](Self::enter).
     pub(in super::super) fn step(&mut self) -> Option<&'v OwnedValue> {
         loop {
             if let Some(value) = self.rest.next() {

@@ -29,7 +29,7 @@ struct Count {
     yes: usize,
     no: usize,
     /// Nodes that do not answer any more.
-    mute: usize,
+    abstained: usize,
     open: usize,
 }
 
@@ -144,7 +144,7 @@ impl World {
                 && (!matches!(verb, Verb::Extend | Verb::Beside | Verb::Confirm)
                     || entry.sent == call.since);
             let place = if !answers && call.since < lost {
-                &mut count.mute
+                &mut count.abstained
             } else if !answers
                 || !soon
                 || !waited_for
@@ -156,11 +156,11 @@ impl World {
                 match entry.said {
                     // What was lost behind its answer is gone with it, but for a release.
                     Said::Ok | Said::One if verb != Verb::Release && entry.read <= lost => {
-                        &mut count.mute
+                        &mut count.abstained
                     }
                     Said::Ok | Said::One => &mut count.yes,
                     Said::Nil | Said::Zero | Said::Foreign => &mut count.no,
-                    Said::Refused(_) | Said::Nothing | Said::Else => &mut count.mute,
+                    Said::Refused(_) | Said::Nothing | Said::Else => &mut count.abstained,
                 }
             };
             *place += 1;

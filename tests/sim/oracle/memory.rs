@@ -17,7 +17,7 @@
 //! taken, and more, somebody objects.
 
 use shearline::engine::Load;
-use shearline::limits::{self, COMMAND_BYTES_MAX, GREETING_BYTES_MAX};
+use shearline::limits::{self, COMMAND_BYTES_MAX, HANDSHAKE_BYTES_MAX};
 use shearline::{ExtendError, LockError};
 
 use crate::mutations::is_narrow;
@@ -61,7 +61,7 @@ impl Bounds {
             rounds: narrow::ROUNDS,
             claims: narrow::CLAIMS,
             in_flight: narrow::IN_FLIGHT + GREETING,
-            out_bytes: narrow::OUT_BYTES + GREETING_BYTES_MAX,
+            out_bytes: narrow::OUT_BYTES + HANDSHAKE_BYTES_MAX,
         }
     }
 
@@ -176,7 +176,7 @@ impl Open {
 }
 
 fn too_much(load: &Load, open: &Open, nodes: usize) -> Option<&'static str> {
-    let bytes = load.in_flight * COMMAND_BYTES_MAX + nodes * GREETING_BYTES_MAX;
+    let bytes = load.in_flight * COMMAND_BYTES_MAX + nodes * HANDSHAKE_BYTES_MAX;
     if load.rounds != open.calls {
         Some("more rounds than calls, or fewer")
     } else if load.claims > open.tokens + load.in_flight + load.owed {

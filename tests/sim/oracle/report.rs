@@ -55,7 +55,7 @@ pub(super) struct Votes {
     pub(super) pending: usize,
     pub(super) timed_out: usize,
     /// Any other.
-    pub(super) mute: usize,
+    pub(super) abstained: usize,
 }
 
 impl World {
@@ -419,7 +419,7 @@ impl Votes {
             | NodeOutcome::Unreachable(_)
             | NodeOutcome::Quarantined { .. }
             | NodeOutcome::Unusable(_)
-            | _ => &mut self.mute,
+            | _ => &mut self.abstained,
         };
         *count += 1;
     }

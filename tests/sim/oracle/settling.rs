@@ -30,7 +30,7 @@ use crate::world::World;
 const TICK: Duration = Duration::from_millis(1);
 
 /// How long a call that is short of a quorum leaves a node alone that could not be reached.
-const KNOCK_AGAIN: Duration = Duration::from_millis(250);
+const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 
 /// Ticks in a row after which an engine that wants to be woken in the past runs hot.
 const HOT: u32 = 3;
@@ -113,7 +113,7 @@ impl World {
         let begun = called.filter(|_| there.is_short_of_a_quorum(self.plan.quorum()));
         let late = (0..self.plan.nodes_of(client)).find(|node| {
             let path = &there.paths[*node];
-            let knocked = path.opened_shown.saturating_add(KNOCK_AGAIN);
+            let knocked = path.opened_shown.saturating_add(RECONNECT_EARLY_AFTER);
             // Who was stopped for longer may have given up what it had not begun.
             let due = path.back_by.is_some_and(|by| {
                 let given_up = by.saturating_add(Duration::from_nanos(CONNECT_TIMEOUT));

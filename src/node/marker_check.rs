@@ -1,10 +1,10 @@
 //! The scripts of the strict restart guard, and the commands around them.
 //!
-//! [`JOIN`] reads and writes the [marker](super::marker) of a node; it is run at every greeting, and
-//! whenever another script says that the marker is not the one that it was given. The others do to
-//! the key of the lock exactly what the plain commands do, whether the node votes or not: a key that
-//! does not count still keeps others out. What they answer is two integers: what the plain command
-//! would have said, and whether it counts.
+//! [`JOIN`] reads and writes the [marker](super::marker) of a node; it is run at every handshake,
+//! and whenever another script answers that the marker is not the one that it was given. The others
+//! do to the key of the lock exactly what the plain commands do, whether the node votes or not: a
+//! key that does not count still keeps others out. What they answer is two integers: what the plain
+//! command would have said, and whether it counts.
 //!
 //! ```text
 //! {said, 0}     it counts: the marker is the one given, and there is no barrier
@@ -12,11 +12,11 @@
 //! {said, -1}    it does not: the marker is missing, or another
 //! ```
 //!
-//! A barrier that somebody made permanent is told as one second, again and again.
+//! A barrier that was made permanent counts as one second, in every answer.
 //!
 //! # Not here
 //!
-//! Releases: they are the plain ones. A copy may go from a node whether it votes or not.
+//! Releases: they are the plain ones. A key may be released on a node whether it votes or not.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -38,9 +38,9 @@ use super::command::{Dialect, Script, millis};
 /// A marker is written where it is missing, of another incarnation of the server, or of a shorter
 /// longest ttl, each with a barrier; a barrier is written before its marker, and never shortened.
 /// There is none for another incarnation where both the marker and this client say that nothing is
-/// lost in a restart. A server that has a replica or was one by now is not durable, whatever the client
-/// has read before: its marker may be that of another master. `anew` makes the node one of this cluster whatever it was; `trust` does
-/// without the barrier.
+/// lost in a restart. A server that has a replica by now, or was one, is not durable, even if the
+/// client has read otherwise before: its marker may be that of another master. `anew` makes the node
+/// one of this cluster regardless of its marker; `trust` does without the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -68,8 +68,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
-/// The end of a fenced script, which has put into `s` what was said: whether that counts. The marker
-/// that it was given is this argument.
+/// The end of a script with a marker check, which has put the answer of the plain command into `s`.
+/// It adds whether that counts. The expected marker is this argument.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(
@@ -80,10 +80,10 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// `SET NX PX`, and whether it counts: said is 1 or 0. If the user may not run the n-th of the commands
-/// behind the marker, `-n` alone, and nothing was done: see
+/// `SET NX PX`, and whether it counts: `said` is 1 or 0. If the user may not run the n-th of the
+/// commands behind the marker, `-n` alone, and nothing was done: see
 /// [`SET_IF_PERMITTED`](super::command::SET_IF_PERMITTED).
-pub(crate) const FENCED_ACQUIRE: Script = Script {
+pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
         "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do \
            if not c(ARGV[i],KEYS[1],KEYS[1]) then return 3-i end end end \
@@ -94,7 +94,7 @@ pub(crate) const FENCED_ACQUIRE: Script = Script {
 };
 
 /// The [extension](super::command::EXTEND), and whether it counts.
-pub(crate) const FENCED_EXTEND: Script = Script {
+pub(crate) const CHECKED_EXTEND: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \
            if v==ARGV[1] then s=1 local p=redis.call('pttl',KEYS[1]) \
@@ -106,7 +106,7 @@ pub(crate) const FENCED_EXTEND: Script = Script {
 };
 
 /// The [confirmation](super::command::CONFIRM), and whether it counts.
-pub(crate) const FENCED_CONFIRM: Script = Script {
+pub(crate) const CHECKED_CONFIRM: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \
            if v==ARGV[1] then s=redis.call('pttl',KEYS[1]) if s<0 then s=9e15 end s=s+1 \
@@ -116,13 +116,13 @@ pub(crate) const FENCED_CONFIRM: Script = Script {
     sha1: "2b1d0e9b48ac40a8976b18239dedc4e1eb6b78ef",
 };
 
-static ACQUIRE: Fenced = Fenced::new(&FENCED_ACQUIRE);
+static ACQUIRE: Checked = Checked::new(&CHECKED_ACQUIRE);
 
-static EXTEND: Fenced = Fenced::new(&FENCED_EXTEND);
+static EXTEND: Checked = Checked::new(&CHECKED_EXTEND);
 
 static CONFIRM_BY_TEXT: Template<3, 448> = Template::new(&[
     Text(b"EVAL"),
-    Text(FENCED_CONFIRM.text.as_bytes()),
+    Text(CHECKED_CONFIRM.text.as_bytes()),
     Text(b"3"),
     Encoded(1),
     Text(MARKER_KEY),
@@ -131,14 +131,14 @@ static CONFIRM_BY_TEXT: Template<3, 448> = Template::new(&[
     Encoded(1),
 ]);
 
-/// The commands that run a fenced script with a ttl.
+/// The commands that run a script with a marker check and a ttl.
 #[derive(Debug)]
-struct Fenced {
+struct Checked {
     by_sha1: Template<4, 192>,
     by_text: Template<4, 576>,
 }
 
-impl Fenced {
+impl Checked {
     const fn new(script: &Script) -> Self {
         Self {
             by_sha1: Self::template(b"EVALSHA", script.sha1),
@@ -178,8 +178,8 @@ impl Fenced {
     }
 }
 
-/// The `SET` of `entry`, fenced by `marker`, an argument in wire form.
-pub(crate) fn fenced_set(
+/// Writes the `SET` of `entry` that checks `marker`, an argument in wire form.
+pub(crate) fn set(
     out: &mut Vec<u8>,
     entry: &Entry,
     ttl: Duration,
@@ -189,8 +189,8 @@ pub(crate) fn fenced_set(
     ACQUIRE.write(out, entry, ttl, marker, dialect);
 }
 
-/// The same if the user may run all of `commands` on the key.
-pub(crate) fn fenced_set_if_permitted(
+/// Writes the same, to be done only if the user may run all of `commands` on the key.
+pub(crate) fn set_if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,
     ttl: Duration,
@@ -199,22 +199,22 @@ pub(crate) fn fenced_set_if_permitted(
 ) {
     let (key, token) = (entry.resource(), entry.token());
     let ttl = millis(ttl);
-    let script = FENCED_ACQUIRE.text.as_bytes();
+    let script = CHECKED_ACQUIRE.text.as_bytes();
     let mut words = alloc::vec![&b"EVAL"[..], script, b"3", key, MARKER_KEY, BARRIER_KEY];
     words.extend([token.as_bytes(), ttl.as_bytes(), unwrapped(marker)]);
     words.extend(commands.iter().map(|command| command.as_bytes()));
     command(out, &words);
 }
 
-/// The bytes of an argument in wire form.
+/// Returns the bytes of an argument in wire form.
 fn unwrapped(argument: &[u8]) -> &[u8] {
     let header = argument.iter().position(|byte| *byte == b'\n');
     let bytes = header.and_then(|end| argument.get(end + 1..argument.len().checked_sub(2)?));
     bytes.unwrap_or_default()
 }
 
-/// The extension of `entry`, fenced by `marker`.
-pub(crate) fn fenced_extend(
+/// Writes the extension of `entry` that checks `marker`.
+pub(crate) fn extend(
     out: &mut Vec<u8>,
     entry: &Entry,
     ttl: Duration,
@@ -224,13 +224,14 @@ pub(crate) fn fenced_extend(
     EXTEND.write(out, entry, ttl, marker, dialect);
 }
 
-/// The question for how long the node keeps `entry`, fenced by `marker`.
-pub(crate) fn fenced_confirm(out: &mut Vec<u8>, entry: &Entry, marker: &[u8]) {
+/// Writes the question for how long the node keeps `entry`, which checks `marker`.
+pub(crate) fn confirm(out: &mut Vec<u8>, entry: &Entry, marker: &[u8]) {
     let (key, token) = (entry.key_argument(), entry.token_argument());
     CONFIRM_BY_TEXT.write(out, [key, token, marker]);
 }
 
-/// The command that runs [`JOIN`] with these `arguments`. Always by the text: it is rare.
+/// Writes the command that runs [`JOIN`] with these `arguments`, always by its text because it is
+/// rare.
 pub(crate) fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
     let mut words: Vec<&[u8]> = Vec::with_capacity(13);
     words.extend([b"EVAL", JOIN.text.as_bytes(), b"2", MARKER_KEY, BARRIER_KEY]);
@@ -258,22 +259,22 @@ mod tests {
         let tail = "|$1|3|$1|k|$16|shearline:marker|$17|shearline:barrier|$5|token|";
         let second = Duration::from_secs(1);
         assert_eq!(
-            shown(|out, entry, marker| fenced_set(out, entry, second, marker, Dialect::Sha1)),
+            shown(|out, entry, marker| set(out, entry, second, marker, Dialect::Sha1)),
             alloc::format!(
                 "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
-                FENCED_ACQUIRE.sha1
+                CHECKED_ACQUIRE.sha1
             )
         );
         assert_eq!(
-            shown(|out, entry, marker| fenced_extend(out, entry, second, marker, Dialect::Sha1)),
+            shown(|out, entry, marker| extend(out, entry, second, marker, Dialect::Sha1)),
             alloc::format!(
                 "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
-                FENCED_EXTEND.sha1
+                CHECKED_EXTEND.sha1
             )
         );
-        let text = FENCED_CONFIRM.text;
+        let text = CHECKED_CONFIRM.text;
         assert_eq!(
-            shown(fenced_confirm),
+            shown(confirm),
             alloc::format!("*8|$4|EVAL|${}|{text}{tail}$13|1 r 5 1 1 0 c|", text.len())
         );
     }
@@ -287,7 +288,7 @@ mod tests {
         );
         let (mut out, mut marker) = (Vec::new(), Vec::new());
         argument(&mut marker, &[b'm'; super::super::marker::MARKER_BYTES_MAX]);
-        fenced_extend(&mut out, &longest, Duration::MAX, &marker, Dialect::Text);
+        extend(&mut out, &longest, Duration::MAX, &marker, Dialect::Text);
         assert!(out.len() <= COMMAND_BYTES_MAX, "{}", out.len());
     }
 }

@@ -1,0 +1,64 @@
+//! A command that is being executed, and the values that many commands answer with or read.
+
+use core::time::Duration;
+
+use crate::resp::OwnedValue;
+
+use super::keyspace::{Database, Millis};
+use super::refusal::Refusal;
+use super::session::Session;
+use super::state::State;
+
+/// One command on its way through the node.
+pub(super) struct Call<'a> {
+    pub(super) session: &'a mut Session,
+    /// The name and the arguments; as many as the table allows.
+    pub(super) words: &'a [&'a [u8]],
+    pub(super) now: Millis,
+    pub(super) uptime: Duration,
+}
+
+impl<'a> Call<'a> {
+    /// Returns the database that the client selected.
+    pub(super) fn database<'s>(&self, state: &'s mut State) -> &'s mut Database {
+        state.keyspace.database(self.session.database)
+    }
+
+    /// Returns the words from `first` on, of which there may be none.
+    pub(super) fn words_from(&self, first: usize) -> &'a [&'a [u8]] {
+        self.words.get(first..).unwrap_or_default()
+    }
+}
+
+pub(super) fn is_flush_mode(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async")
+}
+
+pub(super) fn ok() -> OwnedValue {
+    OwnedValue::simple("OK")
+}
+
+pub(super) fn count(number: usize) -> OwnedValue {
+    OwnedValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// Returns an integer in its one spelling: no `+`, no leading zeros, no spaces.
+pub(super) fn integer(text: &[u8]) -> Result<i64, Refusal> {
+    let number = core::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse::<i64>().ok());
+    match number {
+        Some(number) if crate::resp::Decimal::from(number).as_bytes() == text => Ok(number),
+        Some(_) | None => Err(Refusal::NOT_AN_INTEGER),
+    }
+}
+
+/// Returns an array of integers.
+pub(super) fn flags(flags: impl Iterator<Item = bool>) -> OwnedValue {
+    OwnedValue::array(flags.map(|flag| OwnedValue::Integer(i64::from(flag))))
+}
+
+/// Returns the empty array.
+pub(super) fn nothing() -> OwnedValue {
+    OwnedValue::array([])
+}

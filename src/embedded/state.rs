@@ -1,0 +1,31 @@
+//! What a node keeps between two commands.
+//!
+//! Not here: the clock, and the sessions of clients.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::keyspace::Keyspace;
+use super::known::Scripts;
+
+/// See the [module](self).
+#[derive(Clone, Default)]
+pub(super) struct State {
+    pub(super) keyspace: Keyspace,
+    pub(super) scripts: Scripts,
+    pub(super) flavour: Flavour,
+    pub(super) password: Option<Vec<u8>>,
+    pub(super) run_id: String,
+    pub(super) replid: String,
+}
+
+/// Which server a store behaves as.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Flavour {
+    /// `redis-server` 7.0.15.
+    #[default]
+    Redis,
+    /// A Valkey 9: it has `DELIFEQ`. Its error texts are those of Redis here.
+    Valkey,
+}
