@@ -112,6 +112,8 @@ pub(crate) struct Releases {
     pub(crate) conns: u32,
     pub(crate) conn: usize,
     pub(crate) first: Time,
+    /// When it was last read that the key is not there.
+    pub(crate) denied: Time,
 }
 
 /// A command and its answer.
@@ -612,6 +614,7 @@ impl Ledger {
             (Verb::Extend | Verb::Beside | Verb::Confirm, Said::One) | (Verb::Set, Said::Ok) => {
                 cell.lacking = None;
             }
+            (Verb::Release, Said::Zero | Said::Foreign) => cell.releases.denied = reading.at,
             _ => {}
         }
         if let Some(entry) = cell.entry(verb) {
@@ -646,6 +649,7 @@ impl Cell {
             conns: 0,
             conn: 0,
             first: 0,
+            denied: 0,
         },
     };
 

@@ -347,7 +347,13 @@ impl World {
             waited_for && early && !refused
         };
         let before = self.answers_to(client, call, release, surely);
-        let now = self.answers_to(client, call, release, |_, entry| entry.is_read());
+        // The lock was lost just before, and what is left of it released: that answer counts too.
+        let read = |node: usize, entry: &Entry| {
+            let cell = release.token.map(|id| self.oracle.ledger.cell(id, node));
+            let before = cell.is_some_and(|cell| call.since <= cell.releases.denied);
+            entry.is_read() || before
+        };
+        let now = self.answers_to(client, call, release, read);
         let quorum = self.plan.quorum();
         let question = Question {
             client,
