@@ -173,8 +173,23 @@ impl Operations {
 
     // ----- verdicts that concern others -----------------------------------------------------
 
+    /// Hands the operation of `key` to `act`, if it is still open, and does what follows for others.
+    #[inline]
+    fn with(
+        &mut self,
+        now: Instant,
+        key: OperationKey,
+        parts: &mut Parts,
+        act: impl FnOnce(&mut Operation, &mut Parts) -> After,
+    ) {
+        if let Some(operation) = self.get_mut(key) {
+            let after = act(operation, parts);
+            self.follow(now, after, parts);
+        }
+    }
+
     /// Does what the verdict of one operation means for others.
-    pub(super) fn follow(&mut self, now: Instant, after: After, parts: &mut Parts) {
+    fn follow(&mut self, now: Instant, after: After, parts: &mut Parts) {
         match after {
             After::Nothing => {}
             After::Lost(claim) => {
@@ -273,10 +288,9 @@ impl Operations {
             Request::FirstSet { claim } => self.first_set_answered(now, node, claim, reply, parts),
             Request::Probe { claim } => self.native_answered(now, node, claim, reply, parts),
             Request::Why { operation } => {
-                if let Some(operation) = self.get_mut(operation) {
-                    let after = operation.why_answered(now, node, reply, parts);
-                    self.follow(now, after, parts);
-                }
+                self.with(now, operation, parts, |operation, parts| {
+                    operation.why_answered(now, node, reply, parts)
+                });
                 Ok(())
             }
             Request::Handshake(_) | Request::Time => Ok(()),
@@ -285,10 +299,9 @@ impl Operations {
 
     fn release_counts(&mut self, now: Instant, node: usize, answer: Answer, parts: &mut Parts) {
         let Answer { operation, said } = answer;
-        if let Some(operation) = self.get_mut(operation) {
-            let after = operation.vote(now, node, said, parts);
-            self.follow(now, after, parts);
-        }
+        self.with(now, operation, parts, |operation, parts| {
+            operation.vote(now, node, said, parts)
+        });
     }
 
     /// `node` has answered the `SET` of `claim`.
@@ -422,9 +435,10 @@ impl Operations {
         if first {
             self.lose_answers(now, node, outcome, parts);
         }
-        if let Some(operation) = operation.and_then(|key| self.get_mut(key)) {
-            let after = operation.judge(now, parts);
-            self.follow(now, after, parts);
+        if let Some(operation) = operation {
+            self.with(now, operation, parts, |operation, parts| {
+                operation.judge(now, parts)
+            });
         }
         Ok(())
     }
@@ -439,10 +453,9 @@ impl Operations {
         parts: &mut Parts,
     ) {
         for key in self.keys() {
-            if let Some(operation) = self.get_mut(key) {
-                let after = operation.lose(now, node, outcome, parts);
-                self.follow(now, after, parts);
-            }
+            self.with(now, key, parts, |operation, parts| {
+                operation.lose(now, node, outcome, parts)
+            });
         }
     }
 
@@ -455,13 +468,12 @@ impl Operations {
         parts: &mut Parts,
     ) {
         for key in self.keys() {
-            if let Some(operation) = self.get_mut(key)
-                && operation.rests_on_answers()
-                && operation.round.lose(node, outcome)
-            {
-                let after = operation.judge(now, parts);
-                self.follow(now, after, parts);
-            }
+            self.with(now, key, parts, |operation, parts| {
+                match operation.rests_on_answers() && operation.round.lose(node, outcome) {
+                    true => operation.judge(now, parts),
+                    false => After::Nothing,
+                }
+            });
         }
     }
 
@@ -469,12 +481,12 @@ impl Operations {
     pub(super) fn joined(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         let joined = (Vote::Yes, NodeOutcome::Granted);
         for key in self.keys() {
-            if let Some(operation) = self.get_mut(key)
-                && matches!(operation.kind, Kind::Reinit(_))
-            {
-                let after = operation.vote(now, node, joined, parts);
-                self.follow(now, after, parts);
-            }
+            self.with(now, key, parts, |operation, parts| match operation.kind {
+                Kind::Reinit(_) => operation.vote(now, node, joined, parts),
+                Kind::Acquire(_) | Kind::Extend(_) | Kind::Confirm(_) | Kind::Release(_) => {
+                    After::Nothing
+                }
+            });
         }
     }
 
@@ -482,10 +494,9 @@ impl Operations {
 
     /// The timer of `operation` has fired.
     pub(super) fn due(&mut self, now: Instant, operation: OperationKey, parts: &mut Parts) {
-        if let Some(operation) = self.get_mut(operation) {
-            let after = operation.due(now, parts);
-            self.follow(now, after, parts);
-        }
+        self.with(now, operation, parts, |operation, parts| {
+            operation.due(now, parts)
+        });
     }
 
     /// The handshake of `node` is done: sends it the questions that waited for that.
@@ -494,10 +505,9 @@ impl Operations {
             let Some(key) = parts.nodes[node].waiting.pop_front() else {
                 break;
             };
-            if let Some(operation) = self.get_mut(key) {
-                let after = operation.ask_late(now, node, parts);
-                self.follow(now, after, parts);
-            }
+            self.with(now, key, parts, |operation, parts| {
+                operation.ask_late(now, node, parts)
+            });
         }
     }
 }

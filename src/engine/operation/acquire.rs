@@ -475,10 +475,6 @@ impl Operate for Acquire {
         }
     }
 
-    fn lose(&mut self, node: usize, outcome: NodeOutcome, round: &mut Round) -> bool {
-        round.lose(node, outcome)
-    }
-
     fn rests_on_answers(&self) -> bool {
         true
     }

@@ -23,11 +23,9 @@ use crate::node::Said;
 use crate::quorum::{Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
-use super::held::{Held, Question, Verdict, ask_all, ask_late, claim_of, known_end};
-use super::round::Round;
-use super::{After, Context, Operate};
+use super::Context;
+use super::held::{AboutHeld, Held, Question, Verdict, claim_of, known_end};
 use crate::engine::claims::Claims;
-use crate::engine::contract::Event;
 use crate::engine::parts::Parts;
 
 /// See the [module](self).
@@ -63,35 +61,6 @@ impl Confirm {
     pub(in crate::engine) fn is_kept(&mut self, node: usize, kept: Duration) {
         self.kept[node] = kept;
     }
-
-    /// `majority` has the lock. If it keeps it for less long than was known, other nodes may keep
-    /// it for longer (nodes that an extension did not wait for are no reason to shorten a lock),
-    /// and are heard first.
-    fn confirmed(&mut self, majority: Majority, cx: &mut Context<'_>) {
-        let held = &self.held;
-        let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
-        let sent = mutant!(ConfirmationFromAnswer => cx.now, else cx.round.sent);
-        if sent.saturating_add(kept) < held.valid_until && !cx.round.tally.open().is_empty() {
-            return;
-        }
-        let drift = cx.parts.settings.drift;
-        let gone_by = drift.gone_by(cx.now, kept.min(cx.parts.settings.ttl_limit));
-        let kept = kept.min(cx.parts.restarts.longest());
-        cx.round.ttl = kept;
-        let mut end = drift.valid_until(sent, kept);
-        if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
-            if claim.extension != Some(cx.round.key) {
-                end = end.max(claim.valid_until); // An extension was asked for after this.
-            }
-            claim.valid_until = end;
-            claim.told_until = claim.told_until.min(end); // An earlier end stands.
-            claim.ttl = claim.ttl.max(kept);
-            claim.gone_by = claim.gone_by.max(gone_by);
-            claim.watch(&mut cx.parts.timers);
-        }
-        held.forget(cx.round.key, &mut cx.parts.claims);
-        self.held.decide(Verdict::Kept(majority, end), cx);
-    }
 }
 
 /// Updates the claim, if there is one, by the answer of `node` to a confirmation, even if that is
@@ -123,53 +92,37 @@ fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Durati
     kept.pop().unwrap_or_default()
 }
 
-impl AsRef<Held> for Confirm {
-    fn as_ref(&self) -> &Held {
-        &self.held
-    }
-}
-
-impl Operate for Confirm {
-    fn begin(&mut self, cx: &mut Context<'_>) -> After {
-        self.held.begin(cx);
-        ask_all(self, cx)
+impl AboutHeld for Confirm {
+    fn held(&mut self) -> &mut Held {
+        &mut self.held
     }
 
-    fn judge(&mut self, cx: &mut Context<'_>) -> After {
-        match self.held.judge(cx) {
-            Ok(majority) => {
-                self.confirmed(majority, cx);
-                After::Nothing
-            }
-            Err(after) => after,
+    /// `majority` has the lock. If it keeps it for less long than was known, other nodes may keep
+    /// it for longer (nodes that an extension did not wait for are no reason to shorten a lock),
+    /// and are heard first.
+    fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
+        let held = &self.held;
+        let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
+        let sent = mutant!(ConfirmationFromAnswer => cx.now, else cx.round.sent);
+        if sent.saturating_add(kept) < held.valid_until && !cx.round.tally.open().is_empty() {
+            return;
         }
-    }
-
-    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
-        self.held.tell(cx)
-    }
-
-    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
-        ask_late(self, node, cx)
-    }
-
-    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
-        self.held.withdraw(nodes, cx);
-    }
-
-    fn lose(&mut self, node: usize, outcome: NodeOutcome, round: &mut Round) -> bool {
-        round.lose(node, outcome)
-    }
-
-    fn rests_on_answers(&self) -> bool {
-        true
-    }
-
-    fn cancel(&mut self, cx: &mut Context<'_>) {
-        self.held.forget(cx.round.key, &mut cx.parts.claims);
-    }
-
-    fn end(&mut self, parts: &mut Parts) {
-        self.held.end(&mut parts.claims);
+        let drift = cx.parts.settings.drift;
+        let gone_by = drift.gone_by(cx.now, kept.min(cx.parts.settings.ttl_limit));
+        let kept = kept.min(cx.parts.restarts.longest());
+        cx.round.ttl = kept;
+        let mut end = drift.valid_until(sent, kept);
+        if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
+            if claim.extension != Some(cx.round.key) {
+                end = end.max(claim.valid_until); // An extension was asked for after this.
+            }
+            claim.valid_until = end;
+            claim.told_until = claim.told_until.min(end); // An earlier end stands.
+            claim.ttl = claim.ttl.max(kept);
+            claim.gone_by = claim.gone_by.max(gone_by);
+            claim.watch(&mut cx.parts.timers);
+        }
+        held.forget(cx.round.key, &mut cx.parts.claims);
+        self.held.decide(Verdict::Kept(majority, end), cx);
     }
 }

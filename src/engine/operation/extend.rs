@@ -7,13 +7,11 @@
 use crate::error::{ExtendError, NodeOutcome};
 use crate::keys::ClaimKey;
 use crate::node::Said;
-use crate::quorum::{Lock, Majority, NodeSet, Vote};
+use crate::quorum::{Lock, Majority, Vote};
 use crate::time::Instant;
 
-use super::held::{Held, Question, Verdict, ask_all, ask_late};
-use super::round::Round;
-use super::{After, Context, Operate};
-use crate::engine::contract::Event;
+use super::Context;
+use super::held::{AboutHeld, Held, Question, Verdict};
 use crate::engine::parts::Parts;
 
 /// See the [module](self).
@@ -37,26 +35,6 @@ impl Extend {
     pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
         let held = Held::new(lock, Question::AtLeast, parts)?;
         Ok(Self { held })
-    }
-
-    /// `majority` keeps the lock for at least as long as was asked.
-    fn extended(&mut self, majority: Majority, cx: &mut Context<'_>) {
-        let held = &self.held;
-        let claim = held.claim_in(&mut cx.parts.claims);
-        // A later question may have found an earlier end.
-        let known = match &claim {
-            Some(claim) if !mutant!(EarlierEndOverruled) => held.valid_until.min(claim.valid_until),
-            Some(_) | None => held.valid_until,
-        };
-        let sent = mutant!(ExtensionFromAnswer => cx.now, else cx.round.sent);
-        let end = cx.parts.settings.drift.valid_until(sent, cx.round.ttl);
-        let end = end.max(mutant!(ExtensionShortens => Instant::ZERO, else known));
-        if let Some(claim) = claim {
-            claim.valid_until = claim.valid_until.max(end);
-        }
-        held.forget(cx.round.key, &mut cx.parts.claims);
-        held.top_up(&majority, end, cx);
-        self.held.decide(Verdict::Kept(majority, end), cx);
     }
 }
 
@@ -87,56 +65,34 @@ pub(in crate::engine) fn learn(
     (vote, outcome)
 }
 
-impl AsRef<Held> for Extend {
-    fn as_ref(&self) -> &Held {
-        &self.held
+impl AboutHeld for Extend {
+    fn held(&mut self) -> &mut Held {
+        &mut self.held
     }
-}
 
-impl Operate for Extend {
-    fn begin(&mut self, cx: &mut Context<'_>) -> After {
-        self.held.begin(cx);
+    fn prepare(&mut self, cx: &mut Context<'_>) {
         if let Some(claim) = self.held.claim_in(&mut cx.parts.claims) {
             mutant!(DebtForgetsExtension => (), else claim.ttl = claim.ttl.max(cx.round.ttl));
         }
-        ask_all(self, cx)
     }
 
-    fn judge(&mut self, cx: &mut Context<'_>) -> After {
-        match self.held.judge(cx) {
-            Ok(majority) => {
-                self.extended(majority, cx);
-                After::Nothing
-            }
-            Err(after) => after,
+    /// `majority` keeps the lock for at least as long as was asked.
+    fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
+        let held = &self.held;
+        let claim = held.claim_in(&mut cx.parts.claims);
+        // A later question may have found an earlier end.
+        let known = match &claim {
+            Some(claim) if !mutant!(EarlierEndOverruled) => held.valid_until.min(claim.valid_until),
+            Some(_) | None => held.valid_until,
+        };
+        let sent = mutant!(ExtensionFromAnswer => cx.now, else cx.round.sent);
+        let end = cx.parts.settings.drift.valid_until(sent, cx.round.ttl);
+        let end = end.max(mutant!(ExtensionShortens => Instant::ZERO, else known));
+        if let Some(claim) = claim {
+            claim.valid_until = claim.valid_until.max(end);
         }
-    }
-
-    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
-        self.held.tell(cx)
-    }
-
-    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
-        ask_late(self, node, cx)
-    }
-
-    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
-        self.held.withdraw(nodes, cx);
-    }
-
-    fn lose(&mut self, node: usize, outcome: NodeOutcome, round: &mut Round) -> bool {
-        round.lose(node, outcome)
-    }
-
-    fn rests_on_answers(&self) -> bool {
-        true
-    }
-
-    fn cancel(&mut self, cx: &mut Context<'_>) {
-        self.held.forget(cx.round.key, &mut cx.parts.claims);
-    }
-
-    fn end(&mut self, parts: &mut Parts) {
-        self.held.end(&mut parts.claims);
+        held.forget(cx.round.key, &mut cx.parts.claims);
+        held.top_up(&majority, end, cx);
+        self.held.decide(Verdict::Kept(majority, end), cx);
     }
 }

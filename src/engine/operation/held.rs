@@ -98,7 +98,7 @@ impl Held {
     }
 
     /// Sets the deadline, and makes `round.key` the newest operation of its claim.
-    pub(super) fn begin(&self, cx: &mut Context<'_>) {
+    fn begin(&self, cx: &mut Context<'_>) {
         let ends = match self.question {
             Question::AtLeast => !mutant!(ExtensionRevives),
             Question::HowLong => self.valid_until != Instant::ZERO && !mutant!(ConfirmationRevives),
@@ -135,7 +135,7 @@ impl Held {
     /// handshake is done. Returns `false` if the node cannot be asked: its abstention is recorded,
     /// and the caller has to judge.
     #[must_use]
-    pub(super) fn ask(&self, node: usize, command: &mut Command, cx: &mut Context<'_>) -> bool {
+    fn ask(&self, node: usize, command: &mut Command, cx: &mut Context<'_>) -> bool {
         match cx.parts.nodes[node].access(COMMAND_BYTES_MAX) {
             Access::Open => {
                 self.send(node, command, false, cx);
@@ -177,7 +177,7 @@ impl Held {
     }
 
     /// Withdraws the question to those of `nodes` where no byte of it has left.
-    pub(super) fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
+    fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
         mutant!(QueuedExtensionSentLate => return);
         mutant!(QueuedConfirmationSentLate => if self.question == Question::HowLong { return });
         let request = self.request(cx.round.key);
@@ -224,7 +224,7 @@ impl Held {
 
     /// Ends the question if its outcome is certain, unless a majority keeps the lock: that majority is
     /// returned.
-    pub(super) fn judge(&mut self, cx: &mut Context<'_>) -> Result<Majority, After> {
+    fn judge(&mut self, cx: &mut Context<'_>) -> Result<Majority, After> {
         let verdict = cx.round.tally.extension().ok_or(After::Nothing)?;
         if !self.is_open(&cx.parts.claims) {
             self.decide(Verdict::Closed, cx);
@@ -308,13 +308,13 @@ impl Held {
     }
 
     /// Gives its buffer back to the pool.
-    pub(super) fn end(&mut self, claims: &mut Claims) {
+    fn end(&mut self, claims: &mut Claims) {
         claims.buffers.give(self.entry.take_buffer());
     }
 
     // ----- the outcome ----------------------------------------------------------------------
 
-    pub(super) fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
@@ -354,36 +354,76 @@ impl Held {
     }
 }
 
-/// Sends the question of `operation` to all nodes.
-pub(super) fn ask_all(operation: &mut (impl Operate + AsRef<Held>), cx: &mut Context<'_>) -> After {
-    operation.as_ref().prepare_ballots(cx);
-    let mut after = operation.judge(cx);
-    let mut command = cx.parts.claims.command();
-    for node in 0..cx.parts.nodes.len() {
-        let held = operation.as_ref();
-        if !held.ask(node, &mut command, cx) && cx.round.is_voting() {
-            after = operation.judge(cx);
-        }
+/// An operation that is a question about a lock that is held.
+pub(super) trait AboutHeld {
+    fn held(&mut self) -> &mut Held;
+
+    /// The nodes are about to be asked.
+    fn prepare(&mut self, cx: &mut Context<'_>) {
+        let _ = cx;
     }
-    cx.parts.claims.sent(command);
-    cx.round.arm(&mut cx.parts.timers);
-    after
+
+    /// `majority` keeps the lock.
+    fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
 }
 
-/// Sends the question of `operation` to `node`, whose handshake was waited for.
-pub(super) fn ask_late(
-    operation: &mut (impl Operate + AsRef<Held>),
-    node: usize,
-    cx: &mut Context<'_>,
-) -> After {
-    let held = operation.as_ref();
-    let mut command = cx.parts.claims.command();
-    held.leave_out(node, cx);
-    let _ = held.ask(node, &mut command, cx);
-    cx.parts.claims.sent(command);
-    match cx.round.is_voting() {
-        true => operation.judge(cx),
-        false => After::Nothing,
+impl<T: AboutHeld> Operate for T {
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+        self.held().begin(cx);
+        self.prepare(cx);
+        self.held().prepare_ballots(cx);
+        let mut after = self.judge(cx);
+        let mut command = cx.parts.claims.command();
+        for node in 0..cx.parts.nodes.len() {
+            if !self.held().ask(node, &mut command, cx) && cx.round.is_voting() {
+                after = self.judge(cx);
+            }
+        }
+        cx.parts.claims.sent(command);
+        cx.round.arm(&mut cx.parts.timers);
+        after
+    }
+
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+        match self.held().judge(cx) {
+            Ok(majority) => {
+                self.is_kept_by(majority, cx);
+                After::Nothing
+            }
+            Err(after) => after,
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        self.held().tell(cx)
+    }
+
+    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+        let held = self.held();
+        let mut command = cx.parts.claims.command();
+        held.leave_out(node, cx);
+        let _ = held.ask(node, &mut command, cx);
+        cx.parts.claims.sent(command);
+        match cx.round.is_voting() {
+            true => self.judge(cx),
+            false => After::Nothing,
+        }
+    }
+
+    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+        self.held().withdraw(nodes, cx);
+    }
+
+    fn rests_on_answers(&self) -> bool {
+        true
+    }
+
+    fn cancel(&mut self, cx: &mut Context<'_>) {
+        self.held().forget(cx.round.key, &mut cx.parts.claims);
+    }
+
+    fn end(&mut self, parts: &mut Parts) {
+        self.held().end(&mut parts.claims);
     }
 }
 

@@ -98,12 +98,6 @@ pub(super) trait Operate {
         let _ = (nodes, cx);
     }
 
-    /// The connection to `node` is lost, or its answers do not count any more. Returns `true` if that
-    /// changed anything. An answer that changed something for good stays counted.
-    fn lose(&mut self, node: usize, outcome: NodeOutcome, round: &mut Round) -> bool {
-        round.record(node, Vote::Abstain, outcome)
-    }
-
     /// Returns `true` if it may give a lock, or have it last: what it rests on can be lost.
     fn rests_on_answers(&self) -> bool {
         false
@@ -234,7 +228,8 @@ impl Operation {
         }
     }
 
-    /// See [`Operate::lose`].
+    /// The connection to `node` is lost. A yes that a lock rests on is lost with it; an answer that
+    /// changed something for good stays counted.
     pub(super) fn lose(
         &mut self,
         now: Instant,
@@ -242,10 +237,14 @@ impl Operation {
         outcome: NodeOutcome,
         parts: &mut Parts,
     ) -> After {
-        if self.kind.get().lose(node, outcome, &mut self.round) && !mutant!(LostVoteNotJudged) {
-            return self.judge(now, parts);
+        let changed = match self.rests_on_answers() {
+            true => self.round.lose(node, outcome),
+            false => self.round.record(node, Vote::Abstain, outcome),
+        };
+        match changed && !mutant!(LostVoteNotJudged) {
+            true => self.judge(now, parts),
+            false => After::Nothing,
         }
-        After::Nothing
     }
 
     pub(super) fn rests_on_answers(&mut self) -> bool {

@@ -219,7 +219,9 @@ impl Round {
     /// that is decided does not vote any more.
     pub(crate) fn decide(&mut self, news: &mut VecDeque<News>, timers: &mut Timers) {
         self.state = State::Decided;
-        mutant!(RoundTimerKept => (), else self.disarm(timers));
+        if let Some(timer) = self.timer.take().filter(|_| !mutant!(RoundTimerKept)) {
+            timers.cancel(timer);
+        }
         news.push_back(News::Operation(self.key));
     }
 

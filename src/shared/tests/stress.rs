@@ -123,6 +123,7 @@ fn run(threads: u64, keys: usize) {
         }
         drop(redlock);
     });
-    assert!(shared.upgrade().is_none(), "the I/O thread has ended");
+    // It pays what is owed first, which takes longer than the last drop waits on a busy machine.
+    eventually("the I/O thread has ended", || shared.upgrade().is_none());
     world.assert_empty();
 }
