@@ -1,8 +1,8 @@
 //! Moves bytes for an engine that many threads share.
 //!
 //! The engine is behind a mutex, and system calls are made outside of it. So the thread that has
-//! the wire takes turns between the two: [`Wire::exchange`] under the mutex hands in what was read and copies
-//! out what is to be done, [`Wire::run`] outside of it makes the system calls.
+//! the wire takes turns between the two: under the mutex [`Wire::hand_in`] and [`Wire::copy`] hand in what was
+//! read and copy out what is to be done, and outside of it [`Wire::run`] makes the system calls.
 //!
 //! # Guarantees
 //!
@@ -97,26 +97,27 @@ impl Wire {
 
     // ----- under the mutex of the engine ----------------------------------------------------
 
-    /// Hands in what was read, and copies out what is to be done; `readiness` is what a sleep
-    /// brought. `tell` hears what users wait for. Returns `true` if [`Self::run`] has something to do,
-    /// after which this is to be called again.
-    pub(crate) fn exchange(
+    /// Hands `engine` what was read.
+    pub(crate) fn hand_in(&mut self, engine: &mut Engine) {
+        self.inbox.hand_in(engine);
+    }
+
+    /// Keeps what a sleep brought, which [`Self::run`] reads.
+    pub(crate) fn note(&mut self, readiness: Readiness) {
+        self.net.note(readiness);
+        (self.is_unread, self.tick) = (true, true);
+    }
+
+    /// Copies out what is to be done. `tell` hears what users wait for. Returns `true` if [`Self::run`]
+    /// has something to do, after which the three are to be called again.
+    pub(crate) fn copy(
         &mut self,
         engine: &mut Engine,
-        readiness: Option<Readiness>,
         mut tell: impl FnMut(&mut Engine, Event),
     ) -> bool {
-        self.inbox.hand_in(engine);
-        match readiness {
-            Some(readiness) => {
-                self.net.note(readiness);
-                (self.is_unread, self.tick) = (true, true);
-            }
-            None if self.tick && !self.is_unread => {
-                self.tick = false;
-                engine.handle(clock::now(), Input::Tick);
-            }
-            None => {}
+        if self.tick && !self.is_unread {
+            self.tick = false;
+            engine.handle(clock::now(), Input::Tick);
         }
         let now = clock::now();
         while let Some(output) = engine.poll(now) {
@@ -144,8 +145,9 @@ impl Wire {
 
     // ----- outside of it --------------------------------------------------------------------
 
-    /// Writes what is to be written, and reads what is there to be read.
-    pub(crate) fn run(&mut self, registry: &Registry) {
+    /// Writes what is to be written, and reads what is there to be read. Returns `true` if something was
+    /// read, or something else has happened.
+    pub(crate) fn run(&mut self, registry: &Registry) -> bool {
         self.is_unread = false;
         self.obey(registry);
         let inbox = &mut self.inbox;
@@ -156,6 +158,7 @@ impl Wire {
         for node in core::mem::take(&mut self.inbox.writable).iter() {
             self.write_rest(registry, NodeId(node as u8));
         }
+        !self.inbox.inputs.is_empty()
     }
 
     /// Whether a kernel has not taken all that was written.

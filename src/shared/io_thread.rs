@@ -115,7 +115,7 @@ impl IoThread {
             section = shared.sleep_in_poll(section, Some(Instant::ZERO))?;
         }
         loop {
-            section = shared.move_bytes(section)?;
+            section = shared.serve_bytes(section)?;
             let now = clock::now();
             let (waiting, tasks) = (section.callers.waiting(), section.callers.tasks());
             served |= waiting != 0;
@@ -126,7 +126,8 @@ impl IoThread {
             if section.roles.closing || (!is_needed && lingers_until <= now) {
                 break;
             }
-            if section.callers.has_told() {
+            let tells = section.callers.has_told();
+            if tells {
                 drop(section); // Which tells it.
                 section = shared.enter()?;
             }
@@ -149,6 +150,9 @@ impl IoThread {
                     return Ok(());
                 }
                 continue;
+            }
+            if tells && section.roles.has_work() {
+                continue; // What those who were told ask for.
             }
             let lingers = (!is_needed).then_some(lingers_until);
             section = shared.sleep_in_poll(section, lingers)?;

@@ -130,6 +130,11 @@ impl Roles {
         self.serving
     }
 
+    /// Returns `true` if there is work for the wire, and it is free.
+    pub(super) fn has_work(&self) -> bool {
+        self.work && !self.wire_is_taken
+    }
+
     /// Takes the wire. Returns `true` if it was free.
     pub(super) fn take_wire(&mut self) -> bool {
         !core::mem::replace(&mut self.wire_is_taken, true)
@@ -191,7 +196,7 @@ impl Roles {
             self.expected = 0;
             wake.thread = true;
         }
-        let work = self.work && !self.wire_is_taken;
+        let work = self.has_work();
         match self.poll {
             Poll::Asleep(owner, until) => {
                 let wanted = owner == Owner::IoThread && (self.tasks || self.closing);

@@ -162,9 +162,23 @@ impl Shared {
 
     /// Moves bytes until neither side has more, if the wire is free. A thread that has it looks again
     /// before it puts it back.
-    pub(super) fn move_bytes<'a>(
+    pub(super) fn move_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
+        self.move_bytes_until(section, |_, _| false)
+    }
+
+    /// As [`Self::move_bytes`], for the thread that serves: it reads and writes once, and between the two
+    /// returns if something is to be told. Those who are told ask for more, which is then written with it.
+    pub(super) fn serve_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
+        self.move_bytes_until(section, |core, has_read| {
+            !has_read || core.callers.has_told()
+        })
+    }
+
+    /// `is_enough` hears after each time whether something was read.
+    fn move_bytes_until<'a>(
         &'a self,
         mut section: Section<'a>,
+        is_enough: impl Fn(&Core, bool) -> bool,
     ) -> Result<Section<'a>, Refusal> {
         if !section.roles.take_wire() {
             return Ok(section);
@@ -173,42 +187,46 @@ impl Shared {
             .wire
             .take()
             .expect("it is there while nobody has it");
-        let mut moves = 0;
+        let (mut moves, mut has_read) = (0, false);
         loop {
-            if moves == MOVES_MAX {
+            if !section.exchange(&mut wire) {
+                section.written = section.copied;
+                break;
+            }
+            if moves == MOVES_MAX || (moves != 0 && is_enough(&section, has_read)) {
                 section.roles.work = true;
                 break;
             }
             moves += 1;
-            let asked = section.asked;
-            if !section.exchange(&mut wire) {
-                section.written = asked;
-                break;
-            }
             drop(section);
             let holding = Holding::new(self);
-            wire.run(&self.registry);
+            has_read = wire.run(&self.registry);
             drop(holding);
             section = self.enter()?;
-            section.written = asked;
+            section.written = section.copied;
         }
         section.put_back(wire);
         Ok(section)
     }
 
     /// Sleeps in the poll, which this thread has, until something is ready, a timer is due or `until`
-    /// has come.
+    /// has come. If there is work for the wire it only looks what is ready.
     pub(super) fn sleep_in_poll<'a>(
         &'a self,
         mut section: Section<'a>,
         until: Option<Instant>,
     ) -> Result<Section<'a>, Refusal> {
         let now = clock::now();
-        let wakes = section.sleeps_until(now, self.spin);
+        let wakes = match section.roles.has_work() {
+            true => now,
+            false => section.sleeps_until(now, self.spin),
+        };
         let wakes = until.map_or(wakes, |until| until.min(wakes));
         let limit = (wakes != Instant::MAX).then(|| wakes.saturating_since(now));
         let mut poller = section.poller.take().expect("this thread has the poll");
-        section.roles.fall_asleep(wakes);
+        if now < wakes {
+            section.roles.fall_asleep(wakes);
+        }
         drop(section);
         let holding = Holding::new(self);
         let slept = poller.sleep(limit);

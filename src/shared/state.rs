@@ -32,6 +32,8 @@ pub(super) struct Core {
     readiness: Option<Readiness>,
     /// How often something was asked for that has to be written.
     pub(super) asked: u64,
+    /// What so many times was asked for was copied for the wire.
+    pub(super) copied: u64,
     /// What so many times was asked for has been written.
     pub(super) written: u64,
     /// How often the wire was put back.
@@ -59,6 +61,7 @@ impl Core {
             poller: Some(Box::new(poller)),
             readiness: None,
             asked: 0,
+            copied: 0,
             written: 0,
             put_back: 0,
             awaiting: 0,
@@ -168,11 +171,17 @@ impl Core {
     }
 
     /// Hands the engine what `wire` has read, and the wire what the engine wants done. Returns `true`
-    /// if the wire has something to do.
+    /// if the wire has something to do. What a sleep in the poll has brought is read first.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
+        wire.hand_in(&mut self.engine);
+        if let Some(readiness) = self.readiness.take() {
+            wire.note(readiness);
+            return true;
+        }
+        self.copied = self.asked;
         let callers = &mut self.callers;
-        wire.exchange(&mut self.engine, self.readiness.take(), |engine, event| {
+        wire.copy(&mut self.engine, |engine, event| {
             callers.tell(engine, event);
         })
     }
