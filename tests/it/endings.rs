@@ -9,30 +9,33 @@
 
 use std::cell::RefCell;
 use std::env;
-use std::io::{self, BufRead, BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::process::{self, Command, Output, Stdio};
+use std::process::{self, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread;
+use std::time::Duration;
 
 use shearline::{LockGuard, Redlock};
 
 use crate::executor::{all, block_on};
 use crate::face::at;
-use crate::servers::{Cluster, LONG, Mischief, Proxy, Raw, Server, Way, within_patience};
+use crate::servers::{Cluster, LONG, Proxy, Server, eventually};
 
 const ENDING: &str = "SHEARLINE_TEST_ENDING";
 const NODES: &str = "SHEARLINE_TEST_ENDING_NODES";
 const RUNS: &str = "SHEARLINE_TEST_ENDING_RUNS";
 
+/// How late answers are: by more than it takes to end.
+const LATE: Duration = Duration::from_millis(3);
+
 /// How a program ends: a name, and what it does with its handle. Returning means that `main`
 /// returns next.
 type Ending = (&'static str, fn(Redlock));
 
-const ENDINGS: [Ending; 11] = [
+const ENDINGS: [Ending; 12] = [
     ("a static handle, blocking", |handle| {
         drop(blocking(forever(handle)));
         process::exit(0);
@@ -60,6 +63,13 @@ const ENDINGS: [Ending; 11] = [
         let guard = future(&handle);
         drop(handle);
         drop(guard);
+        process::exit(0);
+    }),
+    ("many guards at once", |handle| {
+        let handle = forever(handle);
+        let lock = |key| handle.lock(format!("one of many:{key}"), LONG);
+        let guards: Result<Vec<_>, _> = (0..32).map(lock).collect();
+        drop(guards.expect("free"));
         process::exit(0);
     }),
     ("a panic unwinds out of main", |handle| {
@@ -104,20 +114,6 @@ const ENDINGS: [Ending; 11] = [
     }),
 ];
 
-/// Says that it has its locks, and drops them once its input ends.
-const BURST: Ending = ("many guards at once", |handle| {
-    let handle = forever(handle);
-    let lock = |key| handle.lock(format!("one of many:{key}"), LONG);
-    let guards: Result<Vec<_>, _> = (0..32).map(lock).collect();
-    println!("{HELD}");
-    io::stdin().read_to_end(&mut Vec::new()).expect("a pipe");
-    drop(guards.expect("free"));
-    process::exit(0);
-});
-
-/// What [`BURST`] says.
-const HELD: &str = "it has its locks";
-
 #[test]
 fn program() {
     let Ok(name) = env::var(ENDING) else {
@@ -125,88 +121,63 @@ fn program() {
     };
     let nodes = env::var(NODES).expect("the nodes are told");
     let handle = at(nodes.split(',')).build().expect("a good configuration");
-    let mut endings = ENDINGS.into_iter().chain([BURST]);
-    let (_, play) = endings
-        .find(|(known, _)| *known == name)
-        .expect("one of the endings");
+    let ending = ENDINGS.iter().find(|(known, _)| *known == name);
+    let (_, play) = ending.expect("one of the endings");
     play(handle);
 }
 
 #[test]
 fn no_program_that_drops_its_locks_and_ends_leaves_a_key() {
     let runs: usize = env::var(RUNS).map_or(2, |runs| runs.parse().expect("a number"));
-    let mut left = Vec::new();
     for nodes in [3, 5] {
         let cluster = Cluster::start(nodes);
         for (name, _) in ENDINGS {
-            for _ in 0..runs {
-                let output = ending(name, cluster.urls()).output();
-                assert_ended_well(name, &output.expect("this binary starts"));
-                left.extend(keys_of(&cluster).map(|keys| format!("{name}: {keys:?}")));
+            let mut judged = 0;
+            for _ in 0..10 * runs {
+                judged += usize::from(play(name, &cluster));
+                if judged == runs {
+                    break;
+                }
             }
+            assert_eq!(judged, runs, "{name}: every other one ended with a reset");
         }
     }
-    assert!(left.is_empty(), "keys were left by: {left:#?}");
 }
 
+/// Plays one ending. Fails if it leaves a key on a node, and returns `false` if it could not be judged.
+///
 /// The kernel resets the connection of a program that ends with answers unread, and what was written last
-/// may then be lost on its way (seen in 15 of 1,000 such programs on a busy machine: up to 21 of 32 keys
-/// stay on one node or two). So the answers are held up here, and what was written is what arrives.
-#[test]
-fn the_release_of_each_of_many_guards_is_written_before_the_program_ends() {
-    let runs: usize = env::var(RUNS).map_or(2, |runs| runs.parse().expect("a number"));
-    let cluster = Cluster::start(3);
-    let (name, _) = BURST;
-    for _ in 0..runs {
-        let proxies: Vec<Proxy> = (cluster.iter().map(Server::address).map(Proxy::to)).collect();
-        let mut program = ending(name, proxies.iter().map(Proxy::url).collect())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("this binary starts");
-        let mut lines = BufReader::new(program.stdout.take().expect("piped")).lines();
-        let held = lines.any(|line| line.expect("text").contains(HELD));
-        for proxy in &proxies {
-            proxy.set(Mischief::Hold(Way::ToClient));
-        }
-        drop(program.stdin.take());
-        assert_ended_well(name, &program.wait_with_output().expect("it ends"));
-        assert!(held, "it had its locks");
-        assert_eq!(keys_of(&cluster), None, "keys were left");
+/// may be lost then (on a busy machine up to 21 of 32 releases to one node or two, in 15 of 1,000 such
+/// programs). So answers are late here, and what becomes of a node whose connection was reset is not
+/// judged.
+fn play(name: &str, cluster: &Cluster) -> bool {
+    let proxies: Vec<Proxy> = (cluster.iter().map(Server::address).map(Proxy::to)).collect();
+    for proxy in &proxies {
+        proxy.delay(LATE);
     }
-}
-
-/// This test binary, told to play an ending.
-fn ending(name: &str, nodes: Vec<String>) -> Command {
-    let mut program = Command::new(env::current_exe().expect("this binary"));
-    program
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
+    let output = Command::new(env::current_exe().expect("this binary"))
         .args(["endings::program", "--exact", "--nocapture"])
         .env(ENDING, name)
-        .env(NODES, nodes.join(","))
-        .stdin(Stdio::null());
-    program
-}
-
-fn assert_ended_well(name: &str, output: &Output) {
+        .env(NODES, urls.join(","))
+        .stdin(Stdio::null())
+        .output()
+        .expect("this binary starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name}: {errors}");
-}
-
-/// How many keys stay on each node behind a program that has ended, if any. They are removed.
-fn keys_of(cluster: &Cluster) -> Option<Vec<i64>> {
-    let mut raws = cluster.raws();
-    let mut keys = || -> Vec<i64> { raws.iter_mut().map(Raw::keys).collect() };
-    // What it wrote is on its way to the servers.
-    let gone = within_patience(|| keys().iter().all(|keys| *keys == 0).then_some(()));
-    if gone.is_some() {
-        return None;
+    for proxy in &proxies {
+        eventually("its connections end", || proxy.is_idle().then_some(()));
     }
-    let left = keys();
-    for raw in &mut cluster.raws() {
-        raw.run("FLUSHALL");
+    let mut good = true;
+    for (node, (proxy, raw)) in proxies.iter().zip(&mut cluster.raws()).enumerate() {
+        if proxy.was_reset() {
+            good = false;
+            raw.run("FLUSHALL");
+        } else {
+            assert_eq!(raw.keys(), 0, "{name}: keys are left on node {node}");
+        }
     }
-    Some(left)
+    good
 }
 
 /// Keeps the handle for as long as the program lives, as a `static` does.
