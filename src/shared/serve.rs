@@ -334,13 +334,24 @@ impl Shared {
         }
     }
 
-    /// Nobody waits for the operation of `round` any more: what it may have won is given back.
+    /// Nobody waits for the operation of `round` any more: what it may have won is given back, and that is
+    /// written then.
     pub(super) fn cancel(&self, slot: &Arc<Slot>, round: RoundId) {
-        let outcome = slot.abandon();
         let Ok(mut section) = self.enter() else {
             return;
         };
-        section.cancel(round);
+        let mut outcome = None;
+        if !section.cancel(round) {
+            outcome = section.callers.take_own(slot);
+            if outcome.is_none() {
+                drop(section);
+                outcome = slot.take_told(clock::now().saturating_add(WRITING_MAX));
+                match self.enter() {
+                    Ok(again) => section = again,
+                    Err(_) => return,
+                }
+            }
+        }
         if let Some(Outcome::Acquired(Ok(grant))) = outcome {
             section.give_back(grant.lock);
         }

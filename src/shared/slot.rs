@@ -203,6 +203,15 @@ impl Slot {
         Poll::Pending
     }
 
+    /// The outcome, which another thread is about to tell, for somebody who does not want it. If that
+    /// thread has not come by `until`, it gives back what was won.
+    pub(super) fn take_told(&self, until: Instant) -> Option<Outcome> {
+        let before = core::mem::replace(&mut self.lock().waiter, Waiter::Nobody);
+        drop(before);
+        let outcome = self.wait_for_outcome(Some(until));
+        outcome.or_else(|| self.abandon())
+    }
+
     /// Nobody waits any more. An outcome that is there already comes out.
     pub(super) fn abandon(&self) -> Option<Outcome> {
         let mut call = self.lock();

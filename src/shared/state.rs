@@ -140,12 +140,14 @@ impl Core {
         lock
     }
 
-    /// Cancels the operation of `round`, if it is not decided yet.
-    pub(super) fn cancel(&mut self, round: RoundId) {
-        if self.callers.close(round) {
+    /// Cancels the operation of `round`. Returns `false` if it is decided already.
+    pub(super) fn cancel(&mut self, round: RoundId) -> bool {
+        let is_open = self.callers.close(round);
+        if is_open {
             self.engine.cancel(clock::now(), round);
             self.ask();
         }
+        is_open
     }
 
     /// Something is to be written, perhaps.

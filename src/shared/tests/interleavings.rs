@@ -41,6 +41,9 @@ enum Kind {
     Expiry,
     /// A thread that drops a guard, and returns when its release is written.
     Drop,
+    /// A task whose future is dropped at some time. That returns when what it asked for is taken back,
+    /// and the release is written.
+    Dropped,
 }
 
 /// How far an operation has come.
@@ -133,6 +136,8 @@ struct Model {
     offers: u8,
     awake: u8,
     late: u8,
+    /// The tasks whose future is dropped and whose release is asked for.
+    released: u8,
     wakers: Vec<usize>,
     /// The event of the waker, and the answers of which no event was taken yet.
     event: bool,
@@ -175,6 +180,7 @@ impl Model {
             offers: 0,
             awake: 0,
             late: 0,
+            released: 0,
             wakers: Vec::new(),
             event: false,
             edges: 0,
@@ -190,7 +196,7 @@ impl Model {
     }
 
     fn is_task(&self, op: usize) -> bool {
-        matches!(self.kinds[op], Kind::Task | Kind::Timer)
+        matches!(self.kinds[op], Kind::Task | Kind::Timer | Kind::Dropped)
     }
 
     fn is_timed(&self, op: usize) -> bool {
@@ -234,20 +240,18 @@ impl Model {
             }
         }
         self.wire.inbox = 0;
-        match self.readiness.take() {
-            Some(ready) => {
-                self.wire.noted |= ready;
-                (self.wire.is_unread, self.wire.tick) = (true, true);
-            }
-            None if self.wire.tick && !self.wire.is_unread => {
-                self.wire.tick = false;
-                for op in 0..self.ops.len() {
-                    if self.is_timed(op) && self.ops[op] == Op::Sent {
-                        self.decide(op);
-                    }
+        if let Some(ready) = self.readiness.take() {
+            self.wire.noted |= ready;
+            (self.wire.is_unread, self.wire.tick) = (true, true);
+            return true;
+        }
+        if self.wire.tick && !self.wire.is_unread {
+            self.wire.tick = false;
+            for op in 0..self.ops.len() {
+                if self.is_timed(op) && self.ops[op] == Op::Sent {
+                    self.decide(op);
                 }
             }
-            None => {}
         }
         for op in 0..self.ops.len() {
             if self.ops[op] == Op::Asked {
@@ -280,8 +284,10 @@ impl Model {
         self.wire.is_unread = false;
     }
 
-    /// Goes on with moving bytes; `Some` is where to go on outside of the mutex.
-    fn move_bytes(&mut self, moves: Option<u8>) -> Option<At> {
+    /// Goes on with moving bytes; `Some` is where to go on outside of the mutex. The thread that `serves`
+    /// returns to tell what was read, or to look into the poll, with work left.
+    fn move_bytes(&mut self, moves: Option<u8>, serves: bool) -> Option<At> {
+        let has_read = self.wire.inbox != 0;
         let moves = match moves {
             Some(moves) => {
                 self.written = self.asked.min(self.written.max(self.asked_before()));
@@ -290,10 +296,12 @@ impl Model {
             None if self.roles.take_wire() => 0,
             None => return None,
         };
-        if moves == MOVES_MAX {
+        if self.exchange() {
+            let is_enough = serves && moves != 0 && (!has_read || !self.told.is_empty());
+            if moves != MOVES_MAX && !is_enough {
+                return Some(At::Run(moves + 1));
+            }
             self.roles.work = true;
-        } else if self.exchange() {
-            return Some(At::Run(moves + 1));
         } else {
             self.written = self.asked;
         }
@@ -352,6 +360,9 @@ impl Model {
     }
 
     fn fall_asleep(&mut self, until: Instant) -> At {
+        if self.roles.has_work() || until == Instant::ZERO {
+            return At::InPoll(Instant::ZERO);
+        }
         let wakes = match self.roles.wire_is_taken {
             true => SOON,
             false => self.due(),
@@ -379,7 +390,7 @@ impl Model {
         }
         let has_poll = self.processes[op].has_poll;
         if (moves.is_some() || has_poll || !self.roles.leaves_writing())
-            && let Some(at) = self.move_bytes(moves)
+            && let Some(at) = self.move_bytes(moves, false)
         {
             return self.leave(op, at);
         }
@@ -427,23 +438,33 @@ impl Model {
                 self.ops[op] = Op::Sent;
                 self.leave(op, At::Done);
             }
+            (At::AwaitsWriting(_), _) => {
+                self.awaiting -= 1;
+                self.see_written(op, None);
+            }
             (At::Begin, kind) => {
                 self.ask(op);
                 match kind {
                     Kind::Thread | Kind::Impatient | Kind::Unanswered => {
                         self.await_outcome(op, None);
                     }
-                    Kind::Task | Kind::Timer if self.roles.leaves_writing() => {
+                    Kind::Task | Kind::Timer | Kind::Dropped if self.roles.leaves_writing() => {
                         self.leave(op, At::AwaitsWaker);
                     }
-                    Kind::Task | Kind::Timer => self.begin_for_task(op, None),
+                    Kind::Task | Kind::Timer | Kind::Dropped => self.begin_for_task(op, None),
                     Kind::Drop | Kind::Expiry => self.see_written(op, None),
                 }
             }
             (At::HasRun(moves), Kind::Thread | Kind::Impatient | Kind::Unanswered) => {
                 self.await_outcome(op, Some(moves));
             }
-            (At::HasRun(moves), Kind::Task | Kind::Timer) => self.begin_for_task(op, Some(moves)),
+            (At::HasRun(moves), Kind::Dropped) if self.released & bit(op) != 0 => {
+                self.see_written(op, Some(moves));
+            }
+            (At::HasRun(moves), Kind::Task | Kind::Timer | Kind::Dropped) => {
+                self.begin_for_task(op, Some(moves));
+            }
+            (At::AwaitsWaker | At::AwaitsTelling, Kind::Dropped) => self.drop_future(op),
             (At::HasRun(moves), Kind::Drop | Kind::Expiry) => self.see_written(op, Some(moves)),
             (At::InPoll(_), _) => {
                 let ready = core::mem::take(&mut self.edges);
@@ -460,21 +481,33 @@ impl Model {
                 self.processes[op].at = At::Enter;
             }
             (At::Enter, _) => self.await_outcome(op, None),
-            (At::AwaitsWriting(_), _) => {
-                self.awaiting -= 1;
-                self.see_written(op, None);
-            }
             _ => self.processes[op].at = At::Done,
         }
     }
 
     fn begin_for_task(&mut self, op: usize, moves: Option<u8>) {
-        let at = self.move_bytes(moves).unwrap_or(At::AwaitsWaker);
+        let at = self.move_bytes(moves, false).unwrap_or(At::AwaitsWaker);
         self.leave(op, at);
     }
 
+    /// As `cancel` of `serve`: also where another thread is about to tell the outcome.
+    fn drop_future(&mut self, op: usize) {
+        let told = self.told.iter().position(|told| *told == op);
+        if let Some(told) = told {
+            self.told.remove(told);
+        } else if self.open & bit(op) == 0 && self.outcomes & bit(op) == 0 {
+            return self.leave(op, At::AwaitsTelling);
+        }
+        self.open &= !bit(op);
+        self.released |= bit(op);
+        self.ops[op] = Op::Asked;
+        self.asked += 1;
+        self.roles.work = true;
+        self.see_written(op, None);
+    }
+
     fn see_written(&mut self, op: usize, moves: Option<u8>) {
-        let at = self.move_bytes(moves).unwrap_or_else(|| {
+        let at = self.move_bytes(moves, false).unwrap_or_else(|| {
             let is_sent = !matches!(self.ops[op], Op::Asked | Op::CopiedOut);
             match is_sent {
                 true => At::Done,
@@ -508,7 +541,7 @@ impl Model {
                 self.wake_up(ready);
                 self.serve(None);
             }
-            At::Told => self.serve_told(),
+            At::Told => self.serve_told(true),
             At::CallsWakers { serving } => match self.wakers.pop() {
                 Some(task) => self.awake |= bit(task),
                 None if serving => self.processes[me].at = At::Retakes,
@@ -551,7 +584,7 @@ impl Model {
 
     fn serve(&mut self, moves: Option<u8>) {
         let me = self.ops.len();
-        if let Some(at) = self.move_bytes(moves) {
+        if let Some(at) = self.move_bytes(moves, true) {
             return self.leave(me, at);
         }
         let is_needed = MANY <= self.waiting() || self.tasks() != 0;
@@ -562,17 +595,20 @@ impl Model {
             return self.stop_serving();
         }
         match self.told.is_empty() {
-            true => self.serve_told(),
+            true => self.serve_told(false),
             false => self.leave(me, At::Told),
         }
     }
 
-    fn serve_told(&mut self) {
+    fn serve_told(&mut self, tells: bool) {
         let me = self.ops.len();
         if self.roles.take_tasks() {
             self.roles.give_back_poll();
             self.offer_poll();
             return self.leave(me, At::CallsWakers { serving: true });
+        }
+        if tells && self.roles.has_work() {
+            return self.serve(None);
         }
         let is_needed = MANY <= self.waiting() || self.tasks() != 0;
         let at = self.fall_asleep(if is_needed { NEVER } else { SOON });
@@ -614,6 +650,7 @@ impl Model {
             At::Parked => self.token,
             At::InSlot => is(self.outcomes) || is(self.offers) || is(self.late),
             At::AwaitsTelling => is(self.outcomes) || is(self.late),
+            At::AwaitsWaker if self.kinds[process] == Kind::Dropped => true,
             At::AwaitsWaker => is(self.awake) && is(self.outcomes),
             At::AwaitsWriting(put_back) => {
                 self.progress.1 > put_back || self.progress.0 == self.asked
@@ -666,7 +703,11 @@ impl Model {
         }
         for op in 0..self.ops.len() {
             let kind = self.kinds[op];
-            let is_answered = matches!(kind, Kind::Thread | Kind::Impatient | Kind::Task);
+            let is_answered = match kind {
+                Kind::Thread | Kind::Impatient | Kind::Task => true,
+                Kind::Dropped => self.released & bit(op) == 0,
+                _ => false,
+            };
             if self.ops[op] == Op::Sent && is_answered {
                 let mut model = self.clone();
                 model.ops[op] = Op::Answered;
@@ -704,6 +745,7 @@ impl Model {
             let served = match kind {
                 Kind::Unanswered => true,
                 Kind::Expiry => self.ops[op] == Op::Decided,
+                Kind::Dropped => self.processes[op].at == At::Done && self.released & bit(op) != 0,
                 Kind::Task | Kind::Timer if self.blocks => true,
                 _ => self.processes[op].at == At::Done,
             };
@@ -735,7 +777,7 @@ fn walk(kinds: &[Kind], blocks: bool) -> usize {
 
 #[test]
 fn nobody_is_left_alone_whatever_the_order() {
-    use Kind::{Drop, Expiry, Impatient, Task, Thread, Timer, Unanswered};
+    use Kind::{Drop, Dropped, Expiry, Impatient, Task, Thread, Timer, Unanswered};
     for kinds in [
         &[Thread][..],
         &[Task],
@@ -760,6 +802,10 @@ fn nobody_is_left_alone_whatever_the_order() {
         &[Unanswered, Timer],
         &[Unanswered, Drop],
         &[Unanswered, Expiry],
+        &[Dropped],
+        &[Thread, Dropped],
+        &[Task, Dropped],
+        &[Drop, Dropped],
     ] {
         assert!(10 < walk(kinds, false), "{kinds:?}");
     }
