@@ -40,7 +40,7 @@ const NAP: Duration = Duration::from_millis(1);
 const COLLECTED: usize = 8;
 
 /// For how long at most, for each of them: about as long as it takes to serve one.
-const REQUEST_TIME: Duration = Duration::from_micros(5);
+const REQUEST_TIME: Duration = Duration::from_micros(2);
 
 /// By how much the sleeps of the I/O thread may be late. The usual 50 us are as long as a round.
 #[cfg(target_os = "linux")]
