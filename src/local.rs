@@ -21,9 +21,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::config::{Builder, LockOptions};
-use crate::driver::face::Reporter;
-use crate::driver::{BuildError, Driver, clock};
-use crate::engine::{Event, NodeStatus};
+use crate::driver::{BuildError, Driver, Refusal, Reporter, Working, clock};
+use crate::engine::{Engine, Event, NodeStatus, RoundId};
 use crate::error::{
     CheckError, ExtendError, LockError, ReinitError, Released, TrustError, UnlockError,
 };
@@ -51,7 +50,7 @@ const LOSSES_MAX: usize = 1024;
 /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 /// let mut local = Redlock::builder().nodes(urls).build_local()?;
 /// let mut lock: Lock = local.lock("invoice:42", ttl)?;
-/// // The work that nobody else may do at the same time.
+/// // The work that no other client may do at the same time.
 /// local.extend(&mut lock, ttl)?;
 /// local.unlock(lock)?;
 /// local.poll(Some(Duration::ZERO))?;
@@ -131,24 +130,21 @@ impl LocalRedlock {
         resource: impl AsRef<[u8]>,
         options: &LockOptions,
     ) -> Result<Lock, LockError> {
-        self.driver.check()?;
-        let since = self.catch_up();
-        let round = self.driver.begin_acquire(resource.as_ref(), options)?;
-        let lock = match self.outcome() {
+        let mut call = self.begin()?;
+        let since = call.catch_up();
+        let round = call.driver.acquire(resource.as_ref(), options)?;
+        let lock = match call.outcome(round) {
             Ok(Event::Acquired { result, .. }) => result?,
-            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
-            Err(error) => {
-                self.driver.call_off(round);
-                return Err(LockError::NoQuorum(self.reporter.deaf(&error, since)));
-            }
+            Ok(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
+            Err(error) => return Err(LockError::NoQuorum(call.reporter.deaf(&error, since))),
         };
         if lock.is_valid() {
             return Ok(lock);
         }
-        let granted = self.driver.engine().granted(&lock);
-        self.driver.let_go(lock);
-        self.driver.write();
-        Err(self.reporter.too_slow(granted, since))
+        let granted = call.driver.engine().granted(&lock);
+        call.driver.ask(|engine, now| engine.give_back(now, lock));
+        call.driver.flush();
+        Err(call.reporter.too_slow(granted, since))
     }
 
     /// Extends `lock` to last `ttl` from now, if that is later than its present end.
@@ -178,15 +174,17 @@ impl LocalRedlock {
 
     /// Without a `ttl` it is only confirmed.
     fn prolong(&mut self, lock: &mut Lock, ttl: Option<Duration>) -> Result<(), ExtendError> {
-        self.driver.check()?;
-        let since = self.catch_up();
-        let round = self.driver.begin_extend(lock, ttl)?;
-        let extension = match self.outcome() {
+        let mut call = self.begin()?;
+        let since = call.catch_up();
+        let round = call.driver.ask(|engine, now| match ttl {
+            Some(ttl) => engine.extend(now, lock, ttl),
+            None => engine.confirm(now, lock),
+        })?;
+        let extension = match call.outcome(round) {
             Ok(Event::Extended { result, .. }) => result,
-            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
+            Ok(other) => unreachable!("the outcome of an extension, not {other:?}"),
             Err(error) => {
-                self.driver.call_off(round);
-                return Err(ExtendError::Unconfirmed(self.reporter.deaf(&error, since)));
+                return Err(ExtendError::Unconfirmed(call.reporter.deaf(&error, since)));
             }
         };
         match extension {
@@ -218,18 +216,13 @@ impl LocalRedlock {
     /// [`UnlockError::Unconfirmed`]: too few nodes answered. [`UnlockError::Forked`] and
     /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
-        self.driver.check()?;
-        let since = self.catch_up();
-        let round = self.driver.begin_release(lock);
-        match self.outcome() {
+        let mut call = self.begin()?;
+        let since = call.catch_up();
+        let round = call.driver.ask(|engine, now| engine.release(now, lock));
+        match call.outcome(round) {
             Ok(Event::Released { result, .. }) => result,
-            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
-            Err(error) => {
-                // Its releases stay owed. Only its outcome is not told: the next operation would
-                // take it for its own.
-                self.driver.call_off(round);
-                Err(UnlockError::Unconfirmed(self.reporter.deaf(&error, since)))
-            }
+            Ok(other) => unreachable!("the outcome of a release, not {other:?}"),
+            Err(error) => Err(UnlockError::Unconfirmed(call.reporter.deaf(&error, since))),
         }
     }
 
@@ -240,12 +233,12 @@ impl LocalRedlock {
     /// unanswered a release is sent at once, because a release on another connection would have no
     /// order against it.
     pub fn detach(&mut self, lock: Lock) -> Lock {
-        if self.driver.check().is_err() {
+        let Ok(mut call) = self.begin() else {
             return lock;
-        }
-        self.catch_up();
-        let lock = self.driver.hand_over(lock);
-        self.driver.write();
+        };
+        call.catch_up();
+        let lock = call.driver.ask(|engine, now| engine.detach(now, lock));
+        call.driver.flush();
         lock
     }
 
@@ -253,10 +246,7 @@ impl LocalRedlock {
     /// validity does not change; nothing is sent. For a lock from another clock see
     /// [`Redlock::adopt`](crate::Redlock::adopt).
     pub fn adopt(&mut self, lock: Lock) -> Lock {
-        match self.driver.check() {
-            Ok(()) => self.driver.take_in(lock),
-            Err(_) => lock,
-        }
+        self.driver.adopt(lock)
     }
 
     /// Returns how every node stands now, in the order of the configuration. It is meant for
@@ -275,10 +265,10 @@ impl LocalRedlock {
     /// [`CheckError::Unusable`], [`CheckError::NoQuorum`], [`CheckError::Forked`],
     /// [`CheckError::Closed`].
     pub fn check(&mut self) -> Result<(), CheckError> {
-        self.driver.check()?;
+        let mut call = self.begin()?;
         // That waiting failed shows in what is known of the nodes.
-        let _ = self.turn(Some(Duration::ZERO));
-        self.driver.engine().check(clock::now())
+        let _ = call.turn(Some(Duration::ZERO));
+        call.driver.engine().check(clock::now())
     }
 
     /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at
@@ -293,19 +283,19 @@ impl LocalRedlock {
         address: impl AsRef<str>,
         run_id: impl AsRef<str>,
     ) -> Result<bool, TrustError> {
-        self.driver.check()?;
-        self.catch_up();
-        self.driver.trust_node(address.as_ref(), run_id.as_ref())
+        let mut call = self.begin()?;
+        call.catch_up();
+        call.driver.trust_node(address.as_ref(), run_id.as_ref())
     }
 
     /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
     /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
-        if self.driver.check().is_err() {
+        let Ok(mut call) = self.begin() else {
             return Vec::new();
-        }
-        self.catch_up();
-        self.driver.trust_nodes()
+        };
+        call.catch_up();
+        call.driver.ask(Engine::trust_all)
     }
 
     /// Writes the marker of this cluster to every node, whatever marker is there. See
@@ -316,16 +306,13 @@ impl LocalRedlock {
     /// [`ReinitError::Unready`] and [`ReinitError::NotStrict`]: nothing was changed.
     /// [`ReinitError::Incomplete`]: call it again.
     pub fn reinit(&mut self) -> Result<(), ReinitError> {
-        self.driver.check()?;
-        self.catch_up();
-        let round = self.driver.begin_reinit()?;
-        match self.outcome() {
+        let mut call = self.begin()?;
+        call.catch_up();
+        let round = call.driver.ask(Engine::reinit)?;
+        match call.outcome(round) {
             Ok(Event::Reinitialised { result, .. }) => result,
-            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
-            Err(_) => {
-                self.driver.call_off(round);
-                Err(ReinitError::Closed)
-            }
+            Ok(other) => unreachable!("what became of the nodes, not {other:?}"),
+            Err(_) => Err(ReinitError::Closed),
         }
     }
 
@@ -340,18 +327,18 @@ impl LocalRedlock {
     ///
     /// As [`Driver::turn`].
     pub fn poll(&mut self, limit: Option<Duration>) -> io::Result<Option<Event>> {
-        self.driver.check()?;
+        let mut call = self.begin()?;
         let end = limit.map(|limit| clock::now().saturating_add(limit));
-        let mut left = match self.losses.is_empty() {
+        let mut left = match call.losses.is_empty() {
             true => limit,
             false => Some(Duration::ZERO),
         };
         loop {
-            self.turn(left)?;
-            while let Some(event) = self.driver.poll_event() {
-                self.keep(event);
+            call.turn(left)?;
+            while let Some(event) = call.driver.poll_event() {
+                call.keep(event);
             }
-            if let Some(lock) = self.losses.pop_front() {
+            if let Some(lock) = call.losses.pop_front() {
                 return Ok(Some(Event::Expired { lock }));
             }
             left = end.map(|end| end.saturating_since(clock::now()));
@@ -372,44 +359,64 @@ impl LocalRedlock {
         }
     }
 
-    /// Reads the sockets and lets timers fire if nobody has for a while, and tells the time. Calls
-    /// that fail at once would otherwise never learn that nodes are there again.
+    fn begin(&mut self) -> Result<Call<'_>, Refusal> {
+        Ok(Call {
+            driver: self.driver.begin()?,
+            reporter: &self.reporter,
+            losses: &mut self.losses,
+            read_at: &mut self.read_at,
+        })
+    }
+}
+
+/// One call of a user.
+struct Call<'a> {
+    driver: Working<'a>,
+    reporter: &'a Reporter,
+    losses: &'a mut VecDeque<LockId>,
+    read_at: &'a mut Instant,
+}
+
+impl Call<'_> {
+    /// Reads the sockets and lets timers fire if that was not done for a while. Returns the time. Calls
+    /// that fail at once would otherwise never learn that nodes are back.
     fn catch_up(&mut self) -> Instant {
         let now = clock::now();
-        if PAUSE <= now.saturating_since(self.read_at) {
-            // That waiting failed shows again in the turns that follow, where there is somebody
-            // to be told.
+        if PAUSE <= now.saturating_since(*self.read_at) {
+            // A failure of the poll shows again in the turns that follow, which return it.
             let _ = self.driver.catch_up();
-            self.read_at = now;
+            *self.read_at = now;
         }
         now
     }
 
-    /// Takes turns until the only open operation has its outcome.
-    fn outcome(&mut self) -> io::Result<Event> {
-        self.driver.write();
+    /// Takes turns until the operation of `round`, the one that is open, has its outcome. If the system
+    /// cannot wait it is cancelled, so that the next operation does not meet its outcome; what it
+    /// owes stays owed.
+    fn outcome(&mut self, round: RoundId) -> io::Result<Event> {
+        self.driver.flush();
         loop {
             while let Some(event) = self.driver.poll_event() {
-                match event {
-                    Event::Expired { .. } => self.keep(event),
-                    Event::Acquired { .. }
-                    | Event::Extended { .. }
-                    | Event::Released { .. }
-                    | Event::Reinitialised { .. } => return Ok(event),
+                if event.round() == Some(round) {
+                    return Ok(event);
                 }
+                self.keep(event);
             }
-            self.turn(None)?;
+            if let Err(error) = self.turn(None) {
+                self.driver.ask(|engine, now| engine.cancel(now, round));
+                return Err(error);
+            }
         }
     }
 
     fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        self.driver.step(limit)?;
-        self.read_at = clock::now();
+        self.driver.turn(limit)?;
+        *self.read_at = clock::now();
         Ok(())
     }
 
-    /// Keeps a loss for [`Self::poll`]. An outcome that nobody waits for any more has nothing in
-    /// it: the engine tells none of a round that was called off.
+    /// Keeps a loss for [`Self::poll`]. There is no other event to keep: the engine reports no outcome of
+    /// a cancelled round.
     fn keep(&mut self, event: Event) {
         if let Event::Expired { lock } = event {
             if self.losses.len() == LOSSES_MAX {
@@ -518,7 +525,10 @@ mod tests {
         let mut local = local(&nodes);
         let id = |claim| LockId { engine: 7, claim };
         for claim in 0..LOSSES_MAX as u64 + 3 {
-            local.keep(Event::Expired { lock: id(claim) });
+            local
+                .begin()
+                .unwrap()
+                .keep(Event::Expired { lock: id(claim) });
         }
         for claim in 3..LOSSES_MAX as u64 + 3 {
             let Some(Event::Expired { lock }) = local.poll(Some(Duration::ZERO)).unwrap() else {
