@@ -256,7 +256,11 @@ mod tests {
         assert!(round_trip(&mut stream).is_err());
         proxy.recover().unwrap();
         stream.set_read_timeout(None).unwrap();
-        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "connections that lost bytes are closed");
+        assert_eq!(
+            stream.read(&mut [0]).unwrap(),
+            0,
+            "connections that lost bytes are closed"
+        );
 
         proxy.close();
         assert!(TcpStream::connect(proxy.address).is_err());
