@@ -42,8 +42,7 @@ use super::handshake::{Identity, Step};
 use super::in_flight::Request;
 use super::marker::Cluster;
 use super::membership::Membership;
-use super::receive::Heard;
-use super::reply::{Reply, may_forget};
+use super::reply::{Heard, Reply, may_forget};
 
 /// How much an uptime may be overstated: it is the difference of two times in whole seconds, and
 /// seen to tick some milliseconds early.

@@ -80,9 +80,8 @@ pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use question::Question;
-pub(crate) use receive::Heard;
 pub(crate) use reply::{
-    Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
+    Forbidden, Heard, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
 pub(crate) use write::Command;
 

@@ -177,12 +177,8 @@ impl Round {
 
     /// Ends the time of nodes whose answers do not count, and returns those whose time is up at `now`.
     pub(crate) fn end_left_out(&mut self, now: Instant) -> NodeSet {
-        let mut ended = NodeSet::EMPTY;
-        for node in self.left_out.iter() {
-            if self.ballots[node].deadline <= now {
-                ended.insert(node);
-            }
-        }
+        let over = |node: usize| self.ballots[node].deadline <= now;
+        let ended = self.left_out.filter(over);
         self.left_out = self.left_out.without(ended);
         ended
     }
@@ -297,10 +293,9 @@ impl Round {
     pub(crate) fn time_out(&mut self, now: Instant, mut outcome: impl FnMut(usize) -> NodeOutcome) {
         for node in self.tally.open().iter() {
             if self.ballots[node].deadline <= now {
-                let said = if self.ballots[node].asked {
-                    NodeOutcome::TimedOut
-                } else {
-                    outcome(node)
+                let said = match self.ballots[node].asked {
+                    true => NodeOutcome::TimedOut,
+                    false => outcome(node),
                 };
                 self.record(node, Vote::Abstain, said);
             }
