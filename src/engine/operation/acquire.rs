@@ -204,44 +204,38 @@ impl Acquire {
             let (claims, mut below) = cx.parts.claims(cx.now);
             claims.try_debts_again(node, &mut below);
         });
-        let mut command = cx.parts.claims.command();
-        let len = set_len(key, &mut command, cx.parts);
-        let open = cx.parts.nodes[node].access(len) == Access::Open;
-        if open {
-            if let Some(claim) = cx.parts.claims.get_mut(key) {
-                claim.resent.insert(node);
-            }
-            if !ask(node, key, &mut command, cx) {
-                let _ = self.judge_if_voting(cx);
-            }
-        }
-        cx.parts.claims.sent(command);
-        match open {
+        match self.ask_again(node, key, cx) {
             true => OwnKey::AskedAgain,
             false => OwnKey::Still,
         }
     }
 
     /// The node has forgotten the script of a `SET`, which was not run: sends the same by its text,
-    /// once, if `round` still waits for this node. Returns `true` if it did.
+    /// once, if its round still waits for this node. Returns `true` if it did.
     fn ask_by_text(&mut self, node: usize, cx: &mut Context<'_>) -> bool {
-        let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
+        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {
             return false;
         };
-        if !cx.round.awaits(node)
-            || cx.parts.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open
-            || !claim.resent.insert(node)
-        {
-            return false;
-        }
-        let key = claim.key;
+        let (key, again) = (claim.key, claim.resent.contains(node));
+        cx.round.awaits(node) && !again && self.ask_again(node, key, cx)
+    }
+
+    /// Sends the `SET` of `claim` to `node` once more. Returns `false` if it cannot be asked now.
+    fn ask_again(&mut self, node: usize, claim: ClaimKey, cx: &mut Context<'_>) -> bool {
         let mut command = cx.parts.claims.command();
-        if !ask(node, key, &mut command, cx) {
-            let _ = self.judge_if_voting(cx);
+        let len = set_len(claim, &mut command, cx.parts);
+        let open = cx.parts.nodes[node].access(len) == Access::Open;
+        if open {
+            if let Some(claim) = cx.parts.claims.get_mut(claim).must() {
+                claim.resent.insert(node);
+            }
+            if !ask(node, claim, &mut command, cx) {
+                let _ = self.judge_if_voting(cx);
+            }
         }
         cx.parts.claims.sent(command);
-        true
+        open
     }
 
     // ----- verdicts -------------------------------------------------------------------------
@@ -293,7 +287,7 @@ impl Acquire {
 
     fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
-        cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+        cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);
     }

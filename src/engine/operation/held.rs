@@ -236,7 +236,7 @@ impl Held {
 
     pub(in crate::engine) fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
-        cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+        cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);
     }
