@@ -39,10 +39,10 @@ use crate::quorum::NodeSet;
 use crate::time::Instant;
 
 use super::handshake::{Identity, Step};
-use super::in_flight::Request;
+use super::in_flight::{Heard, Request};
 use super::marker::Cluster;
 use super::membership::Membership;
-use super::reply::{Heard, Reply, may_forget};
+use super::reply::{Reply, may_forget};
 
 /// How much an uptime may be overstated: it is the difference of two times in whole seconds, and
 /// seen to tick some milliseconds early.

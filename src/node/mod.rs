@@ -69,7 +69,7 @@ pub(crate) use command::Script;
 pub(crate) use command::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
-pub(crate) use in_flight::Request;
+pub(crate) use in_flight::{Heard, Request};
 pub(crate) use marker::whole_millis;
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use marker_check::JOIN;
@@ -81,7 +81,7 @@ pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use question::Question;
 pub(crate) use reply::{
-    Forbidden, Heard, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
+    Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
 pub(crate) use write::Command;
 

@@ -14,9 +14,9 @@ use crate::time::Instant;
 use super::Node;
 use super::guard::Guard;
 use super::handshake::{Next, Step};
-use super::in_flight::{InFlight, Request};
+use super::in_flight::{Heard, InFlight, Request};
 use super::phase::{Phase, Ready, Trouble};
-use super::reply::{Heard, Reply};
+use super::reply::Reply;
 
 impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.

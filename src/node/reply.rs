@@ -10,8 +10,6 @@ use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::quorum::Vote;
 use crate::resp::{Items, Value};
 
-use super::in_flight::Request;
-
 /// A reply to a lock command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Reply {
@@ -95,33 +93,6 @@ impl Reply {
             _ => Self::Other,
         }
     }
-}
-
-/// What was received from a node.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Heard {
-    /// An answer to a lock command.
-    Answer(Request, Reply),
-    /// The server accepts us: debts are sent first, then [`Node::survey`](super::Node::survey).
-    Admitted,
-    /// An answer to a lock command that does not count.
-    Uncounted {
-        request: Request,
-        /// What the plain command would have answered.
-        reply: Reply,
-        /// What a report says of it.
-        outcome: NodeOutcome,
-        /// Its answers counted until now.
-        first: bool,
-    },
-    /// The server has identified itself: it has to be asked to join.
-    Introduced,
-    /// It has joined again.
-    Joined,
-    /// The handshake is done.
-    Ready,
-    /// Its clock was stepped.
-    Stepped,
 }
 
 /// What a user lacks the permission for.
