@@ -50,7 +50,7 @@ const LOSSES_MAX: usize = 1024;
 /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 /// let mut local = Redlock::builder().nodes(urls).build_local()?;
 /// let mut lock: Lock = local.lock("invoice:42", ttl)?;
-/// // The work that nobody else may do at the same time.
+/// // The work that no other client may do at the same time.
 /// local.extend(&mut lock, ttl)?;
 /// local.unlock(lock)?;
 /// local.poll(Some(Duration::ZERO))?;
@@ -249,8 +249,8 @@ impl LocalRedlock {
         self.driver.adopt(lock)
     }
 
-    /// Returns how every node stands now, in the order of the configuration. It is meant for operators,
-    /// not for decisions. Costs an allocation and no I/O.
+    /// Returns how every node stands now, in the order of the configuration. It is meant for
+    /// operators, not for decisions. Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
@@ -378,13 +378,12 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Reads the sockets and lets timers fire if nobody has for a while, and tells the time. Calls that
-    /// fail at once would otherwise never learn that nodes are there again.
+    /// Reads the sockets and lets timers fire if that was not done for a while. Returns the time. Calls
+    /// that fail at once would otherwise never learn that nodes are back.
     fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(*self.read_at) {
-            // That waiting failed shows again in the turns that follow, where there is somebody
-            // to be told.
+            // A failure of the poll shows again in the turns that follow, which return it.
             let _ = self.driver.catch_up();
             *self.read_at = now;
         }
@@ -416,8 +415,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Keeps a loss for [`Self::poll`]. An outcome that nobody waits for any more has nothing in
-    /// it: the engine tells none of a round that was called off.
+    /// Keeps a loss for [`Self::poll`]. There is no other event to keep: the engine reports no outcome of
+    /// a cancelled round.
     fn keep(&mut self, event: Event) {
         if let Event::Expired { lock } = event {
             if self.losses.len() == LOSSES_MAX {
