@@ -26,59 +26,20 @@ pub(crate) enum Refusal {
     Closed,
 }
 
-impl From<Refusal> for LockError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
+macro_rules! refusals {
+    ($($error:ty),*) => {$(
+        impl From<Refusal> for $error {
+            fn from(refusal: Refusal) -> Self {
+                match refusal {
+                    Refusal::Forked => Self::Forked,
+                    Refusal::Closed => Self::Closed,
+                }
+            }
         }
-    }
+    )*};
 }
 
-impl From<Refusal> for ExtendError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
-
-impl From<Refusal> for ReinitError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
-
-impl From<Refusal> for CheckError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
-
-impl From<Refusal> for TrustError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
-
-impl From<Refusal> for UnlockError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
+refusals!(LockError, ExtendError, UnlockError, CheckError, TrustError, ReinitError);
 
 impl From<Refusal> for io::Error {
     fn from(refusal: Refusal) -> Self {
