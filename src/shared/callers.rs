@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::slot::{Grant, Outcome, Slot};
 use super::table::Table;
-use crate::driver::clock;
+use crate::driver::{Refusal, clock};
 use crate::engine::{Engine, Event, Extension, RoundId};
 use crate::error::{ExtendError, LockError};
 use crate::quorum::{Lock, LockId};
@@ -183,7 +183,7 @@ impl Callers {
     /// The engine is broken: everybody who waits is to hear so.
     pub(super) fn break_down(&mut self) {
         let (calls, locks) = (self.calls.drain(), self.locks.drain());
-        let calls = calls.map(|call| Told::Outcome(call.slot, Outcome::Closed));
+        let calls = calls.map(|call| Told::Outcome(call.slot, Outcome::Refused(Refusal::Closed)));
         self.told.extend(calls.chain(locks.map(Told::Lost)));
         self.tasks = 0;
     }

@@ -282,8 +282,7 @@ impl LockGuard {
                 return Err(ExtendError::Unconfirmed(report));
             }
             None => return Err(ExtendError::Expired),
-            Some(Outcome::Closed) => return Err(ExtendError::Closed),
-            Some(Outcome::Forked) => return Err(ExtendError::Forked),
+            Some(Outcome::Refused(refusal)) => return Err(refusal.into()),
             Some(other) => unreachable!("the outcome of an extension, not {other:?}"),
         };
         match self.is_valid() {
@@ -332,8 +331,7 @@ impl fmt::Debug for LockGuard {
 fn finish_unlock(outcome: Outcome) -> Result<Released, UnlockError> {
     match outcome {
         Outcome::Event(Event::Released { result, .. }) => result,
-        Outcome::Closed => Err(UnlockError::Closed),
-        Outcome::Forked => Err(UnlockError::Forked),
+        Outcome::Refused(refusal) => Err(refusal.into()),
         other @ (Outcome::Acquired(_) | Outcome::Event(_)) => {
             unreachable!("the outcome of a release, not {other:?}")
         }

@@ -355,8 +355,8 @@ impl Redlock {
         let round = section.begin(&slot, Waiter::Thread, Engine::reinit)?;
         match shared.wait_for(section, &slot, round, None) {
             Some(Outcome::Event(Event::Reinitialised { result, .. })) => result,
-            Some(Outcome::Forked) => Err(ReinitError::Forked),
-            _ => Err(ReinitError::Closed),
+            Some(Outcome::Refused(refusal)) => Err(refusal.into()),
+            other => unreachable!("the outcome of a change of the cluster, not {other:?}"),
         }
     }
 
@@ -396,8 +396,7 @@ impl Redlock {
                 }
             }
             Some(Outcome::Acquired(Err(error))) => Err(error),
-            Some(Outcome::Closed) => Err(LockError::Closed),
-            Some(Outcome::Forked) => Err(LockError::Forked),
+            Some(Outcome::Refused(refusal)) => Err(refusal.into()),
             Some(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
             None => Err(LockError::NoQuorum(reporter.pending(since))),
         }

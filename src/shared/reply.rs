@@ -7,6 +7,7 @@ use core::task::{Context, Poll};
 
 use super::Redlock;
 use super::slot::{Outcome, Slot};
+use crate::driver::Refusal;
 use crate::engine::RoundId;
 
 /// The outcome of an operation that was begun. Dropped before it is there, the operation is cancelled.
@@ -43,7 +44,7 @@ impl Future for Reply {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         if !core::mem::take(&mut self.is_new) && self.redlock.shared().is_foreign() {
             self.is_done = true;
-            return Poll::Ready(Outcome::Forked);
+            return Poll::Ready(Outcome::Refused(Refusal::Forked));
         }
         let polled = self.slot.poll(context.waker());
         self.is_done = polled.is_ready();

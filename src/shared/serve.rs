@@ -264,7 +264,7 @@ impl Shared {
                 None
             }),
             Ok(outcome) => outcome,
-            Err(_) => Some(Outcome::Closed),
+            Err(refusal) => Some(Outcome::Refused(refusal)),
         }
     }
 

@@ -18,7 +18,7 @@ use core::task::{Poll, Waker};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::watch::Watch;
-use crate::driver::clock;
+use crate::driver::{Refusal, clock};
 use crate::engine::Event;
 use crate::error::LockError;
 use crate::quorum::{Lock, NodeSet};
@@ -30,10 +30,8 @@ pub(super) enum Outcome {
     Acquired(Result<Grant, LockError>),
     /// Of every operation that gives no lock.
     Event(Event),
-    /// A thread has panicked with the engine.
-    Closed,
-    /// This is a forked child, and the call is the parent's.
-    Forked,
+    /// The handle is closed, or this is a forked child.
+    Refused(Refusal),
 }
 
 /// A lock on its way to its taker, and the nodes that had granted it.
