@@ -39,7 +39,14 @@ macro_rules! refusals {
     )*};
 }
 
-refusals!(LockError, ExtendError, UnlockError, CheckError, TrustError, ReinitError);
+refusals!(
+    LockError,
+    ExtendError,
+    UnlockError,
+    CheckError,
+    TrustError,
+    ReinitError
+);
 
 impl From<Refusal> for io::Error {
     fn from(refusal: Refusal) -> Self {

@@ -8,12 +8,12 @@ use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::process::{Pid, getpid};
 
 use super::io_thread::{IoThread, spawn};
+use super::monitor::Monitor;
 use super::wakers::wake;
 use super::{Handle, Redlock, Shared};
 use crate::config::{Builder, Config};
@@ -76,7 +76,7 @@ struct Waiting {
 
 /// Where the I/O thread puts what it has built.
 #[derive(Debug)]
-struct Site(Mutex<State>);
+struct Site(Monitor<State>);
 
 #[derive(Debug)]
 enum State {
@@ -89,7 +89,7 @@ enum State {
 impl Building {
     fn begin(builder: &Builder) -> Result<Waiting, BuildError> {
         let config = builder.config()?;
-        let site = Arc::new(Site(Mutex::new(State::Building(None))));
+        let site = Arc::new(Site(Monitor::new(State::Building(None))));
         let here = Arc::clone(&site);
         let io_thread = spawn(move || {
             let built = connect(&config);
@@ -155,7 +155,7 @@ impl Drop for Waiting {
             mem::forget(self.io_thread.take());
             return;
         }
-        let state = mem::replace(&mut *self.site.lock(), State::Over);
+        let state = mem::replace(&mut *self.site.0.lock(), State::Over);
         if let State::Built(Ok(shared)) = state {
             shared.dismiss();
         }
@@ -165,7 +165,7 @@ impl Drop for Waiting {
 impl Site {
     /// Puts down what was built; whether somebody wants it.
     fn put(&self, built: Result<Arc<Shared>, BuildError>) -> bool {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let State::Building(waker) = &mut *state else {
             return false;
         };
@@ -180,7 +180,7 @@ impl Site {
 
     fn poll(&self, waker: &Waker) -> Poll<Result<Arc<Shared>, BuildError>> {
         let waker = waker.clone();
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if let State::Building(known) = &mut *state {
             let before = known.replace(waker);
             drop(state);
@@ -191,10 +191,5 @@ impl Site {
             State::Built(built) => Poll::Ready(built),
             State::Building(_) | State::Over => unreachable!("it is taken once"),
         }
-    }
-
-    /// Nothing panics under this mutex.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

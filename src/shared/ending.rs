@@ -1,10 +1,10 @@
 //! The end of a handle: what is owed is written and answered, or paid in the background.
 
 use core::time::Duration;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::Shared;
+use super::monitor::Monitor;
 use crate::driver::{Refusal, clock};
 use crate::time::Instant;
 
@@ -30,25 +30,15 @@ pub(super) enum EndStage {
     Ended,
 }
 
-/// How far the I/O thread has come, for the last handle that waits for it.
-#[derive(Debug, Default)]
-pub(super) struct Ending {
-    stage: Mutex<EndStage>,
-    changed: Condvar,
-}
-
-impl Ending {
+impl Monitor<EndStage> {
     pub(super) fn reach(&self, stage: EndStage) {
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
-        self.changed.notify_all();
+        *self.lock() = stage;
+        self.wake_all();
     }
 
     /// Waits until the I/O thread has ended or goes on in the background, or `limit` has passed.
-    fn wait(&self, limit: Duration) -> EndStage {
-        let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_open = |stage: &mut EndStage| *stage == EndStage::Open;
-        let waited = self.changed.wait_timeout_while(stage, limit, is_open);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+    fn wait_for_end(&self, limit: Duration) -> EndStage {
+        *self.wait_while(self.lock(), limit, |stage| *stage == EndStage::Open)
     }
 }
 
@@ -69,10 +59,8 @@ impl Shared {
         if self.is_io_thread(thread::current().id()) {
             return;
         }
-        match self
-            .ending
-            .wait(self.shutdown_timeout.saturating_add(PATIENCE))
-        {
+        let limit = self.shutdown_timeout.saturating_add(PATIENCE);
+        match self.ending.wait_for_end(limit) {
             // What it panicked with, if it did, was told to those who waited.
             EndStage::Ended if self.is_io_thread(io_thread.thread().id()) => drop(io_thread.join()),
             // One that was replaced may be held up for ever, and has nothing of the handle any more.

@@ -95,6 +95,7 @@ mod future;
 mod guard;
 mod io_thread;
 mod lost;
+mod monitor;
 mod mutex;
 mod progress;
 mod redlock;
@@ -114,7 +115,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread::{self, JoinHandle, Thread, ThreadId};
 
 use mio::{Registry, Waker};
@@ -122,7 +123,8 @@ use rustix::process::{Pid, getpid};
 
 use self::call::Call;
 use self::callers::Told;
-use self::ending::Ending;
+use self::ending::EndStage;
+use self::monitor::Monitor;
 use self::mutex::TimedMutex;
 use self::progress::Progress;
 use self::state::Core;
@@ -161,12 +163,13 @@ struct Shared {
     /// Wakes the thread that sleeps in the poll.
     waker: Arc<Waker>,
     /// The I/O thread. Before it has said who it is, it is awake.
-    io_thread: Mutex<Option<Thread>>,
+    io_thread: Monitor<Option<Thread>>,
     /// Wakes the I/O thread where it watches the descriptor.
     call: Call,
     wakers: Arc<Wakers>,
     progress: Progress,
-    ending: Ending,
+    /// How far the I/O thread has come with its end, for the last handle, which waits for it.
+    ending: Monitor<EndStage>,
     /// The room of what was told last.
     spare: Mutex<Vec<Told>>,
     reporter: Reporter,
@@ -207,11 +210,11 @@ impl Shared {
             core: TimedMutex::new(Core::new(engine, Wire::new(net), poller)),
             registry,
             waker,
-            io_thread: Mutex::new(None),
+            io_thread: Monitor::new(None),
             call: Call::new()?,
             wakers: Arc::new(Wakers::new()),
             progress: Progress::default(),
-            ending: Ending::default(),
+            ending: Monitor::default(),
             spare: Mutex::new(Vec::new()),
             reporter: Reporter::new(config),
             shutdown_timeout: config.shutdown_timeout(),
@@ -279,24 +282,18 @@ impl Shared {
 
     /// This thread is the I/O thread from here on.
     fn set_io_thread(&self) {
-        *self.lock_io_thread() = Some(thread::current());
+        *self.io_thread.lock() = Some(thread::current());
     }
 
     fn unpark_io_thread(&self) {
-        if let Some(thread) = &*self.lock_io_thread() {
+        if let Some(thread) = &*self.io_thread.lock() {
             thread.unpark();
         }
     }
 
     /// Returns `true` if `id` is that of the I/O thread.
     fn is_io_thread(&self, id: ThreadId) -> bool {
-        let thread = self.lock_io_thread();
+        let thread = self.io_thread.lock();
         thread.as_ref().is_some_and(|thread| thread.id() == id)
-    }
-
-    fn lock_io_thread(&self) -> MutexGuard<'_, Option<Thread>> {
-        self.io_thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }

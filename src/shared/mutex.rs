@@ -15,8 +15,9 @@
 use core::hint;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
+use super::monitor::Monitor;
 use crate::driver::clock;
 use crate::time::Instant;
 
@@ -29,8 +30,7 @@ pub(super) struct TimedMutex<T> {
     value: Mutex<T>,
     /// How many threads wait.
     waiting: AtomicUsize,
-    gate: Mutex<()>,
-    unlocked: Condvar,
+    gate: Monitor<()>,
 }
 
 /// The value, while this thread has the mutex.
@@ -46,8 +46,7 @@ impl<T> TimedMutex<T> {
         Self {
             value: Mutex::new(value),
             waiting: AtomicUsize::new(0),
-            gate: Mutex::new(()),
-            unlocked: Condvar::new(),
+            gate: Monitor::new(()),
         }
     }
 
@@ -89,27 +88,17 @@ impl<T> TimedMutex<T> {
     }
 
     fn wait(&self, until: Option<Instant>) -> Option<Locked<'_, T>> {
-        let mut gate = self.pass_gate();
+        let mut gate = self.gate.lock();
         loop {
             if let Some(locked) = self.try_lock() {
                 return Some(locked);
             }
-            gate = match until.map(|until| until.saturating_since(clock::now())) {
-                None => self
-                    .unlocked
-                    .wait(gate)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(left) if left.is_zero() => return None,
-                Some(left) => match self.unlocked.wait_timeout(gate, left) {
-                    Ok((gate, _)) => gate,
-                    Err(poisoned) => poisoned.into_inner().0,
-                },
-            };
+            let left = until.map(|until| until.saturating_since(clock::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return None;
+            }
+            gate = self.gate.wait(gate, left);
         }
-    }
-
-    fn pass_gate(&self) -> MutexGuard<'_, ()> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,8 +121,8 @@ impl<T> Drop for Locked<'_, T> {
         self.value = None;
         fence(Ordering::SeqCst);
         if self.mutex.waiting.load(Ordering::Relaxed) != 0 {
-            drop(self.mutex.pass_gate());
-            self.mutex.unlocked.notify_one();
+            drop(self.mutex.gate.lock());
+            self.mutex.gate.wake_one();
         }
     }
 }

@@ -15,8 +15,8 @@
 //! wakers are cloned, called and dropped outside. Nothing there panics.
 
 use core::task::{Poll, Waker};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::monitor::Monitor;
 use super::watch::Watch;
 use crate::driver::{Refusal, clock};
 use crate::engine::Event;
@@ -53,8 +53,7 @@ pub(super) struct Woken {
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Slot {
-    call: Mutex<Call>,
-    done: Condvar,
+    call: Monitor<Call>,
     pub(super) watch: Watch,
 }
 
@@ -98,19 +97,18 @@ impl Slot {
     /// A slot for a call that is about to be asked for.
     pub(super) fn new() -> Self {
         Self {
-            call: Mutex::new(Call {
+            call: Monitor::new(Call {
                 phase: Phase::Waiting,
                 waiter: Waiter::Nobody,
                 offered: false,
             }),
-            done: Condvar::new(),
             watch: Watch::new(),
         }
     }
 
     /// The same slot is used for another call. Its last one has ended, and was taken.
     pub(super) fn renew(&self) {
-        let mut call = self.lock();
+        let mut call = self.call.lock();
         call.phase = Phase::Waiting;
         call.offered = false;
     }
@@ -120,7 +118,7 @@ impl Slot {
     /// Delivers `outcome`, if somebody still waits for it. A thread that waits is woken here, a task by
     /// the I/O thread.
     pub(super) fn settle(&self, outcome: Outcome) -> Settled {
-        let mut call = self.lock();
+        let mut call = self.call.lock();
         if !matches!(call.phase, Phase::Waiting) {
             return Settled::Unwanted(outcome);
         }
@@ -130,7 +128,7 @@ impl Slot {
             Waiter::Task(waker) => Settled::Told(Some(waker)),
             Waiter::Thread => {
                 drop(call);
-                self.done.notify_one();
+                self.call.wake_one();
                 Settled::Told(None)
             }
         }
@@ -138,10 +136,10 @@ impl Slot {
 
     /// Wakes the thread that waits, because it was offered the poll.
     pub(super) fn offer(&self) {
-        let mut call = self.lock();
+        let mut call = self.call.lock();
         call.offered = true;
         drop(call);
-        self.done.notify_one();
+        self.call.wake_one();
     }
 
     // ----- the waiting side -----------------------------------------------------------------
@@ -149,7 +147,7 @@ impl Slot {
     /// Waits on this thread for the outcome, or until it is offered the poll; with `until` no longer
     /// than that, by the clock of this thread.
     pub(super) fn wait(&self, until: Option<Instant>) -> Woken {
-        let mut call = self.lock();
+        let mut call = self.call.lock();
         loop {
             let outcome = call.take();
             let left = until.map(|until| until.saturating_since(clock::now()));
@@ -159,13 +157,7 @@ impl Slot {
                 return Woken { outcome, offered };
             }
             call.waiter = Waiter::Thread;
-            call = match left {
-                None => self.done.wait(call).unwrap_or_else(PoisonError::into_inner),
-                Some(left) => match self.done.wait_timeout(call, left) {
-                    Ok((call, _)) => call,
-                    Err(poisoned) => poisoned.into_inner().0,
-                },
-            };
+            call = self.call.wait(call, left);
         }
     }
 
@@ -181,7 +173,7 @@ impl Slot {
 
     /// The outcome, or `waker` is called when there is one. The latest waker counts.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
-        let mut call = self.lock();
+        let mut call = self.call.lock();
         if let Some(outcome) = call.take() {
             return Poll::Ready(outcome);
         }
@@ -190,7 +182,7 @@ impl Slot {
         }
         drop(call);
         let waker = Waiter::Task(waker.clone());
-        let mut call = self.lock();
+        let mut call = self.call.lock();
         if let Some(outcome) = call.take() {
             return Poll::Ready(outcome);
         }
@@ -203,7 +195,7 @@ impl Slot {
     /// The outcome, which another thread is about to tell, for somebody who does not want it. If that
     /// thread has not come by `until`, it gives back what was won.
     pub(super) fn take_told(&self, until: Instant) -> Option<Outcome> {
-        let before = core::mem::replace(&mut self.lock().waiter, Waiter::Nobody);
+        let before = core::mem::replace(&mut self.call.lock().waiter, Waiter::Nobody);
         drop(before);
         let outcome = self.wait_for_outcome(Some(until));
         outcome.or_else(|| self.abandon())
@@ -211,17 +203,13 @@ impl Slot {
 
     /// Nobody waits any more. An outcome that is there already comes out.
     pub(super) fn abandon(&self) -> Option<Outcome> {
-        let mut call = self.lock();
+        let mut call = self.call.lock();
         let outcome = call.take();
         call.phase = Phase::Abandoned;
         let before = core::mem::replace(&mut call.waiter, Waiter::Nobody);
         drop(call);
         drop(before);
         outcome
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Call> {
-        self.call.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

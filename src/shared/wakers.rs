@@ -26,7 +26,9 @@ use core::task::Waker;
 use core::time::Duration;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use super::monitor::Monitor;
 
 /// How long a waker may take, at least, before the standby thread takes over.
 const TICK: Duration = Duration::from_millis(5);
@@ -40,9 +42,8 @@ const HELD_UP_MAX: usize = 8;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Wakers {
-    tasks: Mutex<VecDeque<Waker>>,
-    state: Mutex<State>,
-    changed: Condvar,
+    tasks: Monitor<VecDeque<Waker>>,
+    state: Monitor<State>,
     /// How many wakers have been called.
     called: AtomicU64,
 }
@@ -68,15 +69,14 @@ enum Standby {
 impl Wakers {
     pub(super) fn new() -> Self {
         Self {
-            tasks: Mutex::new(VecDeque::new()),
-            state: Mutex::new(State {
+            tasks: Monitor::new(VecDeque::new()),
+            state: Monitor::new(State {
                 in_charge: 0,
                 is_waking: false,
                 standby: Standby::Missing,
                 held_up: 0,
                 is_closed: false,
             }),
-            changed: Condvar::new(),
             called: AtomicU64::new(0),
         }
     }
@@ -87,14 +87,14 @@ impl Wakers {
     /// that stand behind each other are one wake.
     pub(super) fn add(&self, wakers: &mut Vec<Waker>) {
         wakers.dedup_by(|one, other| one.will_wake(other));
-        self.lock_tasks().extend(wakers.drain(..));
+        self.tasks.lock().extend(wakers.drain(..));
     }
 
     // ----- the thread in charge -------------------------------------------------------------
 
     /// Returns `true` if the thread in charge may call wakers: not too many threads are held up.
     pub(super) fn may_wake(&self) -> bool {
-        self.lock().held_up < HELD_UP_MAX
+        self.state.lock().held_up < HELD_UP_MAX
     }
 
     /// Calls the wakers that are there now, as the thread in charge under this `number`. `start` is
@@ -113,7 +113,7 @@ impl Wakers {
         let count = self.len();
         for _ in 0..count {
             // Others may have taken them.
-            let Some(waker) = self.lock_tasks().pop_front() else {
+            let Some(waker) = self.tasks.lock().pop_front() else {
                 return;
             };
             self.called.fetch_add(1, Ordering::Relaxed);
@@ -122,18 +122,18 @@ impl Wakers {
     }
 
     fn begin(&self, start: impl FnOnce() -> io::Result<()>) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if HELD_UP_MAX <= state.held_up {
             return false;
         }
         state.is_waking = true;
         match core::mem::replace(&mut state.standby, Standby::Watching) {
             Standby::Watching => {}
-            Standby::Asleep => self.changed.notify_one(),
+            Standby::Asleep => self.state.wake_one(),
             Standby::Missing => {
                 drop(state);
                 if start().is_err() {
-                    self.lock().standby = Standby::Missing;
+                    self.state.lock().standby = Standby::Missing;
                 }
             }
         }
@@ -141,7 +141,7 @@ impl Wakers {
     }
 
     fn end(&self, number: u64) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let in_charge = state.in_charge == number;
         match in_charge {
             true => state.is_waking = false,
@@ -152,18 +152,18 @@ impl Wakers {
 
     /// The thread in charge ends, and nobody takes over from it.
     pub(super) fn close(&self) {
-        self.lock().is_closed = true;
-        self.changed.notify_one();
+        self.state.lock().is_closed = true;
+        self.state.wake_one();
     }
 
     /// Returns how many tasks are to be woken.
     pub(super) fn len(&self) -> usize {
-        self.lock_tasks().len()
+        self.tasks.lock().len()
     }
 
     #[cfg(all(test, feature = "embedded"))]
     pub(super) fn pretend_held_up(&self, count: usize) {
-        self.lock().held_up = count;
+        self.state.lock().held_up = count;
     }
 
     // ----- the standby thread ---------------------------------------------------------------
@@ -171,7 +171,7 @@ impl Wakers {
     /// The life of a standby thread. Returns the number under which it is in charge from then on, or
     /// `None` if it is to end.
     pub(super) fn stand_by(self: &Arc<Self>) -> Option<u64> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (mut seen, mut idle) = (None, 0);
         while !state.is_closed {
             let calling = state.is_waking.then(|| self.called.load(Ordering::Relaxed));
@@ -193,29 +193,16 @@ impl Wakers {
 
     /// Waits a whole tick, unless the handle is closed.
     fn tick<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let is_open = |state: &mut State| !state.is_closed;
-        let waited = self.changed.wait_timeout_while(state, TICK, is_open);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        self.state.wait_while(state, TICK, |state| !state.is_closed)
     }
 
     fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.standby = Standby::Asleep;
-        let asleep = |state: &mut State| {
-            state.standby == Standby::Asleep && !state.is_closed && !state.is_waking
-        };
-        let waited = self.changed.wait_while(state, asleep);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        while state.standby == Standby::Asleep && !state.is_closed && !state.is_waking {
+            state = self.state.wait(state, None);
+        }
         state.standby = Standby::Watching;
         state
-    }
-
-    /// Nothing panics under these mutexes.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_tasks(&self) -> MutexGuard<'_, VecDeque<Waker>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::task::{Poll, Waker};
 use core::time::Duration;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
+use super::monitor::Monitor;
 use crate::driver::clock;
 use crate::time::Instant;
 
@@ -26,8 +27,7 @@ pub(super) struct Watch {
     fate: AtomicU8,
     /// In nanoseconds of the clock. Zero: not known, so that its clock tells nobody.
     valid_until: AtomicU64,
-    watchers: Mutex<Watchers>,
-    told: Condvar,
+    watchers: Monitor<Watchers>,
 }
 
 #[derive(Debug)]
@@ -42,12 +42,11 @@ impl Watch {
         Self {
             fate: AtomicU8::new(HELD),
             valid_until: AtomicU64::new(0),
-            watchers: Mutex::new(Watchers {
+            watchers: Monitor::new(Watchers {
                 tasks: Vec::new(),
                 threads: 0,
                 next: 0,
             }),
-            told: Condvar::new(),
         }
     }
 
@@ -81,14 +80,14 @@ impl Watch {
     /// The lock is valid until then, whatever was known. A thread that sleeps until a later end
     /// looks again.
     pub(super) fn ends(&self, until: Instant) {
-        let mut watchers = self.lock();
+        let mut watchers = self.watchers.lock();
         self.valid_until.store(until.as_nanos(), Ordering::Release);
         self.wake_threads(&mut watchers);
     }
 
     /// The lock is given away: it can be lost no more.
     pub(super) fn release(&self) {
-        let mut watchers = self.lock();
+        let mut watchers = self.watchers.lock();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(RELEASED, Ordering::Release);
             self.wake_threads(&mut watchers);
@@ -97,7 +96,7 @@ impl Watch {
 
     /// The lock is lost. Threads are woken here, tasks by the caller.
     pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
-        let mut watchers = self.lock();
+        let mut watchers = self.watchers.lock();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(LOST, Ordering::Release);
             tasks.extend(watchers.tasks.drain(..).map(|(_, waker)| waker));
@@ -107,13 +106,13 @@ impl Watch {
 
     fn wake_threads(&self, watchers: &mut MutexGuard<'_, Watchers>) {
         if watchers.threads != 0 {
-            self.told.notify_all();
+            self.watchers.wake_all();
         }
     }
 
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         let end = clock::now().saturating_add(timeout);
-        let mut watchers = self.lock();
+        let mut watchers = self.watchers.lock();
         watchers.threads += 1;
         let lost = loop {
             let now = clock::now();
@@ -124,10 +123,7 @@ impl Watch {
                 break false;
             }
             let nap = self.nap(now, end);
-            watchers = match self.told.wait_timeout(watchers, nap) {
-                Ok((watchers, _)) => watchers,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            watchers = self.watchers.wait(watchers, Some(nap));
         };
         watchers.threads -= 1;
         lost
@@ -144,7 +140,7 @@ impl Watch {
             return Poll::Ready(());
         }
         let waker = waker.clone();
-        let mut watchers = self.lock();
+        let mut watchers = self.watchers.lock();
         match self.fate.load(Ordering::Relaxed) {
             HELD => {}
             LOST => return Poll::Ready(()),
@@ -168,16 +164,11 @@ impl Watch {
     }
 
     pub(super) fn forget(&self, place: u64) {
-        let mut watchers = self.lock();
+        let mut watchers = self.watchers.lock();
         let at = watchers.tasks.iter().position(|(key, _)| *key == place);
         let before = at.map(|at| watchers.tasks.swap_remove(at));
         drop(watchers);
         drop(before);
-    }
-
-    /// Nothing panics under this mutex but the allocator.
-    fn lock(&self) -> MutexGuard<'_, Watchers> {
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,0 +1,63 @@
+//! A value under a mutex, and the threads that wait for it to change.
+//!
+//! A panic under the mutex is ignored: no code here panics between two changes that belong together.
+
+use core::time::Duration;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Monitor<T> {
+    value: Mutex<T>,
+    changed: Condvar,
+}
+
+impl<T> Monitor<T> {
+    pub(super) const fn new(value: T) -> Self {
+        Self {
+            value: Mutex::new(value),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, T> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn wake_one(&self) {
+        self.changed.notify_one();
+    }
+
+    pub(super) fn wake_all(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits until the thread is woken, or `limit` has passed. It may also return for no reason.
+    pub(super) fn wait<'a>(
+        &self,
+        value: MutexGuard<'a, T>,
+        limit: Option<Duration>,
+    ) -> MutexGuard<'a, T> {
+        match limit {
+            None => self
+                .changed
+                .wait(value)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(limit) => {
+                let waited = self.changed.wait_timeout(value, limit);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        }
+    }
+
+    /// Waits until `condition` does not hold any more, or `limit` has passed.
+    pub(super) fn wait_while<'a>(
+        &self,
+        value: MutexGuard<'a, T>,
+        limit: Duration,
+        condition: impl FnMut(&mut T) -> bool,
+    ) -> MutexGuard<'a, T> {
+        let waited = self.changed.wait_timeout_while(value, limit, condition);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
