@@ -121,9 +121,28 @@ enum Standing {
 #[derive(Debug)]
 pub(crate) struct Working<'a> {
     driver: &'a mut Driver,
-    /// Whether this thread was panicking already, on account of something else.
+    panics: Panics,
+}
+
+/// Notices a panic that begins while it lives.
+#[derive(Debug)]
+pub(crate) struct Panics {
+    /// This thread was panicking before, for a reason of its own.
     was_panicking: bool,
 }
+
+impl Panics {
+    pub(crate) fn watch() -> Self {
+        let was_panicking = thread::panicking();
+        Self { was_panicking }
+    }
+
+    /// Returns `true` if this thread has panicked since.
+    pub(crate) fn has_begun(&self) -> bool {
+        thread::panicking() && !self.was_panicking
+    }
+}
+
 impl Driver {
     /// A driver for the nodes of `config`. It begins to connect and waits for nothing.
     ///
@@ -366,7 +385,7 @@ impl Driver {
         self.usable()?;
         self.standing = Standing::Working;
         Ok(Working {
-            was_panicking: thread::panicking(),
+            panics: Panics::watch(),
             driver: self,
         })
     }
@@ -398,7 +417,7 @@ impl DerefMut for Working<'_> {
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
-        if self.was_panicking || !thread::panicking() {
+        if !self.panics.has_begun() {
             self.driver.standing = Standing::Open;
         }
     }

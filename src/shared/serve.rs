@@ -12,10 +12,10 @@ use super::Shared;
 use super::callers::Told;
 use super::mutex::Locked;
 use super::roles::Wake;
-use super::slot::{Outcome, Settled, Slot};
+use super::slot::{Outcome, Slot};
 use super::state::Core;
 use super::wakers::wake;
-use crate::driver::{Refusal, clock};
+use crate::driver::{Panics, Refusal, clock};
 use crate::engine::RoundId;
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -38,15 +38,11 @@ pub(super) struct Section<'a> {
     shared: &'a Shared,
     /// `None` only while it is dropped.
     core: Option<Locked<'a, Core>>,
-    /// Whether this thread was panicking already, on account of something else.
-    was_panicking: bool,
+    panics: Panics,
 }
 
-/// What breaks the handle down if this thread panics while it has the wire or the poll.
-struct Holding<'a> {
-    shared: &'a Shared,
-    was_panicking: bool,
-}
+/// Breaks the handle down if this thread panics while it has the wire or the poll.
+struct Holding<'a>(&'a Shared, Panics);
 
 impl Shared {
     // ----- sections -------------------------------------------------------------------------
@@ -72,7 +68,7 @@ impl Shared {
         Ok(Section {
             shared: self,
             core: Some(core),
-            was_panicking: thread::panicking(),
+            panics: Panics::watch(),
         })
     }
 
@@ -117,14 +113,14 @@ impl Shared {
         let mut wakers = Vec::new();
         for told in told.drain(..) {
             match told {
-                Told::Outcome(slot, outcome) => match slot.settle(outcome) {
-                    Settled::Told(waker) => wakers.extend(waker),
-                    Settled::Unwanted(Outcome::Acquired(Ok(grant))) => {
+                Told::Outcome(slot, outcome) => match slot.deliver(outcome) {
+                    Ok(waker) => wakers.extend(waker),
+                    Err(Outcome::Acquired(Ok(grant))) => {
                         if let Ok(mut section) = self.enter() {
                             section.give_back(grant.lock);
                         }
                     }
-                    Settled::Unwanted(_) => {}
+                    Err(_) => {}
                 },
                 Told::Lost(slot) => slot.watch.lose(&mut wakers),
                 Told::Ends(slot, until) => slot.watch.ends(until),
@@ -199,7 +195,7 @@ impl Shared {
             }
             moves += 1;
             drop(section);
-            let holding = Holding::new(self);
+            let holding = Holding(self, Panics::watch());
             has_read = wire.run(&self.registry);
             drop(holding);
             section = self.enter()?;
@@ -228,7 +224,7 @@ impl Shared {
             section.roles.fall_asleep(wakes);
         }
         drop(section);
-        let holding = Holding::new(self);
+        let holding = Holding(self, Panics::watch());
         let slept = poller.sleep(limit);
         drop(holding);
         if slept.is_err() {
@@ -412,27 +408,18 @@ impl DerefMut for Section<'_> {
 impl Drop for Section<'_> {
     fn drop(&mut self) {
         let Some(core) = self.core.take() else { return };
-        match thread::panicking() && !self.was_panicking {
+        match self.panics.has_begun() {
             true => self.shared.break_down(core),
             false => self.shared.leave(core),
         }
     }
 }
 
-impl<'a> Holding<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        let was_panicking = thread::panicking();
-        Self {
-            shared,
-            was_panicking,
-        }
-    }
-}
-
 impl Drop for Holding<'_> {
     fn drop(&mut self) {
-        if thread::panicking() && !self.was_panicking {
-            self.shared.break_down(self.shared.core.lock());
+        let Self(shared, panics) = self;
+        if panics.has_begun() {
+            shared.break_down(shared.core.lock());
         }
     }
 }

@@ -83,16 +83,6 @@ enum Waiter {
     Task(Waker),
 }
 
-/// What became of an outcome.
-#[derive(Debug)]
-#[must_use]
-pub(super) enum Settled {
-    /// It was delivered; this task is to be woken.
-    Told(Option<Waker>),
-    /// Nobody wants it.
-    Unwanted(Outcome),
-}
-
 impl Slot {
     /// A slot for a call that is about to be asked for.
     pub(super) fn new() -> Self {
@@ -115,21 +105,25 @@ impl Slot {
 
     // ----- those who tell -------------------------------------------------------------------
 
-    /// Delivers `outcome`, if somebody still waits for it. A thread that waits is woken here, a task by
-    /// the I/O thread.
-    pub(super) fn settle(&self, outcome: Outcome) -> Settled {
+    /// Delivers `outcome`. Wakes the thread that waits for it, or returns the waker of the task, which
+    /// the I/O thread calls.
+    ///
+    /// # Errors
+    ///
+    /// The outcome, if its operation was given up.
+    pub(super) fn deliver(&self, outcome: Outcome) -> Result<Option<Waker>, Outcome> {
         let mut call = self.call.lock();
         if !matches!(call.phase, Phase::Waiting) {
-            return Settled::Unwanted(outcome);
+            return Err(outcome);
         }
         call.phase = Phase::Done(outcome);
         match core::mem::replace(&mut call.waiter, Waiter::Nobody) {
-            Waiter::Nobody => Settled::Told(None),
-            Waiter::Task(waker) => Settled::Told(Some(waker)),
+            Waiter::Nobody => Ok(None),
+            Waiter::Task(waker) => Ok(Some(waker)),
             Waiter::Thread => {
                 drop(call);
                 self.call.wake_one();
-                Settled::Told(None)
+                Ok(None)
             }
         }
     }
