@@ -43,8 +43,9 @@ impl Builder {
 
 impl Redlock {
     fn new(shared: Arc<Shared>, io_thread: JoinHandle<()>) -> Self {
+        let io_thread = Some(io_thread);
         Self {
-            handle: Arc::new(Handle::new(shared, io_thread)),
+            handle: Arc::new(Handle { shared, io_thread }),
         }
     }
 }

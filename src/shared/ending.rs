@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 
 use super::Shared;
 use super::monitor::Monitor;
-use crate::driver::{Refusal, clock};
+use crate::driver::{Refusal, clock, is_owing};
 use crate::time::Instant;
 
 /// How long at least the I/O thread pays in the background what is owed after the last handle. Nodes
@@ -123,7 +123,7 @@ impl Shared {
         section.cancel_all();
         loop {
             section = self.move_bytes(section)?;
-            let is_owing = section.is_owing();
+            let is_owing = is_owing(&section.engine);
             if !is_owing || until <= clock::now() {
                 return Ok(!is_owing);
             }

@@ -9,7 +9,9 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use super::callers::Waiter;
 use super::reply::Reply;
+use super::slot::Slot;
 use super::{LockGuard, Redlock};
 use crate::config::LockOptions;
 use crate::driver::clock;
@@ -50,7 +52,11 @@ impl Acquiring {
 
     fn begin(&self, resource: &[u8], options: &LockOptions) -> Result<Stage, LockError> {
         let since = clock::now();
-        let reply = self.redlock.begin_lock(resource, options)?;
+        self.redlock.shared().check_process()?;
+        let slot = Arc::new(Slot::new());
+        let reply = self.redlock.begin(slot, |core, slot| {
+            core.acquire(slot, Waiter::Task, resource, options)
+        })?;
         Ok(Stage::Waiting { reply, since })
     }
 }

@@ -8,10 +8,10 @@ use super::GRACE;
 use super::Redlock;
 use super::callers::Waiter;
 use super::lost::Lost;
-use super::reply::Reply;
 use super::slot::{Outcome, Slot};
+use super::state::Core;
 use crate::driver::clock;
-use crate::engine::{Event, RoundId};
+use crate::engine::Event;
 use crate::error::{ExtendError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::resource::Token;
@@ -78,7 +78,7 @@ impl LockGuard {
 
     /// The signal that it is lost: a future, and [`Lost::wait`] for threads.
     pub fn lost(&self) -> Lost {
-        Lost::new(Arc::clone(&self.slot), self.redlock.shared().process())
+        Lost::new(Arc::clone(&self.slot), self.redlock.shared().process)
     }
 
     /// Lets it last `ttl` from now, if that is later than it would end.
@@ -161,35 +161,19 @@ impl LockGuard {
         }
         shared.check_process()?;
         let slot = Arc::new(Slot::new());
-        let outcome = match shared.enter_until(Some(until))? {
-            Some(mut section) => {
-                let round = section.extend(&slot, Waiter::Thread, &self.slot, lock, ttl)?;
-                shared.wait_for(section, &slot, round, Some(until))
-            }
-            None => None,
-        };
+        let outcome = shared.run(&slot, Some(until), |core| {
+            core.extend(&slot, Waiter::Thread, &self.slot, lock, ttl)
+        })?;
         self.finish_extend(outcome, since)
     }
 
     async fn prolong_async(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
         let since = clock::now();
-        let slot = Arc::new(Slot::new());
-        let round = self.begin_extend(&slot, ttl)?;
-        let outcome = Reply::new(self.redlock.clone(), slot, round).await;
-        self.finish_extend(Some(outcome), since)
-    }
-
-    fn begin_extend(
-        &self,
-        slot: &Arc<Slot>,
-        ttl: Option<Duration>,
-    ) -> Result<RoundId, ExtendError> {
-        let shared = self.redlock.shared();
-        shared.check_process()?;
-        let mut section = shared.enter()?;
-        let round = section.extend(slot, Waiter::Task, &self.slot, self.lock(), ttl)?;
-        shared.begin_for_task(section);
-        Ok(round)
+        self.redlock.shared().check_process()?;
+        let reply = self.redlock.begin(Arc::new(Slot::new()), |core, slot| {
+            core.extend(slot, Waiter::Task, &self.slot, self.lock(), ttl)
+        })?;
+        self.finish_extend(Some(reply.await), since)
     }
 
     /// Releases it on every node that may hold it, and waits until a majority has answered.
@@ -207,11 +191,9 @@ impl LockGuard {
     /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
     pub fn unlock(mut self) -> Result<Released, UnlockError> {
         let since = clock::now();
-        let lock = self.lock.take().expect("it is held");
+        let lock = self.take_to_release()?;
         let shared = self.redlock.shared();
         let until = since.saturating_add(shared.patience(lock.ttl()));
-        shared.check_process()?;
-        self.prepare_release();
         // It is never given up: the release has to be asked for, also if that takes longer.
         let mut section = shared.enter()?;
         let round = section.release(&self.slot, Waiter::Thread, lock);
@@ -228,9 +210,10 @@ impl LockGuard {
     ///
     /// As [`unlock`](Self::unlock).
     pub async fn unlock_async(mut self) -> Result<Released, UnlockError> {
-        let round = self.begin_unlock()?;
-        let reply = Reply::new(self.redlock.clone(), Arc::clone(&self.slot), round);
-        finish_unlock(reply.await)
+        let lock = self.take_to_release()?;
+        let begin = |core: &mut Core, slot: &_| Ok(core.release(slot, Waiter::Task, lock));
+        let reply: Result<_, UnlockError> = self.redlock.begin(Arc::clone(&self.slot), begin);
+        finish_unlock(reply?.await)
     }
 
     /// Takes the lock out of the guard, and out of the care of its handle: it is not released when
@@ -291,20 +274,13 @@ impl LockGuard {
         }
     }
 
-    fn begin_unlock(&mut self) -> Result<RoundId, UnlockError> {
+    /// Takes the lock out of the guard, and prepares the slot for its release.
+    fn take_to_release(&mut self) -> Result<Lock, UnlockError> {
         let lock = self.lock.take().expect("it is held");
-        let shared = self.redlock.shared();
-        shared.check_process()?;
-        self.prepare_release();
-        let mut section = shared.enter()?;
-        let round = section.release(&self.slot, Waiter::Task, lock);
-        shared.begin_for_task(section);
-        Ok(round)
-    }
-
-    fn prepare_release(&self) {
+        self.redlock.shared().check_process()?;
         self.slot.renew();
         self.slot.watch.release();
+        Ok(lock)
     }
 
     fn lock(&self) -> &Lock {

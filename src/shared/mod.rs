@@ -156,6 +156,7 @@ struct Handle {
 /// What the I/O thread and all handles share.
 #[derive(Debug)]
 struct Shared {
+    /// The process in which the handle was made.
     process: Pid,
     core: TimedMutex<Core>,
     /// Where sockets are registered. Readable when something is ready.
@@ -180,17 +181,6 @@ struct Shared {
     /// What it is for the farthest node otherwise, in nanoseconds, when the I/O thread last looked.
     distant_timeout: AtomicU64,
     retry: Retry,
-}
-
-impl Handle {
-    fn new(shared: Arc<Shared>, io_thread: JoinHandle<()>) -> Self {
-        let io_thread = Some(io_thread);
-        Self { shared, io_thread }
-    }
-
-    fn shared(&self) -> &Shared {
-        &self.shared
-    }
 }
 
 impl Drop for Handle {
@@ -260,11 +250,6 @@ impl Shared {
     }
 
     // ----- processes and threads ------------------------------------------------------------
-
-    /// The process in which the handle was made.
-    fn process(&self) -> Pid {
-        self.process
-    }
 
     /// Whether this is a forked child. Everything here belongs to the parent then: its mutexes may
     /// be held for ever by threads that the child does not have.

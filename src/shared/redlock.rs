@@ -10,10 +10,11 @@ use core::time::Duration;
 use super::callers::Waiter;
 use super::reply::Reply;
 use super::slot::{Outcome, Slot};
+use super::state::Core;
 use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
 use crate::config::{Builder, Config, LockOptions};
 use crate::driver::{BuildError, Refusal, clock};
-use crate::engine::{self, Engine, Event, NodeStatus};
+use crate::engine::{self, Engine, Event, NodeStatus, RoundId};
 use crate::error::{CheckError, LockError, ReinitError, TrustError};
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -135,13 +136,9 @@ impl Redlock {
         let until = until.map(|wait| since.saturating_add(wait));
         shared.check_process()?;
         let slot = Arc::new(Slot::new());
-        let outcome = match shared.enter_until(until)? {
-            Some(mut section) => {
-                let round = section.acquire(&slot, Waiter::Thread, resource.as_ref(), options)?;
-                shared.wait_for(section, &slot, round, until)
-            }
-            None => None,
-        };
+        let outcome = shared.run(&slot, until, |core| {
+            core.acquire(&slot, Waiter::Thread, resource.as_ref(), options)
+        })?;
         self.finish_lock(slot, outcome, since)
     }
 
@@ -351,9 +348,8 @@ impl Redlock {
         let shared = self.shared();
         shared.check_process()?;
         let slot = Arc::new(Slot::new());
-        let mut section = shared.enter()?;
-        let round = section.begin(&slot, Waiter::Thread, Engine::reinit)?;
-        match shared.wait_for(section, &slot, round, None) {
+        let begin = |core: &mut Core| core.begin(&slot, Waiter::Thread, Engine::reinit);
+        match shared.run(&slot, None, begin)? {
             Some(Outcome::Event(Event::Reinitialised { result, .. })) => result,
             Some(Outcome::Refused(refusal)) => Err(refusal.into()),
             other => unreachable!("the outcome of a change of the cluster, not {other:?}"),
@@ -361,21 +357,18 @@ impl Redlock {
     }
 
     pub(super) fn shared(&self) -> &Shared {
-        self.handle.shared()
+        &self.handle.shared
     }
 
-    /// Asks for a lock on behalf of a task.
-    pub(super) fn begin_lock(
+    /// Begins an operation of a task, whose outcome is delivered to `slot`.
+    pub(super) fn begin<E: From<Refusal>>(
         &self,
-        resource: &[u8],
-        options: &LockOptions,
-    ) -> Result<Reply, LockError> {
-        let shared = self.shared();
-        shared.check_process()?;
-        let slot = Arc::new(Slot::new());
-        let mut section = shared.enter()?;
-        let round = section.acquire(&slot, Waiter::Task, resource, options)?;
-        shared.begin_for_task(section);
+        slot: Arc<Slot>,
+        begin: impl FnOnce(&mut Core, &Arc<Slot>) -> Result<RoundId, E>,
+    ) -> Result<Reply, E> {
+        let mut section = self.shared().enter()?;
+        let round = begin(&mut section, &slot)?;
+        self.shared().begin_for_task(section);
         Ok(Reply::new(self.clone(), slot, round))
     }
 

@@ -239,6 +239,21 @@ impl Shared {
 
     // ----- callers --------------------------------------------------------------------------
 
+    /// Begins an operation with `begin` and waits on this thread for its outcome, no longer than `until`.
+    /// Returns `None` if it was not decided by then.
+    pub(super) fn run<E: From<Refusal>>(
+        &self,
+        slot: &Arc<Slot>,
+        until: Option<Instant>,
+        begin: impl FnOnce(&mut Core) -> Result<RoundId, E>,
+    ) -> Result<Option<Outcome>, E> {
+        let Some(mut section) = self.enter_until(until)? else {
+            return Ok(None);
+        };
+        let round = begin(&mut section)?;
+        Ok(self.wait_for(section, slot, round, until))
+    }
+
     /// Waits on this thread for the outcome of `round`, which was begun in `section`, no longer than
     /// `until` by the clock of this thread. It moves the bytes itself where nobody serves, and sleeps in
     /// the poll if it is alone. Returns `None` if it has waited in vain; the operation is cancelled

@@ -12,7 +12,7 @@ use super::callers::{Callers, Waiter};
 use super::roles::{MANY, Poll, Roles, Wake};
 use super::slot::Slot;
 use crate::config::LockOptions;
-use crate::driver::{Poller, Readiness, Wire, clock, is_owing, until_deadline};
+use crate::driver::{Poller, Readiness, Wire, clock, until_deadline};
 use crate::engine::{Engine, Request, RoundId};
 use crate::error::{ExtendError, LockError};
 use crate::quorum::Lock;
@@ -261,11 +261,6 @@ impl Core {
     }
 
     // ----- the end --------------------------------------------------------------------------
-
-    /// Returns `true` if a node is owed a release, or has not answered one.
-    pub(super) fn is_owing(&self) -> bool {
-        is_owing(&self.engine)
-    }
 
     /// Cancels every operation that is still open.
     pub(super) fn cancel_all(&mut self) {
