@@ -9,7 +9,6 @@
 //! each call of a user, and nothing here does.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
 
@@ -35,8 +34,6 @@ pub(crate) struct Loop {
     pub(super) net: Net,
     pub(super) poller: Poller,
     pub(super) events: VecDeque<Event>,
-    /// The last acquisition at each index that rounds have: whatever is still open is among them.
-    acquiring: Vec<Option<RoundId>>,
     connect_timeout: Duration,
     spin: bool,
 }
@@ -50,7 +47,6 @@ impl Loop {
             net: Net::new(config, &poller)?,
             poller,
             events: VecDeque::with_capacity(EVENTS),
-            acquiring: Vec::with_capacity(EVENTS),
             connect_timeout: config.connect_timeout(),
             spin: config.spin(),
         };
@@ -92,13 +88,7 @@ impl Loop {
         options: &LockOptions,
     ) -> Result<RoundId, LockError> {
         let request = Request::new(resource, options);
-        let round = self.engine.acquire(clock::now(), &request)?;
-        let index = round.index();
-        if self.acquiring.len() <= index {
-            self.acquiring.resize(index + 1, None);
-        }
-        self.acquiring[index] = Some(round);
-        Ok(round)
+        self.engine.acquire(clock::now(), &request)
     }
 
     /// Asks the engine for something else, now.
@@ -203,9 +193,7 @@ impl Loop {
     /// Cancels what is open, takes turns until no node owes an answer, or until `end`, and closes
     /// the connections.
     pub(super) fn shut_down(&mut self, end: Instant) {
-        for round in self.acquiring.drain(..).flatten() {
-            self.engine.cancel(clock::now(), round);
-        }
+        self.engine.cancel_acquisitions(clock::now());
         loop {
             self.give_back_untaken();
             self.flush();

@@ -354,6 +354,12 @@ impl Engine {
         self.operations.cancel(now, round.0, &mut self.parts);
     }
 
+    /// Cancels every acquisition that is open.
+    #[cfg(feature = "std")]
+    pub(crate) fn cancel_acquisitions(&mut self, now: Instant) {
+        self.operations.cancel_acquisitions(now, &mut self.parts);
+    }
+
     // ----- locks without an operation -------------------------------------------------------
 
     /// Releases `lock` without an operation that waits for the outcome.

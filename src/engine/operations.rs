@@ -149,6 +149,17 @@ impl Operations {
         }
     }
 
+    /// Cancels every acquisition that is open.
+    #[cfg(feature = "std")]
+    pub(super) fn cancel_acquisitions(&mut self, now: Instant, parts: &mut Parts) {
+        for key in self.keys() {
+            let operation = self.slab.get(key.0);
+            if operation.is_some_and(|operation| matches!(operation.kind, Kind::Acquire(_))) {
+                self.cancel(now, key, parts);
+            }
+        }
+    }
+
     /// The caller cancelled an extension that a majority had confirmed: the lock ends at the time
     /// that its holder knows, or is about to learn from another extension.
     fn take_extension_back(&self, cancelled: OperationKey, parts: &mut Parts) {
