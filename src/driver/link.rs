@@ -143,13 +143,8 @@ impl Link {
                 self.state = State::Resolving;
                 Ok(())
             }
-            Place::Unix(path) => match Socket::connect_unix(path, tools.registry, self.token()) {
-                Ok(socket) => {
-                    self.connected(socket, sink);
-                    Ok(())
-                }
-                Err(reason) => Err(reason),
-            },
+            Place::Unix(path) => Socket::connect_unix(path, tools.registry, self.token())
+                .map(|socket| self.connected(socket, sink)),
         };
         if let Err(reason) = opened {
             self.fail(reason, tools.registry, sink);
@@ -186,8 +181,10 @@ impl Link {
         }
         match &self.state {
             State::Up(_) => {
-                if self.ready.readable {
-                    self.read(READS_PER_TURN, tools, sink);
+                if self.ready.readable
+                    && let Some(reason) = self.read_some(READS_PER_TURN, tools, sink)
+                {
+                    self.fail(reason, tools.registry, sink);
                 }
                 if self.ready.writable {
                     self.unblock(tools, sink);
@@ -340,12 +337,6 @@ impl Link {
             blocked: false,
         });
         sink(Input::Connected { node: self.node });
-    }
-
-    fn read(&mut self, most: usize, tools: &mut Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
-        if let Some(reason) = self.read_some(most, tools, sink) {
-            self.fail(reason, tools.registry, sink);
-        }
     }
 
     /// Reads at most `most` buffers. The reason if the connection has ended.

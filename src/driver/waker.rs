@@ -27,13 +27,8 @@ impl DriverWaker {
     /// Ends the turn that is under way, or else makes the next one not sleep.
     pub fn wake(&self) {
         if getpid() == self.process {
-            self.rouse();
+            // A write to an eventfd that is open cannot fail.
+            let _ = self.waker.wake();
         }
-    }
-
-    /// The same, without asking whether this is a forked child.
-    pub(crate) fn rouse(&self) {
-        // A write to an eventfd that is open cannot fail.
-        let _ = self.waker.wake();
     }
 }

@@ -264,16 +264,12 @@ impl Roles {
         }
         if self.poll != Poll::Free {
             self.serving = false;
-            self.io_thread = if departures == 0 {
-                IoThread::Parked
-            } else {
-                IoThread::Napping
+            let (rest, orders) = match departures {
+                0 => (IoThread::Parked, Orders::Park),
+                _ => (IoThread::Napping, Orders::Nap),
             };
-            return if departures == 0 {
-                Orders::Park
-            } else {
-                Orders::Nap
-            };
+            self.io_thread = rest;
+            return orders;
         }
         let needed = called || waiting != 0 || self.work;
         if departures != 0 && !needed {
