@@ -1,4 +1,4 @@
-//! Making a handle, and its end.
+//! Building a [`Redlock`], on the caller's thread or as a future.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -20,9 +20,9 @@ use crate::config::{Builder, Config};
 use crate::driver::{BuildError, Loop, Refusal};
 
 impl Builder {
-    /// A [`Redlock`], which has an I/O thread. Returns when a majority of the nodes is ready and
-    /// the others have answered or 50 ms more have passed, after the connect timeout at the
-    /// latest, also with nodes down.
+    /// Builds a [`Redlock`] and starts its I/O thread. Returns when a majority of the nodes is ready and
+    /// the others have answered or 50 ms more have passed; after the connect timeout at the latest,
+    /// also with nodes down.
     ///
     /// # Errors
     ///
@@ -35,9 +35,9 @@ impl Builder {
         Ok(Redlock::new(shared, io_thread))
     }
 
-    /// [`build`](Self::build) for any executor. Nothing happens before the first poll.
+    /// Does [`build`](Self::build) as a future, for any executor. Nothing happens before the first poll.
     pub fn build_async(&self) -> Building {
-        Building(Stage::Asleep(Box::new(self.clone())))
+        Building(Stage::New(Box::new(self.clone())))
     }
 }
 
@@ -57,14 +57,15 @@ fn connect(config: &Config) -> Result<Arc<Shared>, BuildError> {
 
 /// A [`Redlock`] on its way, from [`Builder::build_async`].
 ///
-/// The I/O thread connects. Dropped before it is done, the thread ends by itself, at the latest
-/// when the connect timeout has passed. In a forked child a future that was polled before ends with
-/// an error that says so.
+/// The I/O thread connects. If the future is dropped before it completes, that thread ends after the
+/// connect timeout at the latest. In a forked child a future that was polled before the fork completes
+/// with an error.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Building(Stage);
 
 enum Stage {
-    Asleep(Box<Builder>),
+    /// Not polled yet.
+    New(Box<Builder>),
     Waiting(Waiting),
     Done,
 }
@@ -83,7 +84,7 @@ struct Site(Monitor<State>);
 enum State {
     Building(Option<Waker>),
     Built(Result<Arc<Shared>, BuildError>),
-    /// It was taken, or nobody wants it any more.
+    /// It was taken, or the future was dropped.
     Over,
 }
 
@@ -112,21 +113,21 @@ impl Building {
 
 /// # Panics
 ///
-/// When polled after it was done.
+/// If it is polled after it has completed.
 impl Future for Building {
     type Output = Result<Redlock, BuildError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut waiting = match mem::replace(&mut self.0, Stage::Done) {
-            Stage::Asleep(builder) => match Self::begin(&builder) {
+            Stage::New(builder) => match Self::begin(&builder) {
                 Ok(waiting) => waiting,
                 Err(error) => return Poll::Ready(Err(error)),
             },
             Stage::Waiting(waiting) => waiting,
-            Stage::Done => panic!("polled after it was done"),
+            Stage::Done => panic!("polled after it has completed"),
         };
         if getpid() != waiting.process {
-            // The mutex of the site may be held for ever by a thread that is not here.
+            // A thread that this process does not have may hold the mutex of the site.
             return Poll::Ready(Err(io::Error::from(Refusal::Forked).into()));
         }
         match waiting.site.poll(context.waker()) {
@@ -152,7 +153,7 @@ impl fmt::Debug for Building {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if getpid() != self.process {
-            // The thread is not in this process: neither joined nor detached.
+            // This process does not have the thread: it can be neither joined nor detached.
             mem::forget(self.io_thread.take());
             return;
         }
@@ -164,7 +165,7 @@ impl Drop for Waiting {
 }
 
 impl Site {
-    /// Puts down what was built; whether somebody wants it.
+    /// Stores what was built. Returns `false` if the future was dropped.
     fn put(&self, built: Result<Arc<Shared>, BuildError>) -> bool {
         let mut state = self.0.lock();
         let State::Building(waker) = &mut *state else {

@@ -1,6 +1,6 @@
-//! Calls as futures, for any executor.
+//! Taking a lock as a future, for any executor.
 //!
-//! The latest waker counts. Dropping a future that is not done calls off what it began.
+//! The latest waker counts. Dropping a future before it completes cancels its operation.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,13 +18,14 @@ use crate::driver::clock;
 use crate::error::LockError;
 use crate::time::Instant;
 
-/// A lock on its way: completes with a [`LockGuard`], or why there is none.
+/// A lock on its way: completes with a [`LockGuard`] or an error.
 ///
-/// From [`Redlock::lock_async`] and its kin. Nothing happens before the first poll, where the time
-/// is taken and the nodes are asked. Dropping it gives back whatever was won, whether it is known
-/// by then or not, and waits for nothing; in a forked child it does nothing.
+/// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async) and
+/// [`lock_with_async`](Redlock::lock_with_async) return it. Nothing is sent before the first poll, from
+/// which its times count. Dropping it releases whatever the nodes have granted or still grant, and does
+/// not wait for answers; in a forked child it does nothing.
 ///
-/// A future is a handle as well: the connections live as long as it does.
+/// A future is a handle: the connections live as long as it does.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Acquiring {
     redlock: Redlock,
@@ -33,7 +34,7 @@ pub struct Acquiring {
 
 enum Stage {
     /// Not polled yet.
-    Asleep {
+    New {
         resource: Vec<u8>,
         options: LockOptions,
     },
@@ -46,7 +47,7 @@ enum Stage {
 
 impl Acquiring {
     pub(super) fn new(redlock: Redlock, resource: Vec<u8>, options: LockOptions) -> Self {
-        let stage = Stage::Asleep { resource, options };
+        let stage = Stage::New { resource, options };
         Self { redlock, stage }
     }
 
@@ -63,21 +64,21 @@ impl Acquiring {
 
 /// # Panics
 ///
-/// When polled after it was done.
+/// If it is polled after it has completed.
 impl Future for Acquiring {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let mut stage = core::mem::replace(&mut this.stage, Stage::Done);
-        if let Stage::Asleep { resource, options } = stage {
+        if let Stage::New { resource, options } = stage {
             stage = match this.begin(&resource, &options) {
                 Ok(stage) => stage,
                 Err(error) => return Poll::Ready(Err(error)),
             };
         }
         let Stage::Waiting { mut reply, since } = stage else {
-            panic!("polled after it was done");
+            panic!("polled after it has completed");
         };
         match Pin::new(&mut reply).poll(context) {
             Poll::Ready(outcome) => {
@@ -95,7 +96,7 @@ impl Future for Acquiring {
 impl fmt::Debug for Acquiring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
-            Stage::Asleep { .. } => "not polled yet",
+            Stage::New { .. } => "not polled yet",
             Stage::Waiting { .. } => "on its way",
             Stage::Done => "done",
         };

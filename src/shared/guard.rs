@@ -17,19 +17,20 @@ use crate::quorum::{Lock, LockId};
 use crate::resource::Token;
 use crate::time::Instant;
 
-/// A lock that is held, and released when it is dropped.
+/// A lock that is held. Dropping the guard releases it.
 ///
-/// Dropping it writes the release to the nodes and does not wait for their answers; on any thread, in
-/// a panic too. If another thread is at work for the handle, it writes the release, and the drop waits
-/// the moment that takes: a program may end right after it and leaves no key. [`unlock`](Self::unlock) waits, and tells whether the lock was still held. In a forked
-/// child dropping it does nothing: the lock is the parent's.
+/// The drop writes the release to the nodes and does not wait for their answers, on any thread and
+/// during a panic too. When it returns, the release is written, so the program may end at once: if
+/// another thread writes for the handle at that moment, the drop waits until that thread has written
+/// the release. [`unlock`](Self::unlock) waits for the answers and returns whether the lock was still
+/// held. In a forked child the drop does nothing: the lock is the parent's.
 ///
-/// A guard is a handle as well: the connections live as long as it does.
+/// A guard is a handle: the connections live as long as it does.
 #[must_use = "a guard that is dropped at once releases its lock at once"]
 pub struct LockGuard {
     redlock: Redlock,
     slot: Arc<Slot>,
-    /// `None` only while the guard goes.
+    /// `None` only while the guard is consumed.
     lock: Option<Lock>,
 }
 
@@ -42,26 +43,26 @@ impl LockGuard {
         }
     }
 
-    /// Its resource, the Redis key: 1 to 1024 bytes of any value.
+    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.lock().resource()
     }
 
-    /// Its token, what the key holds on the nodes.
+    /// Returns the token, which is the value of the key on the nodes.
     #[must_use]
     pub fn token(&self) -> Token<'_> {
         self.lock().token()
     }
 
-    /// From this instant on it must not be trusted, by the clock of this machine that also runs
-    /// while it is suspended.
+    /// Returns when the validity of the lock ends, by a clock of this machine that also runs while the
+    /// machine is suspended. Do not trust the lock from then on.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.lock().valid_until()
     }
 
-    /// How long it may still be trusted; zero if no longer.
+    /// Returns how much longer the lock is valid; zero if it is not.
     #[must_use]
     pub fn validity(&self) -> Duration {
         match self.slot.watch.is_told() {
@@ -70,22 +71,22 @@ impl LockGuard {
         }
     }
 
-    /// Whether it may be trusted now.
+    /// Returns `true` if the lock is valid now.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.validity().is_zero()
     }
 
-    /// The signal that it is lost: a future, and [`Lost::wait`] for threads.
+    /// Returns a signal that the lock is lost: a future, with [`Lost::wait`] for threads.
     pub fn lost(&self) -> Lost {
         Lost::new(Arc::clone(&self.slot), self.redlock.shared().process)
     }
 
-    /// Lets it last `ttl` from now, if that is later than it would end.
+    /// Extends the lock to last `ttl` from now, if that is later than its present end.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: it is over, and is not valid any more.
+    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: the lock is not valid any more.
     /// All others leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`],
     /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
     /// [`ExtendError::Closed`].
@@ -93,8 +94,9 @@ impl LockGuard {
         self.prolong(Some(ttl))
     }
 
-    /// The same for any executor. Dropped before it is done, it leaves open whether the lock lasts
-    /// longer on the nodes; [`valid_until`](Self::valid_until) stays what it was.
+    /// Does [`extend`](Self::extend) as a future, for any executor. If the future is dropped before it
+    /// completes, [`valid_until`](Self::valid_until) does not change, but the keys on the nodes may last
+    /// longer.
     ///
     /// # Errors
     ///
@@ -103,19 +105,19 @@ impl LockGuard {
         self.prolong_async(Some(ttl)).await
     }
 
-    /// Asks for how long a majority of the nodes keeps the lock, and lets it end then: the q-th
-    /// largest of what they say is left, counted from before the question, less the drift. That may
-    /// be later than was known, or earlier (somebody shortened its keys); the signal of
-    /// [`lost`](Self::lost) follows. Nothing is changed on the nodes.
+    /// Asks a majority of the nodes how long the lock still lives, and sets its end to that: later or
+    /// earlier than before (if an operator shortened its keys). [`lost`](Self::lost) follows the new
+    /// end. Changes nothing on the nodes. With a majority of q nodes, the new end is the q-th largest
+    /// remaining ttl, counted from before the question, less the drift.
     ///
-    /// So a lock that came from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]), and was
-    /// worth nothing, comes to life. What was told to be over is not revived: whoever held it has
-    /// stopped. And no confirmation is worth more than the longest ttl that the handle knows of
-    /// ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest asked for): a key that an
+    /// A lock that came from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) becomes valid by
+    /// it. A lock whose loss was reported does not: its holder may have stopped. The new end is never
+    /// further away than the longest ttl that the handle knows
+    /// ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest asked for), so a lock whose keys an
     /// operator made permanent has to be confirmed again.
     ///
-    /// Costs one round trip to a majority. Where their answers would shorten the lock the others are
-    /// waited for too, each for its node timeout. The nodes have to allow `EVAL`.
+    /// Costs one round trip to a majority. If their answers would shorten the lock, it also waits for
+    /// the others too, each for its node timeout. The nodes have to allow `EVAL`.
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -131,17 +133,17 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// Those of an extension, which it resembles in all but what it asks for. [`ExtendError::Lost`]
-    /// and [`ExtendError::Expired`]: it is over, and is not valid any more. All others leave it as it
-    /// was: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
-    /// [`ExtendError::Closed`]. A limit of extensions is not touched.
+    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: the lock is not valid any more. All others
+    /// leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`],
+    /// [`ExtendError::Forked`], [`ExtendError::Closed`]. It does not count towards a
+    /// limit of extensions.
     pub fn confirm(&mut self) -> Result<(), ExtendError> {
         self.prolong(None)
     }
 
-    /// The same for any executor. Dropped before it is done,
-    /// [`valid_until`](Self::valid_until) stays what it was; if an earlier end was found by then,
-    /// the loss is told at that.
+    /// Does [`confirm`](Self::confirm) as a future, for any executor. If the future is dropped before it
+    /// completes, [`valid_until`](Self::valid_until) does not change. If an earlier end was found by
+    /// then, the loss is reported at that end.
     ///
     /// # Errors
     ///
@@ -150,7 +152,7 @@ impl LockGuard {
         self.prolong_async(None).await
     }
 
-    /// Without a `ttl` it is only confirmed.
+    /// Extends the lock, or confirms it if there is no `ttl`.
     fn prolong(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
         let since = clock::now();
         let (lock, shared) = (self.lock(), self.redlock.shared());
@@ -176,13 +178,13 @@ impl LockGuard {
         self.finish_extend(Some(reply.await), since)
     }
 
-    /// Releases it on every node that may hold it, and waits until a majority has answered.
+    /// Releases the lock on every node that may hold it, and waits until a majority has answered.
     ///
-    /// It waits for a node timeout at most: what [`Builder::node_timeout`](crate::Builder) fixed, or
-    /// 5 to 50 ms by the ttl, or four round trips of a distant node.
+    /// It waits for a node timeout at most: the one of [`Builder::node_timeout`](crate::Builder), or
+    /// else 5 to 50 ms by the ttl, or four round trips of a distant node.
     ///
-    /// The releases are sent in any case. Those that nodes have not answered stay owed, and are
-    /// paid for as long as the handle lives.
+    /// The releases are sent in any case. Those without an answer stay owed, and are sent again for
+    /// as long as the handle lives.
     ///
     /// # Errors
     ///
@@ -194,17 +196,18 @@ impl LockGuard {
         let lock = self.take_to_release()?;
         let shared = self.redlock.shared();
         let until = since.saturating_add(shared.patience(lock.ttl()));
-        // It is never given up: the release has to be asked for, also if that takes longer.
+        // Without a deadline: the release has to be asked for, even if that takes longer.
         let mut section = shared.enter()?;
         let round = section.release(&self.slot, Waiter::Thread, lock);
         match shared.wait_for(section, &self.slot, round, Some(until)) {
-            // The release is sent all the same. Only its outcome is not told.
+            // The release is sent all the same. Only its outcome is not known.
             None => Err(UnlockError::Unconfirmed(shared.reporter.pending(since))),
             Some(outcome) => finish_unlock(outcome),
         }
     }
 
-    /// The same for any executor. Dropped before it is done, it has released the lock all the same.
+    /// Does [`unlock`](Self::unlock) as a future, for any executor. The lock is released even if the
+    /// future is dropped before it completes.
     ///
     /// # Errors
     ///
@@ -216,11 +219,10 @@ impl LockGuard {
         finish_unlock(reply?.await)
     }
 
-    /// Takes the lock out of the guard, and out of the care of its handle: it is not released when
-    /// it is dropped, and its loss is not told. For another handle
-    /// ([`Redlock::adopt`]), or another process ([`Lock::to_bytes`]).
+    /// Detaches the lock from its handle, for another one ([`Redlock::adopt`]) or another process
+    /// ([`Lock::to_bytes`]). It is not released when it is dropped, and its loss is not reported.
     ///
-    /// It stands on the nodes that have answered. Behind each of its `SET`s that is still
+    /// The lock stands on the nodes that have answered. Behind each of its `SET`s that is still
     /// unanswered a release is sent at once, because a release on another connection would have no
     /// order against it.
     #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
@@ -239,7 +241,7 @@ impl LockGuard {
         lock
     }
 
-    /// `since` is when it was asked for.
+    /// Applies the outcome of an extension or a confirmation that began at `since`.
     fn finish_extend(
         &mut self,
         outcome: Option<Outcome>,
@@ -259,7 +261,7 @@ impl LockGuard {
                 }
                 return Err(error);
             }
-            // Nobody answered in time, by the clock of this thread. The lock is as it was.
+            // No outcome in time, by the clock of this thread. The lock is as it was.
             None if lock.is_valid() || !lock.has_known_end() => {
                 let report = self.redlock.shared().reporter.pending(since);
                 return Err(ExtendError::Unconfirmed(report));

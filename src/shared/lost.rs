@@ -1,7 +1,7 @@
 //! The signal that a lock is lost.
 //!
-//! It is given by a timer of the engine, a tick before the validity ends, or when a majority of the
-//! nodes says that the lock is gone. Who waits on a thread also has a clock of his own, so that the
+//! A timer of the engine gives it a tick before the validity ends; an answer gives it when a majority of
+//! the nodes says that the lock is gone. A thread that waits also looks at its own clock, so that the
 //! signal comes in time even if the thread that serves is held up.
 
 use alloc::sync::Arc;
@@ -17,16 +17,15 @@ use super::slot::Slot;
 use crate::driver::clock;
 
 /// Completes when the lock may not be trusted any more: its validity is about to end, or a
-/// majority of the nodes said that it is gone.
+/// majority of the nodes said that it is gone. [`LockGuard::lost`](super::LockGuard::lost) returns it.
 ///
-/// A lock from another clock that was adopted is not lost before it was confirmed: it was not valid
-/// yet. It is when its keys must have ended without that.
+/// It borrows nothing and may be sent to another task or thread.
 ///
-/// From [`LockGuard::lost`](super::LockGuard::lost). It borrows nothing and may go to another task
-/// or thread. Of a lock that was released or handed over before it was lost it never completes.
-/// In a forked child it completes at once, because the lock is the parent's.
-/// When the handle breaks (a thread has panicked with its engine) it completes at once, because nobody is
-/// left to tell.
+/// * If the lock is released or detached before it is lost, the future never completes.
+/// * An adopted lock from another clock, which is not valid yet, is lost when its keys must have ended,
+///   unless it is confirmed before.
+/// * In a forked child it completes at once: the lock is the parent's.
+/// * When a thread panics with the engine it completes at once: no loss is reported after that.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -41,11 +40,11 @@ use crate::driver::clock;
 /// });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "a signal that nobody looks at tells nobody"]
+#[must_use = "it signals only a task or thread that waits for it"]
 pub struct Lost {
     slot: Arc<Slot>,
     process: Pid,
-    /// Under which number this one's waker is kept.
+    /// The number under which the watch keeps the waker of this future.
     place: Option<u64>,
 }
 
@@ -58,20 +57,20 @@ impl Lost {
         }
     }
 
-    /// Whether the lock is lost; in a forked child it is.
+    /// Returns `true` if the lock is lost, and in a forked child.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.is_foreign() || self.slot.watch.is_lost_at(clock::now())
     }
 
-    /// Waits on this thread, at most `timeout`; whether the lock is lost. Returns `false` at once
-    /// if it was released.
+    /// Waits on this thread until the lock is lost, at most for `timeout`. Returns `true` if it is lost,
+    /// and `false` at once if it was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
         self.is_foreign() || self.slot.watch.wait(timeout)
     }
 
-    /// In a forked child the mutex of the watch may be held for ever.
+    /// Returns `true` in a forked child, where the mutex of the watch may never be unlocked.
     fn is_foreign(&self) -> bool {
         getpid() != self.process
     }
@@ -89,7 +88,7 @@ impl Future for Lost {
     }
 }
 
-/// Tells of the same lock.
+/// The clone signals the loss of the same lock.
 impl Clone for Lost {
     fn clone(&self) -> Self {
         Self::new(Arc::clone(&self.slot), self.process)

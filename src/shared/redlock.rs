@@ -40,7 +40,7 @@ use crate::time::Instant;
 /// let ttl = Duration::from_secs(10);
 ///
 /// let lock: LockGuard = redlock.lock("invoice:42", ttl)?; // Waits and tries again.
-/// // The work that nobody else may do at the same time.
+/// // The work that no other client may do at the same time.
 /// drop(lock); // Released, without waiting for the nodes.
 ///
 /// let lock = redlock.try_lock("invoice:42", ttl)?; // One attempt.
@@ -66,23 +66,23 @@ use crate::time::Instant;
 /// # }
 /// ```
 ///
-/// Taking a lock that the same thread already holds waits for itself.
+/// A thread that takes a lock which it already holds waits for itself.
 ///
-/// The last handle to be dropped, guards and futures included, writes what is owed to the nodes
-/// and waits at most [`Builder::shutdown_timeout`] for the answers. What silent nodes are owed then
-/// the I/O thread pays in the background, and ends when it is paid or the last key has expired.
+/// Guards and futures count as handles. When the last handle is dropped, it writes the releases that
+/// nodes are owed, and waits for the answers, at most [`Builder::shutdown_timeout`]. The I/O thread
+/// sends the rest in the background, until every node has answered or the last key has expired.
 #[derive(Clone)]
 pub struct Redlock {
     pub(super) handle: Arc<Handle>,
 }
 
 impl Redlock {
-    /// A builder without nodes and with the defaults that its methods name.
+    /// Returns a builder without nodes, with the defaults that its methods name.
     pub fn builder() -> Builder {
         Config::builder()
     }
 
-    /// A handle for the nodes at `urls`, with the defaults for everything else.
+    /// Connects to the nodes at `urls`, with the defaults for everything else.
     ///
     /// # Errors
     ///
@@ -119,9 +119,9 @@ impl Redlock {
     /// # Errors
     ///
     /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and
-    /// [`LockError::TooSlow`] with what each node said in the last attempt, of which everything
-    /// was given back. [`LockError::OtherCluster`] without another try, where a node says that it is
-    /// another cluster's. [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
+    /// [`LockError::TooSlow`] with what each node said in the last attempt, which was released.
+    /// [`LockError::OtherCluster`] without another try, if a node belongs to another cluster.
+    /// [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
     pub fn lock_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -142,28 +142,28 @@ impl Redlock {
         self.finish_lock(slot, outcome, since)
     }
 
-    /// [`lock`](Self::lock) for any executor.
+    /// Does [`lock`](Self::lock) as a future, for any executor.
     pub fn lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
         self.lock_with_async(resource, &LockOptions::new(ttl))
     }
 
-    /// [`try_lock`](Self::try_lock) for any executor.
+    /// Does [`try_lock`](Self::try_lock) as a future, for any executor.
     pub fn try_lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
         self.lock_with_async(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// [`lock_with`](Self::lock_with) for any executor. The wait of the options counts from the
-    /// first poll.
+    /// Does [`lock_with`](Self::lock_with) as a future, for any executor. The wait of the options
+    /// counts from the first poll.
     pub fn lock_with_async(&self, resource: impl AsRef<[u8]>, options: &LockOptions) -> Acquiring {
         Acquiring::new(self.clone(), resource.as_ref().to_vec(), *options)
     }
 
-    /// Takes a lock of another handle or process into the care of this one: it is released when
-    /// the guard is dropped, and its loss is told. Its validity stays what it was; nothing is sent.
+    /// Adopts a lock of another handle or process: its guard releases it when it is dropped, and
+    /// reports its loss. Its validity does not change; nothing is sent.
     ///
     /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not
-    /// valid, and it is not told to be lost either: [`LockGuard::confirm`] finds out. If nobody asks,
-    /// it is lost when its keys must have ended (its ttl, or a minute if that is longer).
+    /// valid, and its loss is not reported yet: call [`LockGuard::confirm`]. Without that it is lost
+    /// when its keys must have ended (after its ttl, or a minute if that is longer).
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         let shared = self.shared();
         let slot = Arc::new(Slot::new());
@@ -174,39 +174,38 @@ impl Redlock {
         let lock = match shared.enter() {
             Ok(mut section) => section.adopt(&slot, lock),
             Err(_) => {
-                slot.watch.lose(&mut Vec::new()); // Nobody can wait for it yet.
+                slot.watch.lose(&mut Vec::new()); // No task can wait for it yet.
                 lock
             }
         };
         LockGuard::new(self.clone(), slot, lock)
     }
 
-    /// How every node stands for this handle now, in the order of the configuration: for an
-    /// operator's eyes, not to decide by. Empty in a forked child, and once a thread has panicked
-    /// with the engine.
+    /// Returns how every node stands now, in the order of the configuration. It is meant for
+    /// operators, not for decisions. Empty in a forked child, and after a thread has panicked with the
+    /// engine.
     ///
-    /// Costs an allocation for each call and no I/O.
+    /// Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.look().unwrap_or_default()
     }
 
-    /// Whether a majority of the nodes would vote now, and if not, what an operator has to mend: a
-    /// wrong password, a server of the wrong kind, a node that is down. For the start of a program:
-    /// right after [`build`](crate::Builder::build) it tells what the nodes have answered.
+    /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair:
+    /// a wrong password, a server of the wrong kind, a node that is down. Call it at the start of a
+    /// program, right after [`build`](crate::Builder::build).
     ///
-    /// Which permissions a user has depends on the name of the lock, so a missing one is found by
-    /// the first call that asks for a lock ([`Unusable::Permission`](crate::Unusable)); after that
-    /// it is named here too, until a later call finds it granted. What a node says of one name alone (a
-    /// key pattern that does not fit) or just now (`OOM`) only the calls tell.
+    /// A missing permission is found by the first call that takes a lock
+    /// ([`Unusable::Permission`](crate::Unusable)), because permissions depend on the name of the lock.
+    /// From then on `check` reports it too, until a later call finds it granted. What concerns one name
+    /// (a key pattern that does not fit) or one moment (`OOM`) only those calls report.
     ///
-    /// Nothing is sent. What an operator has mended shows as soon as the node was tried again, which
-    /// takes two seconds at most; a permission, when a lock is asked for again. Costs as much as
-    /// [`nodes`](Self::nodes).
+    /// Sends nothing, and costs as much as [`nodes`](Self::nodes). A repair shows when the node was
+    /// tried again, after two seconds at most; a granted permission, when a lock is asked for again.
     ///
     /// # Errors
     ///
-    /// [`CheckError::Unusable`]: nobody gets a lock before an operator has mended what the report
+    /// [`CheckError::Unusable`]: no lock is granted before an operator has repaired what the report
     /// names. [`CheckError::NoQuorum`]: too few nodes vote now, for reasons that may pass (they are
     /// down, silent, or in quarantine). [`CheckError::Forked`], [`CheckError::Closed`].
     ///
@@ -228,30 +227,29 @@ impl Redlock {
         Ok(section.engine.node_statuses(clock::now()).collect())
     }
 
-    /// Asserts that no lock lives that the server with this `run_id` may have forgotten, which is
-    /// connected as the node at `address`: if it is kept from voting because it restarted, its votes
-    /// count from now on. Returns `true` if it was.
+    /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at
+    /// `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept from
+    /// voting because it had restarted.
     ///
     /// `address` is what the node was configured by, with or without credentials. `run_id` is what
-    /// [`nodes`](Self::nodes) showed: between that look and this call another server may have come to
-    /// the same address, and it is not trusted.
+    /// [`nodes`](Self::nodes) showed. If another server has come to the same address since, it is not
+    /// trusted.
     ///
-    /// Right where an operator knows better than the [`RestartGuard`](crate::RestartGuard): the node
-    /// wrote every lock to disk before it answered, or nobody uses locks yet. Wrong, it can make two
-    /// holders. It holds for this quarantine: the next restart is another. With any guard but
-    /// [`RestartGuard::Strict`](crate::RestartGuard) it holds for this handle alone.
+    /// Call it only if you know more than the [`RestartGuard`](crate::RestartGuard): the node wrote
+    /// every lock to disk before it answered, or no client uses locks yet. If that is wrong, two
+    /// clients can hold the same lock. It ends this quarantine; the next restart begins another. With
+    /// any guard but [`RestartGuard::Strict`](crate::RestartGuard) it holds for this handle alone.
     ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written on the node, and so holds for
-    /// all clients: the marker is brought up to date without a barrier, and a barrier that stands
-    /// goes. Other handles notice when what they know of the barrier has run out.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written to the node, and holds for all
+    /// clients: the marker is updated without a barrier, and a standing barrier is removed. Other
+    /// handles see that when the barrier that they know of has run out.
     ///
     /// # Errors
     ///
-    /// Nothing was changed. [`TrustError::Changed`]: another server answers there by now, and the
-    /// error tells which. [`TrustError::NotConnected`]: what happens to it before it is connected
-    /// nobody can vouch for today. [`TrustError::UnknownNode`], [`TrustError::NoRunId`];
-    /// [`TrustError::OtherCluster`]: see [`reinit`](Self::reinit). [`TrustError::Forked`],
-    /// [`TrustError::Closed`].
+    /// Nothing was changed. [`TrustError::Changed`]: another server answers there now, and the error
+    /// names it. [`TrustError::NotConnected`]: it may restart again before it is connected.
+    /// [`TrustError::UnknownNode`], [`TrustError::NoRunId`]; [`TrustError::OtherCluster`]: see
+    /// [`reinit`](Self::reinit). [`TrustError::Forked`], [`TrustError::Closed`].
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -259,7 +257,7 @@ impl Redlock {
     /// for node in redlock.nodes() {
     ///     println!("{} {:?} {:?}", node.address, node.state, node.run_id);
     /// }
-    /// // An operator has looked, and knows that this one has forgotten nothing.
+    /// // The operator knows that this one has forgotten nothing.
     /// redlock.trust_node("10.0.0.2:6379", "f0a1d1c0b5f54c5e8b1d6a1c2f3e4d5c6b7a8990")?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -278,16 +276,14 @@ impl Redlock {
         result
     }
 
-    /// Does [`trust_node`](Self::trust_node) for the servers that are connected at this moment:
-    /// asserts that no lock lives that any of them may have forgotten. Returns their run_ids, so that
-    /// it can be seen afterwards which were meant. Of a node that is connected later nothing is
-    /// asserted.
+    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
+    /// run_ids. It says nothing about nodes that are connected later.
     ///
-    /// Right for nodes that nobody has used for locks yet. With
-    /// [`RestartGuard::Strict`](crate::RestartGuard) such nodes have no marker, which looks like a
-    /// `FLUSHALL`: without this they grant nothing for as long as the longest lock may last.
+    /// Call it for nodes that no client has used for locks yet. With
+    /// [`RestartGuard::Strict`](crate::RestartGuard) such nodes have no marker, as after a `FLUSHALL`,
+    /// and without this call they grant no lock for as long as the longest lock may last.
     ///
-    /// Empty in a forked child, and once a thread has panicked with the engine.
+    /// Empty in a forked child, and after a thread has panicked with the engine.
     ///
     /// ```no_run
     /// use shearline::{Redlock, RestartGuard};
@@ -312,25 +308,26 @@ impl Redlock {
         }
     }
 
-    /// Makes every node one of this cluster, whatever its marker says: for a change of how many nodes
-    /// there are, or of the [name](crate::Builder::cluster). With
+    /// Writes the marker of this cluster to every node, whatever marker is there: after a change of the
+    /// number of nodes, or of the [name](crate::Builder::cluster). For
     /// [`RestartGuard::Strict`](crate::RestartGuard) alone.
     ///
-    /// Run it once, when every client of the old membership has stopped or is about to be refused,
+    /// Call it once, when every client of the old membership has stopped or is about to be refused,
     /// and before the first client of the new one takes a lock. Each node gets a new marker, and a
-    /// barrier as long as the longest lock of either membership may last: for so long nobody gets a
-    /// lock, unless [`trust_nodes`](Self::trust_nodes) is called because nobody holds one. Whoever
-    /// still comes with the old membership gets
+    /// barrier as long as the longest lock of either membership may last. Until the barrier ends no
+    /// lock is granted. If no client holds a lock, [`trust_nodes`](Self::trust_nodes) ends it at once.
+    ///
+    /// A client with the old membership gets
     /// [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every node of the new one. Nodes
     /// that are left out keep their old marker: if they are a majority of the old nodes, stop them
     /// too, or clients of the old membership go on with them alone.
     ///
-    /// Waits for the nodes, a connect timeout at most, and drives the sockets meanwhile.
+    /// Waits for the nodes, a connect timeout at most.
     ///
     /// # Errors
     ///
     /// [`ReinitError::Unready`]: a node cannot be reached, or cannot serve, and nothing was changed.
-    /// [`ReinitError::Incomplete`]: not all have answered; repeat it. [`ReinitError::NotStrict`],
+    /// [`ReinitError::Incomplete`]: not all have answered; call it again. [`ReinitError::NotStrict`],
     /// [`ReinitError::Saturated`], [`ReinitError::Forked`], [`ReinitError::Closed`]: nothing was sent.
     ///
     /// ```no_run
@@ -382,7 +379,7 @@ impl Redlock {
         match outcome {
             Some(Outcome::Acquired(Ok(grant))) => {
                 let guard = LockGuard::new(self.clone(), slot, grant.lock);
-                // The last act, by a clock that is read for it. Dropped, it is given back.
+                // The clock is read last. If the guard is dropped here, its lock is released.
                 match guard.is_valid() {
                     true => Ok(guard),
                     false => Err(reporter.too_slow(grant.granted, since)),
@@ -396,8 +393,8 @@ impl Redlock {
     }
 }
 
-/// A panic leaves no handle in between: what a call has begun goes on or is given back, and if the
-/// engine itself has panicked every later call says [`LockError::Closed`].
+/// No panic leaves a handle half-changed: what a call has begun goes on or is released. If the engine
+/// itself panics, every later call returns [`LockError::Closed`].
 impl UnwindSafe for Redlock {}
 impl RefUnwindSafe for Redlock {}
 
