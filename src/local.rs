@@ -136,7 +136,11 @@ impl LocalRedlock {
         let lock = match call.outcome(round) {
             Ok(Event::Acquired { result, .. }) => result?,
             Ok(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
-            Err(error) => return Err(LockError::NoQuorum(call.reporter.deaf(&error, since))),
+            Err(error) => {
+                return Err(LockError::NoQuorum(
+                    call.reporter.wait_failed(&error, since),
+                ));
+            }
         };
         if lock.is_valid() {
             return Ok(lock);
@@ -184,7 +188,9 @@ impl LocalRedlock {
             Ok(Event::Extended { result, .. }) => result,
             Ok(other) => unreachable!("the outcome of an extension, not {other:?}"),
             Err(error) => {
-                return Err(ExtendError::Unconfirmed(call.reporter.deaf(&error, since)));
+                return Err(ExtendError::Unconfirmed(
+                    call.reporter.wait_failed(&error, since),
+                ));
             }
         };
         match extension {
@@ -222,7 +228,9 @@ impl LocalRedlock {
         match call.outcome(round) {
             Ok(Event::Released { result, .. }) => result,
             Ok(other) => unreachable!("the outcome of a release, not {other:?}"),
-            Err(error) => Err(UnlockError::Unconfirmed(call.reporter.deaf(&error, since))),
+            Err(error) => Err(UnlockError::Unconfirmed(
+                call.reporter.wait_failed(&error, since),
+            )),
         }
     }
 

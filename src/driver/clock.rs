@@ -22,7 +22,7 @@ const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
-/// The time by the clock that all locks of this machine are measured with.
+/// Returns the time by the clock that all locks of this machine are measured with.
 pub(crate) fn now() -> Instant {
     let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
@@ -33,7 +33,7 @@ pub(crate) fn now() -> Instant {
 /// Which clock an [`Instant`] was read from: equal identities mean that instants may be compared.
 ///
 /// It changes with each boot, and between time namespaces, whose clocks are shifted against one
-/// another. There is none where it cannot be told, and then nothing may be compared.
+/// another. If the system does not say which it is, there is none, and nothing may be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct ClockIdentity {
     boot: u128,
@@ -43,9 +43,9 @@ pub(super) struct ClockIdentity {
 impl ClockIdentity {
     pub(super) const BYTES: usize = 24;
 
-    /// The identity of [`now`]'s clock in this process; `None` if the system does not tell.
+    /// Returns the identity of [`now`]'s clock in this process; `None` if the system does not say it.
     ///
-    /// Read anew each time: a process can move to another time namespace.
+    /// It is read each time, because a process can move to another time namespace.
     pub(super) fn current() -> Option<Self> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         Some(Self {
@@ -72,7 +72,7 @@ fn parse_uuid(text: &str) -> Option<u128> {
     (digits == 32).then_some(value)
 }
 
-/// The number of the process's time namespace. Kernels before 5.6 know none: there it is zero.
+/// Returns the number of the process's time namespace; zero before Linux 5.6, which has none.
 fn time_namespace() -> Option<u64> {
     match fs::read_link("/proc/self/ns/time") {
         Ok(link) => {

@@ -1,4 +1,4 @@
-//! Why a handle could not be built, and why one does nothing any more.
+//! Why a handle could not be built, and why a handle refuses calls.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use crate::error::{
     CheckError, ConfigError, ExtendError, LockError, ReinitError, TrustError, UnlockError,
 };
 
-/// Why a handle could not be built. Nodes that cannot be reached are no reason: they are tried
-/// again for as long as the handle lives.
+/// Why a handle could not be built. An unreachable node is no reason: the handle tries it again for
+/// as long as it lives.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -19,10 +19,12 @@ pub enum BuildError {
     Io(#[from] io::Error),
 }
 
-/// Why a driver does nothing any more.
+/// Why a handle refuses a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
+    /// This is a forked child of the process that built it.
     Forked,
+    /// It was closed, or a thread has panicked with its engine.
     Closed,
 }
 

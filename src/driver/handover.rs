@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The voters are the nodes that the lock stands on, a bit for each by its place in the
-//! configuration. Numbers are big-endian, times in nanoseconds. The checksum (FNV-1a) tells a lock
-//! from bytes that were cut or mixed up on the way; it is no seal. Who has the bytes has the lock.
+//! configuration. Numbers are big-endian, times in nanoseconds. The checksum (FNV-1a) finds bytes that
+//! were cut or changed by accident; it does not stop a forger. A program that has the bytes can release
+//! the lock.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -31,47 +32,47 @@ pub enum FromBytesError {
     /// Another version of this library wrote them, in a format that this one does not know.
     #[error("the lock has format {0}, this version reads format {VERSION}; use one version")]
     Version(u8),
-    /// Some are missing, changed or too many.
+    /// There are too few or too many bytes, or some were changed.
     #[error("the lock was damaged on its way; pass on what `Lock::to_bytes` gave, unchanged")]
     Damaged,
 }
 
 impl Lock {
-    /// How long it may still be trusted, by the clock of this machine; zero if no longer.
+    /// Returns how much longer the lock is valid, by the clock of this machine; zero if it is not.
     ///
-    /// The clock also runs while the machine is suspended. A lock made by a driver-less
-    /// [`Engine`](crate::engine::Engine) with a clock of its own has
-    /// [`validity_at`](Self::validity_at) instead.
+    /// The clock also runs while the machine is suspended. For a lock of an
+    /// [`Engine`](crate::engine::Engine) with a clock of its own use
+    /// [`validity_at`](Self::validity_at).
     #[must_use]
     pub fn validity(&self) -> Duration {
         self.validity_at(clock::now())
     }
 
-    /// Whether it may be trusted now, by the clock of this machine.
+    /// Returns `true` if the lock is valid now, by the clock of this machine.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.is_valid_at(clock::now())
     }
 
-    /// The lock as bytes, for another process on this machine or for later: its resource, its
-    /// token, its deadline, and which clock that deadline is told by. A limit of extensions is
-    /// not part of them.
+    /// Returns the lock as bytes, for another process on this machine or for later: its resource, its
+    /// token, its end with the clock that it was read from, and the nodes that it stands on. A limit of
+    /// extensions is not part of them.
     ///
-    /// Part of them is also on which nodes it stands, by their places: whoever wants to extend it
-    /// has to name the nodes in the same order.
+    /// Nodes are named by their places: a handle that extends the lock later needs them in the same
+    /// order.
     ///
-    /// Detach the lock from its handle first. Who has the bytes can release the lock: keep them
-    /// as secret as the access to the nodes.
+    /// Detach the lock from its handle first. A program that has the bytes can release the lock: keep
+    /// them as secret as the access to the nodes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         encode(self, ClockIdentity::current())
     }
 
-    /// The lock that [`Self::to_bytes`] gave, here or in another process.
+    /// Reads a lock from the bytes of [`Self::to_bytes`], here or in another process.
     ///
-    /// Read under another clock than it was written under (after a boot, on another machine, in
-    /// another time namespace, or where the system does not tell) its validity is zero: it can be
-    /// released, and not be trusted before `confirm` has found what is left of it
+    /// Under another clock than it was written under (after a boot, on another machine, in another time
+    /// namespace, or if the system does not identify its clock) its validity is zero. It can be
+    /// released, and is valid again when `confirm` has found how long its keys still live
     /// ([`LockGuard::confirm`](crate::LockGuard::confirm) of a lock that was adopted,
     /// [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) of any).
     ///

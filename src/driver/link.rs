@@ -1,20 +1,18 @@
 //! The connection to one node, from the look-up of its name to its end.
 //!
-//! What happens is told to a `sink` as the engine's inputs, in the order in which it happened. The
-//! rules of reading and writing, each held by a test in `link_tests`:
+//! A link hands what happens to a `sink` as inputs of the engine, in the order in which it happened. The
+//! rules of reading and writing, each held by a test in `link/tests`:
 //!
-//! * A short read has drained the socket, unless its event spoke of an end or an error: data and
+//! * A short read has drained the socket, unless its event reported an end or an error: data and
 //!   the end may share one event, and then reading goes on until it meets the end.
-//! * A turn reads a bounded number of buffers; a socket that has more says so by
-//!   [`Link::has_more`].
+//! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more.
 //! * After a failed write nothing more is written. What the node had sent before, which may say
-//!   why, is read to its end and delivered in front of the disconnect.
-//! * A readiness that means nothing (any more) does nothing.
+//!   why, is read to its end and handed to the sink before the disconnect.
+//! * A readiness that is out of date does nothing.
 //!
 //! # Not here
 //!
-//! Time. How long a connection may take to come about, and when it is tried again, is the
-//! engine's to say.
+//! Time: the engine decides how long a connection may take to open, and when it is tried again.
 
 use alloc::string::String;
 use alloc::vec::{IntoIter, Vec};
@@ -29,11 +27,11 @@ use crate::config::{Address, Host};
 use crate::engine::{Input, NodeId};
 use crate::error::LinkError;
 
-/// Most buffers read from one socket in one turn, so that a chatty node starves nobody.
+/// Most buffers read from one socket in one turn, so that one node does not hold up the others.
 const READS_PER_TURN: usize = 4;
 
-/// Most buffers read after a failed write. The kernel keeps far less; a node that goes on sending
-/// is not listened to for ever.
+/// Most buffers read after a failed write. The kernel keeps far less; this ends reading from a node
+/// that goes on sending.
 const READS_AFTER_FAILURE: usize = 256;
 
 #[derive(Debug)]
@@ -41,14 +39,14 @@ pub(super) struct Link {
     node: NodeId,
     place: Place,
     state: State,
-    /// What events said and was not acted on yet.
+    /// What events have reported and [`Link::service`] has not used yet.
     ready: Ready,
-    /// The one look-up that may be running, also when nobody wants its result any more.
+    /// The one look-up that may be running, even if its result is not needed any more.
     lookup: Option<Lookup>,
-    /// Which of the addresses of a name is tried first: the one that last worked, or the one
-    /// behind those that were waited for in vain.
+    /// Which of the addresses of a name is tried first: the one that last worked, or the one after
+    /// that which last timed out.
     first: usize,
-    /// Where the last connection went, or the attempt to open one.
+    /// The address of the last connection, or of the last attempt to open one.
     last: Option<SocketAddr>,
 }
 
@@ -65,7 +63,7 @@ enum State {
     Idle,
     /// The name is being looked up.
     Resolving,
-    /// A connection is on its way.
+    /// A connection is being opened.
     Connecting(Connecting),
     /// The connection is up.
     Up(Up),
@@ -87,7 +85,7 @@ struct Up {
     blocked: bool,
 }
 
-/// What events said of a connection.
+/// What events have reported of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ready {
     pub(super) readable: bool,
@@ -133,7 +131,7 @@ impl Link {
                 tools,
             ),
             Place::Name(name, port) => {
-                // One that was abandoned and still runs asks for the same name: its answer will do.
+                // An abandoned one that still runs looks up the same name: its answer is used.
                 if self.lookup.is_none() {
                     match Lookup::start(name, *port, tools.waker) {
                         Ok(lookup) => self.lookup = Some(lookup),
@@ -151,7 +149,7 @@ impl Link {
         }
     }
 
-    /// Where the last connection went, or the attempt to open one; `None` if no address is known yet.
+    /// Returns the address of the last connection or attempt; `None` if no address is known yet.
     pub(super) fn target(&self) -> Option<Target> {
         match &self.place {
             Place::Address(address) => Some(Target::Tcp(*address)),
@@ -160,7 +158,7 @@ impl Link {
         }
     }
 
-    /// Keeps what events said for the next [`Self::service`].
+    /// Records what events have reported, for the next [`Self::service`].
     pub(super) fn note(&mut self, ready: Ready) {
         self.ready.readable |= ready.readable;
         self.ready.writable |= ready.writable;
@@ -172,7 +170,7 @@ impl Link {
         matches!(self.state, State::Up(_))
     }
 
-    /// Does what the events noted, and the look-up, make possible.
+    /// Does what the recorded events, and the look-up, make possible.
     pub(super) fn service(&mut self, tools: &mut Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
         self.take_lookup(tools, sink);
         if matches!(self.state, State::Connecting(_)) && (self.ready.readable | self.ready.writable)
@@ -194,13 +192,13 @@ impl Link {
         }
     }
 
-    /// Whether there is more to read that no event will tell of.
+    /// Returns `true` if there is more to read that no event will report.
     pub(super) fn has_more(&self) -> bool {
         self.ready.readable && matches!(self.state, State::Up(_))
     }
 
-    /// Writes as much of `bytes` as the kernel takes, and says how much. If that is not all,
-    /// `Writable` will be reported. On an error, [`Self::give_up`] is what is left to do.
+    /// Writes as much of `bytes` as the kernel takes, and returns how much. If that is not all,
+    /// `Writable` will be reported. On an error, call [`Self::give_up`].
     pub(super) fn write(&mut self, bytes: &[u8], tools: &Tools<'_>) -> Result<usize, LinkError> {
         let token = self.token();
         let State::Up(up) = &mut self.state else {
@@ -223,7 +221,7 @@ impl Link {
     ) {
         self.ready.ending = true;
         let end = self.read_some(READS_AFTER_FAILURE, tools, sink);
-        // An end that has no cause of its own says less than the failure of the write.
+        // A plain end says less than the failure of the write.
         let reason = end
             .filter(|end| *end != LinkError::Closed)
             .unwrap_or(reason);
@@ -236,7 +234,7 @@ impl Link {
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Idle | State::Resolving => {}
             State::Connecting(connecting) => {
-                // It took too long: the next attempt begins behind it.
+                // It took too long: the next attempt begins with the address after it.
                 self.first = connecting.place + 1;
                 connecting.socket.abort(registry);
             }
@@ -244,7 +242,7 @@ impl Link {
         }
     }
 
-    /// Ends the connection behind what was written; an attempt is ended as by [`Self::abort`].
+    /// Ends the connection after what was written; ends an attempt as [`Self::abort`] does.
     pub(super) fn close(&mut self, registry: &Registry) {
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Up(up) => up.socket.close(registry),
@@ -267,7 +265,7 @@ impl Link {
         });
     }
 
-    /// Takes the answer of the look-up, and drops it if nobody wants it.
+    /// Takes the answer of the look-up, and drops it if it is not needed any more.
     fn take_lookup(&mut self, tools: &Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
         let Some(found) = self.lookup.as_ref().and_then(Lookup::take) else {
             return;
@@ -285,8 +283,8 @@ impl Link {
         }
     }
 
-    /// Begins a connection to the first of `addresses` with which one can be begun. If there is
-    /// none, the reason is that of the last; `reason` if there was none at all.
+    /// Begins a connection to the first of `addresses` that allows one. If none does, returns the error
+    /// of the last, or `reason` if there is no address.
     fn connect(
         &mut self,
         mut addresses: IntoIter<(usize, SocketAddr)>,
@@ -339,7 +337,7 @@ impl Link {
         sink(Input::Connected { node: self.node });
     }
 
-    /// Reads at most `most` buffers. The reason if the connection has ended.
+    /// Reads at most `most` buffers. Returns the reason if the connection has ended.
     fn read_some(
         &mut self,
         most: usize,
@@ -373,7 +371,7 @@ impl Link {
         None
     }
 
-    /// The socket can be written to: tells so if that was waited for.
+    /// The socket can be written to: reports that if a write was cut short.
     fn unblock(&mut self, tools: &Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
         let token = self.token();
         self.ready.writable = false;
@@ -392,7 +390,7 @@ impl Link {
     }
 }
 
-/// The addresses with their places, from place `first` on, the ones before it behind them.
+/// Returns the addresses with their places: from place `first` on, then those before it.
 fn in_order(addresses: Addresses, first: usize) -> IntoIter<(usize, SocketAddr)> {
     let mut addresses: Vec<_> = addresses.into_iter().enumerate().collect();
     let first = first % addresses.len().max(1);

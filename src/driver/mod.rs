@@ -1,20 +1,19 @@
-//! The driver: an engine with the world attached to it.
+//! The driver: an engine with its sockets and its clock.
 //!
-//! [`Driver`] owns the sockets, the poll and the clock, and takes turns: sleep until something is
-//! ready or due, read, let the timers fire, write. It is for programs that have an event loop of
-//! their own; the other faces drive one too.
+//! [`Driver`] is for programs with an event loop of their own. One turn of it sleeps until something is
+//! ready or due, reads, fires timers, and writes.
 //!
 //! * `clock` is the only place that reads a clock, `socket` the only one that reads or writes.
 //! * `link` is the connection to one node, `resolve` looks up its name; `probe` asks whether its server
-//!   is there. `net` has those of all nodes, and the poll beside them.
+//!   answers. `net` has those of all nodes, and the poll.
 //! * `turn` is the loop of one thread; `wire` moves bytes for an engine that many threads share.
-//! * `ready` says how long a new driver waits for its nodes, `report` what a handle tells on its own;
-//!   `handover` carries a lock to another process.
+//! * `ready` says how long a new driver waits for its nodes. `report` makes the reports that do not come
+//!   from the engine. `handover` turns a lock into bytes and back.
 //!
 //! # Guarantees
 //!
-//! * **Nothing blocks** but [`Driver::turn`], for as long as it is allowed to, and what is
-//!   documented to wait: [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
+//! * **Nothing blocks** but [`Driver::turn`], at most for its limit, and what is documented to wait:
+//!   [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
 //! * **Few system calls**: one write and one read per node and round, and the waiting for events.
 //! * **A forked child does no harm**: it cannot use the driver, and dropping its copy closes
 //!   descriptors and nothing else.
@@ -69,14 +68,14 @@ pub(crate) use wire::Wire;
 
 /// An engine, its sockets and its clock, to be polled from an event loop.
 ///
-/// Start operations with [`acquire`](Self::acquire), [`extend`](Self::extend) and
+/// Begin operations with [`acquire`](Self::acquire), [`extend`](Self::extend) and
 /// [`release`](Self::release), each of which returns a [`RoundId`] at once. Write them with
-/// [`flush`](Self::flush), or leave that to the next [`turn`](Self::turn). Take turns, and after
-/// each take the [`Event`]s with [`poll_event`](Self::poll_event) until there is none.
+/// [`flush`](Self::flush), or leave that to the next [`turn`](Self::turn). After each turn take the
+/// [`Event`]s with [`poll_event`](Self::poll_event) until there is none.
 ///
-/// In a loop of its own, `turn(None)` sleeps for as long as nothing happens. In a loop that has
-/// other things to wait for, register the driver's descriptor ([`AsFd`]) for readability, wait at
-/// most [`until_deadline`](Self::until_deadline), and then `turn(Some(Duration::ZERO))`.
+/// In a loop of its own, `turn(None)` sleeps until something happens. In a loop that also waits for
+/// other things, register the driver's descriptor ([`AsFd`]) for readability, wait at most
+/// [`until_deadline`](Self::until_deadline), and then call `turn(Some(Duration::ZERO))`.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -99,8 +98,8 @@ pub(crate) use wire::Wire;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping it writes what is owed to the nodes, waits at most
-/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
+/// Dropping it writes the releases that nodes are owed, waits for the answers at most for
+/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), and closes the connections.
 #[derive(Debug)]
 pub struct Driver {
     inner: Loop,
@@ -112,12 +111,12 @@ pub struct Driver {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Standing {
     Open,
-    /// Inside a call. A call that finds it so from outside meets a driver whose engine has panicked.
+    /// A call is under way. If a later call finds this, the engine has panicked.
     Working,
     Closed,
 }
 
-/// The loop of a driver, for the time of one call. If that panics, the driver is closed.
+/// The loop of a driver during one call. If that panics, the driver is closed.
 #[derive(Debug)]
 pub(crate) struct Working<'a> {
     driver: &'a mut Driver,
@@ -144,12 +143,11 @@ impl Panics {
 }
 
 impl Driver {
-    /// A driver for the nodes of `config`. It begins to connect and waits for nothing.
+    /// Makes a driver for the nodes of `config`, and begins to connect without waiting.
     ///
     /// # Errors
     ///
-    /// The operating system gives no descriptor, or no random bytes. Nodes that cannot be reached
-    /// are no error.
+    /// The operating system gives no descriptor, or no random bytes. An unreachable node is no error.
     pub fn new(config: &Config) -> io::Result<Self> {
         Self::seeded(config, net::fresh_seed()?)
     }
@@ -164,10 +162,9 @@ impl Driver {
     }
 
     /// Takes turns until a majority of the nodes is ready, and the others have answered or 50 ms
-    /// more have passed. Returns when the connect timeout has passed in any case, and at once when a
-    /// majority cannot serve (wrong credentials, for one); that nodes are down is no error. Nodes of
-    /// another cluster count as ready here: [`reinit`](Self::reinit) needs them all.
-    /// Events stay where they are.
+    /// more have passed. Returns when the connect timeout has passed, and at once when a majority
+    /// cannot serve (wrong credentials, for example). Nodes of another cluster count as ready here,
+    /// because [`reinit`](Self::reinit) needs them. Takes no event.
     ///
     /// # Errors
     ///
@@ -176,53 +173,53 @@ impl Driver {
         self.begin()?.wait_until_ready()
     }
 
-    /// Takes one turn: sleeps until a node has something to say, a deadline comes, `limit` has
-    /// passed or a [`DriverWaker`] wakes it; then reads, lets timers fire, and writes.
+    /// Takes one turn: sleeps until a socket is ready, a deadline comes, `limit` has passed or a
+    /// [`DriverWaker`] wakes it; then reads, fires timers, and writes.
     ///
-    /// The work of a turn is bounded: at most 256 KiB are read from a node. A turn may find
-    /// nothing to do, after a signal for instance. With [`Builder::spin`](crate::Builder::spin) it does not sleep while
-    /// a round is open.
+    /// The work of a turn is bounded: at most 256 KiB are read from a node. A turn may return without
+    /// having done anything, after a signal for example. With
+    /// [`Builder::spin`](crate::Builder::spin) it does not sleep while an operation is open.
     ///
     /// # Errors
     ///
-    /// Waiting failed, which it does only for want of memory; the driver stays usable. Or the
-    /// driver is another process's or closed; the error then holds a [`LockError`] that says so.
+    /// The poll failed, for want of memory; the driver stays usable. Or the driver is closed or
+    /// belongs to another process; the error then holds a [`LockError`].
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.begin()?.turn(limit)
     }
 
-    /// For how long a turn may sleep at most; `None` if only a node can make progress.
+    /// Returns for how long a turn may sleep at most; `None` if it only waits for nodes.
     ///
-    /// Zero if there is something to do at once. While a lock is held or a round is open it is
-    /// never more than 100 ms, because a host's sleep may stop its clock during a suspend, which
-    /// the clock of the locks does not.
+    /// Zero if there is something to do at once. While a lock is held or an operation is open it is
+    /// at most 100 ms, because the timeout of a sleep may stand still while the machine is suspended.
+    /// The clock of the locks does not.
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
         self.inner.until_deadline()
     }
 
-    /// The next thing that a user waits for.
+    /// Returns the next event: the outcome of an operation, or the loss of a lock.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.inner.poll_event()
     }
 
-    /// The engine, to be looked at.
+    /// Returns the engine, to read its state.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         self.inner.engine()
     }
 
-    /// Wakes a sleeping [`turn`](Self::turn) from any thread.
+    /// Returns a waker that ends a sleeping [`turn`](Self::turn) from any thread.
     #[must_use]
     pub fn waker(&self) -> DriverWaker {
         DriverWaker::new(self.inner.net.waker(), self.process)
     }
 
-    /// Asks for the lock on `resource`. [`Event::Acquired`] tells the outcome.
+    /// Begins to take the lock on `resource`. The outcome is an [`Event::Acquired`].
     ///
-    /// Nothing is written before the next [`flush`](Self::flush) or [`turn`](Self::turn). Who has
-    /// been away from the driver for a while calls [`read`](Self::read) first.
+    /// Nothing is written before the next [`flush`](Self::flush) or [`turn`](Self::turn). If the
+    /// program has not taken turns for a while, call [`read`](Self::read) first.
     ///
     /// # Errors
     ///
@@ -236,8 +233,8 @@ impl Driver {
         self.begin()?.acquire(resource, options)
     }
 
-    /// Asks for `lock` to last `ttl` from now. [`Event::Extended`] tells the outcome, and holds
-    /// what is to be applied to the lock.
+    /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`], with what is to
+    /// be applied to the lock.
     ///
     /// # Errors
     ///
@@ -249,10 +246,9 @@ impl Driver {
             .ask(|engine, now| engine.extend(now, lock, ttl))
     }
 
-    /// Asks for how long a majority keeps `lock`. [`Event::Extended`] tells the outcome, and holds
-    /// what is to be applied to the lock: its end then is the one that was found, also if it is
-    /// earlier than the known one. A lock of [`Lock::from_bytes`] under another clock comes to life
-    /// by it.
+    /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Extended`], with what is to
+    /// be applied to the lock. Its end is the one that was found then, later or earlier than before. A
+    /// lock that [`Lock::from_bytes`] read under another clock becomes valid by it.
     ///
     /// # Errors
     ///
@@ -262,7 +258,7 @@ impl Driver {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
 
-    /// Releases `lock`. [`Event::Released`] tells the outcome.
+    /// Begins to release `lock`. The outcome is an [`Event::Released`].
     ///
     /// # Errors
     ///
@@ -272,23 +268,23 @@ impl Driver {
         Ok(self.begin()?.ask(|engine, now| engine.release(now, lock)))
     }
 
-    /// Releases `lock`, and nobody waits for the outcome.
+    /// Releases `lock` without an event for the outcome.
     pub fn give_back(&mut self, lock: Lock) {
         if let Ok(mut inner) = self.begin() {
             inner.ask(|engine, now| engine.give_back(now, lock));
         }
     }
 
-    /// Ends the operation `round`, if it is open. What it may have won is given back, and no event
-    /// tells of it any more.
+    /// Cancels the operation `round`, if it is open: releases what it may have locked. It has no event
+    /// any more.
     pub fn cancel(&mut self, round: RoundId) {
         if let Ok(mut inner) = self.begin() {
             inner.ask(|engine, now| engine.cancel(now, round));
         }
     }
 
-    /// Takes a lock that another driver or process had into the care of this one, which tells of
-    /// its loss from now on. Its validity is what it was.
+    /// Adopts a lock of another driver or process: this driver reports its loss from now on. Its
+    /// validity does not change.
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         match self.begin() {
             Ok(mut inner) => inner.ask(|engine, now| engine.adopt(now, lock)),
@@ -296,8 +292,8 @@ impl Driver {
         }
     }
 
-    /// Takes `lock` out of the care of this driver, for another one or another process: its loss
-    /// is not told any more. It stands on the nodes that have answered; behind each `SET` that is
+    /// Detaches `lock` from this driver, for another one or another process. This driver does not report
+    /// its loss any more. The lock stands on the nodes that have answered; behind each `SET` that is
     /// still unanswered a release is sent.
     pub fn detach(&mut self, lock: Lock) -> Lock {
         match self.begin() {
@@ -306,16 +302,16 @@ impl Driver {
         }
     }
 
-    /// How every node stands now, in the order of the configuration: for an operator's eyes, not to
-    /// decide by. Costs an allocation and no I/O.
+    /// Returns how every node stands now, in the order of the configuration. It is meant for
+    /// operators, not for decisions. Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.engine().node_statuses(clock::now()).collect()
     }
 
-    /// Asserts that no lock lives that the server with this `run_id`, which is connected as the node
-    /// at `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept
-    /// from voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
+    /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at
+    /// `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept from
+    /// voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
     ///
     /// # Errors
     ///
@@ -324,7 +320,7 @@ impl Driver {
         self.begin()?.trust_node(address, run_id)
     }
 
-    /// Does [`trust_node`](Self::trust_node) for the servers that are connected now. Returns their
+    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
     /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
@@ -333,8 +329,8 @@ impl Driver {
         }
     }
 
-    /// Makes every node one of this cluster, whatever its marker says
-    /// ([`Redlock::reinit`](crate::Redlock::reinit)). [`Event::Reinitialised`] tells the outcome.
+    /// Begins to write the marker of this cluster to every node, whatever marker is there. The outcome is
+    /// an [`Event::Reinitialised`]. See [`Redlock::reinit`](crate::Redlock::reinit).
     ///
     /// # Errors
     ///
@@ -344,17 +340,17 @@ impl Driver {
         self.begin()?.ask(Engine::reinit)
     }
 
-    /// Writes what is due, without waiting and without reading.
+    /// Writes what the engine wants written, without waiting and without reading.
     pub fn flush(&mut self) {
         if let Ok(mut inner) = self.begin() {
             inner.flush();
         }
     }
 
-    /// Reads what the nodes have sent, without waiting, and without letting any timer fire.
+    /// Reads what the nodes have sent, without waiting and without firing timers.
     ///
-    /// For who has been away from the driver for a while and is about to start a round: answers
-    /// that nobody has read would make a healthy node look silent.
+    /// Call it before an operation if the program has not taken turns for a while: unread answers
+    /// would make a healthy node look silent.
     ///
     /// # Errors
     ///
@@ -363,10 +359,10 @@ impl Driver {
         self.begin()?.read()
     }
 
-    /// Ends the driver: acquisitions that are open are cancelled, locks in events that nobody has
-    /// taken are given back, what is owed to the nodes is written, and their answers are waited
-    /// for, at most `limit`. Then the connections are closed. A driver that has ended does nothing
-    /// any more. Locks that were taken out of it stand until their ttl has passed.
+    /// Closes the driver: cancels acquisitions that are open, releases locks in events that were not
+    /// taken, writes the releases that nodes are owed, and waits for their answers, at most for
+    /// `limit`. Then it closes the connections. A closed driver does nothing any more. Locks that the
+    /// program has taken from events stand until their ttl has passed.
     pub fn shut_down(&mut self, limit: Duration) {
         let Ok(mut inner) = self.begin() else {
             return;
@@ -376,11 +372,11 @@ impl Driver {
         self.standing = Standing::Closed;
     }
 
-    /// The loop, for one call of a user.
+    /// Returns the loop, for one call of a user.
     ///
     /// # Errors
     ///
-    /// This is another process than the driver's, or the driver is closed or broken.
+    /// This is a forked child, or the driver is closed, or its engine has panicked.
     pub(crate) fn begin(&mut self) -> Result<Working<'_>, Refusal> {
         self.usable()?;
         self.standing = Standing::Working;
@@ -424,8 +420,8 @@ impl Drop for Working<'_> {
 }
 
 impl Builder {
-    /// A [`Driver`], as soon as a majority of the nodes is ready and the others have answered or
-    /// 50 ms more have passed; after the connect timeout in any case, also with nodes down.
+    /// Builds a [`Driver`]. Returns when a majority of the nodes is ready and the others have answered
+    /// or 50 ms more have passed; after the connect timeout at the latest, also with nodes down.
     /// [`Driver::new`] does not wait.
     ///
     /// # Errors
@@ -439,16 +435,16 @@ impl Builder {
     }
 }
 
-/// Ends the driver as [`Driver::shut_down`] does, within the time of
-/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). In a forked child, and after a panic of the
-/// engine, it closes descriptors only.
+/// Does [`Driver::shut_down`] with the limit of
+/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). In a forked child, and after a panic
+/// of the engine, it closes descriptors only.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.shut_down(self.shutdown_timeout);
     }
 }
 
-/// Readable when a turn would find something to do. Deadlines do not make it so: see
+/// Readable when a turn would find a socket ready. Deadlines do not make it readable: see
 /// [`Driver::until_deadline`].
 impl AsFd for Driver {
     fn as_fd(&self) -> BorrowedFd<'_> {

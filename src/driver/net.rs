@@ -1,11 +1,11 @@
-//! What the operating system knows of a driver: the poll, and the sockets.
+//! The poll and the sockets of all nodes.
 //!
 //! The two are apart, so that one thread can sleep in the poll while another moves bytes.
 //! [`Poller::sleep`] returns what became ready, [`Net::note`] keeps it, [`Net::service`] acts on it.
 //!
 //! # Not here
 //!
-//! What is written and why: the engine says. `turn` and `wire` carry out what it says.
+//! What is written, and why: the engine decides. `turn` and `wire` carry it out.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -29,7 +29,7 @@ use crate::error::LinkError;
 use crate::limits::NODES_MAX;
 use crate::quorum::NodeSet;
 
-/// Bytes read at once. A reply to a lock has five; this is room for the answers to thousands.
+/// Bytes read at once. A reply to a `SET` has five; this is room for thousands.
 const BUFFER_BYTES: usize = 64 << 10;
 
 const NANOS_PER_MILLI: u32 = 1_000_000;
@@ -40,14 +40,14 @@ const WAKER: Token = Token(NODES_MAX);
 /// The token of the first node's probe.
 const PROBES: usize = NODES_MAX + 1;
 
-/// Random bytes of the operating system.
+/// Returns random bytes of the operating system.
 pub(crate) fn fresh_seed() -> io::Result<[u8; 32]> {
     let mut seed = [0; 32];
     SysRng.try_fill_bytes(&mut seed).map_err(io::Error::other)?;
     Ok(seed)
 }
 
-/// What an event says of a connection.
+/// Returns what an event reports of a connection.
 pub(super) fn ready(event: &Event) -> Ready {
     let ending = event.is_read_closed() || event.is_error();
     Ready {
@@ -57,7 +57,7 @@ pub(super) fn ready(event: &Event) -> Ready {
     }
 }
 
-/// What became ready while a thread slept in the poll. Nothing of it may be lost: each event is told
+/// What became ready while a thread slept in the poll. None of it may be lost: each event is reported
 /// once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Readiness {
@@ -68,7 +68,7 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Every node of `nodes` is to be read, whether an event said so or not.
+    /// Returns one with which every node of `nodes` is read, whether an event reported it or not.
     pub(crate) fn all_readable(nodes: usize) -> Self {
         Self {
             readable: NodeSet::first(nodes),
@@ -76,7 +76,7 @@ impl Readiness {
         }
     }
 
-    /// Adds what `other` says.
+    /// Adds what `other` reports.
     pub(crate) fn merge(&mut self, other: Self) {
         self.readable = self.readable.union(other.readable);
         self.writable = self.writable.union(other.writable);
@@ -100,14 +100,14 @@ impl Readiness {
                 }
             }
         }
-        // The waker's says nothing: waking was all there was to do.
+        // That of the waker has done its work: the thread is awake.
     }
 }
 
 /// The poll, which one thread at a time sleeps in.
 pub(crate) struct Poller {
     poll: Poll,
-    /// One event per possible source: a sleep brings all there are.
+    /// Room for one event of each source, so that a sleep returns all of them.
     events: Events,
 }
 
@@ -119,20 +119,20 @@ impl Poller {
         })
     }
 
-    /// Where sockets are registered. It is also the descriptor that is readable when something is
-    /// ready.
+    /// Returns where sockets are registered. It is also the descriptor that is readable when something
+    /// is ready.
     pub(crate) fn registry(&self) -> &Registry {
         self.poll.registry()
     }
 
-    /// Sleeps for at most `limit`, or until something is ready, and returns what is. It may be up to a
-    /// millisecond less than `limit`, and then the rest of it is waited exactly by the next call:
-    /// the poll knows whole milliseconds only, and would be late by as much.
+    /// Sleeps for at most `limit`, or until something is ready, and returns what is ready. It may sleep up
+    /// to a millisecond less than `limit`; the next call then sleeps exactly for the rest. (The poll knows
+    /// whole milliseconds only, and would be late by up to one.)
     pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> io::Result<Readiness> {
         match self.wait(limit) {
             Ok(()) => {}
-            // A signal is not a failure, and mio does not retry: nothing is ready. The next sleep has
-            // a limit of its own, so nothing is lost, and timers are looked at all the same.
+            // A signal is no failure, and mio does not retry: nothing is ready, and the caller looks at
+            // its timers.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.clear(),
             Err(error) => return Err(error),
         }
@@ -187,22 +187,22 @@ impl Net {
         })
     }
 
-    /// Ends a sleep in the poll, from any thread.
+    /// Returns what ends a sleep in the poll, from any thread.
     pub(crate) fn waker(&self) -> &Arc<Waker> {
         &self.waker
     }
 
-    /// How many nodes there are.
+    /// Returns how many nodes there are.
     pub(crate) fn nodes(&self) -> usize {
         self.links.len()
     }
 
-    /// Whether a socket has more to read that no event will tell of.
+    /// Returns `true` if a socket has more to read that no event will report.
     pub(crate) fn has_more(&self) -> bool {
         self.links.iter().any(Link::has_more)
     }
 
-    /// Keeps what a sleep brought for the next [`Self::service`].
+    /// Records what a sleep has brought, for the next [`Self::service`].
     pub(crate) fn note(&mut self, readiness: Readiness) {
         let links = readiness.readable.union(readiness.writable);
         for node in links.iter() {
@@ -219,13 +219,13 @@ impl Net {
         }
     }
 
-    /// Reads what is there to be read, and finishes what was begun, on every link.
+    /// Reads what has arrived, and finishes what was begun, on every link.
     pub(crate) fn service(&mut self, registry: &Registry, sink: &mut impl FnMut(Input<'_>)) {
         let (links, probes, mut tools) = self.parts(registry);
         for link in links {
             link.service(&mut tools, sink);
         }
-        // Behind the connections: what has come over those counts first.
+        // After the links: what they have received counts first.
         for (node, probe) in (0..).map(NodeId).zip(probes) {
             if probe.service(&mut tools) {
                 sink(Input::Probed { node });
@@ -234,7 +234,7 @@ impl Net {
     }
 
     /// Writes as much of `bytes` as the kernel takes, and returns how much. If that is not all,
-    /// `Writable` will be reported. On an error [`Self::give_up`] is what is left to do.
+    /// `Writable` will be reported. On an error, call [`Self::give_up`].
     pub(crate) fn write(
         &mut self,
         registry: &Registry,
@@ -286,7 +286,7 @@ impl Net {
         self.probes[node.index()].close(registry);
     }
 
-    /// Closes every connection behind what was written to it.
+    /// Closes every connection after what was written to it.
     pub(crate) fn close(&mut self, registry: &Registry) {
         for link in &mut self.links {
             link.close(registry);
@@ -317,7 +317,7 @@ impl Net {
 
 impl fmt::Debug for Net {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not what was read last: servers repeat what they were told.
+        // Not the buffer: servers repeat what they were sent.
         f.debug_struct("Net")
             .field("links", &self.links)
             .finish_non_exhaustive()

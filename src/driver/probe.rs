@@ -1,8 +1,7 @@
-//! The probe of one node: a connection beside its own, which asks one thing and hears whether there is
-//! any answer.
+//! The probe of one node: a second connection, which sends one question and waits for any answer.
 //!
-//! What it is asked is written once, when it is up, and nothing else ever is. A probe that fails is
-//! closed and not reported: the engine opens another if it still wants to know.
+//! The question is written once, when the connection is up. A probe that fails is closed and not
+//! reported: the engine opens another if it still needs one.
 
 use core::net::SocketAddr;
 
@@ -13,7 +12,7 @@ use mio::{Registry, Token};
 use super::socket::{Received, Socket, Tools};
 use crate::error::LinkError;
 
-/// Where a probe goes: where the connection of its node goes.
+/// Where a probe connects to: the address of its node's connection.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     Tcp(SocketAddr),
@@ -24,14 +23,14 @@ pub(super) enum Target {
 pub(super) struct Probe {
     token: Token,
     state: State,
-    /// An event was noted and not acted on yet.
+    /// There was an event since the last [`Probe::service`].
     ready: bool,
 }
 
 #[derive(Debug)]
 enum State {
     Closed,
-    /// It is being opened, to be asked this.
+    /// It is being opened, to send this.
     Connecting(Socket, &'static [u8]),
     Asked(Socket),
 }
@@ -45,7 +44,7 @@ impl Probe {
         }
     }
 
-    /// Begins to open it to `target`, to write `bytes` when it is up. One that is open is closed.
+    /// Begins to connect to `target`, to send `bytes` when it is up. Closes the one before.
     pub(super) fn open(&mut self, target: Target, bytes: &'static [u8], registry: &Registry) {
         self.close(registry);
         let socket = match target {
@@ -54,24 +53,24 @@ impl Probe {
         };
         if let Ok(socket) = socket {
             self.state = State::Connecting(socket, bytes);
-            // A unix socket is up at once, and no event tells of it.
+            // A unix socket is up at once, without an event.
             if self.ask().is_err() {
                 self.close(registry);
             }
         }
     }
 
-    /// Keeps for the next [`Self::service`] that there was an event.
+    /// Records that there was an event, for the next [`Self::service`].
     pub(super) fn note(&mut self) {
         self.ready = true;
     }
 
-    /// Does what the events noted make possible. Returns `true` if it was answered.
+    /// Does what the recorded event makes possible. Returns `true` if the node has answered.
     pub(super) fn service(&mut self, tools: &mut Tools<'_>) -> bool {
         if !core::mem::take(&mut self.ready) {
             return false;
         }
-        match self.ask().and_then(|()| self.hear(tools.buffer)) {
+        match self.ask().and_then(|()| self.read_answer(tools.buffer)) {
             Ok(answered) => answered,
             Err(_) => {
                 self.close(tools.registry);
@@ -80,7 +79,7 @@ impl Probe {
         }
     }
 
-    /// Closes it by a reset: nothing that it was asked is of any use any more.
+    /// Closes it by a reset: an answer would be of no use any more.
     pub(super) fn close(&mut self, registry: &Registry) {
         self.ready = false;
         match core::mem::replace(&mut self.state, State::Closed) {
@@ -89,7 +88,7 @@ impl Probe {
         }
     }
 
-    /// Asks, if it has come up.
+    /// Sends the question, if the connection has come up.
     fn ask(&mut self) -> Result<(), LinkError> {
         let State::Connecting(socket, bytes) = &mut self.state else {
             return Ok(());
@@ -106,8 +105,8 @@ impl Probe {
         Ok(())
     }
 
-    /// Whether it is answered.
-    fn hear(&mut self, buffer: &mut [u8]) -> Result<bool, LinkError> {
+    /// Returns `true` if there is an answer.
+    fn read_answer(&mut self, buffer: &mut [u8]) -> Result<bool, LinkError> {
         let State::Asked(socket) = &mut self.state else {
             return Ok(false);
         };

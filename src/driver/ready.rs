@@ -26,13 +26,13 @@ impl Readying {
         }
     }
 
-    /// Until when to wait, by how the nodes of `engine` stand `now`.
+    /// Returns until when to wait, by the states of the nodes of `engine`.
     pub(super) fn wait_until_of(&mut self, now: Instant, engine: &Engine) -> Instant {
         let nodes = (0..engine.nodes()).map(|node| engine.node_state(now, NodeId(node as u8)));
         self.wait_until(now, nodes, engine.quorum())
     }
 
-    /// Until when to wait, by how the `nodes` stand `now`.
+    /// Returns until when to wait, by the states of the `nodes`.
     fn wait_until(
         &mut self,
         now: Instant,
@@ -52,9 +52,9 @@ impl Readying {
             self.answered |= 1 << node;
         }
         if count - unusable < quorum {
-            return now; // What an operator has to mend is not mended by waiting.
+            return now; // An operator has to repair something: waiting does not help.
         }
-        // Nodes of another cluster are mended by `reinit`, which needs all the others too.
+        // `reinit` makes nodes of another cluster usable, and needs all the others too.
         if quorum <= ready || count - unusable - foreign < quorum {
             if self.answered.count_ones() as usize == count {
                 return now;

@@ -1,4 +1,4 @@
-//! Reports of outcomes that a handle finds on its own, outside of the engine.
+//! Reports of outcomes that do not come from the engine.
 
 use alloc::sync::Arc;
 use std::io;
@@ -9,7 +9,7 @@ use crate::error::{LinkError, LockError, NodeOutcome, NodeReport, Report};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-/// Makes the reports of outcomes that a handle finds on its own, outside of the engine.
+/// Makes the reports of outcomes that a handle finds by its own clock or the operating system.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     labels: Arc<[Arc<str>]>,
@@ -25,18 +25,18 @@ impl Reporter {
         }
     }
 
-    /// A majority had granted it, and its validity ran out before its taker could have it.
+    /// Reports that a majority had granted the lock, and that its validity ended before the caller had it.
     pub(crate) fn too_slow(&self, granted: NodeSet, since: Instant) -> LockError {
         LockError::TooSlow(self.report(granted, NodeOutcome::Pending, since))
     }
 
-    /// Nobody has heard of any node yet.
+    /// Reports that no answer of any node is known.
     pub(crate) fn pending(&self, since: Instant) -> Report {
         self.report(NodeSet::EMPTY, NodeOutcome::Pending, since)
     }
 
-    /// The operating system refused to wait for the nodes.
-    pub(crate) fn deaf(&self, error: &io::Error, since: Instant) -> Report {
+    /// Reports that the operating system refused to wait for the nodes.
+    pub(crate) fn wait_failed(&self, error: &io::Error, since: Instant) -> Report {
         let errno = error.raw_os_error().unwrap_or_default();
         let outcome = NodeOutcome::Unreachable(LinkError::Os(errno));
         self.report(NodeSet::EMPTY, outcome, since)

@@ -1,9 +1,9 @@
 //! Looking up a host name without ever blocking the loop.
 //!
 //! The system's resolver can take many seconds and cannot be interrupted, so each look-up has a
-//! thread of its own, which leaves its result behind, wakes the loop and ends. Nobody waits for
-//! that thread: a look-up that is no longer wanted is simply dropped, and what it finds later is
-//! lost with it. It holds nothing of the driver but a weak pointer to its waker.
+//! thread of its own, which stores its result, wakes the loop and ends. No thread waits for it: a
+//! look-up that is not needed any more is dropped, and so is its result. It holds nothing of the driver
+//! but a weak pointer to its waker.
 
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
@@ -17,10 +17,10 @@ use mio::Waker;
 
 use crate::error::LinkError;
 
-/// Most addresses of one name that are tried. More than a name of one server ever has.
+/// Most addresses of one name that are tried. The name of one server has fewer.
 const ADDRESSES_MAX: usize = 16;
 
-/// What a name stands for; at least one address.
+/// The addresses of a name; at least one.
 pub(super) type Addresses = Vec<SocketAddr>;
 
 type Found = Result<Addresses, LinkError>;
@@ -32,7 +32,7 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    /// Begins to look up `name`; `waker` is woken when that is done.
+    /// Begins to look up `name`, and calls `waker` when that is done.
     pub(super) fn start(name: &str, port: u16, waker: &Arc<Waker>) -> Result<Self, LinkError> {
         let name = String::from(name);
         Self::run(waker, move || {
@@ -58,9 +58,9 @@ impl Lookup {
         Ok(Self { slot })
     }
 
-    /// The result, once, when there is one.
+    /// Takes the result, if there is one.
     pub(super) fn take(&self) -> Option<Found> {
-        // Nothing that could panic is ever done under this lock, so poison means nothing.
+        // No code panics under this mutex, so it is never poisoned.
         self.slot
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -70,7 +70,7 @@ impl Lookup {
 
 fn post(slot: &Mutex<Option<Found>>, waker: &Weak<Waker>, found: Found) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
-    // A driver that is gone wants nothing any more. Waking one that is there cannot fail.
+    // The driver may be gone. If it is not, waking it cannot fail.
     if let Some(waker) = waker.upgrade() {
         let _ = waker.wake();
     }

@@ -1,16 +1,16 @@
-//! A non-blocking stream socket: what the system calls return, sorted into what they mean.
+//! A non-blocking stream socket: system calls, and what their results mean.
 //!
 //! * A read or a write never blocks and is never cut short by a signal.
 //! * Every error becomes a [`LinkError`], by one table.
-//! * A TCP connection that is up has `TCP_NODELAY`, and is noticed to be dead after 5 s of
+//! * A TCP connection that is up has `TCP_NODELAY`, and ends with an error after 5 s of
 //!   unacknowledged bytes (`TCP_USER_TIMEOUT`) or 8 s of silence (keepalive).
-//! * There are two ways to close: by a reset ([`Socket::abort`]), which takes back what the kernel
-//!   has not yet sent, and politely ([`Socket::close`]), which sends it. Dropping the value closes
-//!   the descriptor and does nothing else: that is what a forked child may do.
+//! * There are two ways to close: by a reset ([`Socket::abort`]), which discards what the kernel has not
+//!   sent yet, and in order ([`Socket::close`]), which sends it. Dropping the value closes the
+//!   descriptor and does nothing else: that is what a forked child may do.
 //!
 //! # Not here
 //!
-//! When to read and write, and what for: `link`.
+//! When to read and write, and why: `link`.
 
 use alloc::sync::Arc;
 use std::io::{self, Read, Write};
@@ -44,10 +44,10 @@ pub(super) struct Tools<'a> {
     pub(super) buffer: &'a mut [u8],
 }
 
-/// What a read brought.
+/// What a read has returned.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Received {
-    /// So many bytes, at least one.
+    /// The number of bytes, at least one.
     Bytes(usize),
     /// Nothing for now.
     Nothing,
@@ -67,8 +67,7 @@ enum Stream {
 }
 
 impl Socket {
-    /// Begins a TCP connection; it is up when [`Self::is_connected`] says so, after the socket
-    /// became writable.
+    /// Begins a TCP connection. Call [`Self::is_connected`] when the socket becomes writable.
     pub(super) fn connect_tcp(
         address: SocketAddr,
         registry: &Registry,
@@ -76,15 +75,15 @@ impl Socket {
     ) -> Result<Self, LinkError> {
         let stream = TcpStream::connect(address).map_err(|error| opening_error(&error))?;
         let mut socket = Self(Stream::Tcp(stream));
-        // Both interests once: events of TCP are edges, so a writability that nobody waits for
-        // costs no wake-up of its own.
+        // Both interests once: events of TCP are edges, so a writability that is not waited for
+        // costs no wake-up.
         registry
             .register(socket.source(), token, READ_AND_WRITE)
             .map_err(|error| opening_error(&error))?;
         Ok(socket)
     }
 
-    /// A connection to a unix socket. It is up at once.
+    /// Connects to a unix socket. The connection is up at once.
     pub(super) fn connect_unix(
         path: &str,
         registry: &Registry,
@@ -98,7 +97,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Whether the connection is up, with its options set; `false` if it is still on its way.
+    /// Returns `true` if the connection is up, with its options set; `false` if it is still being opened.
     pub(super) fn is_connected(&self) -> Result<bool, LinkError> {
         let connected = match &self.0 {
             Stream::Tcp(stream) => finish_tcp(stream),
@@ -123,8 +122,8 @@ impl Socket {
         }
     }
 
-    /// Writes as much of `bytes` as the kernel takes, and says how much. Less than all means that
-    /// its buffer is full, and that an event will tell when it is not.
+    /// Writes as much of `bytes` as the kernel takes, and returns how much. Less than all means that
+    /// its buffer is full; an event reports when it is not.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkError> {
         let mut sent = 0;
         while sent < bytes.len() {
@@ -144,10 +143,10 @@ impl Socket {
         Ok(sent)
     }
 
-    /// Asks to be told when a full socket takes bytes again, or no longer.
+    /// Sets whether an event reports that a full socket takes bytes again.
     ///
-    /// A unix socket is writable anew each time its peer reads, so it is asked only while there is
-    /// something to write. TCP tells it unasked.
+    /// A unix socket would report that each time its peer reads, so it is set only while there is
+    /// something to write. TCP reports it always.
     pub(super) fn watch_writable(
         &mut self,
         watch: bool,
@@ -163,21 +162,21 @@ impl Socket {
             .map_err(|error| link_error(&error))
     }
 
-    /// Closes by a reset: what the kernel has not sent is not sent any more.
+    /// Closes by a reset: the kernel discards what it has not sent yet.
     pub(super) fn abort(mut self, registry: &Registry) {
-        // Where one of these is refused the others do; the descriptor is closed in any case.
+        // If the system refuses one of these, the others are enough; the descriptor is closed anyway.
         if let Stream::Tcp(stream) = &self.0 {
             let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
-            // Closing resets only when nobody else has the socket, and a forked child that lives on
-            // has a copy of the descriptor. Dissolving the connection resets it all the same.
+            // Closing resets only if no other process has the socket, and a forked child has a copy of
+            // the descriptor. Dissolving the connection resets it all the same.
             let _ = connect_unspec(stream);
         }
         let _ = registry.deregister(self.source());
     }
 
-    /// Closes behind what was written, all of which is still sent.
+    /// Closes in order: the kernel still sends everything that was written.
     pub(super) fn close(mut self, registry: &Registry) {
-        // A socket that the other side has closed already refuses this; it is closed all the same.
+        // It fails if the other side has closed the connection, which does no harm.
         let _ = match &self.0 {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
@@ -216,8 +215,8 @@ fn finish_tcp(stream: &TcpStream) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
         Err(error) => return Err(error),
     };
-    // A connection to a port of this machine on which nobody listens can, by the port it is given,
-    // end up connected to itself. It would keep the server from ever having that port again.
+    // A connection to a port of this machine on which no server listens may get that port as its own,
+    // and be connected to itself. It would keep the server from listening there again.
     if stream.local_addr()? == peer {
         return Err(Errno::CONNREFUSED.into());
     }

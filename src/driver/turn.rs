@@ -1,12 +1,12 @@
 //! The loop of one thread: an engine, its sockets and its clock.
 //!
-//! The order within a turn is: sleep, read, let the timers fire, write. Answers come before timers,
-//! so that a process that was stalled does not time out what is already there.
+//! A turn sleeps, reads, fires timers and writes, in this order. Answers come before timers, so that a
+//! process that was stalled does not time out an answer that has arrived.
 //!
 //! # Not here
 //!
-//! Whether the loop may be used at all (forks, panics): [`Driver`](super::Driver) asks that once for
-//! each call of a user, and nothing here does.
+//! Whether the loop may be used at all (forks, panics): [`Driver`](super::Driver) checks that once for
+//! each call of a user.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    /// Begins to connect and waits for nothing.
+    /// Begins to connect, without waiting.
     pub(super) fn new(config: &Config, seed: [u8; 32]) -> io::Result<Self> {
         let poller = Poller::new(config)?;
         let mut this = Self {
@@ -54,8 +54,8 @@ impl Loop {
         Ok(this)
     }
 
-    /// A loop of a shared handle, connected as [`Driver::wait_until_ready`](super::Driver) says, in
-    /// its parts.
+    /// Connects as [`Driver::wait_until_ready`](super::Driver) does, and returns the parts, for a shared
+    /// handle.
     pub(crate) fn connected(config: &Config) -> io::Result<(Engine, Net, Poller)> {
         let mut this = Self::new(config, fresh_seed()?)?;
         this.wait_until_ready()?;
@@ -91,7 +91,7 @@ impl Loop {
         self.engine.acquire(clock::now(), &request)
     }
 
-    /// Asks the engine for something else, now.
+    /// Calls the engine with the present time.
     pub(crate) fn ask<T>(&mut self, ask: impl FnOnce(&mut Engine, Instant) -> T) -> T {
         ask(&mut self.engine, clock::now())
     }
@@ -115,8 +115,8 @@ impl Loop {
         } else {
             shorter(limit, self.until_deadline())
         };
-        // Deadlines are kept also when waiting fails: a caller that takes turns until a call has its
-        // outcome would otherwise never have it.
+        // Timers fire even if the poll fails, or a caller that takes turns until its operation is decided
+        // would never return.
         let slept = self.poller.sleep(sleep);
         if let Ok(readiness) = slept {
             self.net.note(readiness);
@@ -134,8 +134,8 @@ impl Loop {
         }
     }
 
-    /// Reads what the nodes have sent, without waiting, and without letting any timer fire, for who
-    /// has been away from the loop for a while.
+    /// Reads what the nodes have sent, without waiting and without firing timers, after a while without
+    /// turns.
     pub(crate) fn read(&mut self) -> io::Result<()> {
         self.engine.was_away(clock::now());
         let readiness = self.poller.sleep(Some(Duration::ZERO))?;
@@ -144,21 +144,21 @@ impl Loop {
         Ok(())
     }
 
-    /// A turn that does not wait, of a loop that took none for a while: as [`Self::read`], and then
-    /// timers fire.
+    /// Takes a turn that does not wait, after a while without turns: does [`Self::read`], then fires
+    /// timers and writes.
     pub(crate) fn catch_up(&mut self) -> io::Result<()> {
         self.engine.was_away(clock::now());
         self.turn(Some(Duration::ZERO))
     }
 
-    /// Hands the engine what is there to be read. The time given with it is read after it.
+    /// Reads what has arrived and hands it to the engine, with the time after each read.
     fn service(&mut self) {
         let engine = &mut self.engine;
         let mut sink = |input: Input<'_>| engine.handle(clock::now(), input);
         self.net.service(self.poller.registry(), &mut sink);
     }
 
-    /// Does all that the engine wants done; what its users wait for becomes events.
+    /// Does all that the engine asks for, and queues its events.
     pub(crate) fn flush(&mut self) {
         let (engine, net, registry) = (&mut self.engine, &mut self.net, self.poller.registry());
         let mut now = clock::now();
@@ -190,8 +190,8 @@ impl Loop {
 
     // ----- the end --------------------------------------------------------------------------
 
-    /// Cancels what is open, takes turns until no node owes an answer, or until `end`, and closes
-    /// the connections.
+    /// Cancels acquisitions, takes turns until no node owes an answer, or until `end`, and closes the
+    /// connections.
     pub(super) fn shut_down(&mut self, end: Instant) {
         self.engine.cancel_acquisitions(clock::now());
         loop {
@@ -217,7 +217,7 @@ impl Loop {
     }
 }
 
-/// For how long a driver of `engine` may sleep; `None` if only a node can make progress.
+/// Returns for how long a driver of `engine` may sleep; `None` if it only waits for nodes.
 pub(crate) fn until_deadline(engine: &Engine, now: Instant) -> Option<Duration> {
     let deadline = engine.poll_timeout();
     let sleep = deadline.map(|(at, _)| at.saturating_since(now));
@@ -232,7 +232,7 @@ pub(crate) fn is_owing(engine: &Engine) -> bool {
     load.claims != 0 && (load.in_flight != 0 || load.unsent != 0 || load.owed != 0)
 }
 
-/// The shorter of two waits, of which `None` has no end.
+/// Returns the shorter of two waits; `None` has no end.
 fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

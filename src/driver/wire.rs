@@ -1,16 +1,16 @@
 //! Moves bytes for an engine that many threads share.
 //!
-//! The engine is behind a mutex, and system calls are made outside of it. So the thread that has
-//! the wire takes turns between the two: under the mutex [`Wire::hand_in`] and [`Wire::copy`] hand in what was
-//! read and copy out what is to be done, and outside of it [`Wire::run`] makes the system calls.
+//! The engine is behind a mutex, and system calls are made outside of it. So the thread that has the wire
+//! alternates: under the mutex [`Wire::hand_in`] and [`Wire::copy`] hand the engine what was read and copy
+//! out what it asks for, and outside of the mutex [`Wire::run`] makes the system calls.
 //!
 //! # Guarantees
 //!
-//! * **What was copied out is the kernel's to the engine** ([`Input::Transmitted`]), so that no other
-//!   thread takes back what may be on its way. What the kernel did not take is kept here and goes
-//!   first; until it has gone the engine offers nothing more to that node.
-//! * **Answers come before timers**: what a sleep in the poll brought is read before the engine
-//!   hears of the time.
+//! * **For the engine, what was copied out is sent** ([`Input::Transmitted`]), so that no other thread
+//!   takes back what may be on its way. What the kernel did not take is kept here and written first;
+//!   until then nothing more is copied out for that node.
+//! * **Answers come before timers**: what a sleep in the poll has reported is read before the timers of
+//!   the engine fire.
 //! * **Nothing here waits.**
 
 use alloc::boxed::Box;
@@ -26,7 +26,7 @@ use crate::engine::{Engine, Event, Input, NodeId, Output};
 use crate::error::LinkError;
 use crate::quorum::NodeSet;
 
-/// An emptied buffer larger than this is given back to the allocator.
+/// An empty buffer larger than this is freed.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// See the [module](self).
@@ -34,17 +34,17 @@ pub(crate) struct Wire {
     net: Net,
     inbox: Inbox,
     orders: Vec<Order>,
-    /// The bytes that the orders to write speak of.
+    /// The bytes of the orders to write.
     out: Vec<u8>,
-    /// By nodes: what the kernel did not take.
+    /// What the kernel did not take, by node.
     rests: Box<[Rest]>,
     /// Something became ready that [`Self::run`] has not read yet.
     is_unread: bool,
-    /// The engine has to hear of the time, once what became ready before is read.
+    /// The timers of the engine may be due. They fire once what became ready is read.
     tick: bool,
 }
 
-/// What the engine wants done, copied.
+/// What the engine has asked for, copied.
 enum Order {
     Write(NodeId, Range<usize>),
     Connect(NodeId),
@@ -59,7 +59,7 @@ struct Inbox {
     inputs: Vec<Kept>,
     /// The bytes that were received.
     bytes: Vec<u8>,
-    /// Nodes that can be written to again, and for which there may be a rest.
+    /// Nodes that can be written to again, whose rest is written next.
     writable: NodeSet,
     /// Nodes whose connection has ended.
     ended: NodeSet,
@@ -78,7 +78,7 @@ enum Kept {
 #[derive(Default)]
 struct Rest {
     bytes: Vec<u8>,
-    /// The engine had more to write, and waits to hear that it can.
+    /// The engine has more to write, and waits for [`Input::Writable`].
     is_awaited: bool,
 }
 
@@ -97,23 +97,23 @@ impl Wire {
 
     // ----- under the mutex of the engine ----------------------------------------------------
 
-    /// Hands `engine` what was read.
+    /// Hands what was read to `engine`.
     pub(crate) fn hand_in(&mut self, engine: &mut Engine) {
         self.inbox.hand_in(engine);
     }
 
-    /// Keeps what a sleep brought, which [`Self::run`] reads.
+    /// Records what a sleep has brought, which [`Self::run`] reads.
     pub(crate) fn note(&mut self, readiness: Readiness) {
         self.net.note(readiness);
         (self.is_unread, self.tick) = (true, true);
     }
 
-    /// Copies out what is to be done. `tell` hears what users wait for. Returns `true` if [`Self::run`]
-    /// has something to do, after which the three are to be called again.
+    /// Copies out what `engine` asks for, and hands its events to `on_event`. Returns `true` if
+    /// [`Self::run`] has something to do, after which these methods are to be called again.
     pub(crate) fn copy(
         &mut self,
         engine: &mut Engine,
-        mut tell: impl FnMut(&mut Engine, Event),
+        mut on_event: impl FnMut(&mut Engine, Event),
     ) -> bool {
         if self.tick && !self.is_unread {
             self.tick = false;
@@ -137,7 +137,7 @@ impl Wire {
                 Output::Disconnect { node } => self.orders.push(Order::Disconnect(node)),
                 Output::Probe { node, bytes } => self.orders.push(Order::OpenProbe(node, bytes)),
                 Output::CloseProbe { node } => self.orders.push(Order::CloseProbe(node)),
-                Output::Event(event) => tell(engine, event),
+                Output::Event(event) => on_event(engine, event),
             }
         }
         self.is_unread || !self.orders.is_empty() || self.net.has_more()
@@ -145,11 +145,11 @@ impl Wire {
 
     // ----- outside of it --------------------------------------------------------------------
 
-    /// Writes what is to be written, and reads what is there to be read. Returns `true` if something was
-    /// read, or something else has happened.
+    /// Carries out the orders, and reads what has arrived. Returns `true` if there is something to hand to
+    /// the engine.
     pub(crate) fn run(&mut self, registry: &Registry) -> bool {
         self.is_unread = false;
-        self.obey(registry);
+        self.carry_out(registry);
         let inbox = &mut self.inbox;
         self.net.service(registry, &mut |input| inbox.keep(input));
         for node in core::mem::take(&mut self.inbox.ended).iter() {
@@ -161,18 +161,18 @@ impl Wire {
         !self.inbox.inputs.is_empty()
     }
 
-    /// Whether a kernel has not taken all that was written.
+    /// Returns `true` if the kernel has not taken all that was written.
     #[cfg(all(test, feature = "embedded"))]
     pub(crate) fn has_rest(&self) -> bool {
         self.rests.iter().any(|rest| !rest.bytes.is_empty())
     }
 
-    /// Closes every connection behind what was written to it.
+    /// Closes every connection after what was written to it.
     pub(crate) fn close(&mut self, registry: &Registry) {
         self.net.close(registry);
     }
 
-    fn obey(&mut self, registry: &Registry) {
+    fn carry_out(&mut self, registry: &Registry) {
         let (mut orders, mut out) = (
             core::mem::take(&mut self.orders),
             core::mem::take(&mut self.out),
@@ -207,7 +207,7 @@ impl Wire {
             return rest.extend_from_slice(bytes);
         }
         if !self.net.is_up(node) {
-            return; // It has just ended, and the engine hears of that next.
+            return; // It has just ended, which is handed to the engine next.
         }
         let inbox = &mut self.inbox;
         match self.net.write(registry, node, bytes) {
@@ -257,7 +257,7 @@ impl Inbox {
         }
     }
 
-    /// The time is read after what was read, and under the mutex: it never runs backwards.
+    /// Hands it all to `engine`. The clock is read under the mutex, so that its time never runs backwards.
     fn hand_in(&mut self, engine: &mut Engine) {
         if self.inputs.is_empty() {
             return;
