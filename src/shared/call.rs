@@ -1,4 +1,4 @@
-//! A call of the I/O thread, where that waits for the descriptor of the nodes as well.
+//! How a thread wakes the I/O thread while that watches the descriptor of the nodes.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,9 +25,9 @@ impl Call {
         let _ = (&self.sender).write(&[0]);
     }
 
-    /// The I/O thread has come.
+    /// Takes the call. The I/O thread does so when it wakes.
     pub(super) fn take(&self) {
-        // That there is none is no failure.
+        // There may be none.
         let _ = (&self.receiver).read(&mut [0; 64]);
     }
 }

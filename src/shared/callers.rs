@@ -1,5 +1,4 @@
-//! Who waits for what: the tables that lead from the events of the engine to slots, and what is decided
-//! and not yet told.
+//! The tables that lead from events of the engine to slots, and the deliveries that are still to be made.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,18 +14,18 @@ use crate::time::Instant;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Callers {
-    /// The operations that somebody waits for, by their rounds.
+    /// The operations that a thread or a task waits for, by their rounds.
     calls: Table<RoundId, Call>,
     /// How many of them tasks wait for.
     tasks: usize,
     /// The locks that are held.
     locks: Table<LockId, Arc<Slot>>,
-    told: Vec<Told>,
-    /// Some of it is for tasks.
-    tells_task: bool,
+    deliveries: Vec<Delivery>,
+    /// Some of them are for tasks.
+    delivers_to_task: bool,
 }
 
-/// Somebody waits for an operation.
+/// An operation that is waited for.
 #[derive(Debug)]
 struct Call {
     slot: Arc<Slot>,
@@ -40,13 +39,13 @@ pub(super) enum Waiter {
     Task,
 }
 
-/// What is decided, and for whom.
+/// What is to be delivered to a slot, outside of the mutex.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum Delivery {
     Outcome(Arc<Slot>, Outcome),
     /// The lock is lost.
     Lost(Arc<Slot>),
-    /// The lock ends then, whatever was known.
+    /// The lock ends at this time, later or earlier than before.
     Ends(Arc<Slot>, Instant),
 }
 
@@ -56,17 +55,17 @@ impl Callers {
             calls: Table::new(),
             tasks: 0,
             locks: Table::new(),
-            told: Vec::new(),
-            tells_task: false,
+            deliveries: Vec::new(),
+            delivers_to_task: false,
         }
     }
 
-    /// How many operations are waited for.
+    /// Returns how many operations are waited for.
     pub(super) fn waiting(&self) -> usize {
         self.calls.len()
     }
 
-    /// How many of them tasks wait for.
+    /// Returns how many of them tasks wait for.
     pub(super) fn tasks(&self) -> usize {
         self.tasks
     }
@@ -76,12 +75,12 @@ impl Callers {
         self.calls.get(round).is_some()
     }
 
-    /// The operations that are waited for.
+    /// Returns the operations that are waited for.
     pub(super) fn rounds(&self) -> Vec<RoundId> {
         self.calls.iter().map(|(round, _)| *round).collect()
     }
 
-    /// A thread that waits for an operation, if there is one.
+    /// Returns an operation that a thread waits for, with its slot.
     pub(super) fn waiting_thread(&self) -> Option<(RoundId, &Arc<Slot>)> {
         if self.tasks == self.calls.len() {
             return None;
@@ -97,18 +96,18 @@ impl Callers {
         self.calls.put(round, Call { slot, waiter });
     }
 
-    /// Nobody waits for `round` any more. Returns `true` if somebody did.
+    /// Ends the wait for `round`. Returns `false` if its outcome is decided.
     pub(super) fn close(&mut self, round: RoundId) -> bool {
         self.take(round).is_some()
     }
 
-    /// The loss of `lock` is to be told to `slot`.
+    /// From now on the loss of `lock` is reported to `slot`.
     pub(super) fn watch(&mut self, slot: &Arc<Slot>, lock: &Lock) {
         slot.watch.lasts(lock.valid_until());
         self.locks.put(lock.id(), Arc::clone(slot));
     }
 
-    /// The loss of `lock` is not to be told any more.
+    /// The loss of `lock` is not reported any more.
     pub(super) fn forget(&mut self, lock: LockId) {
         self.locks.take(lock);
     }
@@ -119,16 +118,16 @@ impl Callers {
         Some(call)
     }
 
-    // ----- what is decided ------------------------------------------------------------------
+    // ----- deliveries -----------------------------------------------------------------------
 
-    /// Finds who waits for `event`.
-    pub(super) fn tell(&mut self, engine: &mut Engine, event: Event) {
+    /// Finds the slot to which `event` is to be delivered.
+    pub(super) fn handle(&mut self, engine: &mut Engine, event: Event) {
         if let Event::Expired { lock } = event {
             let slot = self.locks.take(lock);
-            return self.told.extend(slot.map(Told::Lost));
+            return self.deliveries.extend(slot.map(Delivery::Lost));
         }
         if let Event::Extended { result, .. } = &event {
-            self.tell_end(result);
+            self.note_end(result);
         }
         let Some(round) = event.round() else { return };
         let outcome = if let Event::Acquired { result, .. } = event {
@@ -140,20 +139,20 @@ impl Callers {
             Outcome::Event(event)
         };
         if let Some(Call { slot, waiter }) = self.take(round) {
-            self.tells_task |= waiter == Waiter::Task;
-            self.told.push(Told::Outcome(slot, outcome));
+            self.delivers_to_task |= waiter == Waiter::Task;
+            self.deliveries.push(Delivery::Outcome(slot, outcome));
         }
     }
 
-    /// A lock on its way to who waits for it. If nobody does it is given back.
+    /// Makes a granted lock known to the slot of its caller. Gives it back if the caller has given up.
     fn grant(
         &mut self,
         engine: &mut Engine,
         round: RoundId,
         result: Result<Lock, LockError>,
     ) -> Option<Result<Grant, LockError>> {
-        // It stays in the table until its outcome is there: if the engine panics in between, it is
-        // known.
+        // The call stays in the table until its outcome is there: if the engine panics before, the
+        // caller is found.
         let Some(slot) = self.calls.get(round).map(|call| Arc::clone(&call.slot)) else {
             if let Ok(lock) = result {
                 engine.give_back(clock::now(), lock);
@@ -167,49 +166,54 @@ impl Callers {
         }))
     }
 
-    /// Until when a lock lasts that was extended or confirmed.
-    fn tell_end(&mut self, result: &Result<Extension, ExtendError>) {
+    /// Makes the new end of an extended or confirmed lock known to its slot.
+    fn note_end(&mut self, result: &Result<Extension, ExtendError>) {
         if let Ok(extension) = result
             && let Some(slot) = self.locks.get(extension.lock)
         {
             let until = extension.valid_until();
             match extension.exact {
-                true => self.told.push(Told::Ends(Arc::clone(slot), until)),
+                true => self
+                    .deliveries
+                    .push(Delivery::Ends(Arc::clone(slot), until)),
                 false => slot.watch.lasts(until),
             }
         }
     }
 
-    /// The engine is broken: everybody who waits is to hear so.
-    pub(super) fn break_down(&mut self) {
+    /// The engine has panicked: refuses every call, and reports every lock as lost.
+    pub(super) fn refuse_all(&mut self) {
         let (calls, locks) = (self.calls.drain(), self.locks.drain());
-        let calls = calls.map(|call| Told::Outcome(call.slot, Outcome::Refused(Refusal::Closed)));
-        self.told.extend(calls.chain(locks.map(Told::Lost)));
+        let calls =
+            calls.map(|call| Delivery::Outcome(call.slot, Outcome::Refused(Refusal::Closed)));
+        self.deliveries
+            .extend(calls.chain(locks.map(Delivery::Lost)));
         self.tasks = 0;
     }
 
-    pub(super) fn has_told(&self) -> bool {
-        !self.told.is_empty()
+    pub(super) fn has_deliveries(&self) -> bool {
+        !self.deliveries.is_empty()
     }
 
-    /// Returns `true` if something is decided for a task, and not yet told.
-    pub(super) fn tells_task(&self) -> bool {
-        self.tells_task
+    /// Returns `true` if an outcome is to be delivered to a task.
+    pub(super) fn delivers_to_task(&self) -> bool {
+        self.delivers_to_task
     }
 
-    /// What is to be told now. `spare` is the room for what comes next.
-    pub(super) fn take_told(&mut self, spare: Vec<Told>) -> Vec<Told> {
-        self.tells_task = false;
-        core::mem::replace(&mut self.told, spare)
+    /// Takes the deliveries. `spare` is an empty buffer for the next ones.
+    pub(super) fn take_deliveries(&mut self, spare: Vec<Delivery>) -> Vec<Delivery> {
+        self.delivers_to_task = false;
+        core::mem::replace(&mut self.deliveries, spare)
     }
 
-    /// The outcome of the operation of `slot`, if it is decided and not told yet.
-    pub(super) fn take_own(&mut self, slot: &Arc<Slot>) -> Option<Outcome> {
-        let is_own = |told: &Told| matches!(told, Told::Outcome(of, _) if Arc::ptr_eq(of, slot));
-        let place = self.told.iter().position(is_own)?;
-        match self.told.swap_remove(place) {
-            Told::Outcome(_, outcome) => Some(outcome),
-            Told::Lost(_) | Told::Ends(..) => None,
+    /// Takes the outcome for `slot`, if it is decided and no thread is delivering it yet.
+    pub(super) fn take_outcome(&mut self, slot: &Arc<Slot>) -> Option<Outcome> {
+        let is_own =
+            |entry: &Delivery| matches!(entry, Delivery::Outcome(of, _) if Arc::ptr_eq(of, slot));
+        let place = self.deliveries.iter().position(is_own)?;
+        match self.deliveries.swap_remove(place) {
+            Delivery::Outcome(_, outcome) => Some(outcome),
+            Delivery::Lost(_) | Delivery::Ends(..) => None,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The end of a handle: what is owed is written and answered, or paid in the background.
+//! The end of a handle: the releases that nodes are owed are written and answered, or sent again in the
+//! background.
 
 use core::time::Duration;
 use std::thread::{self, JoinHandle};
@@ -8,8 +9,8 @@ use super::monitor::Monitor;
 use crate::driver::{Refusal, clock, is_owing};
 use crate::time::Instant;
 
-/// How long at least the I/O thread pays in the background what is owed after the last handle. Nodes
-/// that stand still for a moment are back by then.
+/// How long at least the I/O thread goes on in the background, after the last handle. A node that stood
+/// still for a moment is back by then.
 const BACKGROUND_MIN: Duration = Duration::from_secs(5);
 
 /// How much longer than the shutdown timeout the last handle waits for the end of the I/O thread.
@@ -24,9 +25,9 @@ pub(super) enum EndStage {
     /// It serves the handle, or waits for the answers to the last releases.
     #[default]
     Open,
-    /// It pays in the background what silent nodes are owed.
+    /// It sends in the background the releases that silent nodes are owed.
     Background,
-    /// It does nothing any more.
+    /// It has ended.
     Ended,
 }
 
@@ -43,13 +44,13 @@ impl Monitor<EndStage> {
 }
 
 impl Shared {
-    /// Ends the I/O thread and waits for its end: what is owed was written then, and answered for
-    /// as long as [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) allows. The last
-    /// handle is gone. Not much longer than that is waited in any case: what is owed beyond it the
-    /// thread pays in the background.
+    /// Ends the I/O thread, after the last handle is dropped. Returns when the releases that nodes are owed
+    /// are written and answered, or a little after
+    /// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The thread sends the rest in the
+    /// background.
     pub(super) fn close(&self, io_thread: JoinHandle<()>) {
         if self.is_foreign() {
-            // The thread is not in this process: neither joined nor detached.
+            // This process does not have the thread: it can be neither joined nor detached.
             core::mem::forget(io_thread);
             self.close_descriptors();
             return;
@@ -61,39 +62,39 @@ impl Shared {
         }
         let limit = self.shutdown_timeout.saturating_add(PATIENCE);
         match self.ending.wait_for_end(limit) {
-            // What it panicked with, if it did, was told to those who waited.
+            // If it has panicked, its callers have that as their outcome.
             EndStage::Ended if self.is_io_thread(io_thread.thread().id()) => drop(io_thread.join()),
-            // One that was replaced may be held up for ever, and has nothing of the handle any more.
+            // One that was replaced may never end, and has nothing of the handle any more.
             EndStage::Ended | EndStage::Background => {}
             EndStage::Open => {
                 // It is held up in a waker, which may even wait for something that this thread has:
-                // the queue of an executor that drops its tasks. It has no role there, so the
-                // releases are seen to here; the thread does the rest when it goes on.
+                // the queue of an executor that drops its tasks. It has no role there, so this
+                // thread sends the releases; that one does the rest when it goes on.
                 let until = clock::now().saturating_add(self.shutdown_timeout);
                 let _ = self.settle_debts(until);
             }
         }
     }
 
-    /// Ends the I/O thread, and does not wait for its end. Nobody else has a handle.
+    /// Ends the I/O thread, without waiting for its end. There is no handle any more.
     pub(super) fn dismiss(&self) {
         if let Ok(mut section) = self.enter() {
             section.roles.closing = true;
         }
     }
 
-    /// In a forked child. What a thread of the parent had in its hands when the child was made stays
-    /// open.
+    /// Closes the descriptors in a forked child, but for those that a thread of the parent had when the
+    /// child was made.
     fn close_descriptors(&self) {
         if let Some(mut core) = self.core.try_lock() {
             drop((core.wire.take(), core.poller.take()));
-            // Unlocking it could wait for a thread that is not here.
+            // Unlocking it could wait for a thread that this process does not have.
             core::mem::forget(core);
         }
     }
 
-    /// Pays what the nodes are owed, and closes the connections. The I/O thread does so when nobody
-    /// has a handle any more.
+    /// Sends the releases that nodes are owed, and closes the connections. The I/O thread does so after the
+    /// last handle is dropped.
     pub(super) fn shut_down(&self) -> Result<(), Refusal> {
         let until = clock::now().saturating_add(self.shutdown_timeout);
         if !self.settle_debts(until)? {
@@ -116,8 +117,8 @@ impl Shared {
         }
     }
 
-    /// Cancels what is open, and waits until no node owes an answer, or until `until`. Returns `true` if
-    /// none does.
+    /// Cancels what is open, and waits until no node owes an answer, or until `until`. Returns `true` if no
+    /// node does.
     fn settle_debts(&self, until: Instant) -> Result<bool, Refusal> {
         let mut section = self.enter()?;
         section.cancel_all();

@@ -65,7 +65,7 @@ impl LockGuard {
     /// Returns how much longer the lock is valid; zero if it is not.
     #[must_use]
     pub fn validity(&self) -> Duration {
-        match self.slot.watch.is_told() {
+        match self.slot.watch.is_reported() {
             true => Duration::ZERO,
             false => self.lock().validity(),
         }

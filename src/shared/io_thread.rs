@@ -1,17 +1,17 @@
-//! The I/O thread: serves while several wait, wakes tasks, and looks after the nodes while nobody
-//! calls.
+//! The I/O thread: serves while several callers wait, wakes tasks, and keeps the connections up while
+//! there are no calls.
 //!
 //! ```text
-//!             somebody waits                    callers were active
+//!           operations wait                     callers were active
 //!   serving <---------------- Roles::orders ---------------------> napping (1 ms)
 //!                                |      |
-//!      nobody waits for anything |      | a caller has the poll
+//!             no operation waits |      | a caller has the poll
 //!   watching the descriptor <----'      '----> parked until it gives it back
 //! ```
 //!
-//! A caller that takes and releases locks in a tight loop meets it napping and never has to wake
-//! it. A millisecond after the last caller it looks at stragglers, debts and timers, and then waits
-//! for the descriptor *without* having the poll, so that the next caller finds that free.
+//! A caller that takes and releases locks in a tight loop finds it napping, and never has to wake it. A
+//! millisecond after the last caller it reads late answers, sends releases that are owed and fires
+//! timers. Then it waits for the descriptor *without* the poll, so that the next caller finds that free.
 
 use alloc::sync::Arc;
 #[cfg(target_os = "linux")]
@@ -32,14 +32,15 @@ use crate::time::Instant;
 /// The name of the I/O thread.
 const THREAD_NAME: &str = "shearline";
 
-/// How long after the last caller the I/O thread looks at what is open.
+/// How long after the last caller the I/O thread looks for work.
 const NAP: Duration = Duration::from_millis(1);
 
-/// From how many tasks on that are woken together what they ask for next is waited for. Measured with 64
-/// futures: without it they take twice as many writes, and have 0.9 of the throughput.
+/// If at least so many tasks were woken together, the I/O thread waits for the operations that they begin
+/// next. Measured with 64 futures: without it they take twice as many writes, and have 0.9 of the
+/// throughput.
 const COLLECTED: usize = 8;
 
-/// For how long at most, for each of them: about as long as it takes to serve one.
+/// How long it waits at most, for each of them: about as long as it takes to serve one.
 const REQUEST_TIME: Duration = Duration::from_micros(2);
 
 /// By how much the sleeps of the I/O thread may be late. The usual 50 us are as long as a round.
@@ -52,7 +53,7 @@ pub(super) struct IoThread {
     shared: Arc<Shared>,
     /// Which thread this is, for the standby thread.
     number: u64,
-    /// No other thread has taken over.
+    /// No other thread has taken over from it.
     in_charge: bool,
     returning: Returning,
 }
@@ -77,11 +78,11 @@ impl IoThread {
     pub(super) fn run(mut self) {
         self.shared.set_io_thread();
         sleep_exactly();
-        // A handle that is broken has told everybody.
-        let _ = self.obey();
+        // If the engine has panicked, the callers know.
+        let _ = self.follow_orders();
     }
 
-    fn obey(&mut self) -> Result<(), Refusal> {
+    fn follow_orders(&mut self) -> Result<(), Refusal> {
         let shared = Arc::clone(&self.shared);
         while self.in_charge {
             let may_wake = shared.wakers.may_wake();
@@ -106,8 +107,8 @@ impl IoThread {
         Ok(())
     }
 
-    /// Moves bytes and sleeps in the poll for as long as somebody waits, and a little longer where
-    /// tasks do: those that were woken are likely to want something next.
+    /// Moves bytes and sleeps in the poll for as long as operations are waited for. After the last task it
+    /// goes on for a millisecond: tasks that were woken are likely to begin another operation.
     fn serve<'a>(&mut self, shared: &'a Shared, mut section: Section<'a>) -> Result<(), Refusal> {
         let mut served = section.callers.waiting() != 0;
         let mut lingers_until = Instant::ZERO;
@@ -120,19 +121,19 @@ impl IoThread {
             let (waiting, tasks) = (section.callers.waiting(), section.callers.tasks());
             served |= waiting != 0;
             let is_needed = MANY <= waiting || tasks != 0;
-            if is_needed || section.callers.tells_task() {
+            if is_needed || section.callers.delivers_to_task() {
                 lingers_until = now.saturating_add(NAP);
             }
             if section.roles.closing || (!is_needed && lingers_until <= now) {
                 break;
             }
-            let tells = section.callers.has_told();
-            if tells {
-                drop(section); // Which tells it.
+            let delivers = section.callers.has_deliveries();
+            if delivers {
+                drop(section); // That delivers it.
                 section = shared.enter()?;
             }
             if section.roles.take_tasks() && shared.wakers.may_wake() {
-                // A waker that blocks is not to hold up those who wait on threads.
+                // A waker that blocks must not hold up threads that wait.
                 section.roles.give_back_poll();
                 section.offer_poll();
                 drop(section);
@@ -151,8 +152,8 @@ impl IoThread {
                 }
                 continue;
             }
-            if tells && section.roles.has_work() {
-                continue; // What those who were told ask for.
+            if delivers && section.roles.has_work() {
+                continue; // Callers have begun other operations.
             }
             let lingers = (!is_needed).then_some(lingers_until);
             section = shared.sleep_in_poll(section, lingers)?;
@@ -202,8 +203,8 @@ impl IoThread {
     }
 }
 
-/// Sleeps, with no role in hand, until as many operations were begun as `tasks` were woken, or could have
-/// been. Returns `true` if they were.
+/// Sleeps, without a role, until as many operations were begun as `tasks` were woken, or the time for that
+/// is over. Returns `true` if they were.
 fn await_requests(shared: &Shared, tasks: usize) -> Result<bool, Refusal> {
     let patience = REQUEST_TIME.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
     let until = clock::now().saturating_add(patience.min(NAP));
@@ -219,9 +220,9 @@ fn await_requests(shared: &Shared, tasks: usize) -> Result<bool, Refusal> {
     }
 }
 
-/// Whether tasks that are woken together are likely to come back together. Those that wait for a loss
-/// do not, nor those that have work to do: after each wait in vain twice as many batches go by without
-/// one, up to sixty-four.
+/// Whether tasks that are woken together are likely to begin operations together. Tasks that wait for a
+/// loss, or have work to do, are not. After each wait in vain twice as many batches are skipped, up to
+/// sixty-four.
 #[derive(Debug, Default)]
 struct Returning {
     vain: u32,
@@ -247,7 +248,7 @@ impl Returning {
     }
 }
 
-/// Waits until a node has something to say or a timer is due, or this thread is called.
+/// Waits until a socket is ready, a timer is due, or this thread is called.
 fn watch(shared: &Shared, mut section: Section<'_>) {
     let now = clock::now();
     shared.learn_distance(section.engine.distant_timeout());
@@ -263,20 +264,20 @@ fn watch(shared: &Shared, mut section: Section<'_>) {
         PollFd::new(&shared.registry, PollFlags::IN),
         PollFd::new(&shared.call, PollFlags::IN),
     ];
-    // A signal, or no memory: it is looked at again, and waited again.
+    // After a signal, or without memory, this thread looks for work and waits again.
     let _ = poll(&mut descriptors, limit.as_ref());
     if !descriptors[1].revents().is_empty() {
         shared.call.take();
     }
 }
 
-/// Timers of this thread are exact from here on. Where that is refused they are a little late.
+/// Makes timers of this thread exact. If the system refuses that, they are a little late.
 fn sleep_exactly() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
 }
 
-/// In a panic of the engine too. Tasks that are left are woken by the last thread that can.
+/// Runs after a panic of the engine too. The last thread wakes the tasks that are left.
 impl Drop for IoThread {
     fn drop(&mut self) {
         if self.in_charge {
@@ -292,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_waits_in_vain_more_and_more_batches_go_by_without_one() {
+    fn after_waits_in_vain_more_and_more_batches_are_skipped() {
         let mut returning = Returning::default();
         for skips in [2, 4, 8, 16, 32, 64, 64] {
             assert!(returning.is_likely());

@@ -122,7 +122,7 @@ use mio::{Registry, Waker};
 use rustix::process::{Pid, getpid};
 
 use self::call::Call;
-use self::callers::Told;
+use self::callers::Delivery;
 use self::ending::EndStage;
 use self::monitor::Monitor;
 use self::mutex::TimedMutex;
@@ -172,7 +172,7 @@ struct Shared {
     /// How far the I/O thread has come with its end, for the last handle, which waits for it.
     ending: Monitor<EndStage>,
     /// The room of what was told last.
-    spare: Mutex<Vec<Told>>,
+    spare: Mutex<Vec<Delivery>>,
     reporter: Reporter,
     shutdown_timeout: Duration,
     spin: bool,

@@ -1,7 +1,7 @@
-//! A mutex for which a thread waits until a time, and not longer.
+//! A mutex that a thread can wait for until a time, and not longer.
 //!
-//! The mutex of the standard library has no such wait, and a thread that holds it may be stopped there
-//! for as long as the scheduler likes. A call with a deadline keeps it all the same.
+//! The scheduler may stop a thread that holds the mutex. A call with a deadline has to return in time all
+//! the same, and the mutex of the standard library has no such wait.
 //!
 //! # No wake-up is lost
 //!
@@ -50,7 +50,7 @@ impl<T> TimedMutex<T> {
         }
     }
 
-    /// Locks it. That a thread has panicked with it is of no account here.
+    /// Locks it. A panic under it is ignored here.
     pub(super) fn lock(&self) -> Locked<'_, T> {
         loop {
             if let Some(locked) = self.lock_until(None) {

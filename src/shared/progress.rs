@@ -15,8 +15,8 @@ struct State {
 }
 
 impl Progress {
-    /// So many requests are written, and the wire was put back so often.
-    pub(super) fn tell(&self, written: u64, put_back: u64) {
+    /// Reports that so many requests are written, and that the wire was put back so often.
+    pub(super) fn advance(&self, written: u64, put_back: u64) {
         let mut state = self.0.lock();
         state.written = state.written.max(written);
         state.put_back = state.put_back.max(put_back);

@@ -10,19 +10,19 @@ use super::slot::{Outcome, Slot};
 use crate::driver::Refusal;
 use crate::engine::RoundId;
 
-/// The outcome of an operation that was begun. Dropped before it is there, the operation is cancelled.
+/// The outcome of an operation of a task. Dropping it before it completes cancels the operation.
 #[derive(Debug)]
 pub(super) struct Reply {
     redlock: Redlock,
     slot: Arc<Slot>,
     round: RoundId,
     is_done: bool,
-    /// Who began the operation polls it at once, and has looked whose process this is.
+    /// It was not polled yet. The first poll follows at once, after the check for a forked child.
     is_new: bool,
 }
 
 impl Reply {
-    /// For an operation that was begun in this very poll.
+    /// For an operation that was begun in the present poll.
     pub(super) fn new(redlock: Redlock, slot: Arc<Slot>, round: RoundId) -> Self {
         Self {
             redlock,

@@ -1,19 +1,19 @@
-//! Who has the wire, who has the poll, where the I/O thread is, and who has to be woken for what.
+//! Which thread has the wire, which has the poll, where the I/O thread is, and which threads are woken.
 //!
 //! All of it is under the mutex of the engine, so each decision to sleep and each decision to wake are
-//! ordered. Everybody ends his section under the mutex with [`Roles::leave`], which makes these true:
+//! ordered. Every section under the mutex ends with [`Roles::leave`], which makes these true:
 //!
-//! 1. Work for the wire (something was asked of the engine, or a sleep in the poll has brought
-//!    something) is seen by somebody: by the thread that has the wire, which looks again before it
-//!    puts it back; or by the thread that has the poll and is awake, which looks before it falls
-//!    asleep; or the I/O thread is called.
-//! 2. If somebody waits, a thread has the poll, or was offered it, or the I/O thread is called.
+//! 1. Work for the wire (a request to the engine, or what a sleep in the poll has brought) is seen by a
+//!    thread: by the one that has the wire, which looks again before it puts it back; or by the one that
+//!    has the poll and is awake, which looks before it falls asleep; or the I/O thread is called.
+//! 2. If an operation is waited for, a thread has the poll, or was offered it, or the I/O thread is
+//!    called.
 //! 3. A thread that sleeps wakes for the next timer of the engine: the one in the poll, or the I/O
 //!    thread that watches the descriptor while the poll is free.
 //!
-//! *Called* means that the I/O thread comes to [`Roles::orders`] and finds there what made it
-//! necessary. Where it rests, the one who called wakes it, by a token that nobody else can take: also where
-//! it watches the descriptor, whose events the thread in the poll may take away.
+//! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. If it rests,
+//! the thread that calls it wakes it, by a token that no other thread can take. That holds also while it
+//! watches the descriptor, whose events the thread in the poll may take.
 //!
 //! `tests/interleavings` walks through every order of these steps.
 
@@ -31,16 +31,16 @@ pub(super) enum Owner {
     IoThread,
 }
 
-/// Who has the poll.
+/// Which thread has the poll.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Poll {
     Free,
-    /// A thread that waits was offered it, and comes to take or to refuse it.
+    /// It was offered to a thread that waits, which comes to take or to refuse it.
     Offered,
-    /// It is awake, and looks for work before it falls asleep.
+    /// That thread is awake, and looks for work before it falls asleep.
     Awake(Owner),
-    /// It sleeps in the poll until that time, and nobody has woken it.
+    /// That thread sleeps in the poll until that time, and no thread has woken it.
     Asleep(Owner, Instant),
 }
 
@@ -54,11 +54,11 @@ pub(super) enum IoThread {
     Napping,
     /// Parked for as long as a caller has the poll.
     Parked,
-    /// It waits for the descriptor until that time, without having the poll.
+    /// It waits for the descriptor until that time, without the poll.
     Watching(Instant),
 }
 
-/// Whom to wake, once the mutex is unlocked.
+/// Which threads to wake, once the mutex is unlocked.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub(super) struct Wake {
@@ -81,7 +81,7 @@ pub(super) enum Orders {
     WakeTasks,
     /// It has the poll now: see what there is to do, and serve those who wait.
     Serve,
-    /// The last handle is gone.
+    /// The last handle is dropped.
     Close,
 }
 
@@ -126,10 +126,10 @@ impl Roles {
         }
     }
 
-    // ----- everybody ------------------------------------------------------------------------
+    // ----- any thread -----------------------------------------------------------------------
 
-    /// Returns `true` if a caller that has started an operation leaves the writing to the I/O thread,
-    /// which serves others.
+    /// Returns `true` if a caller that has begun an operation leaves the writing to the I/O thread, which
+    /// serves others.
     pub(super) fn leaves_writing(&self) -> bool {
         self.serving
     }
@@ -191,8 +191,8 @@ impl Roles {
         self.poll = Poll::Offered;
     }
 
-    /// The end of a section under the mutex: whom to wake for what is left. `waiting` operations are
-    /// waited for, and the next timer of the engine is `due` then.
+    /// Ends a section under the mutex. Returns which threads to wake for what is left to do. `waiting`
+    /// operations are waited for, and the next timer of the engine is due at `due`.
     pub(super) fn leave(&mut self, waiting: usize, due: impl FnOnce() -> Instant) -> Wake {
         let mut wake = Wake::default();
         let gave_back = core::mem::take(&mut self.gave_back);
@@ -204,7 +204,7 @@ impl Roles {
         match self.poll {
             Poll::Asleep(owner, until) => {
                 let wanted = owner == Owner::IoThread && (self.tasks || self.closing);
-                // Who has the wire changes what is due, and ends its last section without it.
+                // A thread that has the wire may change what is due. Its last section ends without it.
                 if work || wanted || (!self.wire_is_taken && due() < until) {
                     self.poll = Poll::Awake(owner);
                     wake.descriptor = true;
@@ -250,7 +250,7 @@ impl Roles {
 
     // ----- the I/O thread -------------------------------------------------------------------
 
-    /// What to do next, while `waiting` operations are waited for. `may_wake`: not too many threads
+    /// Returns what to do next, while `waiting` operations are waited for. `may_wake`: not too many threads
     /// are held up in wakers.
     pub(super) fn orders(&mut self, waiting: usize, may_wake: bool) -> Orders {
         self.io_thread = IoThread::Busy;
@@ -280,13 +280,13 @@ impl Roles {
         Orders::Serve
     }
 
-    /// The I/O thread sees to the tasks that are to be woken, if there are any. Where no waker may be
-    /// called, a thread that is held up in one calls the others when it comes back.
+    /// Takes the note that tasks are to be woken, for the I/O thread. If it may call no waker now, a thread
+    /// that is held up in one calls the others when it comes back.
     pub(super) fn take_tasks(&mut self) -> bool {
         core::mem::take(&mut self.tasks)
     }
 
-    /// The I/O thread has called wakers, and goes on if the poll is still free. Returns `true` if so.
+    /// Takes the poll for the I/O thread, if it is free. Returns `true` if so.
     pub(super) fn take_poll_again(&mut self) -> bool {
         self.serving = self.poll == Poll::Free;
         if self.serving {
@@ -295,8 +295,8 @@ impl Roles {
         self.serving
     }
 
-    /// The I/O thread, which has the poll, gives it back to watch the descriptor. Returns `false` if
-    /// there is something to do.
+    /// Gives the poll back, for the I/O thread, which watches the descriptor next. Returns `false` if there
+    /// is something to do instead.
     pub(super) fn watch(&mut self, waiting: usize, until: Instant) -> bool {
         self.serving = false;
         let quiet = waiting == 0 && !self.work && !self.called && !self.tasks && !self.closing;
@@ -307,15 +307,15 @@ impl Roles {
         quiet
     }
 
-    /// The I/O thread has served callers, and gives back the poll. They are likely to come again.
+    /// Gives the poll back, for the I/O thread, which has served callers. They are likely to come again.
     pub(super) fn has_served(&mut self) {
         self.serving = false;
         self.give_back_poll();
         self.departures = 1;
     }
 
-    /// Another thread is the I/O thread from here on, and comes to [`Roles::orders`]. The one that was
-    /// may have left wakers uncalled.
+    /// Makes another thread the I/O thread, which comes to [`Roles::orders`] next. The one before may have
+    /// left wakers uncalled.
     pub(super) fn replace_io_thread(&mut self) {
         self.io_thread = IoThread::Busy;
         self.expected = 0;

@@ -1,5 +1,5 @@
-//! How bytes are moved and outcomes are told: the sections under the mutex, and what happens between
-//! them.
+//! The sections under the mutex, and what happens between them: moving bytes, sleeping in the poll,
+//! delivering outcomes, waiting for one.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::thread;
 
 use super::Shared;
-use super::callers::Told;
+use super::callers::Delivery;
 use super::mutex::Locked;
 use super::roles::Wake;
 use super::slot::{Outcome, Slot};
@@ -20,19 +20,19 @@ use crate::engine::RoundId;
 use crate::quorum::Lock;
 use crate::time::Instant;
 
-/// Pause after the system refused to wait, which it does only for want of memory.
+/// Pause after a poll that failed, for want of memory.
 const RECOVERY: Duration = Duration::from_millis(1);
 
-/// How often in a row a thread moves bytes. What is left then is the I/O thread's, so that nobody is
-/// kept by the work of others.
+/// How often in a row a thread moves bytes. The I/O thread does the rest, so that no caller is held up
+/// by the work of others.
 const MOVES_MAX: usize = 16;
 
-/// How long a drop waits at most until the thread that has the wire has written its release. That
-/// thread does not sleep, so that it takes longer only if it is not scheduled.
+/// How long a drop waits at most for the thread that has the wire to write its release. That thread does
+/// not sleep, so it takes longer only if it is not scheduled.
 const WRITING_MAX: Duration = Duration::from_millis(200);
 
-/// The mutex of the engine, while this thread has it. Dropping it unlocks it, wakes whom
-/// [`Roles::leave`](super::roles::Roles::leave) says, and tells what is decided.
+/// The mutex of the engine, while this thread has it. Dropping it unlocks it, wakes the threads that
+/// [`Roles::leave`](super::roles::Roles::leave) names, and delivers what is decided.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     shared: &'a Shared,
@@ -41,7 +41,7 @@ pub(super) struct Section<'a> {
     panics: Panics,
 }
 
-/// Breaks the handle down if this thread panics while it has the wire or the poll.
+/// Closes the handle if this thread panics while it has the wire or the poll.
 struct Holding<'a>(&'a Shared, Panics);
 
 impl Shared {
@@ -77,19 +77,19 @@ impl Shared {
         let wake = core.leave();
         let offered = core.offered_now.take();
         let progress = (core.awaiting != 0).then_some((core.written, core.put_back));
-        let told = match core.callers.has_told() {
-            true => core.callers.take_told(self.take_spare()),
+        let deliveries = match core.callers.has_deliveries() {
+            true => core.callers.take_deliveries(self.take_spare()),
             false => Vec::new(),
         };
         drop(locked);
         self.wake(wake);
         if let Some((written, put_back)) = progress {
-            self.progress.tell(written, put_back);
+            self.progress.advance(written, put_back);
         }
         if let Some(slot) = offered {
             slot.offer();
         }
-        self.deliver(told);
+        self.deliver(deliveries);
     }
 
     fn wake(&self, whom: Wake) {
@@ -105,15 +105,15 @@ impl Shared {
         }
     }
 
-    /// Tells what is decided. Tasks are left to the I/O thread.
-    fn deliver(&self, mut told: Vec<Told>) {
-        if told.is_empty() {
+    /// Delivers what is decided. The I/O thread wakes the tasks.
+    fn deliver(&self, mut deliveries: Vec<Delivery>) {
+        if deliveries.is_empty() {
             return;
         }
         let mut wakers = Vec::new();
-        for told in told.drain(..) {
-            match told {
-                Told::Outcome(slot, outcome) => match slot.deliver(outcome) {
+        for delivery in deliveries.drain(..) {
+            match delivery {
+                Delivery::Outcome(slot, outcome) => match slot.deliver(outcome) {
                     Ok(waker) => wakers.extend(waker),
                     Err(Outcome::Acquired(Ok(grant))) => {
                         if let Ok(mut section) = self.enter() {
@@ -122,11 +122,11 @@ impl Shared {
                     }
                     Err(_) => {}
                 },
-                Told::Lost(slot) => slot.watch.lose(&mut wakers),
-                Told::Ends(slot, until) => slot.watch.ends(until),
+                Delivery::Lost(slot) => slot.watch.lose(&mut wakers),
+                Delivery::Ends(slot, until) => slot.watch.ends(until),
             }
         }
-        self.keep_spare(told);
+        self.keep_spare(deliveries);
         if !wakers.is_empty() {
             self.leave_to_io_thread(wakers);
         }
@@ -142,35 +142,37 @@ impl Shared {
         }
     }
 
-    /// A room for what is told, so that telling does not allocate.
-    fn take_spare(&self) -> Vec<Told> {
+    /// Takes the spare buffer for deliveries, so that they allocate nothing.
+    fn take_spare(&self) -> Vec<Delivery> {
         let spare = self.spare.try_lock();
         spare.map_or_else(|_| Vec::new(), |mut spare| core::mem::take(&mut *spare))
     }
 
-    fn keep_spare(&self, told: Vec<Told>) {
+    fn keep_spare(&self, empty: Vec<Delivery>) {
         if let Ok(mut spare) = self.spare.try_lock() {
-            *spare = told;
+            *spare = empty;
         }
     }
 
     // ----- bytes ----------------------------------------------------------------------------
 
-    /// Moves bytes until neither side has more, if the wire is free. A thread that has it looks again
-    /// before it puts it back.
+    /// Moves bytes until neither side has more, if the wire is free. Otherwise the thread that has it does:
+    /// it looks again before it puts it back.
     pub(super) fn move_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
         self.move_bytes_until(section, |_, _| false)
     }
 
-    /// As [`Self::move_bytes`], for the thread that serves: it reads and writes once, and between the two
-    /// returns if something is to be told. Those who are told ask for more, which is then written with it.
+    /// Does [`Self::move_bytes`] for the thread that serves: it reads and writes once, and returns between
+    /// the two if an outcome is to be delivered. What the callers ask for next is then written with the
+    /// rest.
     pub(super) fn serve_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
         self.move_bytes_until(section, |core, has_read| {
-            !has_read || core.callers.has_told()
+            !has_read || core.callers.has_deliveries()
         })
     }
 
-    /// `is_enough` hears after each time whether something was read.
+    /// Moves bytes until neither side has more or `is_enough` returns `true`. Its last argument is `true`
+    /// if something was read.
     fn move_bytes_until<'a>(
         &'a self,
         mut section: Section<'a>,
@@ -182,7 +184,7 @@ impl Shared {
         let mut wire = section
             .wire
             .take()
-            .expect("it is there while nobody has it");
+            .expect("it is there while no thread has it");
         let (mut moves, mut has_read) = (0, false);
         loop {
             if !section.exchange(&mut wire) {
@@ -255,9 +257,9 @@ impl Shared {
     }
 
     /// Waits on this thread for the outcome of `round`, which was begun in `section`, no longer than
-    /// `until` by the clock of this thread. It moves the bytes itself where nobody serves, and sleeps in
-    /// the poll if it is alone. Returns `None` if it has waited in vain; the operation is cancelled
-    /// then.
+    /// `until` by the clock of this thread. It moves the bytes itself unless another thread serves, and
+    /// sleeps in the poll if it is alone. If there is no outcome in time, cancels the operation and
+    /// returns `None`.
     pub(super) fn wait_for(
         &self,
         section: Section<'_>,
@@ -267,7 +269,7 @@ impl Shared {
     ) -> Option<Outcome> {
         match self.await_outcome(section, slot, round, until) {
             Ok(None) => slot.abandon().or_else(|| {
-                // Where a thread is stopped with the mutex it is given back when it comes.
+                // If a thread is stopped with the mutex, a lock that comes later is given back then.
                 if let Ok(Some(mut section)) = self.enter_until(Some(Instant::ZERO)) {
                     section.cancel(round);
                     self.flush(section);
@@ -299,9 +301,9 @@ impl Shared {
                 if has_poll {
                     section.pass_on_poll();
                 }
-                let outcome = section.callers.take_own(slot);
+                let outcome = section.callers.take_outcome(slot);
                 drop(section);
-                // Otherwise another thread is about to tell it.
+                // Otherwise another thread is about to deliver it.
                 return Ok(outcome.or_else(|| slot.wait_for_outcome(until)));
             }
             if has_poll {
@@ -320,23 +322,23 @@ impl Shared {
         }
     }
 
-    /// Ends a section in which something was asked for that nobody waits for.
+    /// Ends a section in which the engine was given something to write, and writes it if the wire is free.
     pub(super) fn flush(&self, mut section: Section<'_>) {
         section.ask();
-        // If the engine breaks, those who wait are told so.
+        // If the engine panics here, every caller gets that as its outcome.
         drop(self.move_bytes(section));
     }
 
-    /// Ends a section of a task in which an operation was begun. It moves the bytes itself where
-    /// nobody serves, and the I/O thread waits for the answers.
+    /// Ends a section in which a task has begun an operation. Moves the bytes unless the I/O thread
+    /// serves. The I/O thread waits for the answers.
     pub(super) fn begin_for_task(&self, section: Section<'_>) {
         if !section.roles.leaves_writing() {
-            // If the engine breaks, the task is told so.
+            // If the engine panics here, the task gets that as its outcome.
             drop(self.move_bytes(section));
         }
     }
 
-    /// Releases `lock`, whose slot is `slot`. Its release is written then, but not answered.
+    /// Releases `lock`, whose slot is `slot`, and returns when the release is written.
     pub(super) fn give_back(&self, slot: &Slot, lock: Lock) {
         slot.watch.release();
         if let Ok(mut section) = self.enter() {
@@ -345,18 +347,18 @@ impl Shared {
         }
     }
 
-    /// Nobody waits for the operation of `round` any more: what it may have won is given back, and that is
-    /// written then.
+    /// Cancels the operation of `round`, also if its outcome is being delivered. Returns when the release of
+    /// what it has locked is written.
     pub(super) fn cancel(&self, slot: &Arc<Slot>, round: RoundId) {
         let Ok(mut section) = self.enter() else {
             return;
         };
         let mut outcome = None;
         if !section.cancel(round) {
-            outcome = section.callers.take_own(slot);
+            outcome = section.callers.take_outcome(slot);
             if outcome.is_none() {
                 drop(section);
-                outcome = slot.take_told(clock::now().saturating_add(WRITING_MAX));
+                outcome = slot.await_delivery(clock::now().saturating_add(WRITING_MAX));
                 match self.enter() {
                     Ok(again) => section = again,
                     Err(_) => return,
@@ -369,8 +371,8 @@ impl Shared {
         self.see_written(section);
     }
 
-    /// Ends a section in which something was asked for, and returns when it is written: the program
-    /// may end next. If another thread has the wire, waits the moment until that has written it.
+    /// Ends a section in which the engine was given something to write, and returns when it is written: the
+    /// program may end next. If another thread has the wire, waits until that thread has written it.
     pub(super) fn see_written<'a>(&'a self, mut section: Section<'a>) {
         section.catch_up();
         let (asked, until) = (section.asked, clock::now().saturating_add(WRITING_MAX));
@@ -391,18 +393,19 @@ impl Shared {
 
     // ----- the end of the engine ------------------------------------------------------------
 
-    /// This thread has panicked with the engine, the wire or the poll. Everybody is told.
+    /// This thread has panicked with the engine, the wire or the poll: closes the handle, refuses every
+    /// call and reports every lock as lost.
     fn break_down(&self, mut core: Locked<'_, Core>) {
         core.break_down();
-        let told = core.callers.take_told(Vec::new());
+        let deliveries = core.callers.take_deliveries(Vec::new());
         drop(core);
         self.wake(Wake {
             descriptor: true,
             thread: true,
             watcher: true,
         });
-        self.progress.tell(u64::MAX, u64::MAX);
-        self.deliver(told);
+        self.progress.advance(u64::MAX, u64::MAX);
+        self.deliver(deliveries);
     }
 }
 

@@ -1,18 +1,19 @@
-//! Where the outcome of a call is put, and how its caller waits for it.
+//! Where the outcome of an operation is delivered, and how its caller waits for it.
 //!
-//! A slot goes with a lock from its acquisition to its release: first the call that takes it, then
-//! the [`Watch`] over its loss, then the call that releases it. An extension has one of its own.
+//! A lock has one slot from its acquisition to its release: first for the operation that takes it, then
+//! for the [`Watch`] over its loss, then for the operation that releases it. An extension has a slot of
+//! its own.
 //!
 //! ```text
 //!   Waiting --> Done --> Taken --(renew)--> Waiting ..
 //!      |          |
-//!      `----------'--> Abandoned       what comes is given back
+//!      `----------'--> Abandoned       a lock that comes later is given back
 //! ```
 //!
 //! A thread that waits may also be offered the poll ([`Slot::offer`]).
 //!
-//! The mutex of a slot is not taken under that of the engine, and under it runs no code of a user:
-//! wakers are cloned, called and dropped outside. Nothing there panics.
+//! The mutex of a slot is not taken under that of the engine. No code of a user runs under it: wakers are
+//! cloned, called and dropped outside. No code under it panics.
 
 use core::task::{Poll, Waker};
 
@@ -24,29 +25,29 @@ use crate::error::LockError;
 use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
 
-/// How a call ended.
+/// How an operation has ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Acquired(Result<Grant, LockError>),
-    /// Of every operation that gives no lock.
+    /// The outcome of an operation that returns no lock.
     Event(Event),
     /// The handle is closed, or this is a forked child.
     Refused(Refusal),
 }
 
-/// A lock on its way to its taker, and the nodes that had granted it.
+/// A lock on its way to its caller, and the nodes that granted it.
 #[derive(Debug)]
 pub(super) struct Grant {
     pub(super) lock: Lock,
     pub(super) granted: NodeSet,
 }
 
-/// Why a thread waits no longer.
+/// Why a thread has stopped to wait.
 #[derive(Debug)]
 pub(super) struct Woken {
-    /// `None` if it has waited in vain, or was offered the poll.
+    /// `None` if the time is over, or the thread was offered the poll.
     pub(super) outcome: Option<Outcome>,
-    /// It may have been offered the poll, and has to look.
+    /// The thread was offered the poll, and has to see if it still may take it.
     pub(super) offered: bool,
 }
 
@@ -70,55 +71,55 @@ enum Phase {
     Waiting,
     Done(Outcome),
     Taken,
-    /// Nobody waits for it any more.
+    /// The caller has given up.
     Abandoned,
 }
 
-/// Who is to be woken.
+/// Who is to be woken when the outcome is there.
 #[derive(Debug)]
 enum Waiter {
-    /// Nobody: the thread does not sleep, or sleeps in the poll.
-    Nobody,
+    /// No waiter: the thread does not sleep, or sleeps in the poll.
+    None,
     Thread,
     Task(Waker),
 }
 
 impl Slot {
-    /// A slot for a call that is about to be asked for.
+    /// Makes a slot for an operation that is about to begin.
     pub(super) fn new() -> Self {
         Self {
             call: Monitor::new(Call {
                 phase: Phase::Waiting,
-                waiter: Waiter::Nobody,
+                waiter: Waiter::None,
                 offered: false,
             }),
             watch: Watch::new(),
         }
     }
 
-    /// The same slot is used for another call. Its last one has ended, and was taken.
+    /// Prepares the slot for another operation. The outcome of the last one was taken.
     pub(super) fn renew(&self) {
         let mut call = self.call.lock();
         call.phase = Phase::Waiting;
         call.offered = false;
     }
 
-    // ----- those who tell -------------------------------------------------------------------
+    // ----- the thread that delivers ---------------------------------------------------------
 
     /// Delivers `outcome`. Wakes the thread that waits for it, or returns the waker of the task, which
     /// the I/O thread calls.
     ///
     /// # Errors
     ///
-    /// The outcome, if its operation was given up.
+    /// The outcome, if the caller has given up.
     pub(super) fn deliver(&self, outcome: Outcome) -> Result<Option<Waker>, Outcome> {
         let mut call = self.call.lock();
         if !matches!(call.phase, Phase::Waiting) {
             return Err(outcome);
         }
         call.phase = Phase::Done(outcome);
-        match core::mem::replace(&mut call.waiter, Waiter::Nobody) {
-            Waiter::Nobody => Ok(None),
+        match core::mem::replace(&mut call.waiter, Waiter::None) {
+            Waiter::None => Ok(None),
             Waiter::Task(waker) => Ok(Some(waker)),
             Waiter::Thread => {
                 drop(call);
@@ -136,17 +137,17 @@ impl Slot {
         self.call.wake_one();
     }
 
-    // ----- the waiting side -----------------------------------------------------------------
+    // ----- the caller -----------------------------------------------------------------------
 
-    /// Waits on this thread for the outcome, or until it is offered the poll; with `until` no longer
-    /// than that, by the clock of this thread.
+    /// Waits on this thread for the outcome, or until the thread is offered the poll, or until `until` by
+    /// the clock of this thread.
     pub(super) fn wait(&self, until: Option<Instant>) -> Woken {
         let mut call = self.call.lock();
         loop {
             let outcome = call.take();
             let left = until.map(|until| until.saturating_since(clock::now()));
             if outcome.is_some() || call.offered || left.is_some_and(|left| left.is_zero()) {
-                call.waiter = Waiter::Nobody;
+                call.waiter = Waiter::None;
                 let offered = core::mem::take(&mut call.offered);
                 return Woken { outcome, offered };
             }
@@ -155,7 +156,7 @@ impl Slot {
         }
     }
 
-    /// The same, whatever is offered.
+    /// Waits for the outcome alone, and ignores offers.
     pub(super) fn wait_for_outcome(&self, until: Option<Instant>) -> Option<Outcome> {
         loop {
             let woken = self.wait(until);
@@ -165,7 +166,7 @@ impl Slot {
         }
     }
 
-    /// The outcome, or `waker` is called when there is one. The latest waker counts.
+    /// Returns the outcome, or keeps `waker`, which is called when there is one. The latest waker counts.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
         let mut call = self.call.lock();
         if let Some(outcome) = call.take() {
@@ -186,21 +187,21 @@ impl Slot {
         Poll::Pending
     }
 
-    /// The outcome, which another thread is about to tell, for somebody who does not want it. If that
-    /// thread has not come by `until`, it gives back what was won.
-    pub(super) fn take_told(&self, until: Instant) -> Option<Outcome> {
-        let before = core::mem::replace(&mut self.call.lock().waiter, Waiter::Nobody);
+    /// Waits for the outcome, which another thread is about to deliver, to give up the operation. If it
+    /// does not come by `until`, that thread gives back a lock.
+    pub(super) fn await_delivery(&self, until: Instant) -> Option<Outcome> {
+        let before = core::mem::replace(&mut self.call.lock().waiter, Waiter::None);
         drop(before);
         let outcome = self.wait_for_outcome(Some(until));
         outcome.or_else(|| self.abandon())
     }
 
-    /// Nobody waits any more. An outcome that is there already comes out.
+    /// Gives up the operation. Returns the outcome if it is there already.
     pub(super) fn abandon(&self) -> Option<Outcome> {
         let mut call = self.call.lock();
         let outcome = call.take();
         call.phase = Phase::Abandoned;
-        let before = core::mem::replace(&mut call.waiter, Waiter::Nobody);
+        let before = core::mem::replace(&mut call.waiter, Waiter::None);
         drop(call);
         drop(before);
         outcome

@@ -1,8 +1,8 @@
-//! What stands under the one mutex: the engine, who waits for it, and the roles with what belongs to
+//! What is under the one mutex: the engine, the table of callers, and the roles with what belongs to
 //! them.
 //!
-//! Here is computed and nothing else: no system call, no code of a user, no sleep. What is decided is
-//! collected, and told after the mutex is unlocked.
+//! The mutex is held for computation only: no system call, no code of a user, no sleep. Outcomes are
+//! collected here, and delivered after the mutex is unlocked.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -28,26 +28,26 @@ pub(super) struct Core {
     pub(super) wire: Option<Box<Wire>>,
     /// `None` while a thread sleeps in it.
     pub(super) poller: Option<Box<Poller>>,
-    /// What a sleep has brought, until the wire takes it.
+    /// What a sleep in the poll has brought, until the wire takes it.
     readiness: Option<Readiness>,
-    /// How often something was asked for that has to be written.
+    /// How many requests there were that have to be written.
     pub(super) asked: u64,
-    /// What so many times was asked for was copied for the wire.
+    /// How many of them were copied for the wire.
     pub(super) copied: u64,
-    /// What so many times was asked for has been written.
+    /// How many of them are written.
     pub(super) written: u64,
     /// How often the wire was put back.
     pub(super) put_back: u64,
-    /// How many threads wait until what they asked for is written.
+    /// How many threads wait until their request is written.
     pub(super) awaiting: usize,
-    /// One of them has waited in vain, and the wire was not put back since.
+    /// One of them has waited too long, and the wire was not put back since.
     pub(super) is_stuck: bool,
     /// The operation whose thread was offered the poll last.
     offered_to: Option<RoundId>,
-    /// The slot of that thread, if it is to be woken behind this section.
+    /// The slot of that thread, if it is to be woken after this section.
     pub(super) offered_now: Option<Arc<Slot>>,
-    /// Nothing works any more: a thread has panicked with the engine or the wire, or the connections
-    /// are closed.
+    /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the
+    /// connections are closed.
     pub(super) is_closed: bool,
 }
 
@@ -72,7 +72,7 @@ impl Core {
         }
     }
 
-    // ----- what is asked --------------------------------------------------------------------
+    // ----- requests -------------------------------------------------------------------------
 
     pub(super) fn acquire(
         &mut self,
@@ -86,8 +86,8 @@ impl Core {
         Ok(self.open(slot, waiter, round))
     }
 
-    /// Without a `ttl` the lock is only confirmed. Its outcome comes into `slot`; `of` is the lock's
-    /// own.
+    /// Begins to extend `lock`, or to confirm it if there is no `ttl`. The outcome is delivered to `slot`;
+    /// `of` is the slot of the lock.
     pub(super) fn extend(
         &mut self,
         slot: &Arc<Slot>,
@@ -96,7 +96,7 @@ impl Core {
         lock: &Lock,
         ttl: Option<Duration>,
     ) -> Result<RoundId, ExtendError> {
-        if of.watch.is_told() {
+        if of.watch.is_reported() {
             return Err(ExtendError::Expired);
         }
         let now = clock::now();
@@ -152,7 +152,7 @@ impl Core {
         is_open
     }
 
-    /// Something is to be written, perhaps.
+    /// Counts a request, which the wire has to write.
     pub(super) fn ask(&mut self) {
         self.asked += 1;
         self.roles.work = true;
@@ -166,7 +166,7 @@ impl Core {
 
     // ----- bytes ----------------------------------------------------------------------------
 
-    /// Keeps what a sleep in the poll has brought for the wire.
+    /// Records what a sleep in the poll has brought, for the wire.
     pub(super) fn note(&mut self, readiness: Readiness) {
         self.readiness
             .get_or_insert_with(Readiness::default)
@@ -174,8 +174,8 @@ impl Core {
         self.roles.work = true;
     }
 
-    /// Hands the engine what `wire` has read, and the wire what the engine wants done. Returns `true`
-    /// if the wire has something to do. What a sleep in the poll has brought is read first.
+    /// Hands the engine what `wire` has read, and `wire` what the engine asks for. Returns `true` if the
+    /// wire has something to do. What a sleep in the poll has brought is read first.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
         wire.hand_in(&mut self.engine);
@@ -186,12 +186,12 @@ impl Core {
         self.copied = self.asked;
         let callers = &mut self.callers;
         wire.copy(&mut self.engine, |engine, event| {
-            callers.tell(engine, event);
+            callers.handle(engine, event);
         })
     }
 
-    /// Until when the thread that has the poll may sleep in it; with `spin` it does not sleep while
-    /// somebody waits.
+    /// Returns until when the thread that has the poll may sleep in it. With `spin` it does not sleep while
+    /// an operation is open.
     pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
         if spin && self.engine.load().rounds != 0 {
             return now;
@@ -206,7 +206,7 @@ impl Core {
     // ----- roles ----------------------------------------------------------------------------
 
     pub(super) fn leave(&mut self) -> Wake {
-        // An offer stands for as long as its operation is waited for.
+        // An offer holds for as long as its operation is waited for.
         let stands = |round| self.callers.is_open(round);
         if self.roles.poll == Poll::Offered && !self.offered_to.is_some_and(stands) {
             self.roles.give_back_poll();
@@ -217,7 +217,7 @@ impl Core {
         self.roles.leave(waiting, due)
     }
 
-    /// Puts the wire back behind what was read and written.
+    /// Puts the wire back after reading and writing.
     pub(super) fn put_back(&mut self, wire: Box<Wire>) {
         self.wire = Some(wire);
         self.roles.put_back_wire();
@@ -248,7 +248,7 @@ impl Core {
         }
     }
 
-    /// Lets the wire also read, if a node has many answers to give: for a drop, behind which the
+    /// Makes the wire read too, if a node has several commands under way: for a drop, after which the
     /// program may end.
     ///
     /// The kernel resets a connection that is closed with answers unread. A server that is then
@@ -269,9 +269,9 @@ impl Core {
         }
     }
 
-    /// The engine is broken: everybody who waits is to hear so.
+    /// The engine has panicked: closes the handle, refuses every call and reports every lock as lost.
     pub(super) fn break_down(&mut self) {
         self.is_closed = true;
-        self.callers.break_down();
+        self.callers.refuse_all();
     }
 }

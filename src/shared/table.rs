@@ -23,7 +23,7 @@ impl Indexed for LockId {
     }
 }
 
-/// Values by keys. Grows to as many as are ever open at once.
+/// Values by keys. It grows to the largest number that is open at once.
 #[derive(Debug)]
 pub(super) struct Table<K, V> {
     entries: Vec<Option<(K, V)>>,

@@ -1,10 +1,10 @@
 //! The tasks that are to be woken, and what is done about a waker that blocks.
 //!
-//! Wakers are code of a user. They are called by the I/O thread, one by one, with no mutex and no role
-//! held, and a panic of one is caught. One that blocks may hold up its own task only: while wakers are
-//! called a standby thread looks every few milliseconds, and if the same waker has not returned since
-//! it last looked, it is the I/O thread from then on and goes on with the next waker. The other one
-//! ends when its waker returns.
+//! Wakers are code of a user. The I/O thread calls them one by one, without a mutex and without a role,
+//! and catches a panic. A waker that blocks may hold up its own task only: while wakers are called, a
+//! standby thread looks every few milliseconds. If the same waker has not returned since it last looked,
+//! the standby thread becomes the I/O thread and goes on with the next waker. The other thread ends when
+//! its waker returns.
 //!
 //! # Guarantees
 //!
@@ -81,10 +81,10 @@ impl Wakers {
         }
     }
 
-    // ----- everybody ------------------------------------------------------------------------
+    // ----- any thread -----------------------------------------------------------------------
 
-    /// Adds tasks to be woken. `wakers` is empty afterwards, and keeps its room. Calls of one task
-    /// that stand behind each other are one wake.
+    /// Adds tasks to be woken, and empties `wakers`. A task that stands there several times in a row is
+    /// woken once.
     pub(super) fn add(&self, wakers: &mut Vec<Waker>) {
         wakers.dedup_by(|one, other| one.will_wake(other));
         self.tasks.lock().extend(wakers.drain(..));
@@ -150,7 +150,7 @@ impl Wakers {
         in_charge
     }
 
-    /// The thread in charge ends, and nobody takes over from it.
+    /// The thread in charge ends, and no thread takes over from it.
     pub(super) fn close(&self) {
         self.state.lock().is_closed = true;
         self.state.wake_one();
@@ -216,7 +216,7 @@ impl State {
     }
 }
 
-/// Wakes a task. A waker that panics harms nobody else.
+/// Wakes a task, and catches a panic of its waker.
 pub(super) fn wake(waker: Waker) {
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_that_panics_harms_nobody_else() {
+    fn a_waker_that_panics_harms_no_other_task() {
         let (wakers, calls) = (Wakers::new(), Arc::<Calls>::default());
         let mut all = tasks(&calls, 2);
         all.insert(1, Arc::new(Panicking).into());

@@ -1,6 +1,6 @@
-//! What is known of a lock's end, and who wants to know.
+//! When a lock ends, whether its loss was reported, and the threads and tasks that wait for that.
 //!
-//! It goes with the lock in its slot. Threads and tasks that wait for the loss are kept here.
+//! It is part of the slot of the lock.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -20,12 +20,12 @@ const HELD: u8 = 0;
 const LOST: u8 = 1;
 const RELEASED: u8 = 2;
 
-/// What is known of a lock's end, and who wants to know.
+/// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Watch {
     /// Written under the mutex.
     fate: AtomicU8,
-    /// In nanoseconds of the clock. Zero: not known, so that its clock tells nobody.
+    /// In nanoseconds of the clock. Zero: not known, so that no thread ends its wait by the clock.
     valid_until: AtomicU64,
     watchers: Monitor<Watchers>,
 }
@@ -50,8 +50,8 @@ impl Watch {
         }
     }
 
-    /// Whether the signal was given.
-    pub(super) fn is_told(&self) -> bool {
+    /// Returns `true` if the loss was reported.
+    pub(super) fn is_reported(&self) -> bool {
         self.fate.load(Ordering::Acquire) == LOST
     }
 
@@ -63,7 +63,7 @@ impl Watch {
         }
     }
 
-    /// When it ends by the clock, if that is known.
+    /// Returns when the lock ends by the clock, if that is known.
     fn end(&self) -> Option<Instant> {
         match self.valid_until.load(Ordering::Acquire) {
             0 => None,
@@ -71,21 +71,21 @@ impl Watch {
         }
     }
 
-    /// The lock is valid until then, or longer.
+    /// Records that the lock is valid at least until `until`.
     pub(super) fn lasts(&self, until: Instant) {
         self.valid_until
             .fetch_max(until.as_nanos(), Ordering::AcqRel);
     }
 
-    /// The lock is valid until then, whatever was known. A thread that sleeps until a later end
-    /// looks again.
+    /// Records that the lock is valid until `until`, later or earlier than before. A thread that sleeps
+    /// until the end looks again.
     pub(super) fn ends(&self, until: Instant) {
         let mut watchers = self.watchers.lock();
         self.valid_until.store(until.as_nanos(), Ordering::Release);
         self.wake_threads(&mut watchers);
     }
 
-    /// The lock is given away: it can be lost no more.
+    /// Records that the lock is released or detached: its loss is not reported any more.
     pub(super) fn release(&self) {
         let mut watchers = self.watchers.lock();
         if self.fate.load(Ordering::Relaxed) == HELD {
@@ -94,7 +94,7 @@ impl Watch {
         }
     }
 
-    /// The lock is lost. Threads are woken here, tasks by the caller.
+    /// Reports the loss. Wakes threads here, and adds the wakers of `tasks`, which the caller calls.
     pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
         let mut watchers = self.watchers.lock();
         if self.fate.load(Ordering::Relaxed) == HELD {
@@ -144,7 +144,7 @@ impl Watch {
         match self.fate.load(Ordering::Relaxed) {
             HELD => {}
             LOST => return Poll::Ready(()),
-            _ => return Poll::Pending, // For ever: nobody will call the waker.
+            _ => return Poll::Pending, // It stays so, and the waker is never called.
         }
         let number = *place.get_or_insert_with(|| {
             watchers.next += 1;
