@@ -25,13 +25,13 @@ const TTL: Duration = Duration::from_secs(100);
 /// Never reached unless something is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A node that serves one connection: it greets properly, grants every lock and confirms every
+/// A node that serves one connection: it completes the handshake, grants every lock and confirms every
 /// release.
 struct Node {
     url: String,
-    /// The first words of what it was asked behind the greeting.
+    /// The first words of its commands after the handshake.
     asked: Arc<Mutex<Vec<String>>>,
-    /// It ends with how the connection did.
+    /// Ends with how the connection ended.
     end: JoinHandle<io::Result<()>>,
 }
 
@@ -56,7 +56,7 @@ impl Node {
         Self { url, asked, end }
     }
 
-    /// Everything it was asked, when the connection has ended, and that it ended politely.
+    /// Returns all its commands, after the connection has ended, and asserts that it ended in order.
     fn whole(self) -> Vec<String> {
         self.end.join().unwrap().unwrap();
         Arc::into_inner(self.asked).unwrap().into_inner().unwrap()
@@ -108,7 +108,7 @@ fn read_command(reader: &mut impl BufRead) -> io::Result<Option<Vec<String>>> {
     Ok(Some(words))
 }
 
-fn nobody() -> String {
+fn unused_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
 }
@@ -120,7 +120,7 @@ fn driver_of(nodes: &[Node]) -> Driver {
 }
 
 fn patient(urls: impl IntoIterator<Item = String>) -> Builder {
-    // These servers tell no time.
+    // These servers send no time.
     let builder = Builder::default()
         .nodes(urls)
         .shutdown_timeout(PATIENCE)
@@ -193,7 +193,7 @@ fn a_lock_is_taken_extended_and_released() {
 #[test]
 fn a_driver_is_built_and_locks_with_a_node_down() {
     let nodes = [Node::start(), Node::start()];
-    let urls = [nodes[0].url.clone(), nodes[1].url.clone(), nobody()];
+    let urls = [nodes[0].url.clone(), nodes[1].url.clone(), unused_address()];
     let start = clock::now();
     let mut driver = patient(urls).build_driver().unwrap();
     assert!(
@@ -209,7 +209,7 @@ fn with_every_node_down_building_ends_with_the_connect_timeout() {
     let limit = Duration::from_millis(60);
     let start = clock::now();
     let builder = Builder::default()
-        .nodes([nobody(), nobody(), nobody()])
+        .nodes([unused_address(), unused_address(), unused_address()])
         .connect_timeout(limit);
     let driver = builder.build_driver().unwrap();
     assert!(start.saturating_add(limit) <= clock::now());
@@ -288,7 +288,7 @@ fn a_socket_with_more_to_read_asks_for_another_turn() {
     driver.inner.net.read_in_pieces_of(1);
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
     driver.flush();
-    // The answer has five bytes, of which a turn reads four, and no event tells of the last.
+    // The answer has five bytes, of which a turn reads four, and no event reports the last.
     while driver.until_deadline() != Some(Duration::ZERO) {
         assert!(driver.inner.events.is_empty());
         driver.turn(Some(PATIENCE)).unwrap();
@@ -384,7 +384,7 @@ fn interrupted_turn() {
 }
 
 #[test]
-fn a_dropped_driver_writes_the_release_and_closes_politely() {
+fn a_dropped_driver_writes_the_release_and_closes_in_order() {
     let nodes = [Node::start(), Node::start(), Node::start()];
     let mut driver = driver_of(&nodes);
     let lock = take_lock(&mut driver);
@@ -396,7 +396,7 @@ fn a_dropped_driver_writes_the_release_and_closes_politely() {
 }
 
 #[test]
-fn a_dropped_driver_gives_back_what_nobody_took() {
+fn a_dropped_driver_gives_back_locks_that_were_not_taken() {
     let nodes = [Node::start()];
     let mut driver = driver_of(&nodes);
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
@@ -420,7 +420,7 @@ fn a_dropped_driver_cancels_what_is_open() {
 }
 
 #[test]
-fn a_driver_that_took_its_leave_does_nothing_any_more() {
+fn a_closed_driver_does_nothing_any_more() {
     let nodes = [Node::start()];
     let mut driver = driver_of(&nodes);
     let lock = take_lock(&mut driver);

@@ -15,7 +15,7 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub(super) struct Callers {
     /// The operations that a thread or a task waits for, by their rounds.
-    calls: Table<RoundId, Call>,
+    operations: Table<RoundId, Caller>,
     /// How many of them tasks wait for.
     tasks: usize,
     /// The locks that are held.
@@ -25,9 +25,9 @@ pub(super) struct Callers {
     delivers_to_task: bool,
 }
 
-/// An operation that is waited for.
+/// Who waits for an operation.
 #[derive(Debug)]
-struct Call {
+struct Caller {
     slot: Arc<Slot>,
     waiter: Waiter,
 }
@@ -52,7 +52,7 @@ pub(super) enum Delivery {
 impl Callers {
     pub(super) const fn new() -> Self {
         Self {
-            calls: Table::new(),
+            operations: Table::new(),
             tasks: 0,
             locks: Table::new(),
             deliveries: Vec::new(),
@@ -62,7 +62,7 @@ impl Callers {
 
     /// Returns how many operations are waited for.
     pub(super) fn waiting(&self) -> usize {
-        self.calls.len()
+        self.operations.len()
     }
 
     /// Returns how many of them tasks wait for.
@@ -72,28 +72,28 @@ impl Callers {
 
     /// Returns `true` until the outcome of `round` is decided.
     pub(super) fn is_open(&self, round: RoundId) -> bool {
-        self.calls.get(round).is_some()
+        self.operations.get(round).is_some()
     }
 
     /// Returns the operations that are waited for.
     pub(super) fn rounds(&self) -> Vec<RoundId> {
-        self.calls.iter().map(|(round, _)| *round).collect()
+        self.operations.iter().map(|(round, _)| *round).collect()
     }
 
     /// Returns an operation that a thread waits for, with its slot.
     pub(super) fn waiting_thread(&self) -> Option<(RoundId, &Arc<Slot>)> {
-        if self.tasks == self.calls.len() {
+        if self.tasks == self.operations.len() {
             return None;
         }
-        let mut calls = self.calls.iter();
-        let (round, call) = calls.find(|(_, call)| call.waiter == Waiter::Thread)?;
-        Some((*round, &call.slot))
+        let mut operations = self.operations.iter();
+        let (round, caller) = operations.find(|(_, caller)| caller.waiter == Waiter::Thread)?;
+        Some((*round, &caller.slot))
     }
 
     pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: Waiter) {
         let slot = Arc::clone(slot);
         self.tasks += usize::from(waiter == Waiter::Task);
-        self.calls.put(round, Call { slot, waiter });
+        self.operations.put(round, Caller { slot, waiter });
     }
 
     /// Ends the wait for `round`. Returns `false` if its outcome is decided.
@@ -112,10 +112,10 @@ impl Callers {
         self.locks.take(lock);
     }
 
-    fn take(&mut self, round: RoundId) -> Option<Call> {
-        let call = self.calls.take(round)?;
-        self.tasks -= usize::from(call.waiter == Waiter::Task);
-        Some(call)
+    fn take(&mut self, round: RoundId) -> Option<Caller> {
+        let caller = self.operations.take(round)?;
+        self.tasks -= usize::from(caller.waiter == Waiter::Task);
+        Some(caller)
     }
 
     // ----- deliveries -----------------------------------------------------------------------
@@ -138,7 +138,7 @@ impl Callers {
         } else {
             Outcome::Event(event)
         };
-        if let Some(Call { slot, waiter }) = self.take(round) {
+        if let Some(Caller { slot, waiter }) = self.take(round) {
             self.delivers_to_task |= waiter == Waiter::Task;
             self.deliveries.push(Delivery::Outcome(slot, outcome));
         }
@@ -151,9 +151,13 @@ impl Callers {
         round: RoundId,
         result: Result<Lock, LockError>,
     ) -> Option<Result<Grant, LockError>> {
-        // The call stays in the table until its outcome is there: if the engine panics before, the
-        // caller is found.
-        let Some(slot) = self.calls.get(round).map(|call| Arc::clone(&call.slot)) else {
+        // The caller stays in the table until its outcome is there: if the engine panics before, it
+        // is found.
+        let Some(slot) = self
+            .operations
+            .get(round)
+            .map(|caller| Arc::clone(&caller.slot))
+        else {
             if let Ok(lock) = result {
                 engine.give_back(clock::now(), lock);
             }
@@ -183,7 +187,7 @@ impl Callers {
 
     /// The engine has panicked: refuses every call, and reports every lock as lost.
     pub(super) fn refuse_all(&mut self) {
-        let (calls, locks) = (self.calls.drain(), self.locks.drain());
+        let (calls, locks) = (self.operations.drain(), self.locks.drain());
         let calls =
             calls.map(|call| Delivery::Outcome(call.slot, Outcome::Refused(Refusal::Closed)));
         self.deliveries

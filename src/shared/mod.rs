@@ -3,89 +3,87 @@
 //! ```text
 //!   lock, unlock, extend, drop ..       threads and tasks
 //!          |
-//!          v          the mutex: the engine, who waits, who has which role.
-//!        Core         Held to compute: no system call, no code of a user, no sleep.
+//!          v          the mutex: the engine, the table of callers, the roles.
+//!        Core         Held for computation: no system call, no code of a user, no sleep.
 //!        /  \
-//!     wire   poll     Two roles. The wire (sockets, buffers) is had to move bytes and never asleep.
-//!                     The poll is had to sleep on the descriptor, with nothing else in hand.
+//!     wire   poll     Two roles. A thread takes the wire (sockets, buffers) to move bytes, and never
+//!                     sleeps with it. It takes the poll to sleep on the descriptor, and holds nothing else.
 //! ```
 //!
-//! Every section under the mutex begins with [`Shared::enter`] and ends with a drop, which wakes and
-//! tells behind it. Everybody goes this way: there is no other way in.
+//! Every section under the mutex begins with [`Shared::enter`] and ends with a drop, after which threads
+//! are woken and outcomes are delivered. There is no other way in.
 //!
-//! * **Starting**: a caller enters, starts its operation and takes the poll if that is free and few wait.
-//!   If the I/O thread serves, it leaves the writing to that thread and wakes it if it sleeps. Otherwise it
-//!   moves the bytes itself, if the wire is free.
-//! * **Moving bytes** ([`Shared::move_bytes`]): under the mutex what was read is handed to the engine
-//!   and what is to be written is copied out; the system calls are made between two such sections. It ends
-//!   with a section in which neither side has more, and in that the wire is put back. So a thread
-//!   that finds the wire taken has nothing to do: its request is seen. The I/O thread, while it serves,
-//!   reads, tells, and then writes what those who were told ask for, once for each look at the poll
-//!   ([`Shared::serve_bytes`]). Measured with 64 threads: otherwise they take twice as many writes.
-//! * **Sleeping** ([`Shared::sleep_in_poll`]): the thread that has the poll sleeps until something is ready
-//!   or a timer is due; what it brings is noted for the wire. A thread that waits without the poll sleeps
-//!   in its slot, by its own clock.
-//! * **Passing on**: a caller whose outcome is there gives back the poll, to another thread while few
-//!   wait, to the I/O thread when many do, when tasks wait, and when tasks are to be woken. The I/O thread
-//!   gives it back before it calls wakers, and to a thread when only few threads have waited for a
-//!   millisecond.
-//! * **Dropping** a guard writes the release at once if the wire is free, also while another thread sleeps in the poll.
-//!   Otherwise the drop waits the moment until the thread that has the wire has written it.
+//! * **Beginning**: a caller enters, begins its operation, and takes the poll if that is free and few
+//!   operations wait. If the I/O thread serves, the caller leaves the writing to it, and wakes it if it
+//!   sleeps. Otherwise the caller moves the bytes itself, if the wire is free.
+//! * **Moving bytes** ([`Shared::move_bytes`]): under the mutex the engine gets what was read, and what it
+//!   wants written is copied out. The system calls are made between two such sections. The last section
+//!   finds that neither side has more, and puts the wire back. So a thread that finds the wire taken has
+//!   nothing to do: its request will be seen. While the I/O thread serves it reads, delivers outcomes, and
+//!   then writes what the callers ask for next, once for each look at the poll ([`Shared::serve_bytes`]).
+//!   Measured with 64 threads: otherwise they take twice as many writes.
+//! * **Sleeping** ([`Shared::sleep_in_poll`]): the thread that has the poll sleeps until a socket is ready
+//!   or a timer is due, and records what is ready for the wire. A thread that waits without the poll
+//!   sleeps in its slot, by its own clock.
+//! * **Passing on**: a caller that has its outcome gives back the poll: to another thread while few
+//!   operations wait; to the I/O thread when many do, when tasks wait, or when tasks are to be woken. The
+//!   I/O thread gives it back before it calls wakers, and to a thread when only few threads have waited
+//!   for a millisecond.
+//! * **Dropping** a guard writes the release at once if the wire is free, even while another thread sleeps
+//!   in the poll. Otherwise the drop waits until the thread that has the wire has written it.
 //!
 //! | file | subject |
 //! | --- | --- |
 //! | `redlock`, `guard`, `future`, `lost` | what users hold |
-//! | `reply`, `slot`, `watch` | where outcomes are put, and the loss of a lock |
-//! | `mutex` | a mutex that is waited for by a clock |
-//! | `state` | what stands under it: the engine, `callers` (by `table`), and the roles |
-//! | `roles` | who has what, and who has to be woken: why no wake-up is lost |
+//! | `reply`, `slot`, `watch` | where outcomes are delivered, and the loss of a lock is reported |
+//! | `monitor`, `mutex` | a value with threads that wait for a change; a mutex with a deadline |
+//! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
+//! | `roles` | which thread has what, and which threads are woken: why no wake-up is lost |
 //! | `serve` | sections, moving bytes, sleeping in the poll, waiting for an outcome |
 //! | `progress` | a drop that waits until its release is written |
 //! | `io_thread`, `call`, `wakers` | the I/O thread, the tasks it wakes, and a waker that blocks |
-//! | `build`, `ending` | making a handle, and its end |
+//! | `build`, `ending` | building a handle, and its end |
 //!
-//! # What was tried on this drawing
+//! # What can go wrong, and why it does not
 //!
-//! * *A wake-up that is lost*: who sleeps, who was called and what is left stand under one mutex, and each
-//!   section ends with [`Roles::leave`](roles::Roles::leave), which leaves nothing without somebody who sees
-//!   to it. `tests/interleavings` walks through every
-//!   order of the steps.
-//! * *Two threads in the poll*: it is a value that is taken out of `Core`. The I/O thread that watches
-//!   an idle handle waits for the descriptor without it, and takes no event.
+//! * *A wake-up is lost*: which threads sleep, which were called and what is left to do are under one
+//!   mutex. Each section ends with [`Roles::leave`](roles::Roles::leave), which leaves no work without a
+//!   thread that does it. `tests/interleavings` walks through every order of the steps.
+//! * *Two threads in the poll*: the poll is a value that is taken out of `Core`. The I/O thread that
+//!   watches an idle handle waits for the descriptor without it, and takes no event.
 //! * *Cancelled while it is served*: the tables are under the mutex. Either the operation is still there
-//!   and is cancelled, or its outcome is on its way to a slot that is abandoned, and is given back.
-//! * *A waker that blocks* is called with no role held, and another thread takes over.
+//!   and is cancelled, or its outcome is delivered to an abandoned slot, and its lock is given back.
+//! * *A waker that blocks* is called without a role, and another thread takes over.
 //! * *A fork*: the process id is compared before anything is locked; a child only tries the mutex.
-//! * *The end of the program*: what is dropped is written by the thread that drops it.
-//! * *A drop inside a waker*: no mutex is held there, and no role.
+//! * *The end of the program*: the thread that drops a guard writes the release.
+//! * *A drop inside a waker*: the thread has no mutex there, and no role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
-//! * *A thread that is stopped with the mutex*: calls wait for it by their own clock. One that has the
+//! * *A thread is stopped with the mutex*: calls wait for it by their own clock. A caller that has the
 //!   wire or the poll has to put it back, and is late by as long as that thread is stopped.
-//! * *A thread that moves the bytes of others for ever*: after sixteen rounds the rest is left to the
-//!   I/O thread.
+//! * *A thread moves the bytes of others without end*: after sixteen rounds the I/O thread does the rest.
 //!
 //! # Guarantees
 //!
-//! * **Nobody waits longer than his own deadline**: a caller that is served by another thread looks at
-//!   his own clock.
+//! * **No call waits longer than its own deadline**: a caller that is served by another thread looks at
+//!   its own clock.
 //! * **A lone caller pays nothing for the others**: one `getpid`, an uncontended mutex, no
 //!   wake-up, one allocation for a lock and its release.
-//! * **What is dropped is given back**, a guard or a future, on any thread, in a panic too, without
+//! * **What is dropped is given back**, a guard or a future, on any thread, during a panic too, without
 //!   waiting for an answer. A release is never refused for want of room.
 //! * **The last handle waits for the releases**: they are written, and answered within
-//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), before its drop returns. What
-//!   silent nodes are owed then is paid in the background, for as long as the keys live.
+//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), before its drop returns. Those that
+//!   silent nodes are owed then are sent in the background, for as long as the keys live.
 //! * **A waker that blocks holds up its own task only**: threads go on at once, and after 5 to 10 ms another
 //!   thread goes on with everything else.
-//! * **A panic is told**: if the engine breaks, every call ends with `Closed`,
-//!   and every lock that is held is told as lost. A panic of a waker is caught.
-//! * **A forked child does no harm**: calls end with `Forked`, and dropping closes descriptors and
+//! * **A panic is reported**: if the engine panics, every call returns `Closed`, and every lock that is
+//!   held is reported as lost. A panic of a waker is caught.
+//! * **A forked child does no harm**: calls return `Forked`, and dropping closes descriptors and
 //!   nothing else.
 //!
 //! # Not here
 //!
-//! A queue of waiters: those who wait for the same lock try again after random delays, each by
-//! itself. Wakers are called by the I/O thread alone.
+//! A queue of waiters: callers that wait for the same lock try again after random delays, each by
+//! itself. Only the I/O thread calls wakers.
 
 mod build;
 mod call;
@@ -140,10 +138,10 @@ pub use self::guard::LockGuard;
 pub use self::lost::Lost;
 pub use self::redlock::Redlock;
 
-/// How much longer than its deadline a call waits for another thread to tell its outcome.
+/// How much longer than its deadline a call waits for another thread to deliver its outcome.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// How much longer than its nodes may take a caller waits for the thread that serves it.
+/// How much longer a caller waits for the thread that serves it than the nodes may take.
 const OWN_GRACE: Duration = Duration::from_millis(100);
 
 /// What all clones, guards and futures share. Its end is the end of the I/O thread.
@@ -163,7 +161,7 @@ struct Shared {
     registry: Registry,
     /// Wakes the thread that sleeps in the poll.
     waker: Arc<Waker>,
-    /// The I/O thread. Before it has said who it is, it is awake.
+    /// The I/O thread. `None` until it has stored itself here; until then it is awake.
     io_thread: Monitor<Option<Thread>>,
     /// Wakes the I/O thread where it watches the descriptor.
     call: Call,
@@ -171,14 +169,14 @@ struct Shared {
     progress: Progress,
     /// How far the I/O thread has come with its end, for the last handle, which waits for it.
     ending: Monitor<EndStage>,
-    /// The room of what was told last.
+    /// The empty buffer of the last deliveries.
     spare: Mutex<Vec<Delivery>>,
     reporter: Reporter,
     shutdown_timeout: Duration,
     spin: bool,
     /// The node timeout, if the user has fixed it.
     node_timeout: Option<Duration>,
-    /// What it is for the farthest node otherwise, in nanoseconds, when the I/O thread last looked.
+    /// Otherwise that of the farthest node, in nanoseconds, when the I/O thread last looked.
     distant_timeout: AtomicU64,
     retry: Retry,
 }
@@ -219,7 +217,7 @@ impl Shared {
 
     // ----- how long a caller waits ----------------------------------------------------------
 
-    /// Remembers the node timeout that the farthest node has by its round trips.
+    /// Stores the node timeout that the farthest node has by its round trips.
     fn learn_distance(&self, timeout: Duration) {
         self.distant_timeout
             .store(nanos(timeout), Ordering::Relaxed);
@@ -236,8 +234,8 @@ impl Shared {
         timeout.saturating_mul(2).saturating_add(OWN_GRACE)
     }
 
-    /// Returns for how long a caller waits for a lock that it did not set a deadline for: all tries
-    /// and the delays between them.
+    /// Returns for how long a caller without a deadline waits for a lock: all tries and the delays between
+    /// them.
     fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
         let tries = options.tries_allowed(&self.retry)?;
         let delays = self
@@ -251,8 +249,8 @@ impl Shared {
 
     // ----- processes and threads ------------------------------------------------------------
 
-    /// Whether this is a forked child. Everything here belongs to the parent then: its mutexes may
-    /// be held for ever by threads that the child does not have.
+    /// Returns `true` in a forked child. Everything here belongs to the parent then: threads that the child
+    /// does not have may hold its mutexes.
     fn is_foreign(&self) -> bool {
         getpid() != self.process
     }
@@ -265,7 +263,7 @@ impl Shared {
         }
     }
 
-    /// This thread is the I/O thread from here on.
+    /// Stores that this thread is the I/O thread.
     fn set_io_thread(&self) {
         *self.io_thread.lock() = Some(thread::current());
     }
@@ -276,7 +274,7 @@ impl Shared {
         }
     }
 
-    /// Returns `true` if `id` is that of the I/O thread.
+    /// Returns `true` if `id` is the id of the I/O thread.
     fn is_io_thread(&self, id: ThreadId) -> bool {
         let thread = self.io_thread.lock();
         thread.as_ref().is_some_and(|thread| thread.id() == id)

@@ -54,12 +54,12 @@ pub(super) struct Woken {
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Slot {
-    call: Monitor<Call>,
+    state: Monitor<State>,
     pub(super) watch: Watch,
 }
 
 #[derive(Debug)]
-struct Call {
+struct State {
     phase: Phase,
     waiter: Waiter,
     offered: bool,
@@ -88,7 +88,7 @@ impl Slot {
     /// Makes a slot for an operation that is about to begin.
     pub(super) fn new() -> Self {
         Self {
-            call: Monitor::new(Call {
+            state: Monitor::new(State {
                 phase: Phase::Waiting,
                 waiter: Waiter::None,
                 offered: false,
@@ -99,9 +99,9 @@ impl Slot {
 
     /// Prepares the slot for another operation. The outcome of the last one was taken.
     pub(super) fn renew(&self) {
-        let mut call = self.call.lock();
-        call.phase = Phase::Waiting;
-        call.offered = false;
+        let mut state = self.state.lock();
+        state.phase = Phase::Waiting;
+        state.offered = false;
     }
 
     // ----- the thread that delivers ---------------------------------------------------------
@@ -113,17 +113,17 @@ impl Slot {
     ///
     /// The outcome, if the caller has given up.
     pub(super) fn deliver(&self, outcome: Outcome) -> Result<Option<Waker>, Outcome> {
-        let mut call = self.call.lock();
-        if !matches!(call.phase, Phase::Waiting) {
+        let mut state = self.state.lock();
+        if !matches!(state.phase, Phase::Waiting) {
             return Err(outcome);
         }
-        call.phase = Phase::Done(outcome);
-        match core::mem::replace(&mut call.waiter, Waiter::None) {
+        state.phase = Phase::Done(outcome);
+        match core::mem::replace(&mut state.waiter, Waiter::None) {
             Waiter::None => Ok(None),
             Waiter::Task(waker) => Ok(Some(waker)),
             Waiter::Thread => {
-                drop(call);
-                self.call.wake_one();
+                drop(state);
+                self.state.wake_one();
                 Ok(None)
             }
         }
@@ -131,10 +131,10 @@ impl Slot {
 
     /// Wakes the thread that waits, because it was offered the poll.
     pub(super) fn offer(&self) {
-        let mut call = self.call.lock();
-        call.offered = true;
-        drop(call);
-        self.call.wake_one();
+        let mut state = self.state.lock();
+        state.offered = true;
+        drop(state);
+        self.state.wake_one();
     }
 
     // ----- the caller -----------------------------------------------------------------------
@@ -142,17 +142,17 @@ impl Slot {
     /// Waits on this thread for the outcome, or until the thread is offered the poll, or until `until` by
     /// the clock of this thread.
     pub(super) fn wait(&self, until: Option<Instant>) -> Woken {
-        let mut call = self.call.lock();
+        let mut state = self.state.lock();
         loop {
-            let outcome = call.take();
+            let outcome = state.take();
             let left = until.map(|until| until.saturating_since(clock::now()));
-            if outcome.is_some() || call.offered || left.is_some_and(|left| left.is_zero()) {
-                call.waiter = Waiter::None;
-                let offered = core::mem::take(&mut call.offered);
+            if outcome.is_some() || state.offered || left.is_some_and(|left| left.is_zero()) {
+                state.waiter = Waiter::None;
+                let offered = core::mem::take(&mut state.offered);
                 return Woken { outcome, offered };
             }
-            call.waiter = Waiter::Thread;
-            call = self.call.wait(call, left);
+            state.waiter = Waiter::Thread;
+            state = self.state.wait(state, left);
         }
     }
 
@@ -168,21 +168,21 @@ impl Slot {
 
     /// Returns the outcome, or keeps `waker`, which is called when there is one. The latest waker counts.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
-        let mut call = self.call.lock();
-        if let Some(outcome) = call.take() {
+        let mut state = self.state.lock();
+        if let Some(outcome) = state.take() {
             return Poll::Ready(outcome);
         }
-        if matches!(&call.waiter, Waiter::Task(known) if known.will_wake(waker)) {
+        if matches!(&state.waiter, Waiter::Task(known) if known.will_wake(waker)) {
             return Poll::Pending;
         }
-        drop(call);
+        drop(state);
         let waker = Waiter::Task(waker.clone());
-        let mut call = self.call.lock();
-        if let Some(outcome) = call.take() {
+        let mut state = self.state.lock();
+        if let Some(outcome) = state.take() {
             return Poll::Ready(outcome);
         }
-        let before = core::mem::replace(&mut call.waiter, waker);
-        drop(call);
+        let before = core::mem::replace(&mut state.waiter, waker);
+        drop(state);
         drop(before);
         Poll::Pending
     }
@@ -190,7 +190,7 @@ impl Slot {
     /// Waits for the outcome, which another thread is about to deliver, to give up the operation. If it
     /// does not come by `until`, that thread gives back a lock.
     pub(super) fn await_delivery(&self, until: Instant) -> Option<Outcome> {
-        let before = core::mem::replace(&mut self.call.lock().waiter, Waiter::None);
+        let before = core::mem::replace(&mut self.state.lock().waiter, Waiter::None);
         drop(before);
         let outcome = self.wait_for_outcome(Some(until));
         outcome.or_else(|| self.abandon())
@@ -198,17 +198,17 @@ impl Slot {
 
     /// Gives up the operation. Returns the outcome if it is there already.
     pub(super) fn abandon(&self) -> Option<Outcome> {
-        let mut call = self.call.lock();
-        let outcome = call.take();
-        call.phase = Phase::Abandoned;
-        let before = core::mem::replace(&mut call.waiter, Waiter::None);
-        drop(call);
+        let mut state = self.state.lock();
+        let outcome = state.take();
+        state.phase = Phase::Abandoned;
+        let before = core::mem::replace(&mut state.waiter, Waiter::None);
+        drop(state);
         drop(before);
         outcome
     }
 }
 
-impl Call {
+impl State {
     fn take(&mut self) -> Option<Outcome> {
         if !matches!(self.phase, Phase::Done(_)) {
             return None;

@@ -122,7 +122,7 @@ impl World {
         self.with(|link, tools, mut sink| link.service(tools, &mut sink));
     }
 
-    /// Notes what is ready now or within `limit`, and says how much that was.
+    /// Records what is ready now or within `limit`, and returns how much that was.
     fn wait(&mut self, limit: Duration) -> usize {
         self.poll.poll(&mut self.events, Some(limit)).unwrap();
         for event in self
@@ -180,8 +180,8 @@ fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-/// An address of this machine on which nobody listens.
-fn nobody() -> SocketAddr {
+/// Returns an address of this machine on which no server listens.
+fn unused_address() -> SocketAddr {
     listener().local_addr().unwrap()
 }
 
@@ -232,8 +232,8 @@ fn a_connection_that_is_up_has_its_options() {
 }
 
 #[test]
-fn nobody_listens() {
-    let mut world = World::new(Place::Address(nobody()));
+fn no_server_listens() {
+    let mut world = World::new(Place::Address(unused_address()));
     world.open();
     assert_eq!(world.turn_until(&Disconnected(LinkError::Refused)).len(), 1);
     assert!(world.is_idle());
@@ -262,7 +262,7 @@ fn a_short_read_ends_the_reading() {
     let also = peer.try_clone().unwrap();
     peer.write_all(&[1; BUFFER + 5]).unwrap();
     world.wait(PATIENCE);
-    // Right after the short read there is more; whoever read on would find it in the same turn.
+    // Right after the short read there is more; reading on would find it in the same turn.
     let mut sizes = vec![];
     world.with(|link, tools, _| {
         link.service(tools, &mut |input| {
@@ -321,7 +321,7 @@ fn a_turn_reads_a_bounded_number_of_buffers_and_the_next_one_goes_on() {
     world.turn();
     assert_eq!(world.take().len(), READS_PER_TURN);
     assert!(world.link.has_more());
-    // No event tells of the rest: it is read all the same, and a full buffer asks once more.
+    // No event reports the rest: it is read all the same, and a full buffer asks once more.
     assert_eq!(world.wait(Duration::ZERO), 0);
     world.service();
     assert_eq!(world.take(), [received(&[1; BUFFER])]);
@@ -362,7 +362,7 @@ fn what_was_sent_in_front_of_a_failed_write_is_delivered() {
     assert_eq!(world.write(b"more"), Err(LinkError::Closed));
 }
 
-/// Fills the socket, has the peer read, and says how much was written.
+/// Fills the socket, has the peer read, and returns how much was written.
 fn fill_and_drain(world: &mut World, mut peer: impl Read + Send + 'static) {
     let chunk = vec![7; 1 << 20];
     let mut written = 0;
@@ -381,20 +381,20 @@ fn fill_and_drain(world: &mut World, mut peer: impl Read + Send + 'static) {
     });
     assert_eq!(world.turn_until(&Writable), [Writable]);
     written += world.write(b"!").unwrap();
-    // Told once, and closed behind what was written.
+    // Reported once, and closed after what was written.
     world.with(|link, tools, _| link.close(tools.registry));
     assert_eq!(reader.join().unwrap(), written);
 }
 
 #[test]
-fn a_full_socket_is_told_when_it_takes_bytes_again() {
+fn a_full_socket_reports_when_it_takes_bytes_again() {
     let listener = listener();
     let (mut world, peer) = World::connected_to(&listener);
     fill_and_drain(&mut world, peer);
 }
 
 #[test]
-fn a_full_unix_socket_is_told_when_it_takes_bytes_again() {
+fn a_full_unix_socket_reports_when_it_takes_bytes_again() {
     let (listener, place, _directory) = unix_listener();
     let mut world = World::new(place);
     world.open();
@@ -435,7 +435,7 @@ fn a_name_that_does_not_resolve() {
 #[test]
 fn the_addresses_of_a_name_are_tried_in_turn() {
     let listener = listener();
-    let (bad, good) = (nobody(), listener.local_addr().unwrap());
+    let (bad, good) = (unused_address(), listener.local_addr().unwrap());
     let mut world = World::named(move || Ok(vec![bad, bad, good]));
     world.open();
     assert_eq!(world.turn_until(&Connected), [Connected]);
@@ -444,7 +444,7 @@ fn the_addresses_of_a_name_are_tried_in_turn() {
         "the one that worked is first the next time"
     );
 
-    let mut world = World::named(move || Ok(vec![bad, nobody()]));
+    let mut world = World::named(move || Ok(vec![bad, unused_address()]));
     world.open();
     let said = world.turn_until(&Disconnected(LinkError::Refused));
     assert_eq!(said.len(), 1);
@@ -488,7 +488,7 @@ fn peer_of(socket: &Socket) -> SocketAddr {
 }
 
 #[test]
-fn an_abandoned_lookup_serves_the_next_attempt_or_nobody() {
+fn an_abandoned_lookup_serves_the_next_attempt_or_none() {
     let listener = listener();
     let address = listener.local_addr().unwrap();
     let (found, finding) = mpsc::channel::<()>();

@@ -18,7 +18,7 @@ struct Batch {
     first: Mutex<Option<Act>>,
 }
 
-/// One task of it: tasks are told apart by their wakers.
+/// One task of it: tasks differ by their wakers.
 struct Task(Arc<Batch>);
 
 impl Wake for Task {
@@ -47,7 +47,7 @@ impl Batch {
     }
 }
 
-/// A world in which the I/O thread serves, because somebody waits for a lock that is held.
+/// A world in which the I/O thread serves, because a thread waits for a lock that is held.
 struct Scene {
     redlock: Redlock,
     _held: LockGuard,
@@ -95,7 +95,7 @@ impl Scene {
 }
 
 #[test]
-fn nobody_depends_on_another_task_while_somebody_waits() {
+fn no_task_depends_on_another_while_a_thread_waits() {
     let mut scene = Scene::new();
     let batch = Batch::new(|| {});
     let _tasks = scene.wake_at_once(&batch);
@@ -156,7 +156,7 @@ fn wakers_wait_for_the_first_thread_that_comes_back() {
     wakers.pretend_held_up(100);
     let _tasks = scene.wake_at_once(&batch);
     eventually("they are there", || wakers.len() == TASKS);
-    // Everybody else is served.
+    // All other callers are served.
     drop(scene.redlock.lock("another", LONG).unwrap());
     assert_eq!(batch.woken.load(Ordering::SeqCst), 0);
     wakers.pretend_held_up(0);

@@ -2,9 +2,9 @@
 //!
 //! The engine, the wire and the poll are models here: an operation goes from asked to copied out, sent,
 //! answered, read and decided; one kind is decided by a timer alone. Each section under the mutex is one
-//! step, and so is everything between two of them: a wake-up that is on its way, an outcome that is told,
+//! step, and so is everything between two of them: a wake-up that is on its way, an outcome that is delivered,
 //! the bytes that a thread moves. No sleep ends by itself but for a timer, so that a lost wake-up shows: when
-//! nobody can take another step, every caller must have its outcome, and every drop must be written.
+//! no process can take another step, every caller must have its outcome, and every drop must be written.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -65,7 +65,7 @@ enum Todo {
     Unpark,
     Call,
     Offer(usize),
-    Tell(usize),
+    Deliver(usize),
     AddWaker(usize),
 }
 
@@ -79,8 +79,8 @@ enum At {
     InPoll(Instant),
     Woken(u8),
     InSlot,
-    /// Another thread is about to tell it.
-    AwaitsTelling,
+    /// Another thread is about to deliver its outcome.
+    AwaitsDelivery,
     Enter,
     AwaitsWaker,
     AwaitsWriting(u32),
@@ -93,7 +93,7 @@ enum At {
         serving: bool,
     },
     Retakes,
-    Told,
+    Delivered,
 }
 
 #[derive(Clone, Debug, Hash)]
@@ -121,7 +121,7 @@ struct Model {
     ops: Vec<Op>,
     /// The operations that are waited for.
     open: u8,
-    told: Vec<usize>,
+    deliveries: Vec<usize>,
     readiness: Option<u8>,
     wire: Wiring,
     offered_to: Option<usize>,
@@ -166,7 +166,7 @@ impl Model {
             roles: Roles::new(),
             ops: kinds.iter().map(|_| Op::None).collect(),
             open: 0,
-            told: Vec::new(),
+            deliveries: Vec::new(),
             readiness: None,
             wire: Wiring::default(),
             offered_to: None,
@@ -266,7 +266,7 @@ impl Model {
         self.ops[op] = Op::Decided;
         if self.open & bit(op) != 0 {
             self.open &= !bit(op);
-            self.told.push(op);
+            self.deliveries.push(op);
         }
     }
 
@@ -285,7 +285,7 @@ impl Model {
     }
 
     /// Goes on with moving bytes; `Some` is where to go on outside of the mutex. The thread that `serves`
-    /// returns to tell what was read, or to look into the poll, with work left.
+    /// returns to deliver outcomes, or to look into the poll, with work left.
     fn move_bytes(&mut self, moves: Option<u8>, serves: bool) -> Option<At> {
         let has_read = self.wire.inbox != 0;
         let moves = match moves {
@@ -297,7 +297,7 @@ impl Model {
             None => return None,
         };
         if self.exchange() {
-            let is_enough = serves && moves != 0 && (!has_read || !self.told.is_empty());
+            let is_enough = serves && moves != 0 && (!has_read || !self.deliveries.is_empty());
             if moves != MOVES_MAX && !is_enough {
                 return Some(At::Run(moves + 1));
             }
@@ -351,7 +351,7 @@ impl Model {
             todo.push(Todo::Call);
         }
         todo.extend(self.offered_now.take().map(Todo::Offer));
-        todo.extend(self.told.drain(..).map(Todo::Tell));
+        todo.extend(self.deliveries.drain(..).map(Todo::Deliver));
         if self.awaiting != 0 {
             self.progress = (self.written, self.put_back);
         }
@@ -402,14 +402,14 @@ impl Model {
             if core::mem::take(&mut self.processes[op].has_poll) {
                 self.pass_on_poll();
             }
-            let own = self.told.iter().position(|told| *told == op);
+            let own = self.deliveries.iter().position(|of| *of == op);
             if let Some(own) = own {
-                self.told.remove(own);
+                self.deliveries.remove(own);
                 self.outcomes |= bit(op);
             }
             let at = match is_late || self.outcomes & bit(op) != 0 {
                 true => At::Done,
-                false => At::AwaitsTelling,
+                false => At::AwaitsDelivery,
             };
             return self.leave(op, at);
         }
@@ -464,7 +464,7 @@ impl Model {
             (At::HasRun(moves), Kind::Task | Kind::Timer | Kind::Dropped) => {
                 self.begin_for_task(op, Some(moves));
             }
-            (At::AwaitsWaker | At::AwaitsTelling, Kind::Dropped) => self.drop_future(op),
+            (At::AwaitsWaker | At::AwaitsDelivery, Kind::Dropped) => self.drop_future(op),
             (At::HasRun(moves), Kind::Drop | Kind::Expiry) => self.see_written(op, Some(moves)),
             (At::InPoll(_), _) => {
                 let ready = core::mem::take(&mut self.edges);
@@ -490,13 +490,13 @@ impl Model {
         self.leave(op, at);
     }
 
-    /// As `cancel` of `serve`: also where another thread is about to tell the outcome.
+    /// As `cancel` of `serve`: also while another thread delivers the outcome.
     fn drop_future(&mut self, op: usize) {
-        let told = self.told.iter().position(|told| *told == op);
-        if let Some(told) = told {
-            self.told.remove(told);
+        let place = self.deliveries.iter().position(|of| *of == op);
+        if let Some(place) = place {
+            self.deliveries.remove(place);
         } else if self.open & bit(op) == 0 && self.outcomes & bit(op) == 0 {
-            return self.leave(op, At::AwaitsTelling);
+            return self.leave(op, At::AwaitsDelivery);
         }
         self.open &= !bit(op);
         self.released |= bit(op);
@@ -541,7 +541,7 @@ impl Model {
                 self.wake_up(ready);
                 self.serve(None);
             }
-            At::Told => self.serve_told(true),
+            At::Delivered => self.serve_delivered(true),
             At::CallsWakers { serving } => match self.wakers.pop() {
                 Some(task) => self.awake |= bit(task),
                 None if serving => self.processes[me].at = At::Retakes,
@@ -559,11 +559,11 @@ impl Model {
                 self.token = false;
                 self.processes[me].at = At::Enter;
             }
-            _ => self.obey(),
+            _ => self.follow_orders(),
         }
     }
 
-    fn obey(&mut self) {
+    fn follow_orders(&mut self) {
         let me = self.ops.len();
         let at = match self.roles.orders(self.waiting(), true) {
             Orders::Nap => At::Napping,
@@ -588,26 +588,26 @@ impl Model {
             return self.leave(me, at);
         }
         let is_needed = MANY <= self.waiting() || self.tasks() != 0;
-        let tells_task = self.told.iter().any(|op| self.is_task(*op));
+        let delivers_to_task = self.deliveries.iter().any(|op| self.is_task(*op));
         self.processes[me].served |= self.waiting() != 0;
-        self.processes[me].lingers |= is_needed || tells_task;
+        self.processes[me].lingers |= is_needed || delivers_to_task;
         if !is_needed && !self.processes[me].lingers {
             return self.stop_serving();
         }
-        match self.told.is_empty() {
-            true => self.serve_told(false),
-            false => self.leave(me, At::Told),
+        match self.deliveries.is_empty() {
+            true => self.serve_delivered(false),
+            false => self.leave(me, At::Delivered),
         }
     }
 
-    fn serve_told(&mut self, tells: bool) {
+    fn serve_delivered(&mut self, delivers: bool) {
         let me = self.ops.len();
         if self.roles.take_tasks() {
             self.roles.give_back_poll();
             self.offer_poll();
             return self.leave(me, At::CallsWakers { serving: true });
         }
-        if tells && self.roles.has_work() {
+        if delivers && self.roles.has_work() {
             return self.serve(None);
         }
         let is_needed = MANY <= self.waiting() || self.tasks() != 0;
@@ -634,7 +634,7 @@ impl Model {
         self.leave(me, at);
     }
 
-    // ----- everybody ------------------------------------------------------------------------
+    // ----- every process --------------------------------------------------------------------
 
     fn can_step(&self, process: usize) -> bool {
         let this = &self.processes[process];
@@ -649,7 +649,7 @@ impl Model {
             At::Watching(until) => readable || until != NEVER || self.called,
             At::Parked => self.token,
             At::InSlot => is(self.outcomes) || is(self.offers) || is(self.late),
-            At::AwaitsTelling => is(self.outcomes) || is(self.late),
+            At::AwaitsDelivery => is(self.outcomes) || is(self.late),
             At::AwaitsWaker if self.kinds[process] == Kind::Dropped => true,
             At::AwaitsWaker => is(self.awake) && is(self.outcomes),
             At::AwaitsWriting(put_back) => {
@@ -667,7 +667,7 @@ impl Model {
                 Todo::Unpark => self.token = true,
                 Todo::Call => self.called = true,
                 Todo::Offer(op) => self.offers |= bit(op),
-                Todo::Tell(op) => {
+                Todo::Deliver(op) => {
                     self.outcomes |= bit(op);
                     if self.is_task(op) {
                         self.processes[process].todo.push(Todo::AddWaker(op));
@@ -776,7 +776,7 @@ fn walk(kinds: &[Kind], blocks: bool) -> usize {
 }
 
 #[test]
-fn nobody_is_left_alone_whatever_the_order() {
+fn every_operation_is_served_in_every_order_of_the_steps() {
     use Kind::{Drop, Dropped, Expiry, Impatient, Task, Thread, Timer, Unanswered};
     for kinds in [
         &[Thread][..],

@@ -119,7 +119,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether the I/O thread and everything else that knew the engine has gone.
+/// Dead when the I/O thread and everything else that has the engine is gone.
 fn shared_of(redlock: &Redlock) -> Weak<Shared> {
     Arc::downgrade(&redlock.handle.shared)
 }
@@ -203,7 +203,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
             return value;
         }
         let left = end.saturating_since(clock::now());
-        assert!(!left.is_zero(), "nobody has woken the task");
+        assert!(!left.is_zero(), "the task was not woken");
         thread::park_timeout(left);
     }
 }

@@ -18,7 +18,7 @@ fn a_guard_dropped_in_a_panic_releases() {
 }
 
 #[test]
-fn a_broken_engine_is_told_to_everybody() {
+fn a_broken_engine_is_reported_to_every_caller() {
     let world = World::new();
     let redlock = world.redlock();
     let mut held = redlock.lock("held", LONG).unwrap();
@@ -53,7 +53,7 @@ fn a_broken_engine_is_told_to_everybody() {
 }
 
 /// Neither of the nodes nor of the locks, by anything that a user still has of it. The table of the
-/// others is in `tests/it/secrets.rs`, where nobody can break an engine.
+/// others is in `tests/it/secrets.rs`, where no test can break an engine.
 #[test]
 fn a_broken_handle_shows_no_secret() {
     let world = World::new();
@@ -88,7 +88,7 @@ impl Wake for Panics {
 }
 
 #[test]
-fn a_waker_that_panics_harms_nobody() {
+fn a_waker_that_panics_harms_no_other_task() {
     let world = World::new();
     let redlock = world.redlock();
     let waker = Waker::from(Arc::new(Panics));
@@ -108,7 +108,7 @@ struct Holds(std::sync::Mutex<Option<Acquiring>>);
 
 impl Wake for Holds {
     fn wake(self: Arc<Self>) {
-        drop(self.0.lock().expect("nobody panics with it").take());
+        drop(self.0.lock().expect("no thread panics with it").take());
     }
 }
 
@@ -148,13 +148,13 @@ impl Wake for Blocks {
     fn wake(self: Arc<Self>) {
         self.entered
             .store(true, core::sync::atomic::Ordering::Relaxed);
-        drop(self.gate.lock().expect("nobody panics with it"));
+        drop(self.gate.lock().expect("no thread panics with it"));
     }
 }
 
 /// As with an executor that drops its tasks while it holds the queue that their wakers want.
 #[test]
-fn the_last_handle_may_go_while_a_waker_waits_for_whoever_drops_it() {
+fn the_last_handle_may_be_dropped_by_a_thread_that_a_waker_waits_for() {
     let world = World::new();
     let redlock = world.redlock();
     let shared = shared_of(&redlock);

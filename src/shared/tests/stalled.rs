@@ -1,4 +1,4 @@
-//! A thread does not go on, with the wire or with the mutex: nobody waits for it beyond his own time.
+//! A thread is stopped with the wire or with the mutex: no caller waits for it beyond its own deadline.
 
 use super::*;
 use crate::config::LockOptions;
@@ -15,7 +15,7 @@ fn a_caller_gives_up_at_its_own_deadline() {
             redlock.lock_with("a", &options)
         });
         let Err(LockError::NoQuorum(report)) = caller.join().unwrap() else {
-            panic!("nobody was asked")
+            panic!("no node was asked")
         };
         assert_eq!(report.nodes().len(), 3);
         let pending = |node: &crate::NodeReport| node.outcome == NodeOutcome::Pending;
@@ -131,7 +131,7 @@ fn an_extension_gives_up_at_the_end_of_the_validity() {
     world.assert_empty();
 }
 
-/// Its guard was made before the engine gave it a name, and is told its end all the same.
+/// Its guard was made before the engine gave it a name, and is reported as lost all the same.
 #[test]
 fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
     let world = World::new();

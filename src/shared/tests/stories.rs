@@ -78,7 +78,7 @@ impl Wake for Called {
 
 /// Many are decided at once, and none of them is polled again: each is woken all the same.
 #[test]
-fn nobody_depends_on_another_task_to_be_woken() {
+fn no_task_depends_on_another_to_be_woken() {
     let world = World::new();
     let redlock = world.redlock();
     for _ in 0..20 {
@@ -102,7 +102,7 @@ fn nobody_depends_on_another_task_to_be_woken() {
 
 /// Of many that are woken at once most want nothing more, and those that do are served.
 #[test]
-fn nobody_waits_for_tasks_that_do_not_come_back() {
+fn tasks_that_begin_nothing_more_hold_up_no_other_task() {
     let world = World::new();
     let redlock = world.redlock();
     let tasks = (0..40).map(|task| {
@@ -118,7 +118,7 @@ fn nobody_waits_for_tasks_that_do_not_come_back() {
     world.assert_empty();
 }
 
-/// Polled k times and dropped, for every small k; those that came to an end before are taken.
+/// Polled k times and dropped, for every small k; those that have completed before are taken.
 #[test]
 fn a_future_dropped_at_any_poll_leaves_no_key() {
     let world = World::new();
@@ -138,7 +138,7 @@ fn a_future_dropped_at_any_poll_leaves_no_key() {
     world.assert_empty();
 }
 
-/// Its outcome is there, and nobody has taken it.
+/// Its outcome is there, and its caller has not taken it.
 #[test]
 fn a_future_dropped_when_it_has_won_leaves_no_key() {
     let world = World::new();
@@ -157,7 +157,7 @@ fn a_future_dropped_when_it_has_won_leaves_no_key() {
 
 /// It won in time, and was fetched too late.
 #[test]
-fn a_lock_that_nobody_fetched_in_time_is_too_slow() {
+fn a_lock_that_is_not_taken_in_time_is_too_slow() {
     let world = World::new();
     let redlock = world.redlock();
     let mut context = Context::from_waker(Waker::noop());
@@ -183,9 +183,9 @@ fn a_future_of_building_that_is_dropped_ends_by_itself() {
             let _ = building.as_mut().poll(&mut context).is_pending();
         }
     }
-    let nobody = Redlock::builder().build_async();
+    let unnamed = Redlock::builder().build_async();
     assert!(matches!(
-        block_on(nobody),
+        block_on(unnamed),
         Err(crate::driver::BuildError::Config(_))
     ));
 }
@@ -259,9 +259,9 @@ fn a_lock_goes_from_a_local_handle_to_a_shared_one_and_back() {
     world.assert_empty();
 }
 
-/// Its loss is told by a timer, to threads and tasks, with every node silent.
+/// A timer reports its loss, to threads and tasks, with every node silent.
 #[test]
-fn a_loss_is_told_with_every_node_silent() {
+fn a_loss_is_reported_with_every_node_silent() {
     let world = World::new();
     let redlock = world.redlock();
     let guard = redlock.lock("a", 300 * MS).unwrap();
@@ -286,7 +286,7 @@ fn a_wait_for_a_loss_ends_in_time_and_with_the_release() {
     assert!(!waiting.join().unwrap());
 }
 
-/// A majority says that it is gone: the extension tells so, and so does the signal.
+/// A majority says that it is gone: the extension fails, and the loss is reported.
 #[test]
 fn an_extension_finds_the_lock_gone() {
     let world = World::new();
@@ -403,7 +403,7 @@ fn what_the_kernel_does_not_take_goes_first_when_it_takes_again() {
         assert!(begun.len() < MANY, "the kernel takes everything");
         begun.push(begin(begun.len()));
     }
-    // The engine has more to write, and waits to hear that it can.
+    // The engine has more to write, and waits for the socket.
     begun.extend((MANY..MANY + 20).map(&mut begin));
     world.resume();
     for future in begun {

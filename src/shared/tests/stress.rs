@@ -1,4 +1,4 @@
-//! Many threads, few keys, every way to take a lock and every way to let it go, at random.
+//! Many threads, few keys, every way to take a lock and every way to release it, at random.
 //!
 //! `SHEARLINE_STRESS=2000 cargo test --release --features embedded stress` runs it for long.
 
@@ -16,7 +16,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// Nobody else is inside while the lock is held.
+    /// No other thread is inside while the lock is held.
     fn visit(&self, key: usize) {
         let inside = &self.inside[key];
         assert!(!inside.swap(true, Ordering::SeqCst), "two holders at once");
