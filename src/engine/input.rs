@@ -119,9 +119,6 @@ impl Engine {
         outcome: (NodeOutcome, bool),
     ) -> Result<(), Trouble> {
         let operations = &mut self.operations;
-        if request.is_question() && counts_anyway(request) {
-            return operations.answered(now, node, request, reply, &mut self.parts);
-        }
         operations.answered_uncounted(now, node, request, reply, outcome, &mut self.parts)?;
         self.rejoin(now, node);
         Ok(())
@@ -212,10 +209,9 @@ impl Engine {
     /// to shake hands again, under each name by which it is connected, and does not vote for a
     /// while after that.
     fn alarm(&mut self, now: Instant, node: usize, reply: Reply) -> Result<(), Trouble> {
-        mutant!(AlarmIgnored => return Ok(()));
         if let Reply::Error(error) = reply
             && self.parts.restarts.is_on()
-            && may_forget(error)
+            && guard!(AlarmIgnored, may_forget(error))
         {
             let trouble = Trouble::Unusable(Unusable::Refused(error));
             self.parts.nodes[node].guard.alarm();
@@ -244,10 +240,9 @@ impl Engine {
     /// The clock of `node` was stepped: keys may have ended early there. It does not vote for a while,
     /// also in the operations that are open.
     fn stepped(&mut self, now: Instant, node: usize) {
-        if !self.parts.restarts.is_on() {
+        if !guard!(StepIgnored, self.parts.restarts.is_on()) {
             return; // It is reported, and that is all.
         }
-        mutant!(StepIgnored => return);
         let terms = self.parts.restarts.terms();
         let guard = &mut self.parts.nodes[node].guard;
         guard.stepped(now, terms);
@@ -299,9 +294,7 @@ impl Engine {
             .lose_votes(now, node, trouble.outcome(), parts);
         let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
         nodes.connect_again(now, node, delay, timers);
-        if !mutant!(NeverReconnects) {
-            self.watch_lines(now);
-        }
+        self.watch_lines(now);
     }
 
     // ----- what is due ----------------------------------------------------------------------
@@ -356,10 +349,9 @@ impl Engine {
     /// not revived by an answer in its last tick.
     fn lock_is_over(&mut self, now: Instant, claim: crate::keys::ClaimKey) {
         self.parts.tell_lost(claim);
-        mutant!(ExpiredExtensionStands => (), else {
-            let verdict = || Verdict::Unconfirmed;
-            self.operations.end_questions(now, claim, verdict, &mut self.parts);
-        });
+        let verdict = || Verdict::Unconfirmed;
+        self.operations
+            .end_questions(now, claim, verdict, &mut self.parts);
         let (claims, mut below) = self.parts.claims(now);
         claims.is_over(claim, &mut below);
     }
@@ -397,13 +389,5 @@ impl Engine {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
             self.operations.regained(now, &mut self.parts);
         }
-    }
-}
-
-/// Returns `true` where the guard that keeps such answers from counting is taken out.
-fn counts_anyway(request: Request) -> bool {
-    match matches!(request, Request::Set { .. } | Request::FirstSet { .. }) {
-        true => mutant!(QuarantinedVotes),
-        false => mutant!(QuarantinedExtends),
     }
 }

@@ -72,7 +72,9 @@ use crate::config::Config;
 use crate::error::{ExtendError, LockError, ReinitError, TrustError};
 #[cfg(feature = "std")]
 use crate::node::Node;
-use crate::quorum::{Lock, LockId, NodeSet};
+#[cfg(feature = "std")]
+use crate::quorum::NodeSet;
+use crate::quorum::{Lock, LockId};
 use crate::resource::{check_not_reserved, check_resource};
 use crate::time::Instant;
 
@@ -253,7 +255,7 @@ impl Engine {
         parts.restarts.may_last(ttl);
         let deadline = request.options.deadline();
         let deadline = deadline
-            .filter(|wait| !wait.is_zero() && !mutant!(DeadlineIgnored))
+            .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
             .map(|wait| now.saturating_add(wait));
         let acquire = Acquire::new(request, tries_allowed, parts.claims.buffers.take());
         let kind = Kind::Acquire(acquire);
@@ -363,8 +365,6 @@ impl Engine {
         self.operations
             .end_questions(now, key, || Verdict::Closed, parts);
         if let Some(claim) = parts.claims.get_mut(key) {
-            mutant!(ExpiredNotReleased =>
-                if !lock.is_valid_at(now) { claim.may_hold = NodeSet::EMPTY });
             claim.entry = Some(lock.into_entry());
         }
         key
@@ -378,15 +378,12 @@ impl Engine {
         let Some(key) = parts.claims.key_of(&lock) else {
             return lock;
         };
-        mutant!(HandOverLeavesExtension => (), else {
-            self.operations.end_questions(now, key, || Verdict::Closed, parts);
-        });
+        self.operations
+            .end_questions(now, key, || Verdict::Closed, parts);
         let copy = lock.entry().copy_into(parts.claims.buffers.take());
-        let quarantined =
-            mutant!(QuarantinedHandedOver => NodeSet::EMPTY, else parts.nodes.quarantined(now));
+        let quarantined = parts.nodes.quarantined(now);
         if let Some(claim) = parts.claims.get_mut(key) {
             claim.may_hold = claim.may_hold.without(claim.settled());
-            mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
             claim.entry = Some(copy);
             if !claim.adopted {
                 lock.set_voters(claim.settled().without(quarantined));

@@ -136,7 +136,7 @@ impl Nodes {
     pub(super) fn quarantined(&self, now: Instant) -> NodeSet {
         let mut quarantined = NodeSet::EMPTY;
         for (node, there) in self.all.iter().enumerate() {
-            if there.kept_until(now).is_some() {
+            if guard!(QuarantinedHandedOver, there.kept_until(now).is_some()) {
                 quarantined.insert(node);
             }
         }
@@ -168,14 +168,11 @@ impl Nodes {
 
     /// Returns another ready node that is the same process.
     pub(super) fn twin_of(&self, node: usize) -> Option<usize> {
-        mutant!(TwinVotes => return None);
-        let own = self.all[node].identity()?.run_id.as_ref()?;
+        let own = self.all[node].run_id()?;
         (0..self.all.len()).find(|&other| {
             other != node
                 && self.all[other].is_ready()
-                && self.all[other]
-                    .identity()
-                    .is_some_and(|identity| identity.run_id.as_ref() == Some(own))
+                && guard!(TwinVotes, self.all[other].run_id() == Some(own))
         })
     }
 
@@ -322,7 +319,6 @@ impl Nodes {
         self.probes.close(node);
         let there = &mut self.all[node];
         let delay = there.delay(now, random);
-        mutant!(QuarantineFromBreak => there.guard.broke(now));
         (there.disconnected(trouble), delay)
     }
 
@@ -335,7 +331,6 @@ impl Nodes {
         timers: &mut Timers,
     ) {
         self.all[node].waiting.clear();
-        mutant!(NeverReconnects => return);
         if delay.is_zero() {
             self.connect(now, node, timers);
         } else {
@@ -362,9 +357,7 @@ impl Nodes {
     /// The handshake of `node` is done.
     pub(super) fn handshake_done(&mut self, node: usize, timers: &mut Timers) {
         if let Some(timer) = self.all[node].connection_timer.take() {
-            mutant!(HandshakeDoneGivenUp => self.all[node].connection_timer = Some(timer), else {
-                timers.cancel(timer);
-            });
+            timers.cancel(timer);
         }
     }
 
@@ -374,12 +367,12 @@ impl Nodes {
         self.watch_lines(now, timers);
         // A connection that is being opened is no vote yet, and may never be.
         let ready = self.all.iter().filter(|node| node.is_ready()).count();
-        if self.quorum() <= ready || mutant!(NeverReconnects | NeverReconnectsEarly) {
+        if self.quorum() <= ready {
             return;
         }
         let before = now.saturating_sub(RECONNECT_EARLY_AFTER);
         for node in 0..self.all.len() {
-            if self.all[node].is_down_since(before) {
+            if guard!(NeverReconnectsEarly, self.all[node].is_down_since(before)) {
                 self.connect(now, node, timers);
             }
         }
@@ -434,8 +427,7 @@ impl Nodes {
         };
         let suspect_at = since.saturating_add(there.patience().min(self.dead_after));
         let dead_at = since.saturating_add(self.dead_after);
-        if dead_at <= now || suspect_at <= now && mutant!(SuspectGivenUp) {
-            mutant!(DeadAfterIgnored => return Silence::Short);
+        if dead_at <= now {
             return Silence::Dead;
         }
         if suspect_at <= now {

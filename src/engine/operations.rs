@@ -129,7 +129,7 @@ impl Operations {
         parts: &mut Parts,
     ) -> Option<Event> {
         let event = self.get_mut(operation)?.tell(now, parts)?;
-        mutant!(RoundsKept => (), else self.end(operation, parts));
+        self.end(operation, parts);
         Some(event)
     }
 
@@ -145,7 +145,7 @@ impl Operations {
 
     /// Ends `operation` without reporting its outcome, and releases what it may have locked.
     pub(super) fn cancel(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
-        mutant!(CancelledExtensionStands => (), else self.take_extension_back(key, parts));
+        self.take_extension_back(key, parts);
         if let Some(operation) = self.get_mut(key) {
             operation.cancel(now, parts);
             self.end(key, parts);
@@ -164,7 +164,7 @@ impl Operations {
         let ends = ends.filter(|(other, _)| *other == claim);
         let latest = ends.map(|(_, end)| end).max().unwrap_or(Instant::ZERO);
         if let Some(claim) = parts.claims.get_mut(claim)
-            && super::operation::held::is_held(claim)
+            && guard!(CancelledExtensionStands, claim.is_held())
         {
             claim.valid_until = claim.valid_until.min(claim.told_until.max(latest));
             claim.watch(&mut parts.timers);
@@ -221,7 +221,7 @@ impl Operations {
     /// Returns a question about the lock of `claim` that is open, if there is one.
     fn question_about(&self, key: ClaimKey, parts: &Parts) -> Option<OperationKey> {
         let claim = parts.claims.get(key)?;
-        if claim.extended_beside && !mutant!(OlderExtensionGoesOn) {
+        if guard!(OlderExtensionGoesOn, claim.extended_beside) {
             let about = |operation: &Operation| {
                 let held = operation.kind.held();
                 held.is_some_and(|held| held.is_about(key, &operation.round))
@@ -239,7 +239,6 @@ impl Operations {
 
     /// A node has said that it is another cluster's: every acquire is refused.
     pub(super) fn refuse_all(&mut self, now: Instant, parts: &mut Parts) {
-        mutant!(OtherClusterIgnored => return);
         for key in self.keys() {
             if let Some((acquire, mut cx)) = self.acquire(now, key, parts) {
                 acquire.refuse(&mut cx);
@@ -323,10 +322,6 @@ impl Operations {
                 }
             }
             Stage::Releasing { .. } => {
-                #[cfg(shearline_mutants)]
-                if mutant!(RetryAfterEnd) && matches!(said, acquire::Said::Nil) {
-                    acquire::ask_again_after_end(now, node, claim, parts);
-                }
                 parts.claims.settle(claim, &mut parts.timers);
             }
             Stage::Held { .. } => {}
@@ -345,8 +340,7 @@ impl Operations {
     ) -> Result<(), Trouble> {
         let said = Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
         if let Said::Refused(error) = said
-            && wants_the_text(error)
-            && !mutant!(NoscriptExtensionDropped)
+            && guard!(NoscriptExtensionDropped, wants_the_text(error))
         {
             parts.nodes.forgot_scripts(now, node);
             if let Some(operation) = self.get_mut(operation) {
@@ -356,12 +350,6 @@ impl Operations {
         }
         let verb = parts.nodes[node].extend_dialect().verb();
         let said = extend::learn(now, node, claim, said, parts);
-        #[cfg(shearline_mutants)]
-        if mutant!(TopUpBeforeMajority)
-            && let Some(operation) = self.get_mut(operation)
-        {
-            operation.top_up_early(now, node, parts);
-        }
         self.held_answered(now, node, operation, (verb, reply), said, parts);
         Ok(())
     }

@@ -6,10 +6,11 @@
 //! with it, and not without it.
 //!
 //! A first history comes of `MINIMISE=1 SEED=17 STORE=tests/sim/histories/name.txt`; then its story
-//! is written. To read one that is kept, with `MUTANT` and its build if it takes a mutant:
+//! is written. To read one that is kept, without and with a mutant:
 //!
 //! ```text
 //! HISTORY=restart-without-memory cargo test --profile sim --features embedded --test sim worlds -- --nocapture
+//! HISTORY=twin-votes MUTANT=TwinVotes bash tests/breakages.sh --see
 //! ```
 //!
 //! Whoever changes what the simulator chooses, or in which order, makes other histories of the same
@@ -17,7 +18,7 @@
 //! and their stories stay as they are (so a story tells what happens, not at which node), by
 //!
 //! ```text
-//! RECORD_ANEW=1 RUSTFLAGS='--cfg shearline_mutants' CARGO_TARGET_DIR=target/mutants cargo test --profile sim --features embedded --test sim worlds -- --nocapture
+//! RECORD_ANEW=1 bash tests/breakages.sh --see
 //! ```
 
 use std::fmt;
@@ -38,7 +39,7 @@ const SEEDS: u64 = 5_000;
 pub(crate) struct History {
     pub(crate) story: Vec<String>,
     pub(crate) kind: Kind,
-    /// The guard that is taken out, by its name.
+    /// The guard that is taken out, or what else is broken, by its name.
     pub(crate) mutant: Option<String>,
     /// Which oracle objects, if one does.
     pub(crate) oracle: Option<String>,

@@ -1,8 +1,11 @@
-//! Mutations: with one guard taken out, an oracle has to object.
+//! Mutations: with one guard taken out, or something else broken, an oracle has to object.
 //!
-//! The guards of the library are taken out in a build with `--cfg shearline_mutants`, one after the
-//! other, for the whole process; what a driver could do wrong are switches of the world. For each
-//! the table says how many histories it took until an oracle objected, and which one that was.
+//! There are three kinds. The guards of the library (`src/guards.rs`) are taken out in a build with
+//! `--cfg shearline_mutants`, one after the other, for the whole process. What else can break in the
+//! library are the patches of `tests/breakages`, which `tests/breakages.sh` applies to a copy of the
+//! tree, where each does nothing until it is chosen as a guard is. What a driver could do wrong are
+//! switches of the world. For each the table says how many histories it took until an oracle objected,
+//! and which one that was.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -138,8 +141,8 @@ mod library {
         false
     }
 
-    /// The guard that is taken out.
-    pub(crate) fn chosen() -> Option<&'static str> {
+    /// The guard that is taken out, or what else is broken.
+    pub(crate) fn chosen() -> Option<String> {
         None
     }
 }
@@ -148,16 +151,18 @@ mod library {
 mod library {
     use std::sync::{Mutex, PoisonError};
 
-    use shearline::mutant::{self, Mutant};
+    use shearline::guards;
 
-    static NAME: Mutex<Option<&'static str>> = Mutex::new(None);
+    static NAME: Mutex<Option<String>> = Mutex::new(None);
 
     pub(super) fn choose(name: Option<&str>) {
-        let mutant = name.map(|name| {
-            Mutant::from_name(name).unwrap_or_else(|| panic!("no mutant of the name {name}"))
-        });
-        mutant::choose(mutant);
-        *NAME.lock().unwrap_or_else(PoisonError::into_inner) = mutant.map(Mutant::name);
+        let known = super::tests::all();
+        if let Some(name) = name {
+            let is_known = known.iter().any(|(known, _)| known == name);
+            assert!(is_known, "no mutant of the name {name} in this build");
+        }
+        guards::take_out(name);
+        *NAME.lock().unwrap_or_else(PoisonError::into_inner) = name.map(str::to_owned);
     }
 
     pub(super) fn narrow(narrow: bool) {
@@ -169,47 +174,100 @@ mod library {
         shearline::limits::narrow::is_chosen()
     }
 
-    /// The guard that is taken out.
-    pub(crate) fn chosen() -> Option<&'static str> {
-        *NAME.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The guard that is taken out, or what else is broken.
+    pub(crate) fn chosen() -> Option<String> {
+        NAME.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 #[cfg(shearline_mutants)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::path::Path;
 
-    use shearline::mutant::Mutant;
+    use shearline::guards::{self, Guard};
 
-    use super::{ALONE, Chosen, DRIVERS, NARROW, ORACLES};
+    use super::{Chosen, DRIVERS, NARROW, ORACLES};
     use crate::SEEDS;
-    use crate::assumptions::UNREADABLE;
     use crate::case::{ANY, Kind};
     use crate::history::History;
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
 
-    /// What these worlds never ask for, or no oracle looks at. The stories of `engine::tests` notice
-    /// each of these.
-    const STORIES: [Mutant; 5] = [
-        // A vote that goes on when the time of a node is over that does not vote, and whose connection
-        // takes nothing until then: another node has to be far away. `restarts`.
-        Mutant::LeftOutNotWatched,
-        // The loss of its connection says the same (`LostExtensionIsNone`): it takes one that is silent for
-        // longer than the lock and lasts. `claims`.
-        Mutant::ExtensionLeavesExpiryKnown,
-        // A copy that is lost and sent again, within one lock: `claims`.
-        Mutant::DeniedCopyForgotten,
-        // An extension and a confirmation beside each other, and one of them finds less: `extensions`.
-        Mutant::EarlierEndForgotten,
-        Mutant::EarlierEndOverruled,
+    /// What these worlds never ask for, or no oracle looks at, and the story that notices it.
+    /// `tests/breakages.sh` reads this table.
+    const STORIES: [(&str, &str); 1] = [
+        // A copy that is lost and sent again, within one lock.
+        ("DeniedCopyForgotten", "engine::tests::claims"),
     ];
 
     /// What can go wrong only where there is hardly any room.
-    const NARROWLY: [Mutant; 2] = [Mutant::ClaimsUnbounded, Mutant::DebtWithoutRoomForgotten];
+    const NARROWLY: [&str; 2] = ["ClaimsUnbounded", "DebtWithoutRoomForgotten"];
 
-    /// What is seen where no other node tells when the last copy is gone.
-    const ALONE_ONLY: [Mutant; 1] = [Mutant::LostExtensionIsNone];
+    /// The patches, beside a file `applied` where they are.
+    const BREAKAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/breakages");
+
+    /// Everything that can be chosen in this build, and what notices it: a kind of world, or none and
+    /// a story of the library.
+    pub(super) fn all() -> Vec<(String, Option<Kind>)> {
+        let guards = Guard::ALL
+            .iter()
+            .map(|name| (name.to_string(), kind_for(name)));
+        guards.chain(breakages()).collect()
+    }
+
+    /// In most worlds servers say who they are, there is room, and there are several nodes.
+    fn kind_for(guard: &str) -> Option<Kind> {
+        if STORIES.iter().any(|(name, _)| *name == guard) {
+            None
+        } else if NARROWLY.contains(&guard) {
+            Some(NARROW)
+        } else {
+            Some(ANY)
+        }
+    }
+
+    /// The lines `Name [who notices it]: what is broken.` at the beginning of each patch.
+    fn breakages() -> Vec<(String, Option<Kind>)> {
+        let mut all = Vec::new();
+        if !Path::new(BREAKAGES).join("applied").exists() {
+            return all;
+        }
+        for file in std::fs::read_dir(BREAKAGES).expect("they are committed") {
+            let path = file.expect("it can be read").path();
+            if path
+                .extension()
+                .is_none_or(|extension| extension != "patch")
+            {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("it is text");
+            let head = text.lines().take_while(|line| !line.starts_with("--- "));
+            for line in head.filter(|line| !line.is_empty()) {
+                let parts = line.split_once(" [");
+                let parts = parts.and_then(|(name, rest)| Some((name, rest.split_once("]: ")?.0)));
+                let (name, notices) = parts.unwrap_or_else(|| panic!("{path:?}: {line:?}"));
+                let kind = Kind::of_name(notices);
+                let story = notices.contains("::");
+                assert!(kind.is_some() != story, "{path:?}: {notices} is no world");
+                all.push((name.to_owned(), kind));
+            }
+        }
+        all.sort_by(|one, other| one.0.cmp(&other.0));
+        all
+    }
+
+    #[test]
+    fn mutants_have_names_of_their_own() {
+        let all = all();
+        let numbers = all.iter().map(|(name, _)| guards::number(name));
+        assert_eq!(numbers.collect::<BTreeSet<_>>().len(), all.len());
+        say(&format!(
+            "{} guards, {} other breakages",
+            Guard::ALL.len(),
+            all.len() - Guard::ALL.len()
+        ));
+    }
 
     /// One row of the table. Whether an oracle objected.
     fn row(mutant: Option<&str>, kind: Kind) -> bool {
@@ -235,19 +293,6 @@ mod tests {
         std::env::var("ROWS").map_or(true, |rows| rows.split(',').any(|row| row == name))
     }
 
-    /// Where a mutant is looked for. In most worlds servers say who they are, and there is room.
-    fn kind_for(mutant: Mutant) -> Kind {
-        if mutant == Mutant::UnreadableIsUnchanged {
-            UNREADABLE
-        } else if NARROWLY.contains(&mutant) {
-            NARROW
-        } else if ALONE_ONLY.contains(&mutant) {
-            ALONE
-        } else {
-            ANY
-        }
-    }
-
     /// What each oracle objects to, with no other heard.
     const OBJECTIONS: [(&str, &str); ORACLES.len()] = [
         ("SetWithoutNx", "exclusion"),
@@ -271,6 +316,11 @@ mod tests {
         ("NeverReconnects", "liveness"),
     ];
 
+    /// Whether this build has it.
+    fn is_there(mutant: &str) -> bool {
+        all().iter().any(|(name, _)| name == mutant)
+    }
+
     /// Histories within which it does.
     const OBJECTION_SEEDS: u64 = 50;
 
@@ -279,6 +329,9 @@ mod tests {
         let heard: BTreeSet<_> = OBJECTIONS.iter().map(|(_, oracle)| *oracle).collect();
         assert_eq!(heard, BTreeSet::from(ORACLES));
         for (mutant, oracle) in OBJECTIONS {
+            if !is_there(mutant) {
+                continue;
+            }
             let _chosen = Chosen::new(Some(mutant)).listening(oracle);
             let sweep = sweep(ANY, 0..OBJECTION_SEEDS, Until::Objection);
             let (seed, violation) = sweep
@@ -319,11 +372,10 @@ mod tests {
 
     #[test]
     fn mutants_are_noticed() {
-        say("guard taken out               spent  histories, oracle");
-        let asked = Mutant::ALL
-            .iter()
-            .filter(|mutant| !STORIES.contains(mutant));
-        let library = asked.map(|mutant| (Some(mutant.name()), kind_for(*mutant)));
+        say("taken out, or broken          spent  histories, oracle");
+        let all = all();
+        let heard_here = all.iter().filter_map(|(name, kind)| Some((name, (*kind)?)));
+        let library = heard_here.map(|(name, kind)| (Some(name.as_str()), kind));
         let drivers = DRIVERS.iter().map(|kind| (None, *kind));
         let unnoticed: Vec<_> = library
             .chain(drivers)
@@ -337,7 +389,7 @@ mod tests {
     #[test]
     fn mutants_of_histories_are_noticed() {
         for (name, history) in History::kept() {
-            if let Some(mutant) = &history.mutant {
+            if let Some(mutant) = history.mutant.as_ref().filter(|name| is_there(name)) {
                 let _chosen = Chosen::new(Some(mutant));
                 let story = &history.story;
                 assert_eq!(history.objection(), history.oracle, "{name}: {story:?}");

@@ -17,7 +17,7 @@ use super::patience::Patience;
 use super::round::Round;
 use super::{After, Context, Operate};
 use crate::engine::claims::Claims;
-use crate::engine::claims::claim::{Claim, Stage};
+use crate::engine::claims::claim::Claim;
 use crate::engine::contract::{Event, Extension, RoundId, random_part};
 use crate::engine::parts::Parts;
 
@@ -78,7 +78,7 @@ impl Held {
         // All nodes count if it is this engine's own. Of one that was handed over only those that
         // it stands on: the previous owner may still release a copy that it had no answer about,
         // over its own connection, after the lock was extended here.
-        let own = claim.filter(|claim| !claim.adopted || mutant!(EveryVoterCounts));
+        let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.adopted));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) =
             claim.map_or((NodeSet::EMPTY, 0), |claim| (claim.lacking, claim.regained));
@@ -100,8 +100,8 @@ impl Held {
     /// Sets the deadline, and makes `round.key` the newest operation of its claim.
     fn begin(&self, cx: &mut Context<'_>) {
         let ends = match self.question {
-            Question::AtLeast => !mutant!(ExtensionRevives),
-            Question::HowLong => self.valid_until != Instant::ZERO && !mutant!(ConfirmationRevives),
+            Question::AtLeast => true,
+            Question::HowLong => self.valid_until != Instant::ZERO,
         };
         cx.round.deadline = ends.then_some(self.valid_until);
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
@@ -121,12 +121,6 @@ impl Held {
         for node in 0..cx.parts.nodes.len() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
             cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
-            self.leave_out(node, cx);
-        }
-    }
-
-    fn leave_out(&self, node: usize, cx: &mut Context<'_>) {
-        if !mutant!(QuarantinedExtends) {
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
     }
@@ -155,9 +149,8 @@ impl Held {
         by_text: bool,
         cx: &mut Context<'_>,
     ) {
-        if !mutant!(ExtensionRepairedAfterEnd)
-            && (!cx.round.asks(node) || !self.is_open(&cx.parts.claims))
-        {
+        let over = !cx.round.asks(node) || !self.is_open(&cx.parts.claims);
+        if guard!(ExtensionRepairedAfterEnd, over) {
             return;
         }
         let there = &mut cx.parts.nodes[node];
@@ -166,7 +159,6 @@ impl Held {
             Question::AtLeast => {
                 if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
                     claim.unknown.insert(node);
-                    mutant!(ExtensionLeavesExpiryKnown => claim.unknown.remove(node));
                 }
                 there.send_extend(cx.now, request, command, &self.entry, cx.round.ttl, by_text);
             }
@@ -178,8 +170,6 @@ impl Held {
 
     /// Withdraws the question to those of `nodes` where no byte of it has left.
     fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
-        mutant!(QueuedExtensionSentLate => return);
-        mutant!(QueuedConfirmationSentLate => if self.question == Question::HowLong { return });
         let request = self.request(cx.round.key);
         for node in nodes.iter() {
             cx.parts.nodes[node].withdraw(request);
@@ -211,12 +201,13 @@ impl Held {
         // found an earlier end.
         let found = self.claim.and_then(|claim| claims.get(claim));
         let found = found.map(|claim| claim.valid_until);
-        let revives = mutant!(EarlierEndForgotten | ExtensionRevives | ConfirmationRevives);
-        let found = found.filter(|end| *end != Instant::ZERO && !revives);
+        let found = found.filter(|end| *end != Instant::ZERO);
         let ends = round.deadline.into_iter().chain(found);
-        let in_time = ends.min().is_none_or(|end| now < end) || mutant!(ExtensionAfterValidity);
+        let late = ends.min().is_some_and(|end| end <= now);
         match vote {
-            Vote::Yes if !in_time => (Vote::Abstain, NodeOutcome::TimedOut),
+            Vote::Yes if guard!(ExtensionAfterValidity, late) => {
+                (Vote::Abstain, NodeOutcome::TimedOut)
+            }
             Vote::Yes if !self.voters.contains(node) => (Vote::Abstain, NodeOutcome::Missing),
             Vote::Yes | Vote::No | Vote::Abstain => (vote, outcome),
         }
@@ -232,12 +223,8 @@ impl Held {
         }
         match verdict {
             Extending::Extended(majority) => return Ok(majority),
-            Extending::Lost if !mutant!(LostKeepsValid) => {
-                return Err(self.lose(cx));
-            }
-            Extending::Lost | Extending::Unconfirmed => {
-                #[cfg(shearline_mutants)]
-                self.give_keys_back(cx);
+            Extending::Lost => return Err(self.lose(cx)),
+            Extending::Unconfirmed => {
                 self.forget(cx.round.key, &mut cx.parts.claims);
                 self.decide(Verdict::Unconfirmed, cx);
             }
@@ -258,7 +245,7 @@ impl Held {
         let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
         let key = match self.claim {
             Some(claim) => {
-                mutant!(LostVoteNotTold => (), else cx.parts.tell_lost(claim));
+                cx.parts.tell_lost(claim);
                 self.decide(Verdict::Lost, cx);
                 claim
             }
@@ -338,10 +325,10 @@ impl Held {
     ) -> Extension {
         let exact = self.question == Question::HowLong;
         if let Some(claim) = self.claim_in(claims) {
-            mutant!(CancelledExtensionUndoesOthers => (), else claim.told_until = match exact {
+            claim.told_until = match exact {
                 true => valid_until,
                 false => valid_until.max(claim.told_until),
-            });
+            };
         }
         Extension {
             exact,
@@ -401,7 +388,7 @@ impl<T: AboutHeld> Operate for T {
     fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
         let held = self.held();
         let mut command = cx.parts.claims.command();
-        held.leave_out(node, cx);
+        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         let _ = held.ask(node, &mut command, cx);
         cx.parts.claims.sent(command);
         match cx.round.is_voting() {
@@ -443,34 +430,10 @@ pub(super) fn claim_of<'c>(
 /// Returns until when `lock` may be trusted, as far as both its holder and its claim know.
 pub(super) fn known_end(claim: Option<&Claim>, lock: &Lock) -> Instant {
     claim.map_or(lock.valid_until(), |claim| {
-        mutant!(EarlierEndForgotten => return lock.valid_until());
         claim.valid_until.min(lock.valid_until())
     })
 }
 
 fn is_open(claim: Option<Option<&Claim>>) -> bool {
-    claim.is_none_or(|claim| claim.is_some_and(is_held))
-}
-
-pub(in crate::engine) fn is_held(claim: &Claim) -> bool {
-    if mutant!(ExtensionRevives | ConfirmationRevives) {
-        return matches!(claim.stage, Stage::Held { .. });
-    }
-    claim.is_held()
-}
-
-/// Releases what is held: only where that guard is taken out.
-#[cfg(shearline_mutants)]
-impl Held {
-    fn give_keys_back(&self, cx: &mut Context<'_>) {
-        let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
-        let (claims, mut below) = cx.parts.claims(cx.now);
-        if let Some(claim) = self
-            .claim_in(claims)
-            .filter(|_| mutant!(UnconfirmedGivesBack))
-        {
-            claim.entry = Some(copy);
-            claim.pay_all(&mut below);
-        }
-    }
+    claim.is_none_or(|claim| claim.is_some_and(Claim::is_held))
 }

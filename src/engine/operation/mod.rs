@@ -181,7 +181,6 @@ impl Operation {
         if !self.round.count(now, node, vote, outcome) {
             return After::Nothing;
         }
-        mutant!(RefusalNotJudged => if vote != Vote::Yes { return After::Nothing });
         self.judge(now, parts)
     }
 
@@ -219,15 +218,6 @@ impl Operation {
         }
     }
 
-    #[cfg(shearline_mutants)]
-    pub(super) fn top_up_early(&mut self, now: Instant, node: usize, parts: &mut Parts) {
-        let (kind, mut cx) = self.at(now, parts);
-        if let Some(held) = kind.held() {
-            let mut command = cx.parts.claims.command();
-            held.top_up_node(node, held.valid_until, &mut command, &mut cx);
-        }
-    }
-
     /// The connection to `node` is lost. A yes that a lock rests on is lost with it; an answer that
     /// changed something for good stays counted.
     pub(super) fn lose(
@@ -241,7 +231,7 @@ impl Operation {
             true => self.round.lose(node, outcome),
             false => self.round.record(node, Vote::Abstain, outcome),
         };
-        match changed && !mutant!(LostVoteNotJudged) {
+        match guard!(LostVoteNotJudged, changed) {
             true => self.judge(now, parts),
             false => After::Nothing,
         }

@@ -156,7 +156,6 @@ impl Round {
             *ballot = ballot.next();
         }
         self.left_out = NodeSet::EMPTY;
-        mutant!(ValidityFromFirstAttempt => return);
         self.sent = now;
     }
 
@@ -206,9 +205,9 @@ impl Round {
     /// The connection to `node` is lost: withdraws its yes, or stops waiting for its answer.
     /// Returns `true` if that changed anything.
     pub(crate) fn lose(&mut self, node: usize, outcome: NodeOutcome) -> bool {
-        mutant!(VoteKeptOverReconnect => return self.record(node, Vote::Abstain, outcome));
         let changed = self.is_voting()
-            && (self.tally.withdraw(node) || self.tally.record(node, Vote::Abstain));
+            && (guard!(VoteKeptOverReconnect, self.tally.withdraw(node))
+                || self.tally.record(node, Vote::Abstain));
         if changed {
             self.set_outcome(node, outcome);
         }
@@ -219,9 +218,7 @@ impl Round {
     /// that is decided does not vote any more.
     pub(crate) fn decide(&mut self, news: &mut VecDeque<News>, timers: &mut Timers) {
         self.state = State::Decided;
-        if let Some(timer) = self.timer.take().filter(|_| !mutant!(RoundTimerKept)) {
-            timers.cancel(timer);
-        }
+        self.disarm(timers);
         news.push_back(News::Operation(self.key));
     }
 
@@ -233,9 +230,7 @@ impl Round {
 
     /// Arms the timer for when it has to be looked at next.
     pub(crate) fn arm(&mut self, timers: &mut Timers) {
-        if let Some(before) = self.timer.take() {
-            timers.cancel(before);
-        }
+        self.disarm(timers);
         if let Some((at, wake)) = self.next_wake() {
             self.wake = wake;
             self.timer = Some(timers.insert(at, Alarm::Operation(self.key)));
@@ -287,8 +282,7 @@ impl Round {
     ) -> bool {
         let counts = self.record(node, vote, outcome);
         if counts && self.ballots[node].asked {
-            let since = mutant!(LatencySinceCall => self.started, else self.sent);
-            self.ballots[node].latency = Some(now.saturating_since(since));
+            self.ballots[node].latency = Some(now.saturating_since(self.sent));
         }
         counts
     }
@@ -320,7 +314,7 @@ impl Round {
             State::Voting => self
                 .tally
                 .open()
-                .union(mutant!(LeftOutNotWatched => NodeSet::EMPTY, else self.left_out))
+                .union(self.left_out)
                 .iter()
                 .map(|node| (self.ballots[node].deadline, Wake::NodeTimeout))
                 .min(),
@@ -356,8 +350,7 @@ impl Round {
                 NodeReport::new(Arc::clone(label), outcome, latency)
             })
             .collect();
-        let since = mutant!(ElapsedSinceAttempt => self.sent, else self.started);
-        let elapsed = now.saturating_since(since);
+        let elapsed = now.saturating_since(self.started);
         Report::new(now, nodes, self.tally.quorum() as u8, self.tries, elapsed)
     }
 }
