@@ -109,8 +109,8 @@ guards! {
     QuarantinedHandedOver,
 
     // ----- restarts -------------------------------------------------------------------------
-    /// A node that may have forgotten votes for a new lock.
-    QuarantinedVotes,
+    /// What a node says that may have forgotten counts as ever.
+    QuarantineIgnored,
     /// A node that is met for the first time votes, however short a time it has been up.
     YoungTrusted,
     /// A node that says over its connection that it loads or follows another goes on voting.
@@ -160,12 +160,16 @@ pub use switch::{is_taken_out, number, take_out};
 mod switch {
     use core::sync::atomic::{AtomicU64, Ordering};
 
-    /// The number of what is taken out; 0: nothing.
-    static TAKEN_OUT: AtomicU64 = AtomicU64::new(0);
+    /// The numbers of what is taken out; 0: nothing.
+    static TAKEN_OUT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-    /// Takes out the guard of this name for the whole process, or puts it back.
-    pub fn take_out(name: Option<&str>) {
-        TAKEN_OUT.store(name.map_or(0, number), Ordering::Relaxed);
+    /// Takes out the guards of these names for the whole process, two at most, and puts back all others.
+    pub fn take_out(names: &[&str]) {
+        assert!(names.len() <= TAKEN_OUT.len(), "there are too many names");
+        for (at, taken_out) in TAKEN_OUT.iter().enumerate() {
+            let number = names.get(at).map_or(0, |name| number(name));
+            taken_out.store(number, Ordering::Relaxed);
+        }
     }
 
     /// Returns `true` if what has this [`number`] is taken out.
@@ -173,7 +177,8 @@ mod switch {
     pub fn is_taken_out(number: u64) -> bool {
         #[cfg(test)]
         take_out_by_environment();
-        TAKEN_OUT.load(Ordering::Relaxed) == number
+        let mut taken_out = TAKEN_OUT.iter();
+        taken_out.any(|taken_out| taken_out.load(Ordering::Relaxed) == number)
     }
 
     /// Returns the number that stands for `name` (FNV-1a).
@@ -193,8 +198,9 @@ mod switch {
     fn take_out_by_environment() {
         static ONCE: std::sync::Once = std::sync::Once::new();
         ONCE.call_once(|| {
-            let name = std::env::var("SHEARLINE_MUTANT").ok();
-            take_out(name.as_deref());
+            if let Ok(name) = std::env::var("SHEARLINE_MUTANT") {
+                take_out(&[&name]);
+            }
         });
     }
 }

@@ -17,7 +17,7 @@ use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
-use crate::limits::{TTL_ASSUMED_MAX, claims_max};
+use crate::limits::{CLAIMS_MAX, TTL_ASSUMED_MAX};
 use crate::node::{
     Command, Dialect, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
@@ -107,7 +107,7 @@ impl Claims {
 
     /// Returns `true` if another token may leave copies on nodes.
     pub(super) fn has_room(&self) -> bool {
-        !guard!(ClaimsUnbounded, claims_max() <= self.slab.len())
+        !guard!(ClaimsUnbounded, CLAIMS_MAX <= self.slab.len())
     }
 
     pub(super) fn insert(&mut self, claim: Claim) -> ClaimKey {

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use crate::error::{LinkError, NodeOutcome};
 use crate::keys::{ClaimKey, OperationKey};
-use crate::limits::rounds_max;
+use crate::limits::ROUNDS_MAX;
 use crate::node::{Reply, Request, Said, Trouble, wants_the_text};
 use crate::quorum::Vote;
 use crate::slab::Slab;
@@ -58,7 +58,7 @@ impl Operations {
 
     /// Returns `true` if another operation would be one too many.
     pub(super) fn is_full(&self) -> bool {
-        rounds_max() <= self.slab.len()
+        ROUNDS_MAX <= self.slab.len()
     }
 
     pub(super) fn get_mut(&mut self, operation: OperationKey) -> Option<&mut Operation> {

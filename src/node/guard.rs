@@ -64,7 +64,7 @@ impl Guard {
     /// Returns until when its answers do not count, if they do not at `now`.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         self.until
-            .filter(|until| guard!(QuarantinedVotes, now < *until))
+            .filter(|until| guard!(QuarantineIgnored, now < *until))
     }
 
     /// Returns `true` if `other` is about the same server, as far as both know.

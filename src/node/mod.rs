@@ -43,7 +43,7 @@ use crate::config::{Config, NodeConfig, RestartGuard};
 use crate::error::{LinkError, NodeOutcome, TrustError, Unusable};
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{
-    PUSHES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX, in_flight_max, out_bytes_max,
+    IN_FLIGHT_MAX, OUT_BYTES_MAX, PUSHES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
 };
 use crate::resp::{Inbox, Limits, Value};
 use crate::time::Instant;
@@ -359,19 +359,19 @@ impl Node {
     pub(crate) fn is_suspect(&self) -> bool {
         guard!(SuspectAsked, self.pulse.is_suspect())
             || self.debts.is_due()
-            || self.in_flight.len() >= in_flight_max() / 2
-            || self.outbox.len() >= out_bytes_max() / 2
+            || self.in_flight.len() >= IN_FLIGHT_MAX / 2
+            || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
     fn has_room_for_set(&self, len: usize) -> bool {
-        self.in_flight.reserved() + 2 <= in_flight_max() / 2
-            && self.outbox.len() + len <= out_bytes_max() / 2
+        self.in_flight.reserved() + 2 <= IN_FLIGHT_MAX / 2
+            && self.outbox.len() + len <= OUT_BYTES_MAX / 2
     }
 
     /// Returns `true` if a release of `len` bytes can be sent: the scripts' state is known, and
     /// there is room.
     pub(crate) fn has_room_for_release(&self, len: usize) -> bool {
-        self.in_flight.len() < in_flight_max() && self.outbox.len() + len <= out_bytes_max()
+        self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
     }
 
     /// Puts `command` into the out buffer, and `TIME` in front of a question about a lock if the

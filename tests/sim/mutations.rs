@@ -9,7 +9,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::case::Kind;
+use crate::case::{ANY, Kind};
 use crate::clock::MILLI;
 use crate::entropy::Entropy;
 use crate::oracle::ORACLES;
@@ -85,16 +85,14 @@ pub(crate) struct Chosen {
 impl Chosen {
     /// Waits until nothing else is chosen, and takes out the guard of this name.
     pub(crate) fn new(name: Option<&str>) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        library::choose(name);
-        Self { _turn: turn }
+        Self::in_world(name, ANY)
     }
 
-    /// The bounds of engines are narrow as well.
-    #[cfg(shearline_mutants)]
-    pub(crate) fn narrow(self) -> Self {
-        library::narrow(true);
-        self
+    /// The same, with narrow bounds where this kind of world has them.
+    pub(crate) fn in_world(name: Option<&str>, kind: Kind) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        library::choose(name, kind.name == NARROW.name);
+        Self { _turn: turn }
     }
 
     /// Only this oracle is listened to as well.
@@ -107,8 +105,8 @@ impl Chosen {
 
     /// What the variables `MUTANT` and `ONLY` say.
     pub(crate) fn by_environment() -> Self {
-        let chosen = Self::new(std::env::var("MUTANT").ok().as_deref());
-        library::narrow(crate::replay::kind().name == NARROW.name);
+        let name = std::env::var("MUTANT").ok();
+        let chosen = Self::in_world(name.as_deref(), crate::replay::kind());
         match std::env::var("ONLY") {
             Ok(oracle) => chosen.listening(&oracle),
             Err(_) => chosen,
@@ -118,8 +116,7 @@ impl Chosen {
 
 impl Drop for Chosen {
     fn drop(&mut self) {
-        library::choose(None);
-        library::narrow(false);
+        library::choose(None, false);
         *HEARD.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
@@ -128,11 +125,8 @@ pub(crate) use library::{chosen, is_narrow};
 
 #[cfg(not(shearline_mutants))]
 mod library {
-    pub(super) fn choose(name: Option<&str>) {
+    pub(super) fn choose(name: Option<&str>, narrow: bool) {
         assert!(name.is_none(), "only a build with mutants has {name:?}");
-    }
-
-    pub(super) fn narrow(narrow: bool) {
         assert!(!narrow, "only a build with mutants has narrow bounds");
     }
 
@@ -151,32 +145,34 @@ mod library {
 mod library {
     use std::sync::{Mutex, PoisonError};
 
-    use shearline::guards;
+    /// The name of what is chosen, and whether bounds are narrow.
+    static CHOSEN: Mutex<(Option<String>, bool)> = Mutex::new((None, false));
 
-    static NAME: Mutex<Option<String>> = Mutex::new(None);
-
-    pub(super) fn choose(name: Option<&str>) {
-        let known = super::tests::all();
-        if let Some(name) = name {
-            let is_known = known.iter().any(|(known, _)| known == name);
-            assert!(is_known, "no mutant of the name {name} in this build");
+    pub(super) fn choose(name: Option<&str>, narrow: bool) {
+        let narrow_bounds = narrow.then_some("NarrowBounds");
+        let names: Vec<_> = name.into_iter().chain(narrow_bounds).collect();
+        for name in &names {
+            let is_known = super::tests::all().iter().any(|(known, _)| known == name);
+            assert!(is_known, "no mutant of the name {name}");
         }
-        guards::take_out(name);
-        *NAME.lock().unwrap_or_else(PoisonError::into_inner) = name.map(str::to_owned);
+        shearline::guards::take_out(&names);
+        let chosen = (name.map(str::to_owned), narrow);
+        *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = chosen;
     }
 
-    pub(super) fn narrow(narrow: bool) {
-        shearline::limits::narrow::choose(narrow);
+    fn get() -> (Option<String>, bool) {
+        let chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+        chosen.clone()
     }
 
     /// Whether the bounds of engines are narrow.
     pub(crate) fn is_narrow() -> bool {
-        shearline::limits::narrow::is_chosen()
+        get().1
     }
 
     /// The guard that is taken out, or what else is broken.
     pub(crate) fn chosen() -> Option<String> {
-        NAME.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        get().0
     }
 }
 
@@ -198,17 +194,16 @@ mod tests {
     /// `tests/breakages.sh` reads this table.
     const STORIES: [(&str, &str); 1] = [
         // A copy that is lost and sent again, within one lock.
-        ("DeniedCopyForgotten", "engine::tests::claims"),
+        ("DeniedCopyForgotten", "engine::tests::copies"),
     ];
 
     /// What can go wrong only where there is hardly any room.
     const NARROWLY: [&str; 2] = ["ClaimsUnbounded", "DebtWithoutRoomForgotten"];
 
-    /// The patches, beside a file `applied` where they are.
+    /// The patches, and a file `applied` where they are.
     const BREAKAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/breakages");
 
-    /// Everything that can be chosen in this build, and what notices it: a kind of world, or none and
-    /// a story of the library.
+    /// Everything that can be chosen, and the kind of world that notices it, if one does.
     pub(super) fn all() -> Vec<(String, Option<Kind>)> {
         let guards = Guard::ALL
             .iter()
@@ -230,9 +225,8 @@ mod tests {
     /// The lines `Name [who notices it]: what is broken.` at the beginning of each patch.
     fn breakages() -> Vec<(String, Option<Kind>)> {
         let mut all = Vec::new();
-        if !Path::new(BREAKAGES).join("applied").exists() {
-            return all;
-        }
+        let applied = Path::new(BREAKAGES).join("applied").exists();
+        assert!(applied, "this is run by `bash tests/breakages.sh`");
         for file in std::fs::read_dir(BREAKAGES).expect("they are committed") {
             let path = file.expect("it can be read").path();
             if path
@@ -248,8 +242,8 @@ mod tests {
                 let parts = parts.and_then(|(name, rest)| Some((name, rest.split_once("]: ")?.0)));
                 let (name, notices) = parts.unwrap_or_else(|| panic!("{path:?}: {line:?}"));
                 let kind = Kind::of_name(notices);
-                let story = notices.contains("::");
-                assert!(kind.is_some() != story, "{path:?}: {notices} is no world");
+                let elsewhere = notices == "-" || notices.contains("::");
+                assert!(kind.is_some() || elsewhere, "{path:?}: who is {notices}?");
                 all.push((name.to_owned(), kind));
             }
         }
@@ -271,11 +265,7 @@ mod tests {
 
     /// One row of the table. Whether an oracle objected.
     fn row(mutant: Option<&str>, kind: Kind) -> bool {
-        let chosen = Chosen::new(mutant);
-        let _chosen = match kind.name == NARROW.name {
-            true => chosen.narrow(),
-            false => chosen,
-        };
+        let _chosen = Chosen::in_world(mutant, kind);
         let most = number("SEEDS").unwrap_or(SEEDS);
         let sweep = sweep(kind, 0..most, Until::Objection);
         let name = mutant.unwrap_or(kind.name);
@@ -316,11 +306,6 @@ mod tests {
         ("NeverReconnects", "liveness"),
     ];
 
-    /// Whether this build has it.
-    fn is_there(mutant: &str) -> bool {
-        all().iter().any(|(name, _)| name == mutant)
-    }
-
     /// Histories within which it does.
     const OBJECTION_SEEDS: u64 = 50;
 
@@ -329,9 +314,6 @@ mod tests {
         let heard: BTreeSet<_> = OBJECTIONS.iter().map(|(_, oracle)| *oracle).collect();
         assert_eq!(heard, BTreeSet::from(ORACLES));
         for (mutant, oracle) in OBJECTIONS {
-            if !is_there(mutant) {
-                continue;
-            }
             let _chosen = Chosen::new(Some(mutant)).listening(oracle);
             let sweep = sweep(ANY, 0..OBJECTION_SEEDS, Until::Objection);
             let (seed, violation) = sweep
@@ -347,7 +329,7 @@ mod tests {
 
     #[test]
     fn without_mutants_narrow_bounds_are_kept() {
-        let _chosen = Chosen::new(None).narrow();
+        let _chosen = Chosen::in_world(None, NARROW);
         let sweep = sweep(NARROW, 0..NARROW_SEEDS, Until::Last);
         say(&format!("narrow-bounds {}", sweep.summary()));
         for (seed, found) in sweep.failures.iter().take(10) {
@@ -370,10 +352,20 @@ mod tests {
         }
     }
 
+    fn assert_rows_exist(all: &[(String, Option<Kind>)]) {
+        let rows = std::env::var("ROWS").unwrap_or_default();
+        for row in rows.split(',').filter(|row| !row.is_empty()) {
+            let is_driver = DRIVERS.iter().any(|kind| kind.name == row);
+            let is_mutant = all.iter().any(|(name, _)| name == row);
+            assert!(is_driver || is_mutant, "there is no {row}");
+        }
+    }
+
     #[test]
     fn mutants_are_noticed() {
         say("taken out, or broken          spent  histories, oracle");
         let all = all();
+        assert_rows_exist(&all);
         let heard_here = all.iter().filter_map(|(name, kind)| Some((name, (*kind)?)));
         let library = heard_here.map(|(name, kind)| (Some(name.as_str()), kind));
         let drivers = DRIVERS.iter().map(|kind| (None, *kind));
@@ -389,7 +381,7 @@ mod tests {
     #[test]
     fn mutants_of_histories_are_noticed() {
         for (name, history) in History::kept() {
-            if let Some(mutant) = history.mutant.as_ref().filter(|name| is_there(name)) {
+            if let Some(mutant) = &history.mutant {
                 let _chosen = Chosen::new(Some(mutant));
                 let story = &history.story;
                 assert_eq!(history.objection(), history.oracle, "{name}: {story:?}");

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use crate::error::{NodeOutcome, NodeReport, Report};
 use crate::keys::OperationKey;
-use crate::limits::rounds_max;
+use crate::limits::ROUNDS_MAX;
 use crate::quorum::{NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -253,7 +253,7 @@ impl Round {
     /// not asked then.
     pub(crate) fn wait_for(&mut self, node: usize, nodes: &mut Nodes) -> bool {
         let queue = &mut nodes[node].waiting;
-        let room = queue.len() < rounds_max();
+        let room = queue.len() < ROUNDS_MAX;
         if room {
             queue.push_back(self.key);
         } else {
