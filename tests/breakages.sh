@@ -24,18 +24,24 @@ export CARGO_TERM_COLOR=never
 copy=$CARGO_TARGET_DIR/breakages
 patches=(tests/breakages/*.patch)
 
-# Copies what git knows, applies the patches, and puts what is new or different into the copy (so that
-# what has not changed is not built again).
+# Copies what a build reads, applies the patches, and puts what is new or different into the copy (so
+# that what has not changed is not built again).
 apply() {
-    local fresh=$copy/fresh tree=$copy/tree file patch bad=0
+    local fresh=$copy/fresh tree=$copy/tree file patch name bad=0
     rm -rf "$fresh" && mkdir -p "$fresh" "$tree" || return 1
-    git ls-files -z --cached --others --exclude-standard |
-        tar --null --files-from=- --ignore-failed-read -cf - 2>/dev/null | tar -xf - -C "$fresh" || return 1
+    tar --exclude=target -cf - Cargo.toml Cargo.lock README.md CHANGELOG.md src tests benches examples fuzz |
+        tar -xf - -C "$fresh" || return 1
     cat tests/breakages/broken.rs >>"$fresh/src/guards.rs"
     touch "$fresh/tests/breakages/applied"
     for patch in "${patches[@]}"; do
-        # At any line, but with its whole context, or not at all.
-        git -C "$fresh" apply --whitespace=nowarn - <"$patch" || { echo "$patch does not apply"; bad=1; }
+        # At any line, but with its whole context, or not at all. (In a repository `git apply` would
+        # skip what lies outside of it.)
+        GIT_CEILING_DIRECTORIES=$copy git -C "$fresh" apply --whitespace=nowarn - <"$patch" ||
+            { echo "$patch does not apply" && bad=1; }
+    done
+    # That it was done: each of their names stands in the code now.
+    for name in $(sed -nE 's/^(\w+) \[.*\]: .*/\1/p' "${patches[@]}"); do
+        grep -rqE "broken!\(([A-Za-z| ]*\W)?$name\b" "$fresh/src" || { echo "$name is nowhere" && bad=1; }
     done
     (cd "$tree" && find . -type f) | while read -r file; do
         [[ -e $fresh/$file ]] || rm -f "$tree/$file"

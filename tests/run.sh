@@ -278,14 +278,6 @@ no_std_objects() {
     grep -q 'E0152' <<<"$said"
 }
 
-# The library with the switches that take guards out, and the tests that use them. Only our own
-# packages are told of the switches (RUSTFLAGS would compile those of others once more).
-mutants() {
-    local wrapper=$tools/with-mutants
-    [[ -x $wrapper ]] || printf '#!/bin/sh\nexec "$@" --cfg shearline_mutants\n' >"$wrapper"
-    chmod +x "$wrapper" && RUSTC_WORKSPACE_WRAPPER=$wrapper "$@"
-}
-
 # fuzzing COMMAND...: with the bodies of the fuzz targets, which `cargo fuzz` asks for by itself. In a
 # target directory of its own: other flags would throw away what the other steps have built.
 fuzzing() {
@@ -301,7 +293,7 @@ simulator() {
 
 # told STEP: what a step of the simulator said about itself.
 told() {
-    grep -aE '^[A-Za-z0-9-]+ +[0-9.]+ s |histories|inputs|faults|locks' "$logs/${1//[^a-zA-Z0-9]/-}.log" |
+    grep -aE '^[A-Za-z0-9-]+ +([0-9.]+ s|engine::)|histories|inputs|faults|locks|patches|guards' "$logs/${1//[^a-zA-Z0-9]/-}.log" |
         grep -v 'to go$' | sed 's/^/    | /'
 }
 
@@ -504,8 +496,9 @@ what_waits() {
 what_is_optimised() {
     step 'tests/sim' simulator
     told 'tests/sim'
-    step 'tests/sim without guards' mutants simulator mutants
-    told 'tests/sim without guards'
+    # All of them: they are one build.
+    step 'everything that is broken on purpose' run_bounded 900 bash tests/breakages.sh
+    told 'everything that is broken on purpose'
     step 'instructions of the hot paths' instructions cargo run --release
     told_instructions
     step 'tests of benches/instructions' instructions cargo test --release

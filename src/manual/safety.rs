@@ -171,18 +171,19 @@
 //!
 //! # How it is known that the oracles see
 //!
-//! More than a hundred guards of the engine can be taken out one at a time, in a build of their own
-//! (`src/mutant.rs`): a quorum off by one, a validity that counts from the answer, a vote kept over a
-//! reconnection, a debt forgotten. The same holds for what a driver could do wrong: a clock that stops
+//! The guards that safety rests on have names in the code (`src/guards.rs`) and can be taken out one at
+//! a time: a vote kept over a reconnection, a validity that nobody checks. What else can be wrong in the
+//! engine is broken by patches (`tests/breakages`): a quorum off by one, a validity that counts from the
+//! answer, a debt forgotten. Together they are more than a hundred, in a build of their own. The same
+//! holds for what a driver could do wrong: a clock that stops
 //! in a suspend, a clock read too early, a polite close, a release that overtakes its `SET`. For each
 //! of them an oracle objects, or the engine itself panics, within the histories of the ordinary test
 //! run; and each oracle is heard objecting while all others are silent. Those that its worlds do not
-//! reach are noticed by the stories of the engine (`STORIES` in `tests/sim/mutations.rs`, `engine::tests`).
-//! The table is printed by
+//! reach are noticed by the stories of the engine (`engine::tests`), run with them. The table is printed
+//! by
 //!
 //! ```text
-//! RUSTFLAGS='--cfg shearline_mutants' CARGO_TARGET_DIR=target/mutants \
-//!   cargo test --profile sim --features embedded --test sim mutants -- --nocapture
+//! bash tests/breakages.sh
 //! ```
 //!
 //! # What no lock with a timeout can do
