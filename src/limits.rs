@@ -78,9 +78,6 @@ pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 /// forgotten for lack of room.
 pub const DEBTS_MAX: usize = CLAIMS_MAX;
 
-/// Most calls that may wait in the mailbox of a shared handle for the driving thread.
-pub const MAILBOX_MAX: usize = 1 << 16;
-
 /// Most buffers for names and tokens kept for reuse: more than are in motion at once, little
 /// enough to forget (some 100 bytes each).
 pub const POOL_MAX: usize = 1024;
@@ -119,7 +116,6 @@ const _: () = {
     // Everything in flight may become a debt.
     assert!(DEBTS_MAX >= IN_FLIGHT_MAX);
     assert!(CLAIMS_MAX >= ROUNDS_MAX);
-    assert!(CLAIMS_MAX >= MAILBOX_MAX);
     // The longest script has some 360 bytes, a marker some 150, the headers around them some 150.
     assert!(COMMAND_BYTES_MAX >= RESOURCE_BYTES_MAX + TOKEN_BYTES_MAX + 768);
     assert!(OUT_BYTES_MAX >= 2 * COMMAND_BYTES_MAX);

@@ -22,8 +22,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::config::{Builder, LockOptions};
-use crate::driver::face::Reporter;
-use crate::driver::{BuildError, Driver, clock};
+use crate::driver::{BuildError, Driver, Refusal, Reporter, Working, clock};
 use crate::engine::{Event, NodeStatus};
 use crate::error::{
     CheckError, ExtendError, LockError, ReinitError, Released, TrustError, UnlockError,
@@ -132,24 +131,24 @@ impl LocalRedlock {
         resource: impl AsRef<[u8]>,
         options: &LockOptions,
     ) -> Result<Lock, LockError> {
-        self.driver.check()?;
-        let since = self.catch_up();
-        let round = self.driver.begin_acquire(resource.as_ref(), options)?;
-        let lock = match self.outcome() {
+        let mut call = self.begin()?;
+        let since = call.catch_up();
+        let round = call.driver.acquire(resource.as_ref(), options)?;
+        let lock = match call.outcome() {
             Ok(Event::Acquired { result, .. }) => result?,
             Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
             Err(error) => {
-                self.driver.call_off(round);
-                return Err(LockError::NoQuorum(self.reporter.deaf(&error, since)));
+                call.driver.cancel(round);
+                return Err(LockError::NoQuorum(call.reporter.deaf(&error, since)));
             }
         };
         if lock.is_valid() {
             return Ok(lock);
         }
-        let granted = self.driver.engine().granted(&lock);
-        self.driver.let_go(lock);
-        self.driver.write();
-        Err(self.reporter.too_slow(granted, since))
+        let granted = call.driver.engine().granted(&lock);
+        call.driver.give_back(lock);
+        call.driver.flush();
+        Err(call.reporter.too_slow(granted, since))
     }
 
     /// Lets `lock` last `ttl` from now, if that is later than it would end.
@@ -179,15 +178,18 @@ impl LocalRedlock {
 
     /// Without a `ttl` it is only confirmed.
     fn prolong(&mut self, lock: &mut Lock, ttl: Option<Duration>) -> Result<(), ExtendError> {
-        self.driver.check()?;
-        let since = self.catch_up();
-        let round = self.driver.begin_extend(lock, ttl)?;
-        let extension = match self.outcome() {
+        let mut call = self.begin()?;
+        let since = call.catch_up();
+        let round = match ttl {
+            Some(ttl) => call.driver.extend(lock, ttl)?,
+            None => call.driver.confirm(lock)?,
+        };
+        let extension = match call.outcome() {
             Ok(Event::Extended { result, .. }) => result,
             Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
             Err(error) => {
-                self.driver.call_off(round);
-                return Err(ExtendError::Unconfirmed(self.reporter.deaf(&error, since)));
+                call.driver.cancel(round);
+                return Err(ExtendError::Unconfirmed(call.reporter.deaf(&error, since)));
             }
         };
         match extension {
@@ -219,17 +221,17 @@ impl LocalRedlock {
     /// [`UnlockError::Unconfirmed`]: too few nodes answered. [`UnlockError::Forked`] and
     /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
-        self.driver.check()?;
-        let since = self.catch_up();
-        let round = self.driver.begin_release(lock);
-        match self.outcome() {
+        let mut call = self.begin()?;
+        let since = call.catch_up();
+        let round = call.driver.release(lock);
+        match call.outcome() {
             Ok(Event::Released { result, .. }) => result,
             Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
             Err(error) => {
                 // Its releases stay owed. Only its outcome is not told: the next operation would
                 // take it for its own.
-                self.driver.call_off(round);
-                Err(UnlockError::Unconfirmed(self.reporter.deaf(&error, since)))
+                call.driver.cancel(round);
+                Err(UnlockError::Unconfirmed(call.reporter.deaf(&error, since)))
             }
         }
     }
@@ -241,12 +243,12 @@ impl LocalRedlock {
     /// unanswered a release is sent at once, because a release on another connection would have no
     /// order against it.
     pub fn detach(&mut self, lock: Lock) -> Lock {
-        if self.driver.check().is_err() {
+        let Ok(mut call) = self.begin() else {
             return lock;
-        }
-        self.catch_up();
-        let lock = self.driver.hand_over(lock);
-        self.driver.write();
+        };
+        call.catch_up();
+        let lock = call.driver.detach(lock);
+        call.driver.flush();
         lock
     }
 
@@ -254,10 +256,7 @@ impl LocalRedlock {
     /// loss from now on. Its validity stays what it was; nothing is sent. The loss of one from
     /// another clock is told as [`Redlock::adopt`](crate::Redlock::adopt) says.
     pub fn adopt(&mut self, lock: Lock) -> Lock {
-        match self.driver.check() {
-            Ok(()) => self.driver.take_in(lock),
-            Err(_) => lock,
-        }
+        self.driver.adopt(lock)
     }
 
     /// How every node stands now, in the order of the configuration: for an operator's eyes, not to
@@ -276,10 +275,10 @@ impl LocalRedlock {
     /// [`CheckError::Unusable`], [`CheckError::NoQuorum`], [`CheckError::Forked`],
     /// [`CheckError::Closed`].
     pub fn check(&mut self) -> Result<(), CheckError> {
-        self.driver.check()?;
+        let mut call = self.begin()?;
         // That waiting failed shows in what is known of the nodes.
-        let _ = self.turn(Some(Duration::ZERO));
-        self.driver.engine().check(clock::now())
+        let _ = call.turn(Some(Duration::ZERO));
+        call.driver.engine().check(clock::now())
     }
 
     /// Asserts that no lock lives that the server with this `run_id`, which is connected as the node
@@ -294,19 +293,19 @@ impl LocalRedlock {
         address: impl AsRef<str>,
         run_id: impl AsRef<str>,
     ) -> Result<bool, TrustError> {
-        self.driver.check()?;
-        self.catch_up();
-        self.driver.trust_node(address.as_ref(), run_id.as_ref())
+        let mut call = self.begin()?;
+        call.catch_up();
+        call.driver.trust_node(address.as_ref(), run_id.as_ref())
     }
 
     /// Does [`trust_node`](Self::trust_node) for the servers that are connected now. Returns their
     /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
-        if self.driver.check().is_err() {
+        let Ok(mut call) = self.begin() else {
             return Vec::new();
-        }
-        self.catch_up();
-        self.driver.trust_nodes()
+        };
+        call.catch_up();
+        call.driver.trust_nodes()
     }
 
     /// Makes every node one of this cluster, whatever its marker says. See
@@ -317,14 +316,14 @@ impl LocalRedlock {
     /// [`ReinitError::Unready`] and [`ReinitError::NotStrict`]: nothing was changed.
     /// [`ReinitError::Incomplete`]: to be repeated.
     pub fn reinit(&mut self) -> Result<(), ReinitError> {
-        self.driver.check()?;
-        self.catch_up();
-        let round = self.driver.begin_reinit()?;
-        match self.outcome() {
+        let mut call = self.begin()?;
+        call.catch_up();
+        let round = call.driver.reinit()?;
+        match call.outcome() {
             Ok(Event::Reinitialised { result, .. }) => result,
             Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
             Err(_) => {
-                self.driver.call_off(round);
+                call.driver.cancel(round);
                 Err(ReinitError::Closed)
             }
         }
@@ -341,18 +340,18 @@ impl LocalRedlock {
     ///
     /// As [`Driver::turn`].
     pub fn poll(&mut self, limit: Option<Duration>) -> io::Result<Option<Event>> {
-        self.driver.check()?;
+        let mut call = self.begin()?;
         let end = limit.map(|limit| clock::now().saturating_add(limit));
-        let mut left = match self.losses.is_empty() {
+        let mut left = match call.losses.is_empty() {
             true => limit,
             false => Some(Duration::ZERO),
         };
         loop {
-            self.turn(left)?;
-            while let Some(event) = self.driver.poll_event() {
-                self.keep(event);
+            call.turn(left)?;
+            while let Some(event) = call.driver.poll_event() {
+                call.keep(event);
             }
-            if let Some(lock) = self.losses.pop_front() {
+            if let Some(lock) = call.losses.pop_front() {
                 return Ok(Some(Event::Expired { lock }));
             }
             left = end.map(|end| end.saturating_since(clock::now()));
@@ -373,22 +372,41 @@ impl LocalRedlock {
         }
     }
 
+    fn begin(&mut self) -> Result<Call<'_>, Refusal> {
+        Ok(Call {
+            driver: self.driver.begin()?,
+            reporter: &self.reporter,
+            losses: &mut self.losses,
+            read_at: &mut self.read_at,
+        })
+    }
+}
+
+/// One call of a user.
+struct Call<'a> {
+    driver: Working<'a>,
+    reporter: &'a Reporter,
+    losses: &'a mut VecDeque<LockId>,
+    read_at: &'a mut Instant,
+}
+
+impl Call<'_> {
     /// Reads the sockets and lets timers fire if nobody has for a while, and tells the time. Calls that
     /// fail at once would otherwise never learn that nodes are there again.
     fn catch_up(&mut self) -> Instant {
         let now = clock::now();
-        if PAUSE <= now.saturating_since(self.read_at) {
+        if PAUSE <= now.saturating_since(*self.read_at) {
             // That waiting failed shows again in the turns that follow, where there is somebody
             // to be told.
             let _ = self.driver.catch_up();
-            self.read_at = now;
+            *self.read_at = now;
         }
         now
     }
 
     /// Takes turns until the one operation that is open has its outcome.
     fn outcome(&mut self) -> io::Result<Event> {
-        self.driver.write();
+        self.driver.flush();
         loop {
             while let Some(event) = self.driver.poll_event() {
                 match event {
@@ -404,8 +422,8 @@ impl LocalRedlock {
     }
 
     fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        self.driver.step(limit)?;
-        self.read_at = clock::now();
+        self.driver.turn(limit)?;
+        *self.read_at = clock::now();
         Ok(())
     }
 
@@ -519,7 +537,10 @@ mod tests {
         let mut local = local(&nodes);
         let id = |claim| LockId { engine: 7, claim };
         for claim in 0..LOSSES_MAX as u64 + 3 {
-            local.keep(Event::Expired { lock: id(claim) });
+            local
+                .begin()
+                .unwrap()
+                .keep(Event::Expired { lock: id(claim) });
         }
         for claim in 3..LOSSES_MAX as u64 + 3 {
             let Some(Event::Expired { lock }) = local.poll(Some(Duration::ZERO)).unwrap() else {

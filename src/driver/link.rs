@@ -17,16 +17,14 @@
 //! engine's to say.
 
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::{IntoIter, Vec};
 use core::net::SocketAddr;
 
-use mio::event::Event as Readiness;
-use mio::{Registry, Token, Waker};
+use mio::{Registry, Token};
 
 use super::probe::Target;
 use super::resolve::{Addresses, Lookup};
-use super::socket::{Received, Socket};
+use super::socket::{Received, Socket, Tools};
 use crate::config::{Address, Host};
 use crate::engine::{Input, NodeId};
 use crate::error::LinkError;
@@ -38,19 +36,12 @@ const READS_PER_TURN: usize = 4;
 /// is not listened to for ever.
 const READS_AFTER_FAILURE: usize = 256;
 
-/// What a link borrows from its driver while it works.
-#[derive(Debug)]
-pub(super) struct Tools<'a> {
-    pub(super) registry: &'a Registry,
-    pub(super) waker: &'a Arc<Waker>,
-    pub(super) buffer: &'a mut [u8],
-}
-
 #[derive(Debug)]
 pub(super) struct Link {
     node: NodeId,
     place: Place,
     state: State,
+    /// What events said and was not acted on yet.
     ready: Ready,
     /// The one look-up that may be running, also when nobody wants its result any more.
     lookup: Option<Lookup>,
@@ -96,13 +87,13 @@ struct Up {
     blocked: bool,
 }
 
-/// What events said and was not acted on yet.
+/// What events said of a connection.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ready {
-    readable: bool,
-    writable: bool,
+pub(super) struct Ready {
+    pub(super) readable: bool,
+    pub(super) writable: bool,
     /// Reading has to go on until it meets the end, an error or nothing.
-    ending: bool,
+    pub(super) ending: bool,
 }
 
 impl Link {
@@ -174,12 +165,16 @@ impl Link {
         }
     }
 
-    /// Keeps what an event says for the next [`Self::service`].
-    pub(super) fn note(&mut self, event: &Readiness) {
-        let ending = event.is_read_closed() || event.is_error();
-        self.ready.readable |= event.is_readable() || ending;
-        self.ready.writable |= event.is_writable() || event.is_write_closed();
-        self.ready.ending |= ending;
+    /// Keeps what events said for the next [`Self::service`].
+    pub(super) fn note(&mut self, ready: Ready) {
+        self.ready.readable |= ready.readable;
+        self.ready.writable |= ready.writable;
+        self.ready.ending |= ready.ending;
+    }
+
+    /// Returns `true` while the connection is up.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
     }
 
     /// Does what the events noted, and the look-up, make possible.

@@ -6,13 +6,15 @@
 //!
 //! * `clock` is the only place that reads a clock, `socket` the only one that reads or writes.
 //! * `link` is the connection to one node, `resolve` looks up its name; `probe` asks whether its server
-//!   is there.
-//! * `turn` is what happens between two sleeps; `handover` carries a lock to another process.
+//!   is there. `net` has those of all nodes, and the poll beside them.
+//! * `turn` is the loop of one thread; `wire` moves bytes for an engine that many threads share.
+//! * `ready` says how long a new driver waits for its nodes, `report` what a handle tells on its own;
+//!   `handover` carries a lock to another process.
 //!
 //! # Guarantees
 //!
 //! * **Nothing blocks** but [`Driver::turn`], for as long as it is allowed to, and what is
-//!   documented to wait: [`Driver::wait_until_ready`], [`Driver::farewell`] and dropping.
+//!   documented to wait: [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
 //! * **Few system calls**: one write and one read per node and round, and the waiting for events.
 //! * **A forked child does no harm**: it cannot use the driver, and dropping its copy closes
 //!   descriptors and nothing else.
@@ -27,45 +29,43 @@ compile_error!("the feature `std` of shearline needs a unix; without it the core
 
 pub(crate) mod clock;
 mod error;
-pub(crate) mod face;
 mod handover;
 mod link;
+mod net;
 mod probe;
 mod ready;
+mod report;
 mod resolve;
 mod socket;
 #[cfg(test)]
 mod tests;
 mod turn;
 mod waker;
+mod wire;
 
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::thread;
 
 use rustix::process::{Pid, getpid};
 
-use self::turn::Net;
-use crate::config::{Config, LockOptions};
-use crate::engine::{Engine, Event, Input, NodeStatus, Request, RoundId};
+use crate::config::{Builder, Config, LockOptions};
+use crate::engine::{Engine, Event, NodeStatus, RoundId};
 use crate::error::{ExtendError, LockError, ReinitError, TrustError, UnlockError};
 use crate::quorum::Lock;
-use crate::time::Instant;
 
 pub use error::BuildError;
 pub(crate) use error::Refusal;
 pub use handover::FromBytesError;
+pub(crate) use net::{Net, Poller, Readiness};
+pub(crate) use report::Reporter;
+pub(crate) use turn::{Loop, is_owing, until_deadline};
 pub use waker::DriverWaker;
-
-/// Longest sleep while a lock is held or a round is open. The timeout of a sleep stops while the
-/// machine is suspended; the clock of the locks does not.
-const NAP_MAX: Duration = Duration::from_millis(100);
-
-/// Room for events before the queue first grows.
-const EVENTS: usize = 64;
+pub(crate) use wire::Wire;
 
 /// An engine, its sockets and its clock, to be polled from an event loop.
 ///
@@ -103,26 +103,27 @@ const EVENTS: usize = 64;
 /// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
 #[derive(Debug)]
 pub struct Driver {
-    engine: Engine,
-    net: Net,
-    events: VecDeque<Event>,
-    /// The last acquisition at each index that rounds have: whatever is still open is among them.
-    acquiring: Vec<Option<RoundId>>,
+    inner: Loop,
     standing: Standing,
     process: Pid,
-    connect_timeout: Duration,
     shutdown_timeout: Duration,
-    spin: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Standing {
     Open,
-    /// Inside a call. Who finds it so from outside meets a driver whose engine has panicked.
+    /// Inside a call. A call that finds it so from outside meets a driver whose engine has panicked.
     Working,
     Closed,
 }
 
+/// The loop of a driver, for the time of one call. If that panics, the driver is closed.
+#[derive(Debug)]
+pub(crate) struct Working<'a> {
+    driver: &'a mut Driver,
+    /// Whether this thread was panicking already, on account of something else.
+    was_panicking: bool,
+}
 impl Driver {
     /// A driver for the nodes of `config`. It begins to connect and waits for nothing.
     ///
@@ -131,23 +132,29 @@ impl Driver {
     /// The operating system gives no descriptor, or no random bytes. Nodes that cannot be reached
     /// are no error.
     pub fn new(config: &Config) -> io::Result<Self> {
-        Self::seeded(config, turn::fresh_seed()?)
+        Self::seeded(config, net::fresh_seed()?)
     }
 
     fn seeded(config: &Config, seed: [u8; 32]) -> io::Result<Self> {
-        let mut driver = Self {
-            engine: Engine::new(config, seed, clock::now()),
-            net: Net::new(config)?,
-            events: VecDeque::with_capacity(EVENTS),
-            acquiring: Vec::with_capacity(EVENTS),
+        Ok(Self {
+            inner: Loop::new(config, seed)?,
             standing: Standing::Open,
             process: getpid(),
-            connect_timeout: config.connect_timeout(),
             shutdown_timeout: config.shutdown_timeout(),
-            spin: config.spin(),
-        };
-        driver.flush();
-        Ok(driver)
+        })
+    }
+
+    /// Takes turns until a majority of the nodes is ready, and the others have answered or 50 ms
+    /// more have passed. Returns when the connect timeout has passed in any case, and at once when a
+    /// majority cannot serve (wrong credentials, for one); that nodes are down is no error. Nodes of
+    /// another cluster count as ready here: [`reinit`](Self::reinit) needs them all.
+    /// Events stay where they are.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::turn`].
+    pub fn wait_until_ready(&mut self) -> io::Result<()> {
+        self.begin()?.wait_until_ready()
     }
 
     /// Takes one turn: sleeps until a node has something to say, a deadline comes, `limit` has
@@ -162,8 +169,7 @@ impl Driver {
     /// Waiting failed, which it does only for want of memory; the driver stays usable. Or the
     /// driver is another process's or closed; the error then holds a [`LockError`] that says so.
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        self.usable()?;
-        self.work(|driver| driver.take_turn(limit))
+        self.begin()?.turn(limit)
     }
 
     /// For how long a turn may sleep at most; `None` if only a node can make progress.
@@ -173,38 +179,31 @@ impl Driver {
     /// the clock of the locks does not.
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
-        if self.net.has_more() {
-            return Some(Duration::ZERO);
-        }
-        let deadline = self.engine.poll_timeout();
-        let sleep = deadline.map(|(at, _)| at.saturating_since(clock::now()));
-        let load = self.engine.load();
-        let nap = (load.claims != 0 || load.rounds != 0).then_some(NAP_MAX);
-        shorter(sleep, nap)
+        self.inner.until_deadline()
     }
 
     /// The next thing that a user waits for.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.inner.poll_event()
     }
 
     /// The engine, to be looked at.
     #[must_use]
     pub fn engine(&self) -> &Engine {
-        &self.engine
+        self.inner.engine()
     }
 
     /// Wakes a sleeping [`turn`](Self::turn) from any thread.
     #[must_use]
     pub fn waker(&self) -> DriverWaker {
-        DriverWaker::new(self.net.waker(), self.process)
+        DriverWaker::new(self.inner.net.waker(), self.process)
     }
 
     /// Asks for the lock on `resource`. [`Event::Acquired`] tells the outcome.
     ///
     /// Nothing is written before the next [`flush`](Self::flush) or [`turn`](Self::turn). Who has
-    /// been away from the driver for a while calls [`harvest`](Self::harvest) first.
+    /// been away from the driver for a while calls [`read`](Self::read) first.
     ///
     /// # Errors
     ///
@@ -215,13 +214,7 @@ impl Driver {
         resource: &[u8],
         options: &LockOptions,
     ) -> Result<RoundId, LockError> {
-        self.usable()?;
-        let request = Request::new(resource, options);
-        self.work(|driver| {
-            let round = driver.engine.acquire(clock::now(), &request)?;
-            driver.remember(round);
-            Ok(round)
-        })
+        self.begin()?.acquire(resource, options)
     }
 
     /// Asks for `lock` to last `ttl` from now. [`Event::Extended`] tells the outcome, and holds
@@ -233,8 +226,7 @@ impl Driver {
     /// [`ExtendError::Saturated`], [`ExtendError::Forked`] or [`ExtendError::Closed`]: nothing is
     /// sent, and the lock is as it was.
     pub fn extend(&mut self, lock: &Lock, ttl: Duration) -> Result<RoundId, ExtendError> {
-        self.usable()?;
-        self.work(|driver| driver.engine.extend(clock::now(), lock, ttl))
+        self.begin()?.extend(lock, ttl)
     }
 
     /// Asks for how long a majority keeps `lock`. [`Event::Extended`] tells the outcome, and holds
@@ -247,8 +239,7 @@ impl Driver {
     /// [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
     /// [`ExtendError::Closed`]: nothing is sent, and the lock is as it was.
     pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
-        self.usable()?;
-        self.work(|driver| driver.engine.confirm(clock::now(), lock))
+        self.begin()?.confirm(lock)
     }
 
     /// Releases `lock`. [`Event::Released`] tells the outcome.
@@ -258,31 +249,29 @@ impl Driver {
     /// [`UnlockError::Forked`] or [`UnlockError::Closed`]: nothing is sent, and the keys end with
     /// their ttl.
     pub fn release(&mut self, lock: Lock) -> Result<RoundId, UnlockError> {
-        self.usable()?;
-        Ok(self.work(|driver| driver.engine.release(clock::now(), lock)))
+        Ok(self.begin()?.release(lock))
     }
 
     /// Releases `lock`, and nobody waits for the outcome.
     pub fn give_back(&mut self, lock: Lock) {
-        if self.usable().is_ok() {
-            self.work(|driver| driver.engine.give_back(clock::now(), lock));
+        if let Ok(mut inner) = self.begin() {
+            inner.give_back(lock);
         }
     }
 
     /// Ends the operation `round`, if it is open. What it may have won is given back, and no event
     /// tells of it any more.
     pub fn cancel(&mut self, round: RoundId) {
-        if self.usable().is_err() {
-            return;
+        if let Ok(mut inner) = self.begin() {
+            inner.cancel(round);
         }
-        self.work(|driver| driver.engine.cancel(clock::now(), round));
     }
 
     /// Takes a lock that another driver or process had into the care of this one, which tells of
     /// its loss from now on. Its validity is what it was.
     pub fn adopt(&mut self, lock: Lock) -> Lock {
-        match self.usable() {
-            Ok(()) => self.work(|driver| driver.engine.adopt(clock::now(), lock)),
+        match self.begin() {
+            Ok(mut inner) => inner.adopt(lock),
             Err(_) => lock,
         }
     }
@@ -291,8 +280,8 @@ impl Driver {
     /// is not told any more. It stands on the nodes that have answered; behind each `SET` that is
     /// still unanswered a release is sent.
     pub fn detach(&mut self, lock: Lock) -> Lock {
-        match self.usable() {
-            Ok(()) => self.work(|driver| driver.engine.detach(clock::now(), lock)),
+        match self.begin() {
+            Ok(mut inner) => inner.detach(lock),
             Err(_) => lock,
         }
     }
@@ -301,7 +290,7 @@ impl Driver {
     /// decide by. Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
-        self.engine.node_statuses(clock::now()).collect()
+        self.engine().node_statuses(clock::now()).collect()
     }
 
     /// Asserts that no lock lives that the server with this `run_id`, which is connected as the node
@@ -312,17 +301,14 @@ impl Driver {
     ///
     /// [`TrustError`]: nothing was changed.
     pub fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, TrustError> {
-        self.usable()?;
-        let node = self.engine.node_at(address);
-        let node = node.ok_or(TrustError::UnknownNode)?;
-        self.work(|driver| driver.engine.trust(clock::now(), node, run_id))
+        self.begin()?.trust_node(address, run_id)
     }
 
     /// Does [`trust_node`](Self::trust_node) for the servers that are connected now. Returns their
     /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
-        match self.usable() {
-            Ok(()) => self.work(|driver| driver.engine.trust_all(clock::now())),
+        match self.begin() {
+            Ok(mut inner) => inner.trust_nodes(),
             Err(_) => Vec::new(),
         }
     }
@@ -335,14 +321,13 @@ impl Driver {
     /// [`ReinitError::NotStrict`], [`ReinitError::Unready`], [`ReinitError::Saturated`],
     /// [`ReinitError::Forked`] or [`ReinitError::Closed`]: nothing was changed.
     pub fn reinit(&mut self) -> Result<RoundId, ReinitError> {
-        self.usable()?;
-        self.work(|driver| driver.engine.reinit(clock::now()))
+        self.begin()?.reinit()
     }
 
     /// Writes what is due, without waiting and without reading.
     pub fn flush(&mut self) {
-        if self.usable().is_ok() {
-            self.work(Self::drain);
+        if let Ok(mut inner) = self.begin() {
+            inner.flush();
         }
     }
 
@@ -354,95 +339,35 @@ impl Driver {
     /// # Errors
     ///
     /// As [`Self::turn`].
-    pub fn harvest(&mut self) -> io::Result<()> {
-        self.usable()?;
-        self.work(|driver| {
-            driver.engine.was_away(clock::now());
-            driver.read_all()
-        })
+    pub fn read(&mut self) -> io::Result<()> {
+        self.begin()?.read()
     }
 
     /// Ends the driver: acquisitions that are open are cancelled, locks in events that nobody has
     /// taken are given back, what is owed to the nodes is written, and their answers are waited
     /// for, at most `limit`. Then the connections are closed. A driver that has ended does nothing
     /// any more. Locks that were taken out of it stand until their ttl has passed.
-    pub fn farewell(&mut self, limit: Duration) {
-        if self.usable().is_err() {
+    pub fn shut_down(&mut self, limit: Duration) {
+        let Ok(mut inner) = self.begin() else {
             return;
-        }
-        self.work(|driver| {
-            driver.pay_debts(clock::now().saturating_add(limit));
-            driver.net.close();
-        });
+        };
+        inner.shut_down(clock::now().saturating_add(limit));
+        drop(inner);
         self.standing = Standing::Closed;
     }
 
-    fn read_all(&mut self) -> io::Result<()> {
-        self.net.wait(Some(Duration::ZERO))?;
-        self.net.service(&mut self.engine);
-        Ok(())
-    }
-
-    fn take_turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        let sleep = if self.spin && self.engine.load().rounds != 0 {
-            Some(Duration::ZERO)
-        } else {
-            shorter(limit, self.until_deadline())
-        };
-        // Deadlines are kept also when waiting fails: whoever takes turns until a call has its
-        // outcome would otherwise never have it.
-        let waited = self.net.wait(sleep);
-        self.net.service(&mut self.engine);
-        self.engine.handle(clock::now(), Input::Tick);
-        self.drain();
-        waited
-    }
-
-    fn remember(&mut self, round: RoundId) {
-        let index = round.index();
-        if self.acquiring.len() <= index {
-            self.acquiring.resize(index + 1, None);
-        }
-        self.acquiring[index] = Some(round);
-    }
-
-    fn drain(&mut self) {
-        self.net.drain(&mut self.engine, &mut self.events);
-    }
-
-    /// Cancels what is open, and takes turns until no node owes an answer, or until `end`. Returns
-    /// `true` if none does.
-    fn pay_debts(&mut self, end: Instant) -> bool {
-        for round in self.acquiring.drain(..).flatten() {
-            self.engine.cancel(clock::now(), round);
-        }
-        loop {
-            self.give_back_untaken();
-            self.drain();
-            if !self.is_owing() {
-                return true;
-            }
-            let left = end.saturating_since(clock::now());
-            if left.is_zero() || self.take_turn(Some(left)).is_err() {
-                return false;
-            }
-        }
-    }
-
-    fn give_back_untaken(&mut self) {
-        while let Some(event) = self.events.pop_front() {
-            if let Event::Acquired {
-                result: Ok(lock), ..
-            } = event
-            {
-                self.engine.give_back(clock::now(), lock);
-            }
-        }
-    }
-
-    fn is_owing(&self) -> bool {
-        let load = self.engine.load();
-        load.claims != 0 && (load.in_flight != 0 || load.unsent != 0 || load.owed != 0)
+    /// The loop, for one call of a user.
+    ///
+    /// # Errors
+    ///
+    /// This is another process than the driver's, or the driver is closed or broken.
+    pub(crate) fn begin(&mut self) -> Result<Working<'_>, Refusal> {
+        self.usable()?;
+        self.standing = Standing::Working;
+        Ok(Working {
+            was_panicking: thread::panicking(),
+            driver: self,
+        })
     }
 
     fn usable(&self) -> Result<(), Refusal> {
@@ -454,21 +379,52 @@ impl Driver {
             Standing::Working | Standing::Closed => Err(Refusal::Closed),
         }
     }
+}
 
-    fn work<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
-        self.standing = Standing::Working;
-        let result = act(self);
-        self.standing = Standing::Open;
-        result
+impl Deref for Working<'_> {
+    type Target = Loop;
+
+    fn deref(&self) -> &Loop {
+        &self.driver.inner
     }
 }
 
-/// Takes leave of the nodes as [`Driver::farewell`] does, within the time of
+impl DerefMut for Working<'_> {
+    fn deref_mut(&mut self) -> &mut Loop {
+        &mut self.driver.inner
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        if self.was_panicking || !thread::panicking() {
+            self.driver.standing = Standing::Open;
+        }
+    }
+}
+
+impl Builder {
+    /// A [`Driver`], as soon as a majority of the nodes is ready and the others have answered or
+    /// 50 ms more have passed; after the connect timeout in any case, also with nodes down.
+    /// [`Driver::new`] does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
+    /// [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
+    pub fn build_driver(&self) -> Result<Driver, BuildError> {
+        let mut driver = Driver::new(&self.config()?)?;
+        driver.wait_until_ready()?;
+        Ok(driver)
+    }
+}
+
+/// Ends the driver as [`Driver::shut_down`] does, within the time of
 /// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). In a forked child, and after a panic of the
 /// engine, it closes descriptors only.
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.farewell(self.shutdown_timeout);
+        self.shut_down(self.shutdown_timeout);
     }
 }
 
@@ -476,7 +432,7 @@ impl Drop for Driver {
 /// [`Driver::until_deadline`].
 impl AsFd for Driver {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.net.poll().registry().as_fd()
+        self.inner.poller.registry().as_fd()
     }
 }
 
@@ -484,12 +440,5 @@ impl AsFd for Driver {
 impl AsRawFd for Driver {
     fn as_raw_fd(&self) -> RawFd {
         self.as_fd().as_raw_fd()
-    }
-}
-
-fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }

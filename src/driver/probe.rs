@@ -8,11 +8,9 @@ use core::net::SocketAddr;
 
 use alloc::string::String;
 
-use mio::event::Event as Readiness;
 use mio::{Registry, Token};
 
-use super::link::Tools;
-use super::socket::{Received, Socket};
+use super::socket::{Received, Socket, Tools};
 use crate::error::LinkError;
 
 /// Where a probe goes: where the connection of its node goes.
@@ -63,7 +61,8 @@ impl Probe {
         }
     }
 
-    pub(super) fn note(&mut self, _event: &Readiness) {
+    /// Keeps for the next [`Self::service`] that there was an event.
+    pub(super) fn note(&mut self) {
         self.ready = true;
     }
 

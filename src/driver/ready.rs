@@ -1,73 +1,35 @@
-//! Building a driver and waiting for its nodes.
+//! How long a new driver waits for its nodes.
 
 use core::time::Duration;
-use std::io;
 
-use super::{BuildError, Driver, clock};
-use crate::config::Builder;
-use crate::engine::{NodeId, NodeState};
+use crate::engine::{Engine, NodeId, NodeState};
 use crate::error::Unusable;
 use crate::time::Instant;
 
 /// How long the nodes that have not answered are waited for when a majority is ready.
 const LAGGARDS: Duration = Duration::from_millis(50);
 
-impl Builder {
-    /// A [`Driver`], as soon as a majority of the nodes is ready and the others have answered or
-    /// 50 ms more have passed; after the connect timeout in any case, also with nodes down.
-    /// [`Driver::new`] does not wait.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
-    /// [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
-    pub fn build_driver(&self) -> Result<Driver, BuildError> {
-        let mut driver = Driver::new(&self.config()?)?;
-        driver.wait_until_ready()?;
-        Ok(driver)
-    }
-}
-
-impl Driver {
-    /// Takes turns until a majority of the nodes is ready, and the others have answered or 50 ms
-    /// more have passed. Returns when the connect timeout has passed in any case, and at once when a
-    /// majority cannot serve (wrong credentials, for one); that nodes are down is no error. Nodes of
-    /// another cluster count as ready here: [`reinit`](Self::reinit) needs them all.
-    /// Events stay where they are.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::turn`].
-    pub fn wait_until_ready(&mut self) -> io::Result<()> {
-        let mut readiness = Readiness::new(clock::now(), self.connect_timeout);
-        loop {
-            let now = clock::now();
-            let engine = &self.engine;
-            let nodes = (0..engine.nodes()).map(|node| engine.node_state(now, NodeId(node as u8)));
-            let until = readiness.wait_until(now, nodes, engine.quorum());
-            if until <= now {
-                return Ok(());
-            }
-            self.turn(Some(until.saturating_since(now)))?;
-        }
-    }
-}
-
 /// How long a new driver waits for its nodes.
-struct Readiness {
+pub(super) struct Readying {
     /// The nodes that have answered, by their places.
     answered: u32,
     end: Instant,
     majority_seen: bool,
 }
 
-impl Readiness {
-    fn new(now: Instant, connect_timeout: Duration) -> Self {
+impl Readying {
+    pub(super) fn new(now: Instant, connect_timeout: Duration) -> Self {
         Self {
             answered: 0,
             end: now.saturating_add(connect_timeout),
             majority_seen: false,
         }
+    }
+
+    /// Until when to wait, by how the nodes of `engine` stand `now`.
+    pub(super) fn wait_until_of(&mut self, now: Instant, engine: &Engine) -> Instant {
+        let nodes = (0..engine.nodes()).map(|node| engine.node_state(now, NodeId(node as u8)));
+        self.wait_until(now, nodes, engine.quorum())
     }
 
     /// Until when to wait, by how the `nodes` stand `now`.
@@ -113,8 +75,8 @@ mod tests {
 
     /// For how many milliseconds three nodes are waited for that stand so from the beginning.
     fn waits(nodes: [NodeState; 3]) -> u64 {
-        let mut readiness = Readiness::new(Instant::ZERO, Duration::from_secs(1));
-        let until = readiness.wait_until(Instant::ZERO, nodes.into_iter(), 2);
+        let mut readying = Readying::new(Instant::ZERO, Duration::from_secs(1));
+        let until = readying.wait_until(Instant::ZERO, nodes.into_iter(), 2);
         until.as_nanos() / 1_000_000
     }
 

@@ -12,6 +12,7 @@
 //!
 //! When to read and write, and what for: `link`.
 
+use alloc::sync::Arc;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
-use mio::{Interest, Registry, Token};
+use mio::{Interest, Registry, Token, Waker};
 use rustix::io::Errno;
 use rustix::net::{connect_unspec, sockopt};
 
@@ -34,6 +35,14 @@ const KEEPALIVE_PROBES: u32 = 3;
 
 const READ: Interest = Interest::READABLE;
 const READ_AND_WRITE: Interest = Interest::READABLE.add(Interest::WRITABLE);
+
+/// What a connection borrows from its driver while it works.
+#[derive(Debug)]
+pub(super) struct Tools<'a> {
+    pub(super) registry: &'a Registry,
+    pub(super) waker: &'a Arc<Waker>,
+    pub(super) buffer: &'a mut [u8],
+}
 
 /// What a read brought.
 #[derive(Debug, Eq, PartialEq)]

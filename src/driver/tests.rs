@@ -165,7 +165,7 @@ fn a_lock_is_taken_extended_and_released() {
     let mut lock = take_lock(&mut driver);
     assert!(lock.is_valid() && lock.validity() < TTL);
     assert!(
-        driver.until_deadline().unwrap() <= NAP_MAX,
+        driver.until_deadline().unwrap() <= turn::NAP_MAX,
         "a lock is held"
     );
 
@@ -285,12 +285,12 @@ fn a_waker_ends_a_turn_that_sleeps_or_the_next_one() {
 fn a_socket_with_more_to_read_asks_for_another_turn() {
     let nodes = [Node::start()];
     let mut driver = driver_of(&nodes);
-    driver.net.read_in_pieces_of(1);
+    driver.inner.net.read_in_pieces_of(1);
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
     driver.flush();
     // The answer has five bytes, of which a turn reads four, and no event tells of the last.
     while driver.until_deadline() != Some(Duration::ZERO) {
-        assert!(driver.events.is_empty());
+        assert!(driver.inner.events.is_empty());
         driver.turn(Some(PATIENCE)).unwrap();
     }
     driver.turn(None).unwrap();
@@ -330,7 +330,7 @@ fn no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open() {
 fn only_naps(driver: &mut Driver) -> bool {
     const NAP: Duration = Duration::from_millis(100);
     loop {
-        let timer = driver.engine.poll_timeout();
+        let timer = driver.engine().poll_timeout();
         let left = timer.map(|(at, _)| at.saturating_since(clock::now()));
         if left.is_none_or(|left| 2 * NAP < left) {
             return driver.until_deadline().is_some_and(|sleep| sleep <= NAP);
@@ -400,7 +400,7 @@ fn a_dropped_driver_gives_back_what_nobody_took() {
     let nodes = [Node::start()];
     let mut driver = driver_of(&nodes);
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
-    while driver.events.is_empty() {
+    while driver.inner.events.is_empty() {
         driver.turn(Some(PATIENCE)).unwrap();
     }
     drop(driver);
@@ -414,7 +414,7 @@ fn a_dropped_driver_cancels_what_is_open() {
     let mut driver = driver_of(&nodes);
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
     driver.flush();
-    driver.farewell(Duration::from_millis(1));
+    driver.shut_down(Duration::from_millis(1));
     let [node] = nodes;
     assert_eq!(kinds(&node.whole()), ["SET", "release"]);
 }
@@ -424,7 +424,7 @@ fn a_driver_that_took_its_leave_does_nothing_any_more() {
     let nodes = [Node::start()];
     let mut driver = driver_of(&nodes);
     let lock = take_lock(&mut driver);
-    driver.farewell(Duration::ZERO);
+    driver.shut_down(Duration::ZERO);
     let error = driver.acquire(b"name", &LockOptions::new(TTL)).unwrap_err();
     assert!(matches!(error, LockError::Closed));
     assert!(matches!(
@@ -467,13 +467,13 @@ fn a_forked_child_can_use_nothing_and_writes_nothing() {
         error,
         LockError::Forked
     )));
-    assert!(is_typed(driver.harvest(), |error| matches!(
+    assert!(is_typed(driver.read(), |error| matches!(
         error,
         LockError::Forked
     )));
     driver.cancel(round);
     driver.flush();
-    driver.farewell(PATIENCE);
+    driver.shut_down(PATIENCE);
     let lock = driver.detach(lock);
     let lock = driver.adopt(lock);
     assert!(matches!(driver.release(lock), Err(UnlockError::Forked)));

@@ -1,213 +1,286 @@
-//! One turn of the loop: what became ready, what that means to the engine, what it wants done.
+//! The loop of one thread: an engine, its sockets and its clock.
 //!
-//! [`Net`] is all that the operating system knows of a driver: the poll, the waker, the sockets.
-//! The order within a turn is `wait`, `service`, then the engine's timers, then `drain`. Answers
-//! come before timers, so that a process that was stalled does not time out what is already there.
+//! The order within a turn is: sleep, read, let the timers fire, write. Answers come before timers,
+//! so that a process that was stalled does not time out what is already there.
+//!
+//! # Not here
+//!
+//! Whether the loop may be used at all (forks, panics): [`Driver`](super::Driver) asks that once for
+//! each call of a user, and nothing here does.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
-use alloc::vec;
-use core::fmt;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
 
-use mio::{Events, Poll, Token, Waker};
-use rand::TryRng;
-use rand::rngs::SysRng;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use super::clock;
-use super::link::{Link, Tools};
-use super::probe::Probe;
-use crate::config::Config;
-use crate::engine::{Engine, Event, Input, NodeId, Output};
-use crate::limits::NODES_MAX;
+use super::net::{Net, Poller, fresh_seed};
+use super::ready::Readying;
+use crate::config::{Config, LockOptions};
+use crate::engine::{Engine, Event, Input, Output, Request, RoundId};
+use crate::error::{ExtendError, LockError, ReinitError, TrustError};
+use crate::quorum::Lock;
+use crate::time::Instant;
 
-/// Bytes read at once. A reply to a lock has five; this is room for the answers to thousands.
-const BUFFER_BYTES: usize = 64 << 10;
+/// Longest sleep while a lock is held or a round is open. The timeout of a sleep stops while the
+/// machine is suspended; the clock of the locks does not.
+pub(super) const NAP_MAX: Duration = Duration::from_millis(100);
 
-const NANOS_PER_MILLI: u32 = 1_000_000;
+/// Room for events before the queue first grows.
+const EVENTS: usize = 64;
 
-/// Random bytes of the operating system.
-pub(super) fn fresh_seed() -> io::Result<[u8; 32]> {
-    let mut seed = [0; 32];
-    SysRng.try_fill_bytes(&mut seed).map_err(io::Error::other)?;
-    Ok(seed)
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub(super) engine: Engine,
+    pub(super) net: Net,
+    pub(super) poller: Poller,
+    pub(super) events: VecDeque<Event>,
+    /// The last acquisition at each index that rounds have: whatever is still open is among them.
+    acquiring: Vec<Option<RoundId>>,
+    connect_timeout: Duration,
+    spin: bool,
 }
 
-/// Beyond the tokens of the nodes, which are their places.
-const WAKER: Token = Token(NODES_MAX);
-
-/// The token of the first node's probe.
-const PROBES: usize = NODES_MAX + 1;
-
-pub(super) struct Net {
-    links: Box<[Link]>,
-    probes: Box<[Probe]>,
-    buffer: Box<[u8]>,
-    /// One event per possible source: a turn harvests all there are.
-    events: Events,
-    waker: Arc<Waker>,
-    poll: Poll,
-}
-
-impl Net {
-    pub(super) fn new(config: &Config) -> io::Result<Self> {
-        let poll = Poll::new()?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let nodes = (0..).map(NodeId).zip(config.nodes());
-        let links: Box<[_]> = nodes
-            .map(|(id, node)| Link::new(id, node.address()))
-            .collect();
-        Ok(Self {
-            events: Events::with_capacity(2 * links.len() + 1),
-            probes: (0..links.len())
-                .map(|node| Probe::new(Token(PROBES + node)))
-                .collect(),
-            links,
-            buffer: vec![0; BUFFER_BYTES].into(),
-            waker,
-            poll,
-        })
+impl Loop {
+    /// Begins to connect and waits for nothing.
+    pub(super) fn new(config: &Config, seed: [u8; 32]) -> io::Result<Self> {
+        let poller = Poller::new(config)?;
+        let mut this = Self {
+            engine: Engine::new(config, seed, clock::now()),
+            net: Net::new(config, &poller)?,
+            poller,
+            events: VecDeque::with_capacity(EVENTS),
+            acquiring: Vec::with_capacity(EVENTS),
+            connect_timeout: config.connect_timeout(),
+            spin: config.spin(),
+        };
+        this.flush();
+        Ok(this)
     }
 
-    pub(super) fn poll(&self) -> &Poll {
-        &self.poll
+    /// A loop of a shared handle, connected as [`Driver::wait_until_ready`](super::Driver) says, in
+    /// its parts.
+    pub(crate) fn connected(config: &Config) -> io::Result<(Engine, Net, Poller)> {
+        let mut this = Self::new(config, fresh_seed()?)?;
+        this.wait_until_ready()?;
+        Ok((this.engine, this.net, this.poller))
     }
 
-    pub(super) fn waker(&self) -> &Arc<Waker> {
-        &self.waker
-    }
-
-    /// Whether a socket has more to read that no event will tell of.
-    pub(super) fn has_more(&self) -> bool {
-        self.links.iter().any(Link::has_more)
-    }
-
-    /// Sleeps for at most `limit`, or until something is ready, and notes what is. It may be up to a
-    /// millisecond less than `limit`, and then the rest of it is waited exactly by the next call:
-    /// the poll knows whole milliseconds only, and would be late by as much.
-    pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        match self.sleep(limit) {
-            Ok(()) => {}
-            // A signal is not a failure, and mio does not retry: an empty turn. The next one has
-            // a limit of its own, so nothing is lost, and its timers are looked at all the same.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.clear(),
-            Err(error) => return Err(error),
-        }
-        for event in &self.events {
-            // The waker's has neither: waking was all there was to do.
-            let Token(place) = event.token();
-            if let Some(link) = self.links.get_mut(place) {
-                link.note(event);
-            } else if let Some(probe) = place.checked_sub(PROBES) {
-                self.probes[probe].note(event);
+    /// Takes turns until a majority of the nodes is ready, and the others have answered or 50 ms
+    /// more have passed, or the connect timeout has.
+    pub(super) fn wait_until_ready(&mut self) -> io::Result<()> {
+        let mut readying = Readying::new(clock::now(), self.connect_timeout);
+        loop {
+            let now = clock::now();
+            let until = readying.wait_until_of(now, &self.engine);
+            if until <= now {
+                return Ok(());
             }
+            self.turn(Some(until.saturating_since(now)))?;
         }
+    }
+
+    // ----- operations -----------------------------------------------------------------------
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn acquire(
+        &mut self,
+        resource: &[u8],
+        options: &LockOptions,
+    ) -> Result<RoundId, LockError> {
+        let request = Request::new(resource, options);
+        let round = self.engine.acquire(clock::now(), &request)?;
+        let index = round.index();
+        if self.acquiring.len() <= index {
+            self.acquiring.resize(index + 1, None);
+        }
+        self.acquiring[index] = Some(round);
+        Ok(round)
+    }
+
+    pub(crate) fn extend(&mut self, lock: &Lock, ttl: Duration) -> Result<RoundId, ExtendError> {
+        self.engine.extend(clock::now(), lock, ttl)
+    }
+
+    pub(crate) fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
+        self.engine.confirm(clock::now(), lock)
+    }
+
+    pub(crate) fn release(&mut self, lock: Lock) -> RoundId {
+        self.engine.release(clock::now(), lock)
+    }
+
+    pub(crate) fn give_back(&mut self, lock: Lock) {
+        self.engine.give_back(clock::now(), lock);
+    }
+
+    pub(crate) fn cancel(&mut self, round: RoundId) {
+        self.engine.cancel(clock::now(), round);
+    }
+
+    pub(crate) fn adopt(&mut self, lock: Lock) -> Lock {
+        self.engine.adopt(clock::now(), lock)
+    }
+
+    pub(crate) fn detach(&mut self, lock: Lock) -> Lock {
+        self.engine.detach(clock::now(), lock)
+    }
+
+    pub(crate) fn reinit(&mut self) -> Result<RoundId, ReinitError> {
+        self.engine.reinit(clock::now())
+    }
+
+    pub(crate) fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, TrustError> {
+        let node = self.engine.node_at(address);
+        let node = node.ok_or(TrustError::UnknownNode)?;
+        self.engine.trust(clock::now(), node, run_id)
+    }
+
+    pub(crate) fn trust_nodes(&mut self) -> Vec<String> {
+        self.engine.trust_all(clock::now())
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    // ----- bytes ----------------------------------------------------------------------------
+
+    /// One turn, as [`Driver::turn`](super::Driver::turn).
+    pub(crate) fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let sleep = if self.spin && self.engine.load().rounds != 0 {
+            Some(Duration::ZERO)
+        } else {
+            shorter(limit, self.until_deadline())
+        };
+        // Deadlines are kept also when waiting fails: a caller that takes turns until a call has its
+        // outcome would otherwise never have it.
+        let slept = self.poller.sleep(sleep);
+        if let Ok(readiness) = slept {
+            self.net.note(readiness);
+        }
+        self.service();
+        self.engine.handle(clock::now(), Input::Tick);
+        self.flush();
+        slept.map(|_| ())
+    }
+
+    pub(crate) fn until_deadline(&self) -> Option<Duration> {
+        match self.net.has_more() {
+            true => Some(Duration::ZERO),
+            false => until_deadline(&self.engine, clock::now()),
+        }
+    }
+
+    /// Reads what the nodes have sent, without waiting, and without letting any timer fire, for who
+    /// has been away from the loop for a while.
+    pub(crate) fn read(&mut self) -> io::Result<()> {
+        self.engine.was_away(clock::now());
+        let readiness = self.poller.sleep(Some(Duration::ZERO))?;
+        self.net.note(readiness);
+        self.service();
         Ok(())
     }
 
-    fn sleep(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        let part = limit.map_or(0, |limit| limit.subsec_nanos() % NANOS_PER_MILLI);
-        let part = Duration::from_nanos(part.into());
-        let mut whole = limit.map(|limit| limit.saturating_sub(part));
-        if limit == Some(part) && !part.is_zero() {
-            let time = Timespec::try_from(part).ok();
-            let mut descriptors = [PollFd::new(self.poll.registry(), PollFlags::IN)];
-            poll(&mut descriptors, time.as_ref())?;
-            whole = Some(Duration::ZERO);
-        }
-        self.poll.poll(&mut self.events, whole)
+    /// A turn that does not wait, of a loop that took none for a while: as [`Self::read`], and then
+    /// timers fire.
+    pub(crate) fn catch_up(&mut self) -> io::Result<()> {
+        self.engine.was_away(clock::now());
+        self.turn(Some(Duration::ZERO))
     }
 
-    /// Reads what is there to be read, and finishes what was begun, on every link. The time given
-    /// with what was read is read after it.
-    pub(super) fn service(&mut self, engine: &mut Engine) {
-        let (links, probes, mut tools) = self.parts();
+    /// Hands the engine what is there to be read. The time given with it is read after it.
+    fn service(&mut self) {
+        let engine = &mut self.engine;
         let mut sink = |input: Input<'_>| engine.handle(clock::now(), input);
-        for link in links {
-            link.service(&mut tools, &mut sink);
-        }
-        // Behind the connections: what has come over those counts first.
-        for (node, probe) in (0..).map(NodeId).zip(probes) {
-            if probe.service(&mut tools) {
-                sink(Input::Probed { node });
-            }
-        }
+        self.net.service(self.poller.registry(), &mut sink);
     }
 
-    /// Does all that the engine wants done; what its users wait for goes into `events`.
-    pub(super) fn drain(&mut self, engine: &mut Engine, events: &mut VecDeque<Event>) {
-        let (links, probes, mut tools) = self.parts();
+    /// Does all that the engine wants done; what its users wait for becomes events.
+    pub(crate) fn flush(&mut self) {
+        let (engine, net, registry) = (&mut self.engine, &mut self.net, self.poller.registry());
         let mut now = clock::now();
         while let Some(output) = engine.poll(now) {
             match output {
-                Output::Transmit { node, bytes } => {
-                    let link = &mut links[node.index()];
-                    match link.write(bytes, &tools) {
-                        Ok(len) => engine.handle(now, Input::Transmitted { node, len }),
-                        Err(reason) => {
-                            link.give_up(reason, &mut tools, &mut |input| {
-                                engine.handle(clock::now(), input);
-                            });
-                            now = clock::now();
-                        }
+                Output::Transmit { node, bytes } => match net.write(registry, node, bytes) {
+                    Ok(len) => engine.handle(now, Input::Transmitted { node, len }),
+                    Err(reason) => {
+                        net.give_up(registry, node, reason, &mut |input| {
+                            engine.handle(clock::now(), input);
+                        });
+                        now = clock::now();
                     }
-                }
+                },
                 Output::Connect { node } => {
                     // A copy of this process draws other tokens from its next connection on.
                     if let Ok(seed) = fresh_seed() {
                         engine.reseed(seed);
                     }
-                    let mut sink = |input: Input<'_>| engine.handle(now, input);
-                    links[node.index()].open(&tools, &mut sink);
+                    net.connect(registry, node, &mut |input| engine.handle(now, input));
                 }
-                Output::Disconnect { node } => links[node.index()].abort(tools.registry),
-                Output::Probe { node, bytes } => {
-                    if let Some(target) = links[node.index()].target() {
-                        probes[node.index()].open(target, bytes, tools.registry);
-                    }
-                }
-                Output::CloseProbe { node } => probes[node.index()].close(tools.registry),
-                Output::Event(event) => events.push_back(event),
+                Output::Disconnect { node } => net.disconnect(registry, node),
+                Output::Probe { node, bytes } => net.open_probe(registry, node, bytes),
+                Output::CloseProbe { node } => net.close_probe(registry, node),
+                Output::Event(event) => self.events.push_back(event),
             }
         }
     }
 
-    /// Closes every connection behind what was written to it.
-    pub(super) fn close(&mut self) {
-        let registry = self.poll.registry();
-        for link in &mut self.links {
-            link.close(registry);
+    // ----- the end --------------------------------------------------------------------------
+
+    /// Cancels what is open, takes turns until no node owes an answer, or until `end`, and closes
+    /// the connections.
+    pub(super) fn shut_down(&mut self, end: Instant) {
+        for round in self.acquiring.drain(..).flatten() {
+            self.engine.cancel(clock::now(), round);
         }
-        for probe in &mut self.probes {
-            probe.close(registry);
+        loop {
+            self.give_back_untaken();
+            self.flush();
+            let left = end.saturating_since(clock::now());
+            if !is_owing(&self.engine) || left.is_zero() || self.turn(Some(left)).is_err() {
+                break;
+            }
         }
+        self.net.close(self.poller.registry());
     }
 
-    /// Reads in pieces of `bytes`, as if a node had sent a great deal.
-    #[cfg(test)]
-    pub(super) fn read_in_pieces_of(&mut self, bytes: usize) {
-        self.buffer = vec![0; bytes].into();
-    }
-
-    fn parts(&mut self) -> (&mut [Link], &mut [Probe], Tools<'_>) {
-        let registry = self.poll.registry();
-        let tools = Tools {
-            registry,
-            waker: &self.waker,
-            buffer: &mut self.buffer,
-        };
-        (&mut self.links, &mut self.probes, tools)
+    fn give_back_untaken(&mut self) {
+        while let Some(event) = self.events.pop_front() {
+            if let Event::Acquired {
+                result: Ok(lock), ..
+            } = event
+            {
+                self.engine.give_back(clock::now(), lock);
+            }
+        }
     }
 }
 
-impl fmt::Debug for Net {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not what was read last: servers repeat what they were told.
-        f.debug_struct("Net")
-            .field("links", &self.links)
-            .finish_non_exhaustive()
+/// For how long a driver of `engine` may sleep; `None` if only a node can make progress.
+pub(crate) fn until_deadline(engine: &Engine, now: Instant) -> Option<Duration> {
+    let deadline = engine.poll_timeout();
+    let sleep = deadline.map(|(at, _)| at.saturating_since(now));
+    let load = engine.load();
+    let nap = (load.claims != 0 || load.rounds != 0).then_some(NAP_MAX);
+    shorter(sleep, nap)
+}
+
+/// Returns `true` if a node is owed a release, or has not answered one.
+pub(crate) fn is_owing(engine: &Engine) -> bool {
+    let load = engine.load();
+    load.claims != 0 && (load.in_flight != 0 || load.unsent != 0 || load.owed != 0)
+}
+
+/// The shorter of two waits, of which `None` has no end.
+fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }

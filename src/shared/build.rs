@@ -9,44 +9,15 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use rustix::process::{Pid, getpid};
 
-use super::Redlock;
-use super::hub::Hub;
-use super::keeper::Keeper;
+use super::io_thread::{IoThread, spawn};
+use super::wakers::wake;
+use super::{Handle, Redlock, Shared};
 use crate::config::{Builder, Config};
-use crate::driver::{BuildError, Driver, Refusal};
-
-/// The name of the I/O thread.
-const THREAD_NAME: &str = "shearline";
-
-/// What all clones, guards and futures share. Its end is the end of the I/O thread.
-#[derive(Debug)]
-pub(super) struct Handle {
-    hub: Arc<Hub>,
-    keeper: Option<JoinHandle<()>>,
-}
-
-impl Handle {
-    pub(super) fn hub(&self) -> &Hub {
-        &self.hub
-    }
-
-    #[cfg(all(test, feature = "embedded"))]
-    pub(super) fn shared_hub(&self) -> &Arc<Hub> {
-        &self.hub
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if let Some(keeper) = self.keeper.take() {
-            self.hub.close(keeper);
-        }
-    }
-}
+use crate::driver::{BuildError, Loop, Refusal};
 
 impl Builder {
     /// A [`Redlock`], which has an I/O thread. Returns when a majority of the nodes is ready and
@@ -58,10 +29,10 @@ impl Builder {
     /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
     /// [`BuildError::Io`] if the operating system gives no descriptor, random bytes or thread.
     pub fn build(&self) -> Result<Redlock, BuildError> {
-        let hub = connect(&self.config()?)?;
-        let keeper = Keeper::new(Arc::clone(&hub));
-        let keeper = spawn(move || keeper.run())?;
-        Ok(Redlock::new(hub, keeper))
+        let shared = connect(&self.config()?)?;
+        let io_thread = IoThread::new(Arc::clone(&shared));
+        let io_thread = spawn(move || io_thread.run())?;
+        Ok(Redlock::new(shared, io_thread))
     }
 
     /// [`build`](Self::build) for any executor. Nothing happens before the first poll.
@@ -71,22 +42,16 @@ impl Builder {
 }
 
 impl Redlock {
-    fn new(hub: Arc<Hub>, keeper: JoinHandle<()>) -> Self {
-        let keeper = Some(keeper);
+    fn new(shared: Arc<Shared>, io_thread: JoinHandle<()>) -> Self {
         Self {
-            handle: Arc::new(Handle { hub, keeper }),
+            handle: Arc::new(Handle::new(shared, io_thread)),
         }
     }
 }
 
-fn connect(config: &Config) -> Result<Arc<Hub>, BuildError> {
-    let mut driver = Driver::new(config)?;
-    driver.wait_until_ready()?;
-    Ok(Arc::new(Hub::new(driver, config)?))
-}
-
-pub(super) fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name(THREAD_NAME.into()).spawn(life)
+fn connect(config: &Config) -> Result<Arc<Shared>, BuildError> {
+    let (engine, net, poller) = Loop::connected(config)?;
+    Ok(Arc::new(Shared::new(engine, net, poller, config)?))
 }
 
 /// A [`Redlock`] on its way, from [`Builder::build_async`].
@@ -104,19 +69,19 @@ enum Stage {
 }
 
 struct Waiting {
-    cradle: Arc<Cradle>,
-    keeper: Option<JoinHandle<()>>,
+    site: Arc<Site>,
+    io_thread: Option<JoinHandle<()>>,
     process: Pid,
 }
 
 /// Where the I/O thread puts what it has built.
 #[derive(Debug)]
-struct Cradle(Mutex<State>);
+struct Site(Mutex<State>);
 
 #[derive(Debug)]
 enum State {
     Building(Option<Waker>),
-    Built(Result<Arc<Hub>, BuildError>),
+    Built(Result<Arc<Shared>, BuildError>),
     /// It was taken, or nobody wants it any more.
     Over,
 }
@@ -124,21 +89,21 @@ enum State {
 impl Building {
     fn begin(builder: &Builder) -> Result<Waiting, BuildError> {
         let config = builder.config()?;
-        let cradle = Arc::new(Cradle(Mutex::new(State::Building(None))));
-        let here = Arc::clone(&cradle);
-        let keeper = spawn(move || {
+        let site = Arc::new(Site(Mutex::new(State::Building(None))));
+        let here = Arc::clone(&site);
+        let io_thread = spawn(move || {
             let built = connect(&config);
-            let hub = built.as_ref().ok().map(Arc::clone);
+            let shared = built.as_ref().ok().map(Arc::clone);
             if here.put(built)
-                && let Some(hub) = hub
+                && let Some(shared) = shared
             {
                 drop(here);
-                Keeper::new(hub).run();
+                IoThread::new(shared).run();
             }
         })?;
         Ok(Waiting {
-            cradle,
-            keeper: Some(keeper),
+            site,
+            io_thread: Some(io_thread),
             process: getpid(),
         })
     }
@@ -160,18 +125,18 @@ impl Future for Building {
             Stage::Done => panic!("polled after it was done"),
         };
         if getpid() != waiting.process {
-            // The mutex of the cradle may be held for ever by a thread that is not here.
+            // The mutex of the site may be held for ever by a thread that is not here.
             return Poll::Ready(Err(io::Error::from(Refusal::Forked).into()));
         }
-        match waiting.cradle.poll(context.waker()) {
+        match waiting.site.poll(context.waker()) {
             Poll::Pending => {
                 self.0 = Stage::Waiting(waiting);
                 Poll::Pending
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(hub)) => {
-                let keeper = waiting.keeper.take().expect("it was spawned");
-                Poll::Ready(Ok(Redlock::new(hub, keeper)))
+            Poll::Ready(Ok(shared)) => {
+                let io_thread = waiting.io_thread.take().expect("it was spawned");
+                Poll::Ready(Ok(Redlock::new(shared, io_thread)))
             }
         }
     }
@@ -187,19 +152,19 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         if getpid() != self.process {
             // The thread is not in this process: neither joined nor detached.
-            mem::forget(self.keeper.take());
+            mem::forget(self.io_thread.take());
             return;
         }
-        let state = mem::replace(&mut *self.cradle.lock(), State::Over);
-        if let State::Built(Ok(hub)) = state {
-            hub.dismiss();
+        let state = mem::replace(&mut *self.site.lock(), State::Over);
+        if let State::Built(Ok(shared)) = state {
+            shared.dismiss();
         }
     }
 }
 
-impl Cradle {
+impl Site {
     /// Puts down what was built; whether somebody wants it.
-    fn put(&self, built: Result<Arc<Hub>, BuildError>) -> bool {
+    fn put(&self, built: Result<Arc<Shared>, BuildError>) -> bool {
         let mut state = self.lock();
         let State::Building(waker) = &mut *state else {
             return false;
@@ -208,12 +173,12 @@ impl Cradle {
         *state = State::Built(built);
         drop(state);
         if let Some(waker) = waker {
-            super::relay::wake(waker);
+            wake(waker);
         }
         true
     }
 
-    fn poll(&self, waker: &Waker) -> Poll<Result<Arc<Hub>, BuildError>> {
+    fn poll(&self, waker: &Waker) -> Poll<Result<Arc<Shared>, BuildError>> {
         let waker = waker.clone();
         let mut state = self.lock();
         if let State::Building(known) = &mut *state {

@@ -9,9 +9,8 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use super::Redlock;
-use super::guard::LockGuard;
-use super::slot::{Outcome, Slot};
+use super::reply::Reply;
+use super::{LockGuard, Redlock};
 use crate::config::LockOptions;
 use crate::driver::clock;
 use crate::error::LockError;
@@ -49,12 +48,9 @@ impl Acquiring {
         Self { redlock, stage }
     }
 
-    fn begin(&self, resource: Vec<u8>, options: &LockOptions) -> Result<Stage, LockError> {
+    fn begin(&self, resource: &[u8], options: &LockOptions) -> Result<Stage, LockError> {
         let since = clock::now();
-        let slot = Arc::new(Slot::new());
-        self.redlock
-            .begin_lock(&slot, resource, options, since, false)?;
-        let reply = Reply::new(self.redlock.clone(), slot);
+        let reply = self.redlock.begin_lock(resource, options)?;
         Ok(Stage::Waiting { reply, since })
     }
 }
@@ -69,7 +65,7 @@ impl Future for Acquiring {
         let this = &mut *self;
         let mut stage = core::mem::replace(&mut this.stage, Stage::Done);
         if let Stage::Asleep { resource, options } = stage {
-            stage = match this.begin(resource, &options) {
+            stage = match this.begin(&resource, &options) {
                 Ok(stage) => stage,
                 Err(error) => return Poll::Ready(Err(error)),
             };
@@ -79,7 +75,7 @@ impl Future for Acquiring {
         };
         match Pin::new(&mut reply).poll(context) {
             Poll::Ready(outcome) => {
-                let slot = Arc::clone(&reply.slot);
+                let slot = Arc::clone(reply.slot());
                 Poll::Ready(this.redlock.finish_lock(slot, Some(outcome), since))
             }
             Poll::Pending => {
@@ -98,50 +94,5 @@ impl fmt::Debug for Acquiring {
             Stage::Done => "done",
         };
         write!(f, "Acquiring({stage})")
-    }
-}
-
-/// The outcome of a call that was begun. Dropped before it is there, the call is abandoned.
-#[derive(Debug)]
-pub(super) struct Reply {
-    redlock: Redlock,
-    slot: Arc<Slot>,
-    is_done: bool,
-    /// Whoever began the call polls it at once, and has looked whose process this is.
-    is_new: bool,
-}
-
-impl Reply {
-    /// For a call that was begun in this very poll.
-    pub(super) fn new(redlock: Redlock, slot: Arc<Slot>) -> Self {
-        Self {
-            redlock,
-            slot,
-            is_done: false,
-            is_new: true,
-        }
-    }
-}
-
-impl Future for Reply {
-    type Output = Outcome;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        if !core::mem::take(&mut self.is_new) && self.redlock.hub().is_foreign() {
-            self.is_done = true;
-            return Poll::Ready(Outcome::Forked);
-        }
-        self.redlock.hub().relay.run(context.waker());
-        let polled = self.slot.poll(context.waker());
-        self.is_done = polled.is_ready();
-        polled
-    }
-}
-
-impl Drop for Reply {
-    fn drop(&mut self) {
-        if !self.is_done && !self.redlock.hub().is_foreign() {
-            self.redlock.hub().abandon(&self.slot);
-        }
     }
 }

@@ -1,25 +1,21 @@
 //! A lock that is released when it goes out of scope.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use super::GRACE;
 use super::Redlock;
-use super::future::Reply;
-use super::hub::Reach;
+use super::callers::Waiter;
 use super::lost::Lost;
-use super::mailbox::Letter;
-use super::reactor::identify;
+use super::reply::Reply;
 use super::slot::{Outcome, Slot};
 use crate::driver::clock;
+use crate::engine::RoundId;
 use crate::error::{ExtendError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::resource::Token;
 use crate::time::Instant;
-
-/// How much longer than its deadline a call waits for the driving thread to tell its outcome.
-pub(super) const GRACE: Duration = Duration::from_millis(20);
 
 /// A lock that is held, and released when it is dropped.
 ///
@@ -82,7 +78,7 @@ impl LockGuard {
 
     /// The signal that it is lost: a future, and [`Lost::wait`] for threads.
     pub fn lost(&self) -> Lost {
-        Lost::new(Arc::clone(&self.slot), self.redlock.hub().process())
+        Lost::new(Arc::clone(&self.slot), self.redlock.shared().process())
     }
 
     /// Lets it last `ttl` from now, if that is later than it would end.
@@ -157,27 +153,43 @@ impl LockGuard {
     /// Without a `ttl` it is only confirmed.
     fn prolong(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
         let since = clock::now();
-        let slot = Arc::new(Slot::new());
-        self.begin_extend(&slot, ttl, true)?;
-        let (lock, hub) = (self.lock(), self.redlock.hub());
-        let patience = hub.patience(ttl.unwrap_or_default().max(lock.ttl()));
+        let (lock, shared) = (self.lock(), self.redlock.shared());
+        let patience = shared.patience(ttl.unwrap_or_default().max(lock.ttl()));
         let mut until = since.saturating_add(patience);
         if lock.has_known_end() {
             until = until.min(lock.valid_until().saturating_add(GRACE));
         }
-        let outcome = slot.wait(Some(until));
-        if outcome.is_none() {
-            hub.cancel(&slot);
-        }
+        shared.check_process()?;
+        let slot = Arc::new(Slot::new());
+        let outcome = match shared.enter_until(Some(until))? {
+            Some(mut section) => {
+                let round = section.extend(&slot, Waiter::Thread, &self.slot, lock, ttl)?;
+                shared.wait_for(section, &slot, round, Some(until))
+            }
+            None => None,
+        };
         self.finish_extend(outcome, since)
     }
 
     async fn prolong_async(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
         let since = clock::now();
         let slot = Arc::new(Slot::new());
-        self.begin_extend(&slot, ttl, false)?;
-        let outcome = Reply::new(self.redlock.clone(), slot).await;
+        let round = self.begin_extend(&slot, ttl)?;
+        let outcome = Reply::new(self.redlock.clone(), slot, round).await;
         self.finish_extend(Some(outcome), since)
+    }
+
+    fn begin_extend(
+        &self,
+        slot: &Arc<Slot>,
+        ttl: Option<Duration>,
+    ) -> Result<RoundId, ExtendError> {
+        let shared = self.redlock.shared();
+        shared.check_process()?;
+        let mut section = shared.enter()?;
+        let round = section.extend(slot, Waiter::Task, &self.slot, self.lock(), ttl)?;
+        shared.begin_for_task(section);
+        Ok(round)
     }
 
     /// Releases it on every node that may hold it, and waits until a majority has answered.
@@ -195,19 +207,18 @@ impl LockGuard {
     /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
     pub fn unlock(mut self) -> Result<Released, UnlockError> {
         let since = clock::now();
-        let ttl = self.lock().ttl();
-        self.begin_unlock(true)?;
-        let hub = self.redlock.hub();
-        match self
-            .slot
-            .wait(Some(since.saturating_add(hub.patience(ttl))))
-        {
-            None => {
-                // The release is sent all the same. Only its outcome is not told.
-                hub.cancel(&self.slot);
-                Err(UnlockError::Unconfirmed(hub.reporter.pending(since)))
-            }
-            outcome => finish_unlock(outcome),
+        let lock = self.lock.take().expect("it is held");
+        let shared = self.redlock.shared();
+        let until = since.saturating_add(shared.patience(lock.ttl()));
+        shared.check_process()?;
+        self.prepare_release();
+        // It is never given up: the release has to be asked for, also if that takes longer.
+        let mut section = shared.enter()?;
+        let round = section.release(&self.slot, Waiter::Thread, lock);
+        match shared.wait_for(section, &self.slot, round, Some(until)) {
+            // The release is sent all the same. Only its outcome is not told.
+            None => Err(UnlockError::Unconfirmed(shared.reporter.pending(since))),
+            Some(outcome) => finish_unlock(outcome),
         }
     }
 
@@ -217,9 +228,9 @@ impl LockGuard {
     ///
     /// As [`unlock`](Self::unlock).
     pub async fn unlock_async(mut self) -> Result<Released, UnlockError> {
-        self.begin_unlock(false)?;
-        let reply = Reply::new(self.redlock.clone(), Arc::clone(&self.slot));
-        finish_unlock(Some(reply.await))
+        let round = self.begin_unlock()?;
+        let reply = Reply::new(self.redlock.clone(), Arc::clone(&self.slot), round);
+        finish_unlock(reply.await)
     }
 
     /// Takes the lock out of the guard, and out of the care of its handle: it is not released when
@@ -232,65 +243,17 @@ impl LockGuard {
     #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
     pub fn into_lock(mut self) -> Lock {
         let mut lock = self.lock.take().expect("it is taken once");
-        let hub = self.redlock.hub();
-        if hub.is_foreign() {
+        let shared = self.redlock.shared();
+        if shared.is_foreign() {
             return lock;
         }
         self.slot.watch.release();
-        match hub.engage() {
-            Reach::Free(mut engaged) => {
-                lock = engaged.detach(&self.slot, lock);
-                engaged.leave();
-            }
-            Reach::Taken => hub.send_and_see_written(Letter::Detach {
-                slot: Arc::clone(&self.slot),
-                lock: copy_of(&lock),
-            }),
-            Reach::Broken => {}
+        if let Ok(mut section) = shared.enter() {
+            lock = section.detach(lock);
+            shared.see_written(section);
         }
         lock.set_id(LockId::NONE);
         lock
-    }
-
-    fn begin_extend(
-        &mut self,
-        slot: &Arc<Slot>,
-        ttl: Option<Duration>,
-        drive: bool,
-    ) -> Result<(), ExtendError> {
-        let hub = self.redlock.hub();
-        if hub.is_foreign() {
-            return Err(ExtendError::Forked);
-        }
-        match hub.engage_to(drive) {
-            Reach::Free(mut engaged) => {
-                let lock = self.lock.as_mut().expect("it is held");
-                identify(lock, &self.slot);
-                engaged.extend(slot, &self.slot, lock, ttl);
-                match drive {
-                    true => engaged.attend(slot),
-                    false => engaged.leave_to_keeper(),
-                }
-                Ok(())
-            }
-            Reach::Taken => self.send_extend(slot, ttl),
-            Reach::Broken => Err(ExtendError::Closed),
-        }
-    }
-
-    fn send_extend(&self, slot: &Arc<Slot>, ttl: Option<Duration>) -> Result<(), ExtendError> {
-        let lock = self.lock();
-        if ttl.is_some() && lock.is_valid() && lock.extensions_left() == 0 {
-            return Err(ExtendError::Limit); // The copy does not know.
-        }
-        let letter = Letter::Extend {
-            slot: Arc::clone(slot),
-            of: Arc::clone(&self.slot),
-            lock: copy_of(lock),
-            ttl,
-        };
-        let sent = self.redlock.hub().send(letter);
-        sent.map_err(|_| ExtendError::Saturated)
     }
 
     /// `since` is when it was asked for.
@@ -300,8 +263,6 @@ impl LockGuard {
         since: Instant,
     ) -> Result<(), ExtendError> {
         let lock = self.lock.as_mut().expect("it is held");
-        // If it was adopted by a letter the engine has read that by now, and named it.
-        identify(lock, &self.slot);
         match outcome {
             Some(Outcome::Extended(Ok(extension))) => extension.apply(lock),
             Some(Outcome::Extended(Err(error))) => {
@@ -312,7 +273,7 @@ impl LockGuard {
             }
             // Nobody answered in time, by the clock of this thread. The lock is as it was.
             None if lock.is_valid() || !lock.has_known_end() => {
-                let report = self.redlock.hub().reporter.pending(since);
+                let report = self.redlock.shared().reporter.pending(since);
                 return Err(ExtendError::Unconfirmed(report));
             }
             None => return Err(ExtendError::Expired),
@@ -326,29 +287,20 @@ impl LockGuard {
         }
     }
 
-    fn begin_unlock(&mut self, drive: bool) -> Result<(), UnlockError> {
+    fn begin_unlock(&mut self) -> Result<RoundId, UnlockError> {
         let lock = self.lock.take().expect("it is held");
-        let (hub, slot) = (self.redlock.hub(), &self.slot);
-        if hub.is_foreign() {
-            return Err(UnlockError::Forked);
-        }
-        slot.renew();
-        slot.watch.release();
-        match hub.engage_to(drive) {
-            Reach::Free(mut engaged) => {
-                engaged.release(slot, lock);
-                match drive {
-                    true => engaged.attend(slot),
-                    false => engaged.leave_to_keeper(),
-                }
-            }
-            Reach::Taken => hub.send_surely(Letter::Release {
-                slot: Arc::clone(slot),
-                lock,
-            }),
-            Reach::Broken => return Err(UnlockError::Closed),
-        }
-        Ok(())
+        let shared = self.redlock.shared();
+        shared.check_process()?;
+        self.prepare_release();
+        let mut section = shared.enter()?;
+        let round = section.release(&self.slot, Waiter::Task, lock);
+        shared.begin_for_task(section);
+        Ok(round)
+    }
+
+    fn prepare_release(&self) {
+        self.slot.renew();
+        self.slot.watch.release();
     }
 
     fn lock(&self) -> &Lock {
@@ -359,9 +311,9 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if let Some(lock) = self.lock.take()
-            && !self.redlock.hub().is_foreign()
+            && !self.redlock.shared().is_foreign()
         {
-            self.redlock.hub().give_back(Arc::clone(&self.slot), lock);
+            self.redlock.shared().give_back(&self.slot, lock);
         }
     }
 }
@@ -372,23 +324,13 @@ impl fmt::Debug for LockGuard {
     }
 }
 
-fn finish_unlock(outcome: Option<Outcome>) -> Result<Released, UnlockError> {
+fn finish_unlock(outcome: Outcome) -> Result<Released, UnlockError> {
     match outcome {
-        Some(Outcome::Released(result)) => result,
-        Some(Outcome::Closed) | None => Err(UnlockError::Closed),
-        Some(Outcome::Forked) => Err(UnlockError::Forked),
-        Some(other) => unreachable!("the outcome of a release, not {other:?}"),
+        Outcome::Released(result) => result,
+        Outcome::Closed => Err(UnlockError::Closed),
+        Outcome::Forked => Err(UnlockError::Forked),
+        other @ (Outcome::Acquired(_) | Outcome::Extended(_) | Outcome::Reinitialised(_)) => {
+            unreachable!("the outcome of a release, not {other:?}")
+        }
     }
-}
-
-/// The same lock once more, for a letter. It does not know how often it may be extended.
-pub(super) fn copy_of(lock: &Lock) -> Lock {
-    let mut copy = Lock::transferred(
-        lock.entry().copy_into(Vec::new()),
-        lock.valid_until(),
-        lock.ttl(),
-        lock.voters(),
-    );
-    copy.set_id(lock.id());
-    copy
 }

@@ -1,40 +1,81 @@
 //! The shared handle: one engine for all threads and tasks of a program.
 //!
 //! ```text
-//!   lock, unlock, extend        a caller that finds the engine free drives it itself,
-//!        |        \             until its own call is decided
-//!        |         mailbox      everybody else leaves a letter and waits in a slot
-//!        v            v
-//!       hub: Mutex<Reactor>  <---  the I/O thread drives as soon as a second one waits,
-//!            engine, sockets       and keeps house when nobody is there
+//!   lock, unlock, extend, drop ..       threads and tasks
+//!          |
+//!          v          the mutex: the engine, who waits, who has which role.
+//!        Core         Held to compute: no system call, no code of a user, no sleep.
+//!        /  \
+//!     wire   poll     Two roles. The wire (sockets, buffers) is had to move bytes and never asleep.
+//!                     The poll is had to sleep on the descriptor, with nothing else in hand.
 //! ```
+//!
+//! Every section under the mutex begins with [`Shared::enter`] and ends with a drop, which wakes and
+//! tells behind it. Everybody goes this way: there is no other way in.
+//!
+//! * **Starting**: a caller enters, starts its operation and takes the poll if that is free and few wait.
+//!   If the I/O thread serves, it leaves the writing to that thread and wakes it if it sleeps. Otherwise it
+//!   moves the bytes itself, if the wire is free.
+//! * **Moving bytes** ([`Shared::move_bytes`]): under the mutex what was read is handed to the engine
+//!   and what is to be written is copied out; the system calls are made between two such sections. It ends
+//!   with a section in which neither side has more, and in that the wire is put back. So a thread
+//!   that finds the wire taken has nothing to do: its request is seen.
+//! * **Sleeping** ([`Shared::sleep_in_poll`]): the thread that has the poll sleeps until something is ready
+//!   or a timer is due; what it brings is noted for the wire. A thread that waits without the poll sleeps
+//!   in its slot, by its own clock.
+//! * **Passing on**: a caller whose outcome is there gives back the poll, to another thread while few
+//!   wait, to the I/O thread when many do, when tasks wait, and when tasks are to be woken. The I/O thread
+//!   gives it back before it calls wakers, and to a thread when only few threads have waited for a
+//!   millisecond.
+//! * **Dropping** a guard writes the release at once if the wire is free, also while another thread sleeps in the poll.
+//!   Otherwise the drop waits the moment until the thread that has the wire has written it.
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `hub` | the engine behind its mutex, and the ways in |
-//! | `mailbox` | letters, and who has to be woken for them: why no wake-up is lost |
-//! | `slot` | where the outcome of a call is put |
-//! | `reactor` | from the engine's events to slots |
-//! | `keeper` | the I/O thread |
-//! | `relay` | waking many tasks at once |
-//! | `standby` | a waker that blocks holds up nobody else |
-//! | `guard`, `future`, `lost` | what callers hold |
-//! | `build` | making a handle, and its end |
+//! | `redlock`, `guard`, `future`, `lost` | what users hold |
+//! | `reply`, `slot`, `watch` | where outcomes are put, and the loss of a lock |
+//! | `mutex` | a mutex that is waited for by a clock |
+//! | `state` | what stands under it: the engine, `callers` (by `table`), and the roles |
+//! | `roles` | who has what, and who has to be woken: why no wake-up is lost |
+//! | `serve` | sections, moving bytes, sleeping in the poll, waiting for an outcome |
+//! | `progress` | a drop that waits until its release is written |
+//! | `io_thread`, `call`, `wakers` | the I/O thread, the tasks it wakes, and a waker that blocks |
+//! | `build`, `ending` | making a handle, and its end |
+//!
+//! # What was tried on this drawing
+//!
+//! * *A wake-up that is lost*: who sleeps, who was called and what is left stand under one mutex, and each
+//!   section ends with [`Roles::leave`](roles::Roles::leave), which leaves nothing without somebody who sees
+//!   to it. `tests/interleavings` walks through every
+//!   order of the steps.
+//! * *Two threads in the poll*: it is a value that is taken out of `Core`. The I/O thread that watches
+//!   an idle handle waits for the descriptor without it, and takes no event.
+//! * *Cancelled while it is served*: the tables are under the mutex. Either the operation is still there
+//!   and is cancelled, or its outcome is on its way to a slot that is abandoned, and is given back.
+//! * *A waker that blocks* is called with no role held, and another thread takes over.
+//! * *A fork*: the process id is compared before anything is locked; a child only tries the mutex.
+//! * *The end of the program*: what is dropped is written by the thread that drops it.
+//! * *A drop inside a waker*: no mutex is held there, and no role.
+//! * *A panic* under the mutex, with the wire or with the poll closes the handle.
+//! * *A thread that is stopped with the mutex*: calls wait for it by their own clock. One that has the
+//!   wire or the poll has to put it back, and is late by as long as that thread is stopped.
+//! * *A thread that moves the bytes of others for ever*: after sixteen rounds the rest is left to the
+//!   I/O thread.
 //!
 //! # Guarantees
 //!
-//! * **Nobody waits for the engine's mutex**, and nobody waits longer than his own deadline: a
-//!   caller that is served by another thread looks at his own clock.
-//! * **A lone caller pays nothing for the others**: one `getpid`, one uncontended mutex, no
+//! * **Nobody waits longer than his own deadline**: a caller that is served by another thread looks at
+//!   his own clock.
+//! * **A lone caller pays nothing for the others**: one `getpid`, an uncontended mutex, no
 //!   wake-up, one allocation for a lock and its release.
 //! * **What is dropped is given back**, a guard or a future, on any thread, in a panic too, without
-//!   waiting. A release is never refused for want of room.
+//!   waiting for an answer. A release is never refused for want of room.
 //! * **The last handle waits for the releases**: they are written, and answered within
 //!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), before its drop returns. What
 //!   silent nodes are owed then is paid in the background, for as long as the keys live.
-//! * **A waker that blocks holds up its own task**, and a task of the same executor that is polled
-//!   meanwhile and calls it: after 5 to 10 ms another thread goes on with everything else.
-//! * **A panic is told**: if the engine breaks on a driving thread, every call ends with `Closed`,
+//! * **A waker that blocks holds up its own task only**: threads go on at once, and after 5 to 10 ms another
+//!   thread goes on with everything else.
+//! * **A panic is told**: if the engine breaks, every call ends with `Closed`,
 //!   and every lock that is held is told as lost. A panic of a waker is caught.
 //! * **A forked child does no harm**: calls end with `Forked`, and dropping closes descriptors and
 //!   nothing else.
@@ -42,540 +83,218 @@
 //! # Not here
 //!
 //! A queue of waiters: those who wait for the same lock try again after random delays, each by
-//! itself. Blocking calls must not be made inside a waker. Wakers are called by the I/O thread, and a
-//! waker may be called by any thread that polls a call of the handle for the same kind of executor.
+//! itself. Wakers are called by the I/O thread alone.
 
 mod build;
+mod call;
+mod callers;
+mod ending;
 mod future;
 mod guard;
-mod hub;
-mod keeper;
+mod io_thread;
 mod lost;
-mod mailbox;
-mod reactor;
-mod relay;
+mod mutex;
+mod progress;
+mod redlock;
+mod reply;
+mod roles;
+mod serve;
 mod slot;
-mod standby;
+mod state;
+mod table;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
+mod wakers;
+mod watch;
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
-use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle, Thread, ThreadId};
 
-use self::build::Handle;
-use self::guard::GRACE;
-use self::hub::{Hub, Reach};
-use self::mailbox::Letter;
-use self::slot::{Outcome, Slot};
-use crate::config::{Builder, Config, LockOptions};
-use crate::driver::{BuildError, Refusal, clock};
-use crate::engine::{self, NodeStatus};
-use crate::error::{CheckError, LockError, ReinitError, TrustError};
-use crate::quorum::Lock;
-use crate::time::Instant;
+use mio::{Registry, Waker};
+use rustix::process::{Pid, getpid};
+
+use self::call::Call;
+use self::callers::Told;
+use self::ending::Ending;
+use self::mutex::TimedMutex;
+use self::progress::Progress;
+use self::state::Core;
+use self::wakers::Wakers;
+use crate::config::{Config, LockOptions, Retry};
+use crate::driver::{Net, Poller, Refusal, Reporter, Wire};
+use crate::engine::{Engine, usual_timeout};
+use crate::time::nanos;
 
 pub use self::build::Building;
 pub use self::future::Acquiring;
 pub use self::guard::LockGuard;
 pub use self::lost::Lost;
+pub use self::redlock::Redlock;
 
-/// A lock handle for all threads and tasks of a program. Cloning it is cheap.
-///
-/// ```no_run
-/// use std::time::Duration;
-/// use shearline::{Lock, LockGuard, LockOptions, Redlock, RestartGuard, Retry};
-///
-/// # async fn program() -> Result<(), Box<dyn std::error::Error>> {
-/// let redlock = Redlock::builder()
-///     .node("redis://user:secret@10.0.0.1:6379/0")
-///     .nodes(["redis://10.0.0.2:6379", "redis://10.0.0.3:6379"])
-///     .node_timeout(Duration::from_millis(20))
-///     .connect_timeout(Duration::from_secs(1))
-///     .drift(0.01, Duration::from_millis(2))
-///     .retry(Retry::new(32, Duration::from_millis(50)..=Duration::from_millis(250)))
-///     .max_ttl(Duration::from_secs(60))
-///     .restart_guard(RestartGuard::Observed)
-///     .owner("billing-7")
-///     .build()?;
-/// let ttl = Duration::from_secs(10);
-///
-/// let lock: LockGuard = redlock.lock("invoice:42", ttl)?; // Waits and tries again.
-/// // The work that nobody else may do at the same time.
-/// drop(lock); // Released, without waiting for the nodes.
-///
-/// let lock = redlock.try_lock("invoice:42", ttl)?; // One attempt.
-/// lock.unlock()?; // Released, and a majority has said so.
-///
-/// let patient = LockOptions::new(ttl).wait(Duration::from_secs(3));
-/// let lock = redlock.lock_with("invoice:42", &patient)?;
-/// lock.unlock()?;
-///
-/// let mut lock = redlock.lock_async("invoice:42", ttl).await?;
-/// println!("{:?} {:?} {:?}", lock.resource(), lock.token(), lock.validity());
-/// assert!(lock.is_valid() && !lock.lost().is_lost());
-/// lock.extend(Duration::from_secs(10))?;
-/// lock.extend_async(Duration::from_secs(10)).await?;
-/// lock.confirm()?; // Whether a majority still has it, and for how long.
-/// lock.unlock()?;
-///
-/// let plain: Lock = redlock.lock("invoice:42", ttl)?.into_lock();
-/// let bytes = plain.to_bytes(); // For another process.
-/// let lock = redlock.adopt(Lock::from_bytes(&bytes)?);
-/// lock.unlock_async().await?;
-/// # Ok(())
-/// # }
-/// ```
-///
-/// Taking a lock that the same thread already holds waits for itself.
-///
-/// The last handle to be dropped, guards and futures included, writes what is owed to the nodes
-/// and waits at most [`Builder::shutdown_timeout`] for the answers. What silent nodes are owed then
-/// the I/O thread pays in the background, and ends when it is paid or the last key has expired.
-#[derive(Clone)]
-pub struct Redlock {
-    handle: Arc<Handle>,
+/// How much longer than its deadline a call waits for another thread to tell its outcome.
+const GRACE: Duration = Duration::from_millis(20);
+
+/// How much longer than its nodes may take a caller waits for the thread that serves it.
+const OWN_GRACE: Duration = Duration::from_millis(100);
+
+/// What all clones, guards and futures share. Its end is the end of the I/O thread.
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+    io_thread: Option<JoinHandle<()>>,
 }
 
-impl Redlock {
-    /// A builder without nodes and with the defaults that its methods name.
-    pub fn builder() -> Builder {
-        Config::builder()
+/// What the I/O thread and all handles share.
+#[derive(Debug)]
+struct Shared {
+    process: Pid,
+    core: TimedMutex<Core>,
+    /// Where sockets are registered. Readable when something is ready.
+    registry: Registry,
+    /// Wakes the thread that sleeps in the poll.
+    waker: Arc<Waker>,
+    /// The I/O thread. Before it has said who it is, it is awake.
+    io_thread: Mutex<Option<Thread>>,
+    /// Wakes the I/O thread where it watches the descriptor.
+    call: Call,
+    wakers: Arc<Wakers>,
+    progress: Progress,
+    ending: Ending,
+    /// The room of what was told last.
+    spare: Mutex<Vec<Told>>,
+    reporter: Reporter,
+    shutdown_timeout: Duration,
+    spin: bool,
+    /// The node timeout, if the user has fixed it.
+    node_timeout: Option<Duration>,
+    /// What it is for the farthest node otherwise, in nanoseconds, when the I/O thread last looked.
+    distant_timeout: AtomicU64,
+    retry: Retry,
+}
+
+impl Handle {
+    fn new(shared: Arc<Shared>, io_thread: JoinHandle<()>) -> Self {
+        let io_thread = Some(io_thread);
+        Self { shared, io_thread }
     }
 
-    /// A handle for the nodes at `urls`, with the defaults for everything else.
-    ///
-    /// # Errors
-    ///
-    /// As [`Builder::build`].
-    pub fn connect(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, BuildError> {
-        Self::builder().nodes(urls).build()
+    fn shared(&self) -> &Shared {
+        &self.shared
     }
+}
 
-    /// Takes the lock on `resource` for `ttl`, and tries again as the handle's
-    /// [`Retry`](crate::Retry) says.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_with`](Self::lock_with).
-    pub fn lock(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Result<LockGuard, LockError> {
-        self.lock_with(resource, &LockOptions::new(ttl))
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(io_thread) = self.io_thread.take() {
+            self.shared.close(io_thread);
+        }
     }
+}
 
-    /// Takes the lock on `resource` for `ttl` if it is free now: one attempt.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_with`](Self::lock_with).
-    pub fn try_lock(
-        &self,
-        resource: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> Result<LockGuard, LockError> {
-        self.lock_with(resource, &LockOptions::new(ttl).tries(1))
-    }
-
-    /// Takes the lock on `resource`, a name of 1 to 1024 bytes of any value, as `options` say.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and
-    /// [`LockError::TooSlow`] with what each node said in the last attempt, of which everything
-    /// was given back. [`LockError::OtherCluster`] without another try, where a node says that it is
-    /// another cluster's. [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
-    pub fn lock_with(
-        &self,
-        resource: impl AsRef<[u8]>,
-        options: &LockOptions,
-    ) -> Result<LockGuard, LockError> {
-        let since = clock::now();
-        let slot = Arc::new(Slot::new());
-        self.begin_lock(&slot, resource.as_ref(), options, since, true)?;
-        let until = match deadline(options, since) {
-            Some(deadline) => Some(deadline.saturating_add(GRACE)),
-            None => {
-                let patience = self.hub().patience_for_lock(options);
-                patience.map(|patience| since.saturating_add(patience))
-            }
+impl Shared {
+    fn new(engine: Engine, net: Net, poller: Poller, config: &Config) -> io::Result<Self> {
+        let (registry, waker) = (poller.registry().try_clone()?, Arc::clone(net.waker()));
+        let distant = engine.distant_timeout();
+        let shared = Self {
+            process: getpid(),
+            core: TimedMutex::new(Core::new(engine, Wire::new(net), poller)),
+            registry,
+            waker,
+            io_thread: Mutex::new(None),
+            call: Call::new()?,
+            wakers: Arc::new(Wakers::new()),
+            progress: Progress::default(),
+            ending: Ending::default(),
+            spare: Mutex::new(Vec::new()),
+            reporter: Reporter::new(config),
+            shutdown_timeout: config.shutdown_timeout(),
+            spin: config.spin(),
+            node_timeout: config.node_timeout(),
+            distant_timeout: AtomicU64::new(0),
+            retry: *config.retry(),
         };
-        let outcome = slot.wait(until);
-        if outcome.is_none() {
-            self.hub().cancel(&slot);
-        }
-        self.finish_lock(slot, outcome, since)
+        shared.learn_distance(distant);
+        Ok(shared)
     }
 
-    /// [`lock`](Self::lock) for any executor.
-    pub fn lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
-        self.lock_with_async(resource, &LockOptions::new(ttl))
+    // ----- how long a caller waits ----------------------------------------------------------
+
+    /// Remembers the node timeout that the farthest node has by its round trips.
+    fn learn_distance(&self, timeout: Duration) {
+        self.distant_timeout
+            .store(nanos(timeout), Ordering::Relaxed);
     }
 
-    /// [`try_lock`](Self::try_lock) for any executor.
-    pub fn try_lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
-        self.lock_with_async(resource, &LockOptions::new(ttl).tries(1))
+    /// Returns for how long a caller waits, by its own clock, for an answer about a lock of `ttl`:
+    /// twice the node timeout, and some time for the thread that serves. It is longer than any
+    /// question takes while that thread is scheduled.
+    fn patience(&self, ttl: Duration) -> Duration {
+        let distant = Duration::from_nanos(self.distant_timeout.load(Ordering::Relaxed));
+        let timeout = self
+            .node_timeout
+            .unwrap_or_else(|| usual_timeout(ttl).max(distant));
+        timeout.saturating_mul(2).saturating_add(OWN_GRACE)
     }
 
-    /// [`lock_with`](Self::lock_with) for any executor. The wait of the options counts from the
-    /// first poll.
-    pub fn lock_with_async(&self, resource: impl AsRef<[u8]>, options: &LockOptions) -> Acquiring {
-        Acquiring::new(self.clone(), resource.as_ref().to_vec(), *options)
+    /// Returns for how long a caller waits for a lock that it did not set a deadline for: all tries
+    /// and the delays between them.
+    fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
+        let tries = options.tries_allowed(&self.retry)?;
+        let delays = self
+            .retry
+            .delay()
+            .end()
+            .saturating_mul(tries.saturating_sub(1));
+        let rounds = self.patience(options.ttl()).saturating_mul(tries);
+        Some(rounds.saturating_add(delays))
     }
 
-    /// Takes a lock of another handle or process into the care of this one: it is released when
-    /// the guard is dropped, and its loss is told. Its validity stays what it was; nothing is sent.
-    ///
-    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not
-    /// valid, and it is not told to be lost either: [`LockGuard::confirm`] finds out. If nobody asks,
-    /// it is lost when its keys must have ended (its ttl, or a minute if that is longer).
-    pub fn adopt(&self, lock: Lock) -> LockGuard {
-        let hub = self.hub();
-        let slot = Arc::new(Slot::new());
-        if hub.is_foreign() {
-            return LockGuard::new(self.clone(), slot, lock);
-        }
-        slot.watch.lasts(lock.valid_until());
-        let lock = match hub.engage() {
-            Reach::Free(mut engaged) => {
-                let lock = engaged.adopt(&slot, lock);
-                engaged.leave();
-                lock
-            }
-            Reach::Taken => {
-                hub.send_surely(Letter::Adopt {
-                    slot: Arc::clone(&slot),
-                    lock: guard::copy_of(&lock),
-                });
-                lock
-            }
-            Reach::Broken => {
-                slot.watch.lose(&mut Vec::new()); // Nobody can wait for it yet.
-                lock
-            }
-        };
-        LockGuard::new(self.clone(), slot, lock)
+    // ----- processes and threads ------------------------------------------------------------
+
+    /// The process in which the handle was made.
+    fn process(&self) -> Pid {
+        self.process
     }
 
-    /// How every node stands for this handle now, in the order of the configuration: for an
-    /// operator's eyes, not to decide by. Empty in a forked child, and once a driving thread has
-    /// panicked.
-    ///
-    /// Costs an allocation for each call and no I/O. While another thread drives the engine, it is
-    /// asked by a letter, and answers within its turn.
-    #[must_use]
-    pub fn nodes(&self) -> Vec<NodeStatus> {
-        self.look().unwrap_or_default()
+    /// Whether this is a forked child. Everything here belongs to the parent then: its mutexes may
+    /// be held for ever by threads that the child does not have.
+    fn is_foreign(&self) -> bool {
+        getpid() != self.process
     }
 
-    /// Whether a majority of the nodes would vote now, and if not, what an operator has to mend: a
-    /// wrong password, a server of the wrong kind, a node that is down. For the start of a program:
-    /// right after [`build`](crate::Builder::build) it tells what the nodes have answered.
-    ///
-    /// Which permissions a user has depends on the name of the lock, so a missing one is found by
-    /// the first call that asks for a lock ([`Unusable::Permission`](crate::Unusable)); after that
-    /// it is named here too, until a later call finds it granted. What a node says of one name alone (a
-    /// key pattern that does not fit) or just now (`OOM`) only the calls tell.
-    ///
-    /// Nothing is sent. What an operator has mended shows as soon as the node was tried again, which
-    /// takes two seconds at most; a permission, when a lock is asked for again. Costs as much as
-    /// [`nodes`](Self::nodes).
-    ///
-    /// # Errors
-    ///
-    /// [`CheckError::Unusable`]: nobody gets a lock before an operator has mended what the report
-    /// names. [`CheckError::NoQuorum`]: too few nodes vote now, for reasons that may pass (they are
-    /// down, silent, or in quarantine). [`CheckError::Forked`], [`CheckError::Closed`].
-    ///
-    /// ```no_run
-    /// # use shearline::Redlock;
-    /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
-    /// redlock.check()?; // "10.0.0.2:6379 unusable: it refuses the credentials; .."
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn check(&self) -> Result<(), CheckError> {
-        let statuses = self.look()?;
-        engine::check(clock::now(), &statuses)
-    }
-
-    fn look(&self) -> Result<Vec<NodeStatus>, Refusal> {
-        let hub = self.hub();
-        if hub.is_foreign() {
-            return Err(Refusal::Forked);
-        }
-        match hub.engage() {
-            Reach::Free(mut engaged) => {
-                let statuses = engaged.statuses();
-                engaged.leave();
-                Ok(statuses)
-            }
-            Reach::Taken => {
-                let slot = Arc::new(Slot::new());
-                hub.send_surely(Letter::Look {
-                    slot: Arc::clone(&slot),
-                });
-                match slot.wait(None) {
-                    Some(Outcome::Looked(statuses)) => Ok(statuses),
-                    Some(Outcome::Forked) => Err(Refusal::Forked),
-                    _ => Err(Refusal::Closed),
-                }
-            }
-            Reach::Broken => Err(Refusal::Closed),
+    /// Refuses a call in a forked child.
+    fn check_process(&self) -> Result<(), Refusal> {
+        match self.is_foreign() {
+            true => Err(Refusal::Forked),
+            false => Ok(()),
         }
     }
 
-    /// Asserts that no lock lives that the server with this `run_id` may have forgotten, which is
-    /// connected as the node at `address`: if it is kept from voting because it restarted, its votes
-    /// count from now on. Returns `true` if it was.
-    ///
-    /// `address` is what the node was configured by, with or without credentials. `run_id` is what
-    /// [`nodes`](Self::nodes) showed: between that look and this call another server may have come to
-    /// the same address, and it is not trusted.
-    ///
-    /// Right where an operator knows better than the [`RestartGuard`](crate::RestartGuard): the node
-    /// wrote every lock to disk before it answered, or nobody uses locks yet. Wrong, it can make two
-    /// holders. It holds for this quarantine: the next restart is another. With any guard but
-    /// [`RestartGuard::Strict`](crate::RestartGuard) it holds for this handle alone.
-    ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written on the node, and so holds for
-    /// all clients: the marker is brought up to date without a barrier, and a barrier that stands
-    /// goes. Other handles notice when what they know of the barrier has run out.
-    ///
-    /// # Errors
-    ///
-    /// Nothing was changed. [`TrustError::Changed`]: another server answers there by now, and the
-    /// error tells which. [`TrustError::NotConnected`]: what happens to it before it is connected
-    /// nobody can vouch for today. [`TrustError::UnknownNode`], [`TrustError::NoRunId`];
-    /// [`TrustError::OtherCluster`]: see [`reinit`](Self::reinit). [`TrustError::Forked`],
-    /// [`TrustError::Closed`].
-    ///
-    /// ```no_run
-    /// # use shearline::Redlock;
-    /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
-    /// for node in redlock.nodes() {
-    ///     println!("{} {:?} {:?}", node.address, node.state, node.run_id);
-    /// }
-    /// // An operator has looked, and knows that this one has forgotten nothing.
-    /// redlock.trust_node("10.0.0.2:6379", "f0a1d1c0b5f54c5e8b1d6a1c2f3e4d5c6b7a8990")?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn trust_node(
-        &self,
-        address: impl AsRef<str>,
-        run_id: impl AsRef<str>,
-    ) -> Result<bool, TrustError> {
-        let hub = self.hub();
-        if hub.is_foreign() {
-            return Err(TrustError::Forked);
-        }
-        let (address, run_id) = (address.as_ref(), run_id.as_ref());
-        match hub.engage() {
-            Reach::Free(mut engaged) => {
-                let result = engaged.trust(address, run_id);
-                engaged.leave();
-                result
-            }
-            Reach::Taken => {
-                let slot = Arc::new(Slot::new());
-                hub.send_surely(Letter::Trust {
-                    slot: Arc::clone(&slot),
-                    address: address.into(),
-                    run_id: run_id.into(),
-                });
-                match slot.wait(None) {
-                    Some(Outcome::Trusted(result)) => result,
-                    Some(Outcome::Forked) => Err(TrustError::Forked),
-                    _ => Err(TrustError::Closed),
-                }
-            }
-            Reach::Broken => Err(TrustError::Closed),
+    /// This thread is the I/O thread from here on.
+    fn set_io_thread(&self) {
+        *self.lock_io_thread() = Some(thread::current());
+    }
+
+    fn unpark_io_thread(&self) {
+        if let Some(thread) = &*self.lock_io_thread() {
+            thread.unpark();
         }
     }
 
-    /// Does [`trust_node`](Self::trust_node) for the servers that are connected at this moment:
-    /// asserts that no lock lives that any of them may have forgotten. Returns their run_ids, so that
-    /// it can be seen afterwards which were meant. Of a node that is connected later nothing is
-    /// asserted.
-    ///
-    /// Right for nodes that nobody has used for locks yet. With
-    /// [`RestartGuard::Strict`](crate::RestartGuard) such nodes have no marker, which looks like a
-    /// `FLUSHALL`: without this they grant nothing for as long as the longest lock may last.
-    ///
-    /// Empty in a forked child, and once a driving thread has panicked.
-    ///
-    /// ```no_run
-    /// use shearline::{Redlock, RestartGuard};
-    ///
-    /// let redlock = Redlock::builder()
-    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
-    ///     .restart_guard(RestartGuard::Strict)
-    ///     .build()?;
-    /// let trusted = redlock.trust_nodes(); // They were installed a minute ago.
-    /// assert_eq!(trusted.len(), 3);
-    /// # Ok::<(), shearline::BuildError>(())
-    /// ```
-    pub fn trust_nodes(&self) -> Vec<String> {
-        let hub = self.hub();
-        if hub.is_foreign() {
-            return Vec::new();
-        }
-        match hub.engage() {
-            Reach::Free(mut engaged) => {
-                let trusted = engaged.trust_all();
-                engaged.leave();
-                trusted
-            }
-            Reach::Taken => {
-                let slot = Arc::new(Slot::new());
-                hub.send_surely(Letter::TrustAll {
-                    slot: Arc::clone(&slot),
-                });
-                match slot.wait(None) {
-                    Some(Outcome::TrustedAll(trusted)) => trusted,
-                    _ => Vec::new(), // Closed, or forked while it was asked.
-                }
-            }
-            Reach::Broken => Vec::new(),
-        }
+    /// Returns `true` if `id` is that of the I/O thread.
+    fn is_io_thread(&self, id: ThreadId) -> bool {
+        let thread = self.lock_io_thread();
+        thread.as_ref().is_some_and(|thread| thread.id() == id)
     }
 
-    /// Makes every node one of this cluster, whatever its marker says: for a change of how many nodes
-    /// there are, or of the [name](crate::Builder::cluster). With
-    /// [`RestartGuard::Strict`](crate::RestartGuard) alone.
-    ///
-    /// Run it once, when every client of the old membership has stopped or is about to be refused,
-    /// and before the first client of the new one takes a lock. Each node gets a new marker, and a
-    /// barrier as long as the longest lock of either membership may last: for so long nobody gets a
-    /// lock, unless [`trust_nodes`](Self::trust_nodes) is called because nobody holds one. Whoever
-    /// still comes with the old membership gets
-    /// [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every node of the new one. Nodes
-    /// that are left out keep their old marker: if they are a majority of the old nodes, stop them
-    /// too, or clients of the old membership go on with them alone.
-    ///
-    /// Waits for the nodes, a connect timeout at most, and drives the sockets meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// [`ReinitError::Unready`]: a node cannot be reached, or cannot serve, and nothing was changed.
-    /// [`ReinitError::Incomplete`]: not all have answered; repeat it. [`ReinitError::NotStrict`],
-    /// [`ReinitError::Saturated`], [`ReinitError::Forked`], [`ReinitError::Closed`]: nothing was sent.
-    ///
-    /// ```no_run
-    /// use shearline::{Redlock, RestartGuard};
-    ///
-    /// let five = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"]; // They were three.
-    /// let redlock = Redlock::builder()
-    ///     .nodes(five)
-    ///     .restart_guard(RestartGuard::Strict)
-    ///     .build()?;
-    /// redlock.reinit()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn reinit(&self) -> Result<(), ReinitError> {
-        let hub = self.hub();
-        if hub.is_foreign() {
-            return Err(ReinitError::Forked);
-        }
-        let slot = Arc::new(Slot::new());
-        match hub.engage() {
-            Reach::Free(mut engaged) => {
-                engaged.reinit(&slot);
-                engaged.attend(&slot);
-            }
-            Reach::Taken => hub.send_surely(Letter::Reinit {
-                slot: Arc::clone(&slot),
-            }),
-            Reach::Broken => return Err(ReinitError::Closed),
-        }
-        match slot.wait(None) {
-            Some(Outcome::Reinitialised(result)) => result,
-            Some(Outcome::Forked) => Err(ReinitError::Forked),
-            _ => Err(ReinitError::Closed),
-        }
+    fn lock_io_thread(&self) -> MutexGuard<'_, Option<Thread>> {
+        self.io_thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn hub(&self) -> &Hub {
-        self.handle.hub()
-    }
-
-    /// Asks for a lock; its outcome comes into `slot`. With `drive` this thread sees to that itself
-    /// if it can.
-    fn begin_lock(
-        &self,
-        slot: &Arc<Slot>,
-        resource: impl AsRef<[u8]> + Into<Vec<u8>>,
-        options: &LockOptions,
-        since: Instant,
-        drive: bool,
-    ) -> Result<(), LockError> {
-        let hub = self.hub();
-        if hub.is_foreign() {
-            return Err(LockError::Forked);
-        }
-        match hub.engage_to(drive) {
-            Reach::Free(mut engaged) => {
-                engaged.acquire(slot, resource.as_ref(), options);
-                match drive {
-                    true => engaged.attend(slot),
-                    false => engaged.leave_to_keeper(),
-                }
-                Ok(())
-            }
-            Reach::Taken => {
-                crate::resource::check_resource(resource.as_ref())?;
-                let letter = Letter::Acquire {
-                    slot: Arc::clone(slot),
-                    resource: resource.into(),
-                    options: *options,
-                    until: deadline(options, since),
-                };
-                hub.send(letter).map_err(|_| LockError::Saturated)
-            }
-            Reach::Broken => Err(LockError::Closed),
-        }
-    }
-
-    fn finish_lock(
-        &self,
-        slot: Arc<Slot>,
-        outcome: Option<Outcome>,
-        since: Instant,
-    ) -> Result<LockGuard, LockError> {
-        let reporter = &self.hub().reporter;
-        match outcome {
-            Some(Outcome::Acquired(Ok(grant))) => {
-                let guard = LockGuard::new(self.clone(), slot, grant.lock);
-                // The last act, by a clock that is read for it. Dropped, it is given back.
-                match guard.is_valid() {
-                    true => Ok(guard),
-                    false => Err(reporter.too_slow(grant.granted, since)),
-                }
-            }
-            Some(Outcome::Acquired(Err(error))) => Err(error),
-            Some(Outcome::Closed) => Err(LockError::Closed),
-            Some(Outcome::Forked) => Err(LockError::Forked),
-            Some(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
-            None => Err(LockError::NoQuorum(reporter.pending(since))),
-        }
-    }
-}
-
-/// A panic leaves no handle in between: what a call has begun goes on or is given back, and if the
-/// engine itself has panicked every later call says [`LockError::Closed`].
-impl UnwindSafe for Redlock {}
-impl RefUnwindSafe for Redlock {}
-
-impl fmt::Debug for Redlock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redlock").finish_non_exhaustive()
-    }
-}
-
-/// When a caller wants an answer, whatever it is.
-fn deadline(options: &LockOptions, since: Instant) -> Option<Instant> {
-    options
-        .deadline()
-        .filter(|wait| !wait.is_zero())
-        .map(|wait| since.saturating_add(wait))
 }

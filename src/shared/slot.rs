@@ -1,26 +1,26 @@
-//! The slot of a call: where its outcome is put, and who is told.
+//! Where the outcome of a call is put, and how its caller waits for it.
 //!
-//! One slot serves a lock from its acquisition to its release: first the call that takes it, then
+//! A slot goes with a lock from its acquisition to its release: first the call that takes it, then
 //! the [`Watch`] over its loss, then the call that releases it. An extension has one of its own.
 //!
 //! ```text
-//!   Posted --> Open --> Done --> Taken --(renew)--> Posted ..
-//!      |         |        |
-//!      `---------+--------'--> Abandoned       what comes is given back
+//!   Waiting --> Done --> Taken --(renew)--> Waiting ..
+//!      |          |
+//!      `----------'--> Abandoned       what comes is given back
 //! ```
 //!
-//! Under the mutex of a slot runs no code of a user: wakers are cloned, called and dropped outside.
-//! Nothing there panics.
+//! A thread that waits may also be offered the poll ([`Slot::offer`]).
+//!
+//! The mutex of a slot is not taken under that of the engine, and under it runs no code of a user:
+//! wakers are cloned, called and dropped outside. Nothing there panics.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::lost::Watch;
+use super::watch::Watch;
 use crate::driver::clock;
-use crate::engine::{Extension, NodeStatus, RoundId};
-use crate::error::{ExtendError, LockError, ReinitError, Released, TrustError, UnlockError};
+use crate::engine::Extension;
+use crate::error::{ExtendError, LockError, ReinitError, Released, UnlockError};
 use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
 
@@ -30,13 +30,8 @@ pub(super) enum Outcome {
     Acquired(Result<Grant, LockError>),
     Extended(Result<Extension, ExtendError>),
     Released(Result<Released, UnlockError>),
-    Looked(Vec<NodeStatus>),
-    /// Whether the node was kept from voting.
-    Trusted(Result<bool, TrustError>),
-    /// Which servers are trusted.
-    TrustedAll(Vec<String>),
     Reinitialised(Result<(), ReinitError>),
-    /// A driving thread has panicked.
+    /// A thread has panicked with the engine.
     Closed,
     /// This is a forked child, and the call is the parent's.
     Forked,
@@ -47,6 +42,15 @@ pub(super) enum Outcome {
 pub(super) struct Grant {
     pub(super) lock: Lock,
     pub(super) granted: NodeSet,
+}
+
+/// Why a thread waits no longer.
+#[derive(Debug)]
+pub(super) struct Woken {
+    /// `None` if it has waited in vain, or was offered the poll.
+    pub(super) outcome: Option<Outcome>,
+    /// It may have been offered the poll, and has to look.
+    pub(super) offered: bool,
 }
 
 /// See the [module](self).
@@ -61,24 +65,23 @@ pub(super) struct Slot {
 struct Call {
     phase: Phase,
     waiter: Waiter,
+    offered: bool,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// Asked for, or about to be.
-    Posted,
-    /// The engine has a round for it.
-    Open(RoundId),
+    /// The outcome is still to come.
+    Waiting,
     Done(Outcome),
     Taken,
     /// Nobody waits for it any more.
-    Abandoned(Option<RoundId>),
+    Abandoned,
 }
 
-/// Who waits for a call.
+/// Who is to be woken.
 #[derive(Debug)]
 enum Waiter {
-    /// Nobody yet, or the thread that drives.
+    /// Nobody: the thread does not sleep, or sleeps in the poll.
     Nobody,
     Thread,
     Task(Waker),
@@ -99,8 +102,9 @@ impl Slot {
     pub(super) fn new() -> Self {
         Self {
             call: Mutex::new(Call {
-                phase: Phase::Posted,
+                phase: Phase::Waiting,
                 waiter: Waiter::Nobody,
+                offered: false,
             }),
             done: Condvar::new(),
             watch: Watch::new(),
@@ -110,30 +114,17 @@ impl Slot {
     /// The same slot is used for another call. Its last one has ended, and was taken.
     pub(super) fn renew(&self) {
         let mut call = self.lock();
-        debug_assert!(!matches!(call.phase, Phase::Open(_)), "one call at a time");
-        call.phase = Phase::Posted;
+        call.phase = Phase::Waiting;
+        call.offered = false;
     }
 
-    // ----- the driving side -----------------------------------------------------------------
+    // ----- those who tell -------------------------------------------------------------------
 
-    /// Whether somebody still waits for what was asked.
-    pub(super) fn is_wanted(&self) -> bool {
-        !matches!(self.lock().phase, Phase::Abandoned(_))
-    }
-
-    /// The engine has opened `round` for it.
-    pub(super) fn open(&self, round: RoundId) {
-        let mut call = self.lock();
-        call.phase = match call.phase {
-            Phase::Abandoned(_) => Phase::Abandoned(Some(round)),
-            Phase::Posted | Phase::Open(_) | Phase::Done(_) | Phase::Taken => Phase::Open(round),
-        };
-    }
-
-    /// Delivers `outcome`, if it is the first, and somebody still waits for it. A thread that waits is woken here, a task by whoever called.
+    /// Delivers `outcome`, if somebody still waits for it. A thread that waits is woken here, a task by
+    /// the I/O thread.
     pub(super) fn settle(&self, outcome: Outcome) -> Settled {
         let mut call = self.lock();
-        if !call.is_pending() {
+        if !matches!(call.phase, Phase::Waiting) {
             return Settled::Unwanted(outcome);
         }
         call.phase = Phase::Done(outcome);
@@ -148,44 +139,46 @@ impl Slot {
         }
     }
 
-    /// The round of a call that nobody waits for, to be called off.
-    pub(super) fn abandoned_round(&self) -> Option<RoundId> {
-        match self.lock().phase {
-            Phase::Abandoned(round) => round,
-            Phase::Posted | Phase::Open(_) | Phase::Done(_) | Phase::Taken => None,
-        }
+    /// Wakes the thread that waits, because it was offered the poll.
+    pub(super) fn offer(&self) {
+        let mut call = self.lock();
+        call.offered = true;
+        drop(call);
+        self.done.notify_one();
     }
 
     // ----- the waiting side -----------------------------------------------------------------
 
-    /// Whether the outcome is still to come.
-    pub(super) fn is_pending(&self) -> bool {
-        self.lock().is_pending()
-    }
-
-    /// Waits on this thread for the outcome; with `None` in vain until `until`, by the clock of
-    /// this thread. The call is abandoned then.
-    pub(super) fn wait(&self, until: Option<Instant>) -> Option<Outcome> {
+    /// Waits on this thread for the outcome, or until it is offered the poll; with `until` no longer
+    /// than that, by the clock of this thread.
+    pub(super) fn wait(&self, until: Option<Instant>) -> Woken {
         let mut call = self.lock();
         loop {
-            if let Some(outcome) = call.take() {
-                return Some(outcome);
+            let outcome = call.take();
+            let left = until.map(|until| until.saturating_since(clock::now()));
+            if outcome.is_some() || call.offered || left.is_some_and(|left| left.is_zero()) {
+                call.waiter = Waiter::Nobody;
+                let offered = core::mem::take(&mut call.offered);
+                return Woken { outcome, offered };
             }
             call.waiter = Waiter::Thread;
-            let Some(until) = until else {
-                call = self.done.wait(call).unwrap_or_else(PoisonError::into_inner);
-                continue;
+            call = match left {
+                None => self.done.wait(call).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => match self.done.wait_timeout(call, left) {
+                    Ok((call, _)) => call,
+                    Err(poisoned) => poisoned.into_inner().0,
+                },
             };
-            let left = until.saturating_since(clock::now());
-            if left.is_zero() {
-                call.waiter = Waiter::Nobody;
-                call.abandon();
-                return None;
+        }
+    }
+
+    /// The same, whatever is offered.
+    pub(super) fn wait_for_outcome(&self, until: Option<Instant>) -> Option<Outcome> {
+        loop {
+            let woken = self.wait(until);
+            if woken.outcome.is_some() || !woken.offered {
+                return woken.outcome;
             }
-            call = match self.done.wait_timeout(call, left) {
-                Ok((call, _)) => call,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
         }
     }
 
@@ -210,11 +203,20 @@ impl Slot {
         Poll::Pending
     }
 
+    /// The outcome, which another thread is about to tell, for somebody who does not want it. If that
+    /// thread has not come by `until`, it gives back what was won.
+    pub(super) fn take_told(&self, until: Instant) -> Option<Outcome> {
+        let before = core::mem::replace(&mut self.lock().waiter, Waiter::Nobody);
+        drop(before);
+        let outcome = self.wait_for_outcome(Some(until));
+        outcome.or_else(|| self.abandon())
+    }
+
     /// Nobody waits any more. An outcome that is there already comes out.
     pub(super) fn abandon(&self) -> Option<Outcome> {
         let mut call = self.lock();
         let outcome = call.take();
-        call.abandon();
+        call.phase = Phase::Abandoned;
         let before = core::mem::replace(&mut call.waiter, Waiter::Nobody);
         drop(call);
         drop(before);
@@ -227,26 +229,13 @@ impl Slot {
 }
 
 impl Call {
-    fn is_pending(&self) -> bool {
-        matches!(self.phase, Phase::Posted | Phase::Open(_))
-    }
-
     fn take(&mut self) -> Option<Outcome> {
         if !matches!(self.phase, Phase::Done(_)) {
             return None;
         }
         match core::mem::replace(&mut self.phase, Phase::Taken) {
             Phase::Done(outcome) => Some(outcome),
-            Phase::Posted | Phase::Open(_) | Phase::Taken | Phase::Abandoned(_) => None,
+            Phase::Waiting | Phase::Taken | Phase::Abandoned => None,
         }
-    }
-
-    fn abandon(&mut self) {
-        let round = match self.phase {
-            Phase::Open(round) => Some(round),
-            Phase::Abandoned(round) => round,
-            Phase::Posted | Phase::Done(_) | Phase::Taken => None,
-        };
-        self.phase = Phase::Abandoned(round);
     }
 }

@@ -12,19 +12,24 @@ use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::process::{self, Command, Stdio};
-use std::sync::{OnceLock, mpsc};
+use std::sync::OnceLock;
+use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread;
+use std::time::Duration;
 
 use shearline::{LockGuard, Redlock};
 
 use crate::executor::{all, block_on};
 use crate::face::at;
-use crate::servers::{Cluster, LONG, Raw, Relay, eventually};
+use crate::servers::{Cluster, LONG, Proxy, Server, eventually};
 
 const ENDING: &str = "SHEARLINE_TEST_ENDING";
 const NODES: &str = "SHEARLINE_TEST_ENDING_NODES";
 const RUNS: &str = "SHEARLINE_TEST_ENDING_RUNS";
+
+/// How late answers are: by more than it takes to end.
+const LATE: Duration = Duration::from_millis(3);
 
 /// How a program ends: a name, and what it does with its handle. Returning means that `main`
 /// returns next.
@@ -63,12 +68,8 @@ const ENDINGS: [Ending; 12] = [
     ("many guards at once", |handle| {
         let handle = forever(handle);
         let lock = |key| handle.lock(format!("one of many:{key}"), LONG);
-        drop(
-            (0..32)
-                .map(lock)
-                .collect::<Result<Vec<_>, _>>()
-                .expect("free"),
-        );
+        let guards: Result<Vec<_>, _> = (0..32).map(lock).collect();
+        drop(guards.expect("free"));
         process::exit(0);
     }),
     ("a panic unwinds out of main", |handle| {
@@ -128,24 +129,33 @@ fn program() {
 #[test]
 fn no_program_that_drops_its_locks_and_ends_leaves_a_key() {
     let runs: usize = env::var(RUNS).map_or(2, |runs| runs.parse().expect("a number"));
-    let mut left = Vec::new();
     for nodes in [3, 5] {
         let cluster = Cluster::start(nodes);
-        let relays: Vec<Relay> = cluster.iter().map(Relay::to).collect();
         for (name, _) in ENDINGS {
-            for _ in 0..runs {
-                if let Some(keys) = keys_after(name, &cluster, &relays) {
-                    left.push(format!("{name}: {keys}"));
+            let mut judged = 0;
+            for _ in 0..10 * runs {
+                judged += usize::from(play(name, &cluster));
+                if judged == runs {
+                    break;
                 }
             }
+            assert_eq!(judged, runs, "{name}: every other one ended with a reset");
         }
     }
-    assert!(left.is_empty(), "keys were left by: {left:#?}");
 }
 
-/// Plays one ending. Returns which keys it left on which nodes, and removes them.
-fn keys_after(name: &str, cluster: &Cluster, relays: &[Relay]) -> Option<String> {
-    let urls: Vec<String> = relays.iter().map(Relay::url).collect();
+/// Plays one ending. Fails if it leaves a key on a node, and returns `false` if it could not be judged.
+///
+/// The kernel resets the connection of a program that ends with answers unread, and what was written last
+/// may be lost then (on a busy machine up to 21 of 32 releases to one node or two, in 15 of 1,000 such
+/// programs). So answers are late here, and what becomes of a node whose connection was reset is not
+/// judged.
+fn play(name: &str, cluster: &Cluster) -> bool {
+    let proxies: Vec<Proxy> = (cluster.iter().map(Server::address).map(Proxy::to)).collect();
+    for proxy in &proxies {
+        proxy.delay(LATE);
+    }
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
     let output = Command::new(env::current_exe().expect("this binary"))
         .args(["endings::program", "--exact", "--nocapture"])
         .env(ENDING, name)
@@ -155,18 +165,19 @@ fn keys_after(name: &str, cluster: &Cluster, relays: &[Relay]) -> Option<String>
         .expect("this binary starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name}: {errors}");
-    // All that the program wrote is in sockets by now, and on its way to the servers.
-    for relay in relays {
-        eventually("its connections end", || relay.is_idle().then_some(()));
+    for proxy in &proxies {
+        eventually("its connections end", || proxy.is_idle().then_some(()));
     }
-    let mut raws = cluster.raws();
-    let left: Vec<i64> = raws.iter_mut().map(Raw::keys).collect();
-    for raw in &mut raws {
-        raw.run("FLUSHALL");
+    let mut good = true;
+    for (node, (proxy, raw)) in proxies.iter().zip(&mut cluster.raws()).enumerate() {
+        if proxy.was_reset() {
+            good = false;
+            raw.run("FLUSHALL");
+        } else {
+            assert_eq!(raw.keys(), 0, "{name}: keys are left on node {node}");
+        }
     }
-    left.iter()
-        .any(|keys| *keys != 0)
-        .then(|| format!("{left:?} keys on the nodes"))
+    good
 }
 
 /// Keeps the handle for as long as the program lives, as a `static` does.

@@ -4,9 +4,10 @@
 use super::*;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec;
 use core::time::Duration;
-use mio::{Events, Poll};
+use mio::{Events, Poll, Waker};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -129,7 +130,7 @@ impl World {
             .iter()
             .filter(|event| event.token() == Token(NODE.index()))
         {
-            self.link.note(event);
+            self.link.note(crate::driver::net::ready(event));
         }
         self.events.iter().count()
     }

@@ -6,8 +6,6 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::error::LockError;
-use crate::shared::mailbox::Letter;
-use crate::shared::slot::Slot;
 
 /// How many are woken at once.
 const TASKS: usize = 20;
@@ -54,7 +52,7 @@ struct Scene {
     redlock: Redlock,
     _held: LockGuard,
     waiting: Pin<Box<Acquiring>>,
-    _world: World,
+    world: World,
 }
 
 impl Scene {
@@ -67,17 +65,16 @@ impl Scene {
             redlock,
             _held: held,
             waiting,
-            _world: world,
+            world,
         }
     }
 
     /// Lets the I/O thread wake the whole `batch` at once. None of its tasks is polled again.
     fn wake_at_once(&mut self, batch: &Arc<Batch>) -> Vec<Pin<Box<Acquiring>>> {
         let redlock = self.redlock.clone();
-        let engaged = stall(&redlock);
-        // What they ask for is refused, but only once it is read.
+        let stalled = stall(&redlock);
         let mut tasks: Vec<_> = (0..TASKS)
-            .map(|_| Box::pin(redlock.lock_async("never", Duration::MAX)))
+            .map(|task| Box::pin(redlock.lock_async(task.to_string(), LONG)))
             .collect();
         for task in &mut tasks {
             let waker = Waker::from(Arc::new(Task(Arc::clone(batch))));
@@ -85,7 +82,7 @@ impl Scene {
             assert!(task.as_mut().poll(&mut context).is_pending());
         }
         self.poll_waiting();
-        drop(engaged);
+        drop(stalled);
         tasks
     }
 
@@ -105,19 +102,37 @@ fn nobody_depends_on_another_task_while_somebody_waits() {
     batch.assert_all_are_woken();
 }
 
-/// The letters of the others never come.
+/// A waker begins an operation, as an executor does that polls a task where it is woken.
 #[test]
-fn a_letter_is_read_while_others_are_expected_for_ever() {
+fn a_waker_may_begin_an_operation() {
     let mut scene = Scene::new();
     let redlock = scene.redlock.clone();
-    let slot = Arc::new(Slot::new());
-    let letter = Letter::Look {
-        slot: Arc::clone(&slot),
-    };
-    let batch = Batch::new(move || assert!(redlock.hub().mailbox.put(letter).is_ok()));
+    let begun = Arc::new(Mutex::new(None));
+    let here = Arc::clone(&begun);
+    let batch = Batch::new(move || {
+        let mut future = Box::pin(redlock.lock_async("begun", LONG));
+        let mut context = Context::from_waker(Waker::noop());
+        let polled = future.as_mut().poll(&mut context);
+        *here.lock().unwrap() = Some((future, polled));
+    });
     let _tasks = scene.wake_at_once(&batch);
-    eventually("it is read", || !slot.is_pending());
     batch.assert_all_are_woken();
+    let (future, polled) = begun.lock().unwrap().take().unwrap();
+    match polled {
+        Poll::Ready(guard) => drop(guard.unwrap()),
+        Poll::Pending => drop(block_on(future).unwrap()),
+    }
+}
+
+/// A waker drops a guard, whose release is written there.
+#[test]
+fn a_waker_may_drop_a_guard() {
+    let mut scene = Scene::new();
+    let guard = scene.redlock.lock("dropped", LONG).unwrap();
+    let batch = Batch::new(move || drop(guard));
+    let _tasks = scene.wake_at_once(&batch);
+    batch.assert_all_are_woken();
+    scene.world.assert_gone("dropped");
 }
 
 /// The I/O thread is held up in the first waker, and another thread goes on with the others.
@@ -132,60 +147,44 @@ fn a_waker_that_blocks_holds_up_no_other_task() {
     gate.store(true, Ordering::SeqCst);
 }
 
+/// As many threads as may be are held up: the first that comes back calls the wakers.
 #[test]
-fn a_task_that_is_polled_wakes_those_that_the_io_thread_does_not_come_to() {
+fn wakers_wait_for_the_first_thread_that_comes_back() {
     let mut scene = Scene::new();
-    let redlock = scene.redlock.clone();
+    let wakers = Arc::clone(&scene.redlock.shared().wakers);
     let batch = Batch::new(|| {});
-    // More threads than may be are held up, so that nobody but this one calls wakers.
-    for _ in 0..100 {
-        redlock.hub().standby.pretend_held_up();
-    }
+    wakers.pretend_held_up(100);
     let _tasks = scene.wake_at_once(&batch);
-    eventually("they are there", || redlock.hub().relay.len() == TASKS);
-    scene.poll_waiting();
-    assert_eq!(batch.woken.load(Ordering::SeqCst), TASKS);
+    eventually("they are there", || wakers.len() == TASKS);
+    // Everybody else is served.
+    drop(scene.redlock.lock("another", LONG).unwrap());
+    assert_eq!(batch.woken.load(Ordering::SeqCst), 0);
+    wakers.pretend_held_up(0);
+    scene.redlock.shared().enter().unwrap().roles.tasks = true;
+    batch.assert_all_are_woken();
 }
 
-/// If this thread is held up for a few milliseconds, another one has seen to the tasks before the
-/// engine is taken, and nothing was shown: then once more.
 #[test]
-fn all_are_woken_if_a_caller_takes_the_engine_meanwhile() {
-    let shown = (0..20).any(|_| takes_the_engine_meanwhile());
-    assert!(shown, "the engine was never had in time");
-}
-
-/// Returns `true` if the engine was taken while the first waker was being called.
-fn takes_the_engine_meanwhile() -> bool {
+fn all_are_woken_if_a_thread_takes_the_wire_meanwhile() {
     let mut scene = Scene::new();
-    let over = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&over);
-    let batch = Batch::new(move || eventually("it goes on", || seen.load(Ordering::SeqCst)));
+    let taken = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&taken);
+    let batch = Batch::new(move || eventually("it is taken", || seen.load(Ordering::SeqCst)));
     let _tasks = scene.wake_at_once(&batch);
     eventually("the first is woken", || {
         batch.woken.load(Ordering::SeqCst) != 0
     });
-    let mut engaged = None;
-    eventually("it is taken, or another thread has woken all", || {
-        if let Reach::Free(taken) = scene.redlock.hub().engage() {
-            engaged = Some(taken);
-        }
-        engaged.is_some() || batch.woken.load(Ordering::SeqCst) == TASKS
-    });
-    over.store(true, Ordering::SeqCst);
+    let stalled = stall(&scene.redlock);
+    taken.store(true, Ordering::SeqCst);
     batch.assert_all_are_woken();
-    engaged.is_some()
+    drop(stalled);
 }
 
 #[test]
 fn all_are_woken_if_the_engine_breaks_meanwhile() {
     let mut scene = Scene::new();
     let redlock = scene.redlock.clone();
-    let slot = Arc::new(Slot::new());
-    let batch = Batch::new(move || {
-        let letter = Letter::Break { slot };
-        assert!(redlock.hub().mailbox.put(letter).is_ok());
-    });
+    let batch = Batch::new(move || break_engine(&redlock));
     let _tasks = scene.wake_at_once(&batch);
     batch.assert_all_are_woken();
     assert!(matches!(block_on(scene.waiting), Err(LockError::Closed)));

@@ -1,382 +1,819 @@
-//! Every interleaving of a few callers and the I/O thread, over the real mailbox.
+//! Every order of the steps of a few callers, the I/O thread and the nodes, over the real [`Roles`].
 //!
-//! The engine is a flag here, an outcome comes as soon as somebody drives, and each section under
-//! the mailbox's mutex is one step, as is everything between two of them. When nobody can take
-//! another step, no letter may lie there and nobody may wait; and at no time does anybody sleep
-//! over a letter without a wake-up being on its way.
+//! The engine, the wire and the poll are models here: an operation goes from asked to copied out, sent,
+//! answered, read and decided; one kind is decided by a timer alone. Each section under the mutex is one
+//! step, and so is everything between two of them: a wake-up that is on its way, an outcome that is told,
+//! the bytes that a thread moves. No sleep ends by itself but for a timer, so that a lost wake-up shows: when
+//! nobody can take another step, every caller must have its outcome, and every drop must be written.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "what is not named is done by the other kind of process, or goes on"
+    reason = "what is not named goes on, or is done by the other kind of process"
 )]
 
-use alloc::collections::{BTreeSet, VecDeque};
+use core::hash::{Hash, Hasher};
+use std::collections::HashSet;
+use std::hash::DefaultHasher;
 
 use super::*;
-use crate::shared::mailbox::{Letter, Mailbox, Orders, Posted, Wake, Whereabouts};
-use crate::shared::slot::Slot;
+use crate::shared::roles::{MANY, Orders, Poll as PollRole, Roles, Wake as Whom};
+use crate::time::Instant;
 
-/// What all share.
-struct Desk {
-    mailbox: Mailbox,
-    taken: bool,
-    waiting: usize,
-    letters: usize,
-    /// The driver's descriptor is readable.
-    readable: bool,
-    /// The I/O thread was unparked.
-    token: bool,
-}
+const SOON: Instant = Instant::from_millis(10);
+const NEVER: Instant = Instant::MAX;
+
+/// How often in a row a thread moves bytes here: seldom, so that what is left over occurs.
+const MOVES_MAX: u8 = 2;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Step {
-    /// A caller reaches for the engine; with or without driving itself if it is alone.
-    Reach {
-        drives: bool,
-    },
-    Put {
-        drives: bool,
-    },
-    Wake {
-        whom: Wake,
-        then: After,
-    },
-    ReachAgain,
-    Doze,
-    Asleep,
+enum Kind {
+    /// A thread that waits for an answer.
+    Thread,
+    /// The same, and its time may be over at any moment.
+    Impatient,
+    /// A task that waits for an answer.
+    Task,
+    /// A task whose operation no node answers: a timer decides it.
+    Timer,
+    /// A thread that waits for an answer that does not come.
+    Unanswered,
+    /// A thread that leaves a timer behind, and waits for nothing.
+    Expiry,
+    /// A thread that drops a guard, and returns when its release is written.
+    Drop,
+    /// A task whose future is dropped at some time. That returns when what it asked for is taken back,
+    /// and the release is written.
+    Dropped,
+}
+
+/// How far an operation has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Op {
+    None,
+    Asked,
+    CopiedOut,
+    Sent,
+    Answered,
+    Read,
     Decided,
-    Release,
-    Leave {
-        waiting: bool,
-    },
-    Orders,
-    Look,
-    LetGo,
-    Serve,
-    Serving,
-    ServingAsleep,
-    WakingTasks,
-    Served,
-    Watch,
-    Watching,
-    Park,
-    Parked,
-    Done,
 }
 
+/// What a thread has still to do behind a section.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum After {
-    ReachAgain,
+enum Todo {
+    WriteEvent,
+    Unpark,
+    Call,
+    Offer(usize),
+    Tell(usize),
+    AddWaker(usize),
+}
+
+/// Where a process stands, between two steps.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum At {
+    Begin,
+    /// It has the wire, outside of the mutex.
+    Run(u8),
+    HasRun(u8),
+    InPoll(Instant),
+    Woken(u8),
+    InSlot,
+    /// Another thread is about to tell it.
+    AwaitsTelling,
+    Enter,
+    AwaitsWaker,
+    AwaitsWriting(u32),
     Done,
+    // The I/O thread alone.
+    Napping,
+    Parked,
+    Watching(Instant),
+    CallsWakers {
+        serving: bool,
+    },
+    Retakes,
+    Told,
 }
 
+#[derive(Clone, Debug)]
 struct Process {
-    step: Step,
-    seen: u64,
+    at: At,
+    todo: Vec<Todo>,
+    has_poll: bool,
+    lingers: bool,
+    served: bool,
 }
 
-impl Desk {
-    fn try_take(&mut self) -> bool {
-        let free = !self.taken;
-        if free {
-            self.taken = true;
-            self.read_mail();
-        }
-        free
-    }
-
-    fn read_mail(&mut self) {
-        let mut letters = VecDeque::new();
-        self.mailbox.take(&mut letters);
-        self.letters -= letters.len();
-        self.waiting += letters.len();
-    }
-
-    fn wake(&mut self, whom: Wake) {
-        self.readable |= matches!(whom, Wake::Driver | Wake::Both);
-        self.token |= matches!(whom, Wake::Thread | Wake::Both);
-    }
-
-    fn put(&mut self) -> Posted {
-        self.letters += 1;
-        let slot = Arc::new(Slot::new());
-        self.mailbox.put(Letter::Cancel { slot }).unwrap()
-    }
+#[derive(Clone, Debug, Default)]
+struct Wiring {
+    noted: u8,
+    orders: u8,
+    is_unread: bool,
+    tick: bool,
+    inbox: u8,
 }
 
-impl Process {
-    fn caller(drives: bool) -> Self {
+#[derive(Clone, Debug)]
+struct Model {
+    kinds: Vec<Kind>,
+    roles: Roles,
+    ops: Vec<Op>,
+    /// The operations that are waited for.
+    open: u8,
+    told: Vec<usize>,
+    readiness: Option<u8>,
+    wire: Wiring,
+    offered_to: Option<usize>,
+    offered_now: Option<usize>,
+    asked: u8,
+    written: u8,
+    put_back: u32,
+    awaiting: u8,
+    progress: (u8, u32),
+    /// Slots: an outcome is there, the thread was woken for the poll, the task was woken.
+    outcomes: u8,
+    offers: u8,
+    awake: u8,
+    late: u8,
+    /// The tasks whose future is dropped and whose release is asked for.
+    released: u8,
+    wakers: Vec<usize>,
+    /// The event of the waker, and the answers of which no event was taken yet.
+    event: bool,
+    edges: u8,
+    token: bool,
+    called: bool,
+    /// The waker of the first task never returns.
+    blocks: bool,
+    /// The callers, and behind them the I/O thread.
+    processes: Vec<Process>,
+}
+
+impl Model {
+    fn new(kinds: &[Kind], blocks: bool) -> Self {
+        let process = |at| Process {
+            at,
+            todo: Vec::new(),
+            has_poll: false,
+            lingers: false,
+            served: false,
+        };
+        let mut processes: Vec<_> = kinds.iter().map(|_| process(At::Begin)).collect();
+        processes.push(process(At::Enter));
         Self {
-            step: Step::Reach { drives },
-            seen: 0,
+            kinds: kinds.into(),
+            roles: Roles::new(),
+            ops: kinds.iter().map(|_| Op::None).collect(),
+            open: 0,
+            told: Vec::new(),
+            readiness: None,
+            wire: Wiring::default(),
+            offered_to: None,
+            offered_now: None,
+            asked: 0,
+            written: 0,
+            put_back: 0,
+            awaiting: 0,
+            progress: (0, 0),
+            outcomes: 0,
+            offers: 0,
+            awake: 0,
+            late: 0,
+            released: 0,
+            wakers: Vec::new(),
+            event: false,
+            edges: 0,
+            token: false,
+            called: false,
+            blocks,
+            processes,
         }
     }
 
-    fn keeper() -> Self {
-        Self {
-            step: Step::Orders,
-            seen: 0,
+    fn waiting(&self) -> usize {
+        self.open.count_ones() as usize
+    }
+
+    fn is_task(&self, op: usize) -> bool {
+        matches!(self.kinds[op], Kind::Task | Kind::Timer | Kind::Dropped)
+    }
+
+    fn is_timed(&self, op: usize) -> bool {
+        matches!(self.kinds[op], Kind::Timer | Kind::Expiry)
+    }
+
+    fn tasks(&self) -> usize {
+        let is_open = |op: &usize| self.open & bit(*op) != 0;
+        let ops = (0..self.ops.len()).filter(is_open);
+        ops.filter(|op| self.is_task(*op)).count()
+    }
+
+    fn due(&self) -> Instant {
+        let mut due = NEVER;
+        for (op, stage) in self.ops.iter().enumerate() {
+            match stage {
+                Op::Asked => return Instant::ZERO,
+                Op::CopiedOut | Op::Sent if self.is_timed(op) => due = SOON,
+                _ => {}
+            }
+        }
+        due
+    }
+
+    // ----- what stands in `state` and `serve` -----------------------------------------------
+
+    fn ask(&mut self, op: usize) {
+        self.ops[op] = Op::Asked;
+        self.asked += 1;
+        self.roles.work = true;
+        if self.kinds[op] != Kind::Drop {
+            self.open |= bit(op);
         }
     }
 
-    fn can_step(&self, desk: &Desk) -> bool {
-        match self.step {
-            Step::Done => false,
-            Step::Watching => desk.readable,
-            Step::Parked => desk.token,
+    fn exchange(&mut self) -> bool {
+        self.roles.work = false;
+        for op in 0..self.ops.len() {
+            if self.wire.inbox & bit(op) != 0 {
+                self.decide(op);
+            }
+        }
+        self.wire.inbox = 0;
+        if let Some(ready) = self.readiness.take() {
+            self.wire.noted |= ready;
+            (self.wire.is_unread, self.wire.tick) = (true, true);
+            return true;
+        }
+        if self.wire.tick && !self.wire.is_unread {
+            self.wire.tick = false;
+            for op in 0..self.ops.len() {
+                if self.is_timed(op) && self.ops[op] == Op::Sent {
+                    self.decide(op);
+                }
+            }
+        }
+        for op in 0..self.ops.len() {
+            if self.ops[op] == Op::Asked {
+                self.ops[op] = Op::CopiedOut;
+                self.wire.orders |= bit(op);
+            }
+        }
+        self.wire.is_unread || self.wire.orders != 0
+    }
+
+    fn decide(&mut self, op: usize) {
+        self.ops[op] = Op::Decided;
+        if self.open & bit(op) != 0 {
+            self.open &= !bit(op);
+            self.told.push(op);
+        }
+    }
+
+    fn run_wire(&mut self) {
+        for op in 0..self.ops.len() {
+            if self.wire.orders & bit(op) != 0 {
+                self.ops[op] = Op::Sent;
+            }
+            if self.wire.noted & bit(op) != 0 && self.ops[op] == Op::Answered {
+                self.ops[op] = Op::Read;
+                self.wire.inbox |= bit(op);
+            }
+        }
+        (self.wire.orders, self.wire.noted) = (0, 0);
+        self.wire.is_unread = false;
+    }
+
+    /// Goes on with moving bytes; `Some` is where to go on outside of the mutex. The thread that `serves`
+    /// returns to tell what was read, or to look into the poll, with work left.
+    fn move_bytes(&mut self, moves: Option<u8>, serves: bool) -> Option<At> {
+        let has_read = self.wire.inbox != 0;
+        let moves = match moves {
+            Some(moves) => {
+                self.written = self.asked.min(self.written.max(self.asked_before()));
+                moves
+            }
+            None if self.roles.take_wire() => 0,
+            None => return None,
+        };
+        if self.exchange() {
+            let is_enough = serves && moves != 0 && (!has_read || !self.told.is_empty());
+            if moves != MOVES_MAX && !is_enough {
+                return Some(At::Run(moves + 1));
+            }
+            self.roles.work = true;
+        } else {
+            self.written = self.asked;
+        }
+        self.roles.put_back_wire();
+        self.put_back += 1;
+        None
+    }
+
+    /// How much of what was asked for is sent.
+    fn asked_before(&self) -> u8 {
+        let unsent = |stage: &&Op| matches!(stage, Op::Asked | Op::CopiedOut);
+        self.asked - self.ops.iter().filter(unsent).count() as u8
+    }
+
+    fn offer_poll(&mut self) {
+        let is_thread = |op: &usize| self.open & bit(*op) != 0 && !self.is_task(*op);
+        if let Some(op) = (0..self.ops.len()).find(is_thread) {
+            self.roles.offer_poll();
+            self.offered_to = Some(op);
+            self.offered_now = Some(op);
+        }
+    }
+
+    fn pass_on_poll(&mut self) {
+        self.roles.give_back_poll();
+        if self.waiting() < MANY {
+            self.offer_poll();
+        }
+    }
+
+    /// The end of a section of `process`, which goes on at `at`.
+    fn leave(&mut self, process: usize, at: At) {
+        let stands = |op: usize| self.open & bit(op) != 0;
+        if self.roles.poll == PollRole::Offered && !self.offered_to.is_some_and(stands) {
+            self.roles.give_back_poll();
+        }
+        let (waiting, due) = (self.waiting(), self.due());
+        let whom: Whom = self.roles.leave(waiting, || due);
+        let mut todo = Vec::new();
+        if whom.descriptor {
+            todo.push(Todo::WriteEvent);
+        }
+        if whom.thread {
+            todo.push(Todo::Unpark);
+        }
+        if whom.watcher {
+            todo.push(Todo::Call);
+        }
+        todo.extend(self.offered_now.take().map(Todo::Offer));
+        todo.extend(self.told.drain(..).map(Todo::Tell));
+        if self.awaiting != 0 {
+            self.progress = (self.written, self.put_back);
+        }
+        self.processes[process].at = at;
+        self.processes[process].todo = todo;
+    }
+
+    fn fall_asleep(&mut self, until: Instant) -> At {
+        if self.roles.has_work() || until == Instant::ZERO {
+            return At::InPoll(Instant::ZERO);
+        }
+        let wakes = match self.roles.wire_is_taken {
+            true => SOON,
+            false => self.due(),
+        };
+        let until = until.min(wakes);
+        self.roles.fall_asleep(until);
+        At::InPoll(until)
+    }
+
+    fn wake_up(&mut self, ready: u8) {
+        self.roles.wake_up();
+        *self.readiness.get_or_insert(0) |= ready;
+    }
+
+    // ----- the steps of a caller ------------------------------------------------------------
+
+    /// As `await_outcome`, from the top of its loop or behind a run of the wire.
+    fn await_outcome(&mut self, op: usize, moves: Option<u8>) {
+        if moves.is_none() {
+            let has_poll = self.processes[op].has_poll
+                || self
+                    .roles
+                    .take_poll(self.offered_to == Some(op), self.waiting());
+            self.processes[op].has_poll = has_poll;
+        }
+        let has_poll = self.processes[op].has_poll;
+        if (moves.is_some() || has_poll || !self.roles.leaves_writing())
+            && let Some(at) = self.move_bytes(moves, false)
+        {
+            return self.leave(op, at);
+        }
+        let is_late = self.late & bit(op) != 0;
+        if is_late || self.open & bit(op) == 0 {
+            if self.open & bit(op) != 0 {
+                self.cancel(op);
+            }
+            if core::mem::take(&mut self.processes[op].has_poll) {
+                self.pass_on_poll();
+            }
+            let own = self.told.iter().position(|told| *told == op);
+            if let Some(own) = own {
+                self.told.remove(own);
+                self.outcomes |= bit(op);
+            }
+            let at = match is_late || self.outcomes & bit(op) != 0 {
+                true => At::Done,
+                false => At::AwaitsTelling,
+            };
+            return self.leave(op, at);
+        }
+        let at = match has_poll {
+            true => self.fall_asleep(NEVER),
+            false => At::InSlot,
+        };
+        self.leave(op, at);
+    }
+
+    fn cancel(&mut self, op: usize) {
+        self.open &= !bit(op);
+        self.ops[op] = Op::Decided;
+        self.asked += 1;
+        self.roles.work = true;
+    }
+
+    fn caller(&mut self, op: usize) {
+        let at = self.processes[op].at;
+        match (at, self.kinds[op]) {
+            (At::Run(moves), _) => {
+                self.run_wire();
+                self.processes[op].at = At::HasRun(moves);
+            }
+            (At::Begin, Kind::Expiry) => {
+                self.ops[op] = Op::Sent;
+                self.leave(op, At::Done);
+            }
+            (At::AwaitsWriting(_), _) => {
+                self.awaiting -= 1;
+                self.see_written(op, None);
+            }
+            (At::Begin, kind) => {
+                self.ask(op);
+                match kind {
+                    Kind::Thread | Kind::Impatient | Kind::Unanswered => {
+                        self.await_outcome(op, None);
+                    }
+                    Kind::Task | Kind::Timer | Kind::Dropped if self.roles.leaves_writing() => {
+                        self.leave(op, At::AwaitsWaker);
+                    }
+                    Kind::Task | Kind::Timer | Kind::Dropped => self.begin_for_task(op, None),
+                    Kind::Drop | Kind::Expiry => self.see_written(op, None),
+                }
+            }
+            (At::HasRun(moves), Kind::Thread | Kind::Impatient | Kind::Unanswered) => {
+                self.await_outcome(op, Some(moves));
+            }
+            (At::HasRun(moves), Kind::Dropped) if self.released & bit(op) != 0 => {
+                self.see_written(op, Some(moves));
+            }
+            (At::HasRun(moves), Kind::Task | Kind::Timer | Kind::Dropped) => {
+                self.begin_for_task(op, Some(moves));
+            }
+            (At::AwaitsWaker | At::AwaitsTelling, Kind::Dropped) => self.drop_future(op),
+            (At::HasRun(moves), Kind::Drop | Kind::Expiry) => self.see_written(op, Some(moves)),
+            (At::InPoll(_), _) => {
+                let ready = core::mem::take(&mut self.edges);
+                self.event = false;
+                self.processes[op].at = At::Woken(ready);
+            }
+            (At::Woken(ready), _) => {
+                self.wake_up(ready);
+                self.await_outcome(op, None);
+            }
+            (At::InSlot, _) if self.outcomes & bit(op) != 0 => self.processes[op].at = At::Done,
+            (At::InSlot, _) => {
+                self.offers &= !bit(op);
+                self.processes[op].at = At::Enter;
+            }
+            (At::Enter, _) => self.await_outcome(op, None),
+            _ => self.processes[op].at = At::Done,
+        }
+    }
+
+    fn begin_for_task(&mut self, op: usize, moves: Option<u8>) {
+        let at = self.move_bytes(moves, false).unwrap_or(At::AwaitsWaker);
+        self.leave(op, at);
+    }
+
+    /// As `cancel` of `serve`: also where another thread is about to tell the outcome.
+    fn drop_future(&mut self, op: usize) {
+        let told = self.told.iter().position(|told| *told == op);
+        if let Some(told) = told {
+            self.told.remove(told);
+        } else if self.open & bit(op) == 0 && self.outcomes & bit(op) == 0 {
+            return self.leave(op, At::AwaitsTelling);
+        }
+        self.open &= !bit(op);
+        self.released |= bit(op);
+        self.ops[op] = Op::Asked;
+        self.asked += 1;
+        self.roles.work = true;
+        self.see_written(op, None);
+    }
+
+    fn see_written(&mut self, op: usize, moves: Option<u8>) {
+        let at = self.move_bytes(moves, false).unwrap_or_else(|| {
+            let is_sent = !matches!(self.ops[op], Op::Asked | Op::CopiedOut);
+            match is_sent {
+                true => At::Done,
+                false => {
+                    self.awaiting += 1;
+                    At::AwaitsWriting(self.put_back)
+                }
+            }
+        });
+        self.leave(op, at);
+    }
+
+    // ----- the steps of the I/O thread ------------------------------------------------------
+
+    fn io_thread(&mut self) {
+        let me = self.ops.len();
+        match self.processes[me].at {
+            At::Run(moves) => {
+                self.run_wire();
+                self.processes[me].at = At::HasRun(moves);
+            }
+            At::HasRun(moves) => self.serve(Some(moves)),
+            At::InPoll(_) => {
+                let timed = !self.event && self.edges == 0;
+                let ready = core::mem::take(&mut self.edges);
+                self.event = false;
+                self.processes[me].lingers &= !timed;
+                self.processes[me].at = At::Woken(ready);
+            }
+            At::Woken(ready) => {
+                self.wake_up(ready);
+                self.serve(None);
+            }
+            At::Told => self.serve_told(true),
+            At::CallsWakers { serving } => match self.wakers.pop() {
+                Some(task) => self.awake |= bit(task),
+                None if serving => self.processes[me].at = At::Retakes,
+                None => self.processes[me].at = At::Enter,
+            },
+            At::Retakes => match self.roles.take_poll_again() {
+                true => self.serve(None),
+                false => self.leave(me, At::Enter),
+            },
+            At::Watching(_) => {
+                self.called = false;
+                self.processes[me].at = At::Enter;
+            }
+            At::Napping | At::Parked => {
+                self.token = false;
+                self.processes[me].at = At::Enter;
+            }
+            _ => self.obey(),
+        }
+    }
+
+    fn obey(&mut self) {
+        let me = self.ops.len();
+        let at = match self.roles.orders(self.waiting(), true) {
+            Orders::Nap => At::Napping,
+            Orders::Park => At::Parked,
+            Orders::WakeTasks => At::CallsWakers { serving: false },
+            Orders::Serve => {
+                self.processes[me].lingers = false;
+                self.processes[me].served = self.waiting() != 0;
+                if self.processes[me].served {
+                    return self.serve(None);
+                }
+                self.fall_asleep(Instant::ZERO)
+            }
+            Orders::Close => unreachable!("there are handles"),
+        };
+        self.leave(me, at);
+    }
+
+    fn serve(&mut self, moves: Option<u8>) {
+        let me = self.ops.len();
+        if let Some(at) = self.move_bytes(moves, true) {
+            return self.leave(me, at);
+        }
+        let is_needed = MANY <= self.waiting() || self.tasks() != 0;
+        let tells_task = self.told.iter().any(|op| self.is_task(*op));
+        self.processes[me].served |= self.waiting() != 0;
+        self.processes[me].lingers |= is_needed || tells_task;
+        if !is_needed && !self.processes[me].lingers {
+            return self.stop_serving();
+        }
+        match self.told.is_empty() {
+            true => self.serve_told(false),
+            false => self.leave(me, At::Told),
+        }
+    }
+
+    fn serve_told(&mut self, tells: bool) {
+        let me = self.ops.len();
+        if self.roles.take_tasks() {
+            self.roles.give_back_poll();
+            self.offer_poll();
+            return self.leave(me, At::CallsWakers { serving: true });
+        }
+        if tells && self.roles.has_work() {
+            return self.serve(None);
+        }
+        let is_needed = MANY <= self.waiting() || self.tasks() != 0;
+        let at = self.fall_asleep(if is_needed { NEVER } else { SOON });
+        self.leave(me, at);
+    }
+
+    fn stop_serving(&mut self) {
+        let me = self.ops.len();
+        let at = if self.processes[me].served {
+            self.roles.has_served();
+            self.offer_poll();
+            At::Enter
+        } else {
+            let until = match self.roles.wire_is_taken {
+                true => SOON,
+                false => self.due(),
+            };
+            match self.roles.watch(self.waiting(), until) {
+                true => At::Watching(until),
+                false => At::Enter,
+            }
+        };
+        self.leave(me, at);
+    }
+
+    // ----- everybody ------------------------------------------------------------------------
+
+    fn can_step(&self, process: usize) -> bool {
+        let this = &self.processes[process];
+        if !this.todo.is_empty() {
+            return true;
+        }
+        let readable = self.event || self.edges != 0;
+        let is = |set: u8| process < self.ops.len() && set & bit(process) != 0;
+        match this.at {
+            At::Done => false,
+            At::InPoll(until) => readable || until != NEVER || is(self.late),
+            At::Watching(until) => readable || until != NEVER || self.called,
+            At::Parked => self.token,
+            At::InSlot => is(self.outcomes) || is(self.offers) || is(self.late),
+            At::AwaitsTelling => is(self.outcomes) || is(self.late),
+            At::AwaitsWaker if self.kinds[process] == Kind::Dropped => true,
+            At::AwaitsWaker => is(self.awake) && is(self.outcomes),
+            At::AwaitsWriting(put_back) => {
+                self.progress.1 > put_back || self.progress.0 == self.asked
+            }
+            At::CallsWakers { .. } => !(self.blocks && self.awake != 0),
             _ => true,
         }
     }
 
-    /// `choice` decides what comes first where both may.
-    fn take_step(&mut self, desk: &mut Desk, choice: bool) {
-        self.step = match self.step {
-            Step::Reach { drives: false } if desk.mailbox.is_served() => {
-                Step::Put { drives: false }
-            }
-            Step::Reach { drives } if desk.try_take() => {
-                desk.waiting += 1;
-                match drives && desk.waiting == 1 {
-                    true => Step::Doze,
-                    false => Step::Release,
+    fn step(&mut self, process: usize) {
+        if !self.processes[process].todo.is_empty() {
+            return match self.processes[process].todo.remove(0) {
+                Todo::WriteEvent => self.event = true,
+                Todo::Unpark => self.token = true,
+                Todo::Call => self.called = true,
+                Todo::Offer(op) => self.offers |= bit(op),
+                Todo::Tell(op) => {
+                    self.outcomes |= bit(op);
+                    if self.is_task(op) {
+                        self.processes[process].todo.push(Todo::AddWaker(op));
+                    }
                 }
-            }
-            Step::Reach { drives } => Step::Put { drives },
-            Step::Put { .. } => {
-                let posted = desk.put();
-                Step::Wake {
-                    whom: posted.wake,
-                    then: match posted.served {
-                        true => After::Done,
-                        false => After::ReachAgain,
-                    },
+                Todo::AddWaker(op) => {
+                    self.wakers.push(op);
+                    self.roles.tasks = true;
+                    let (at, rest) = (
+                        self.processes[process].at,
+                        core::mem::take(&mut self.processes[process].todo),
+                    );
+                    self.leave(process, at);
+                    self.processes[process].todo.extend(rest);
                 }
-            }
-            Step::Wake { whom, then } => {
-                desk.wake(whom);
-                match then {
-                    After::ReachAgain => Step::ReachAgain,
-                    After::Done => Step::Done,
-                }
-            }
-            Step::ReachAgain if desk.try_take() => Step::Release,
-            Step::ReachAgain => Step::Done,
-            Step::Doze if desk.mailbox.doze() => Step::Asleep,
-            Step::Doze => {
-                desk.read_mail();
-                Step::Decided
-            }
-            // Its outcome has come, or the descriptor was readable, or both.
-            Step::Asleep => {
-                let woken = core::mem::take(&mut desk.readable);
-                desk.read_mail();
-                match woken && choice {
-                    true => Step::Doze,
-                    false => Step::Decided,
-                }
-            }
-            Step::Decided => {
-                desk.waiting -= 1;
-                Step::Release
-            }
-            Step::Release => {
-                desk.taken = false;
-                Step::Leave {
-                    waiting: desk.waiting != 0,
-                }
-            }
-            Step::Leave { waiting } => Step::Wake {
-                whom: desk.mailbox.left(waiting, true),
-                then: After::Done,
-            },
-            step => return self.take_keepers_step(step, desk),
-        };
-    }
-
-    fn take_keepers_step(&mut self, step: Step, desk: &mut Desk) {
-        self.step = match step {
-            Step::Orders => match desk.mailbox.orders(&mut self.seen) {
-                Orders::Look => Step::Look,
-                Orders::Nap => {
-                    desk.token = false; // The nap is over at once, and in any case soon.
-                    Step::Orders
-                }
-                Orders::Close => unreachable!("there are handles"),
-            },
-            Step::Look if desk.try_take() => {
-                desk.readable = false;
-                match desk.waiting {
-                    0 => Step::LetGo,
-                    _ => Step::Serve,
-                }
-            }
-            Step::Look => Step::Park,
-            Step::Serve => {
-                desk.mailbox.serves();
-                Step::Serving
-            }
-            Step::Serving if desk.mailbox.doze() => Step::ServingAsleep,
-            Step::Serving => {
-                desk.read_mail();
-                Step::Serving
-            }
-            // The outcomes of all who waited until now have come.
-            Step::ServingAsleep => {
-                desk.waiting = 0;
-                desk.readable = false;
-                desk.read_mail();
-                desk.taken = false;
-                // It waits for them as long as it likes, and depends on none.
-                desk.mailbox.expect(2);
-                Step::WakingTasks
-            }
-            Step::WakingTasks if desk.try_take() => match desk.waiting {
-                0 => {
-                    desk.taken = false;
-                    Step::Served
-                }
-                _ => Step::Serving,
-            },
-            Step::WakingTasks => Step::Served,
-            Step::Served => {
-                desk.mailbox.serves_no_more();
-                self.seen = self.seen.wrapping_sub(1);
-                Step::Orders
-            }
-            Step::LetGo => {
-                desk.taken = false;
-                Step::Watch
-            }
-            Step::Watch if desk.mailbox.rest(Whereabouts::Watching, self.seen) => Step::Watching,
-            Step::Park if desk.mailbox.rest(Whereabouts::Parked, self.seen) => Step::Parked,
-            Step::Parked => {
-                desk.token = false;
-                Step::Orders
-            }
-            _ => Step::Orders,
-        };
-    }
-}
-
-/// Walks through every sequence of choices, by running the world again for each.
-#[derive(Default)]
-struct Choices {
-    /// What was chosen, and from how many.
-    made: Vec<(usize, usize)>,
-    at: usize,
-    /// How many of them the present run repeats.
-    repeated: usize,
-    /// The states that were met. Nothing new can come of them.
-    met: BTreeSet<String>,
-}
-
-impl Choices {
-    fn of(&mut self, count: usize) -> usize {
-        if self.at == self.made.len() {
-            self.made.push((0, count));
+            };
         }
-        self.at += 1;
-        self.made[self.at - 1].0
-    }
-
-    /// Whether there is another sequence.
-    fn next(&mut self) -> bool {
-        self.at = 0;
-        while let Some((chosen, count)) = self.made.pop() {
-            if chosen + 1 < count {
-                self.made.push((chosen + 1, count));
-                self.repeated = self.made.len();
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Whether the run goes on from here: the state is new, or on the way that is repeated.
-    fn is_new(&mut self, state: String) -> bool {
-        self.at < self.repeated || self.met.insert(state)
-    }
-}
-
-fn run(callers: &[bool], choices: &mut Choices) {
-    let mut desk = Desk {
-        mailbox: Mailbox::new(),
-        taken: false,
-        waiting: 0,
-        letters: 0,
-        readable: false,
-        token: false,
-    };
-    let mut processes: Vec<_> = callers.iter().map(|it| Process::caller(*it)).collect();
-    processes.push(Process::keeper());
-    // It has found nothing to do so far.
-    while processes[callers.len()].can_step(&desk) {
-        processes[callers.len()].take_step(&mut desk, false);
-    }
-    loop {
-        let able = |process: &&mut Process| process.can_step(&desk);
-        let mut able: Vec<_> = processes.iter_mut().filter(able).collect();
-        if able.is_empty() {
-            break;
-        }
-        let chosen = choices.of(able.len());
-        let process = &mut able[chosen];
-        let choice = process.step == Step::Asleep && desk.readable && choices.of(2) == 1;
-        process.take_step(&mut desk, choice);
-        assert_nobody_sleeps_over_a_letter(&desk, &processes);
-        if !choices.is_new(fingerprint(&desk, &processes)) {
-            return;
+        match process < self.ops.len() {
+            true => self.caller(process),
+            false => self.io_thread(),
         }
     }
-    let steps = || processes.iter().map(|process| process.step);
-    assert_eq!(
-        (desk.letters, desk.waiting),
-        (0, 0),
-        "{:?}",
-        steps().collect::<Vec<_>>()
-    );
-}
 
-/// Equal for states from which the same can come.
-fn fingerprint(desk: &Desk, processes: &[Process]) -> String {
-    let steps: Vec<_> = processes.iter().map(|process| process.step).collect();
-    let seen = processes.last().map_or(0, |keeper| keeper.seen);
-    let flags = (desk.taken, desk.waiting, desk.readable, desk.token);
-    format!("{:?} {flags:?} {steps:?}", desk.mailbox.facts(seen))
-}
-
-fn assert_nobody_sleeps_over_a_letter(desk: &Desk, processes: &[Process]) {
-    let is_any = |is_so: &dyn Fn(Step) -> bool| processes.iter().any(|process| is_so(process.step));
-    if 0 < desk.letters && is_any(&|step| matches!(step, Step::Asleep | Step::ServingAsleep)) {
-        let waking = |step| {
-            matches!(
-                step,
-                Step::Wake {
-                    whom: Wake::Driver,
-                    ..
-                }
-            )
-        };
-        assert!(desk.readable || is_any(&waking), "asleep over a letter");
+    /// Everything that can happen next.
+    fn successors(&self) -> Vec<Self> {
+        let mut next = Vec::new();
+        for process in 0..self.processes.len() {
+            if self.can_step(process) {
+                let mut model = self.clone();
+                model.step(process);
+                next.push(model);
+            }
+        }
+        for op in 0..self.ops.len() {
+            let kind = self.kinds[op];
+            let is_answered = match kind {
+                Kind::Thread | Kind::Impatient | Kind::Task => true,
+                Kind::Dropped => self.released & bit(op) == 0,
+                _ => false,
+            };
+            if self.ops[op] == Op::Sent && is_answered {
+                let mut model = self.clone();
+                model.ops[op] = Op::Answered;
+                model.edges |= bit(op);
+                next.push(model);
+            }
+            if kind == Kind::Impatient && self.late & bit(op) == 0 {
+                let mut model = self.clone();
+                model.late |= bit(op);
+                next.push(model);
+            }
+        }
+        next
     }
+
+    fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let mut seen = self.clone();
+        // Only differences count.
+        let (asked, put_back) = (seen.asked, seen.put_back);
+        (seen.asked, seen.written) = (0, asked - seen.written);
+        seen.progress = (asked.saturating_sub(seen.progress.0), 0);
+        for process in &mut seen.processes {
+            if let At::AwaitsWriting(before) = &mut process.at {
+                *before = u32::from(self.progress.1 > *before) + 2 * u32::from(put_back > *before);
+            }
+        }
+        seen.put_back = 0;
+        format!("{seen:?}").hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn assert_all_are_served(&self) {
+        for (op, kind) in self.kinds.iter().enumerate() {
+            let served = match kind {
+                Kind::Unanswered => true,
+                Kind::Expiry => self.ops[op] == Op::Decided,
+                Kind::Dropped => self.processes[op].at == At::Done && self.released & bit(op) != 0,
+                Kind::Task | Kind::Timer if self.blocks => true,
+                _ => self.processes[op].at == At::Done,
+            };
+            assert!(served, "{kind:?} {op} is left alone: {self:#?}");
+        }
+    }
+}
+
+fn bit(op: usize) -> u8 {
+    1 << op
+}
+
+/// Walks through every state that can be reached. Returns how many there are.
+fn walk(kinds: &[Kind], blocks: bool) -> usize {
+    let mut met = HashSet::new();
+    let mut open = alloc::vec![Model::new(kinds, blocks)];
+    while let Some(model) = open.pop() {
+        if !met.insert(model.fingerprint()) {
+            continue;
+        }
+        let next = model.successors();
+        if next.is_empty() {
+            model.assert_all_are_served();
+        }
+        open.extend(next);
+    }
+    met.len()
 }
 
 #[test]
-fn nobody_is_forgotten_whatever_the_order() {
-    for callers in [
-        &[true][..],
-        &[false],
-        &[true, true],
-        &[true, false],
-        &[false, false],
-        &[true, true, false],
+fn nobody_is_left_alone_whatever_the_order() {
+    use Kind::{Drop, Dropped, Expiry, Impatient, Task, Thread, Timer, Unanswered};
+    for kinds in [
+        &[Thread][..],
+        &[Task],
+        &[Timer],
+        &[Drop],
+        &[Impatient],
+        &[Thread, Thread],
+        &[Thread, Task],
+        &[Thread, Timer],
+        &[Thread, Drop],
+        &[Thread, Impatient],
+        &[Task, Timer],
+        &[Task, Drop],
+        &[Drop, Drop],
+        &[Impatient, Task],
+        &[Expiry],
+        &[Thread, Expiry],
+        &[Task, Expiry],
+        &[Drop, Expiry],
+        &[Unanswered, Thread],
+        &[Unanswered, Task],
+        &[Unanswered, Timer],
+        &[Unanswered, Drop],
+        &[Unanswered, Expiry],
+        &[Dropped],
+        &[Thread, Dropped],
+        &[Task, Dropped],
+        &[Drop, Dropped],
     ] {
-        let mut choices = Choices::default();
-        loop {
-            run(callers, &mut choices);
-            if !choices.next() {
-                break;
-            }
-        }
+        assert!(10 < walk(kinds, false), "{kinds:?}");
     }
+}
+
+/// Threads are served while the I/O thread is held up in a waker.
+#[test]
+fn a_waker_that_blocks_leaves_no_thread_alone() {
+    use Kind::{Task, Thread};
+    walk(&[Thread, Task], true);
 }

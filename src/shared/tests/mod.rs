@@ -25,12 +25,13 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, Thread};
 
-use super::hub::{Engaged, Hub, Reach};
-use super::{Acquiring, Building, LockGuard, Lost, Redlock};
+use super::roles::IoThread;
+use super::{Acquiring, Building, LockGuard, Lost, Redlock, Shared};
 use crate::config::{Builder, Retry};
-use crate::driver::clock;
+use crate::driver::{Wire, clock};
 use crate::embedded::EmbeddedNode;
 use crate::quorum::Lock;
 
@@ -119,8 +120,8 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Whether the I/O thread and everything else that knew the engine has gone.
-fn hub_of(redlock: &Redlock) -> Weak<Hub> {
-    Arc::downgrade(redlock.handle.shared_hub())
+fn shared_of(redlock: &Redlock) -> Weak<Shared> {
+    Arc::downgrade(&redlock.handle.shared)
 }
 
 struct Unpark(Thread);
@@ -131,16 +132,51 @@ impl Wake for Unpark {
     }
 }
 
-/// Takes the engine, as a driving thread would that is then not scheduled any more.
-fn stall(redlock: &Redlock) -> Engaged<'_> {
-    let mut engaged = None;
-    eventually("the engine is free", || {
-        if let Reach::Free(taken) = redlock.hub().engage() {
-            engaged = Some(taken);
+/// Takes the wire, as a thread would that moves bytes and is then not scheduled any more.
+fn stall(redlock: &Redlock) -> Stalled<'_> {
+    let mut wire = None;
+    eventually("the wire is free", || {
+        let mut section = redlock.shared().enter().unwrap();
+        if section.roles.take_wire() {
+            wire = section.wire.take();
         }
-        engaged.is_some()
+        wire.is_some()
     });
-    engaged.unwrap()
+    Stalled {
+        shared: redlock.shared(),
+        wire,
+    }
+}
+
+/// That thread goes on when it is dropped.
+struct Stalled<'a> {
+    shared: &'a Shared,
+    wire: Option<Box<Wire>>,
+}
+
+impl Drop for Stalled<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut section) = self.shared.enter() {
+            section.put_back(self.wire.take().unwrap());
+            self.shared.flush(section);
+        }
+    }
+}
+
+/// The I/O thread waits for the descriptor, without having the poll.
+fn is_watching(redlock: &Redlock) -> bool {
+    let section = redlock.shared().enter().unwrap();
+    matches!(section.roles.io_thread, IoThread::Watching(_))
+}
+
+/// Breaks the engine of `redlock` as a bug in it would.
+fn break_engine(redlock: &Redlock) {
+    let shared = redlock.shared();
+    let broken = catch_unwind(AssertUnwindSafe(|| {
+        let _section = shared.enter().unwrap();
+        panic!("expected: the story of a test");
+    }));
+    assert!(broken.is_err());
 }
 
 /// All of them at once, as one task.

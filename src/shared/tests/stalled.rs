@@ -1,17 +1,14 @@
-//! The engine is held by a thread that does not go on: nobody else waits for it.
+//! A thread does not go on, with the wire or with the mutex: nobody waits for it beyond his own time.
 
 use super::*;
 use crate::config::LockOptions;
 use crate::error::{ExtendError, LockError, NodeOutcome, UnlockError};
-use crate::limits::MAILBOX_MAX;
-use crate::shared::mailbox::Letter;
-use crate::shared::slot::Slot;
 
 #[test]
 fn a_caller_gives_up_at_its_own_deadline() {
     let world = World::new();
     let redlock = world.redlock();
-    let engaged = stall(&redlock);
+    let stalled = stall(&redlock);
     thread::scope(|scope| {
         let caller = scope.spawn(|| {
             let options = LockOptions::new(LONG).wait(30 * MS);
@@ -24,7 +21,7 @@ fn a_caller_gives_up_at_its_own_deadline() {
         let pending = |node: &crate::NodeReport| node.outcome == NodeOutcome::Pending;
         assert!(report.nodes().iter().all(pending));
     });
-    engaged.leave();
+    drop(stalled);
     // What it had asked for is never begun.
     redlock.lock("b", LONG).unwrap().unlock().unwrap();
     assert_eq!(world.copies("a"), 0);
@@ -44,7 +41,7 @@ fn calls_without_a_deadline_give_up_when_their_nodes_would_have_been_given_up() 
         guard.unwrap()
     };
     let (mut extended, unlocked) = (lock("extended"), lock("unlocked"));
-    let engaged = stall(&redlock);
+    let stalled = stall(&redlock);
     thread::scope(|scope| {
         let others = scope.spawn(|| {
             let refused = redlock.try_lock("never", LONG);
@@ -60,7 +57,7 @@ fn calls_without_a_deadline_give_up_when_their_nodes_would_have_been_given_up() 
         });
         eventually("each of them returns", || others.is_finished());
     });
-    engaged.leave();
+    drop(stalled);
     drop(extended);
     world.assert_empty();
 }
@@ -73,7 +70,7 @@ fn what_is_dropped_meanwhile_is_given_back_afterwards() {
         .map(|key| redlock.lock(format!("{key}"), LONG).unwrap())
         .collect();
     let adopted = guards.pop().unwrap().into_lock();
-    let engaged = stall(&redlock);
+    let stalled = stall(&redlock);
     thread::scope(|scope| {
         let others = scope.spawn(|| {
             drop(redlock.adopt(adopted));
@@ -96,7 +93,7 @@ fn what_is_dropped_meanwhile_is_given_back_afterwards() {
         });
         others.join().unwrap();
     });
-    engaged.leave();
+    drop(stalled);
     drop(guards);
     world.assert_empty();
 }
@@ -106,14 +103,14 @@ fn a_loss_is_noticed_by_the_clock_of_who_waits() {
     let world = World::new();
     let redlock = world.redlock();
     let guard = redlock.lock("a", 100 * MS).unwrap();
-    let engaged = stall(&redlock);
+    let stalled = stall(&redlock);
     let lost = guard.lost();
     thread::scope(|scope| {
         let waiting = scope.spawn(move || lost.wait(PATIENCE));
         assert!(waiting.join().unwrap());
     });
     assert!(!guard.is_valid());
-    engaged.leave();
+    drop(stalled);
 }
 
 /// Nor does an extension wait beyond the validity that it would have to come in.
@@ -122,13 +119,13 @@ fn an_extension_gives_up_at_the_end_of_the_validity() {
     let world = World::new();
     let redlock = world.redlock();
     let mut guard = redlock.lock("a", 100 * MS).unwrap();
-    let engaged = stall(&redlock);
+    let stalled = stall(&redlock);
     thread::scope(|scope| {
         let extending = scope.spawn(|| guard.extend(LONG));
         let ended = extending.join().unwrap();
         assert!(matches!(ended, Err(ExtendError::Expired)), "{ended:?}");
     });
-    engaged.leave();
+    drop(stalled);
     assert!(!guard.is_valid());
     drop(guard);
     world.assert_empty();
@@ -142,100 +139,120 @@ fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
     let mut context = Context::from_waker(Waker::noop());
     let mut plain = redlock.lock("a", LONG).unwrap().into_lock();
     let before = plain.valid_until();
-    let engaged = stall(&redlock);
+    let stalled = stall(&redlock);
     let mut guard = redlock.adopt(plain);
     let mut extending = Box::pin(guard.extend_async(2 * LONG));
     assert!(extending.as_mut().poll(&mut context).is_pending());
-    engaged.leave();
+    drop(stalled);
     block_on(extending).unwrap();
     assert!(before < guard.valid_until());
     // The same of one that has no end before it is confirmed.
     plain = guard.into_lock();
     plain.forget_end();
-    let engaged = stall(&redlock);
+    let stalled = stall(&redlock);
     let mut guard = redlock.adopt(plain);
     assert!(!guard.lost().is_lost());
     let mut confirming = Box::pin(guard.confirm_async());
     assert!(confirming.as_mut().poll(&mut context).is_pending());
-    engaged.leave();
+    drop(stalled);
     block_on(confirming).unwrap();
     assert!(before < guard.valid_until());
     guard.unlock().unwrap();
     world.assert_empty();
 }
 
-/// A full mailbox refuses what takes, and never what gives back.
+/// It is stopped with the mutex of the engine, for a scheduling quantum or many.
 #[test]
-fn the_mailbox_is_bounded() {
+fn no_call_is_late_while_a_thread_is_stopped_with_the_mutex() {
     let world = World::new();
-    let redlock = world.redlock();
-    let guard = redlock.lock("a", LONG).unwrap();
-    let engaged = stall(&redlock);
+    let redlock = world.builder().node_timeout(20 * MS).build().unwrap();
+    let mut held = redlock.lock("held", LONG).unwrap();
+    let stopped = redlock.shared().core.lock();
     thread::scope(|scope| {
-        let sender = scope.spawn(|| {
-            let slot = Arc::new(Slot::new());
-            assert!(slot.abandon().is_none());
-            for _ in 0..MAILBOX_MAX {
-                let letter = Letter::Cancel {
-                    slot: Arc::clone(&slot),
-                };
-                redlock.hub().send_surely(letter);
-            }
-            assert!(matches!(redlock.lock("b", LONG), Err(LockError::Saturated)));
-            drop(guard);
+        let others = scope.spawn(|| {
+            let options = LockOptions::new(LONG).wait(30 * MS);
+            let refused = redlock.lock_with("a", &options);
+            assert!(matches!(refused, Err(LockError::NoQuorum(_))));
+            let refused = redlock.try_lock("a", LONG);
+            assert!(matches!(refused, Err(LockError::NoQuorum(_))));
+            let left = held.extend(LONG);
+            assert!(matches!(left, Err(ExtendError::Unconfirmed(_))), "{left:?}");
+            assert!(held.is_valid());
         });
-        sender.join().unwrap();
+        eventually("each of them returns", || others.is_finished());
     });
-    engaged.leave();
+    drop(stopped);
+    drop(held);
     world.assert_empty();
-    redlock.lock("b", LONG).unwrap().unlock().unwrap();
 }
 
-/// Whoever leaves the engine hands on to the I/O thread what others wait for.
+/// It is stopped until the time of a call that has the poll is over. The call goes on as soon as the
+/// mutex is free, and leaves nothing.
+#[test]
+fn a_call_that_has_the_poll_goes_on_when_the_mutex_is_free() {
+    let world = World::new();
+    let redlock = world.redlock();
+    world.pause();
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let options = LockOptions::new(LONG).wait(100 * MS);
+            redlock.lock_with("a", &options)
+        });
+        eventually("it is asked for", || {
+            redlock.shared().enter().unwrap().callers.waiting() == 1
+        });
+        let stopped = redlock.shared().core.lock();
+        thread::sleep(150 * MS);
+        drop(stopped);
+        let refused = caller.join().unwrap();
+        assert!(matches!(refused, Err(LockError::NoQuorum(_))));
+    });
+    world.resume();
+    world.assert_empty();
+    redlock.lock("a", LONG).unwrap().unlock().unwrap();
+}
+
+/// A thread that has the wire looks again before it puts it back.
 #[test]
 fn callers_that_wait_are_served_when_the_engine_is_free_again() {
     let world = World::new();
     let redlock = world.redlock();
     for _ in 0..20 {
-        let engaged = stall(&redlock);
+        let stalled = stall(&redlock);
         let (parked, future) = (redlock.clone(), redlock.lock_async("future", LONG));
         let parked = thread::spawn(move || parked.lock("parked", LONG).unwrap().unlock().unwrap());
         let task = thread::spawn(move || drop(block_on(future).unwrap()));
         thread::yield_now();
-        engaged.leave();
+        drop(stalled);
         parked.join().unwrap();
         task.join().unwrap();
     }
     world.assert_empty();
 }
 
-/// The I/O thread is woken by an event, and a caller's turn takes that event before the thread is
-/// scheduled. It still learns that a task waits, which has nothing to hope for but a timer.
+/// The I/O thread watches the descriptor and is called, and a caller takes the events away before the thread is
+/// scheduled. It comes all the same.
 #[test]
-fn the_io_thread_is_woken_again_when_its_event_was_taken_away() {
+fn the_io_thread_is_called_although_a_caller_takes_the_events() {
     let world = World::new();
     let redlock = world.builder().node_timeout(20 * MS).build().unwrap();
+    let shared = redlock.shared();
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..20 {
         eventually("the nodes answer", || redlock.lock("a", LONG).is_ok());
-        eventually("no timer is left", || {
-            let mut engaged = stall(&redlock);
-            engaged.turn(Some(Duration::ZERO));
-            let is_idle = engaged.driver().until_deadline().is_none();
-            engaged.leave();
-            is_idle
-        });
         eventually("the I/O thread waits for the nodes", || {
-            redlock.hub().mailbox.is_watching()
+            is_watching(&redlock)
         });
         world.pause();
-        stall(&redlock).leave();
-        let mut engaged = stall(&redlock);
-        engaged.turn(Some(Duration::ZERO));
+        // It is called, and a caller has the poll and takes the events.
         let mut future = Box::pin(redlock.try_lock_async("b", LONG));
         assert!(future.as_mut().poll(&mut context).is_pending());
-        engaged.turn(Some(Duration::ZERO));
-        engaged.leave();
+        let mut section = shared.enter().unwrap();
+        if section.roles.take_poll(false, 0) {
+            section = shared.sleep_in_poll(section, Some(clock::now())).unwrap();
+            section.roles.give_back_poll();
+        }
+        drop(section);
         assert!(matches!(block_on(future), Err(LockError::NoQuorum(_))));
         world.resume();
     }

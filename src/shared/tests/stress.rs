@@ -103,7 +103,7 @@ fn run(threads: u64, keys: usize) {
     let keys = Keys {
         inside: (0..keys).map(|_| AtomicBool::new(false)).collect(),
     };
-    let hub = hub_of(&redlock);
+    let shared = shared_of(&redlock);
     thread::scope(|scope| {
         for seed in 0..threads {
             let (redlock, keys) = (redlock.clone(), &keys);
@@ -124,6 +124,6 @@ fn run(threads: u64, keys: usize) {
         drop(redlock);
     });
     // It pays what is owed first, which takes longer than the last drop waits on a busy machine.
-    eventually("the I/O thread has ended", || hub.upgrade().is_none());
+    eventually("the I/O thread has ended", || shared.upgrade().is_none());
     world.assert_empty();
 }

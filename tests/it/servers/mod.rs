@@ -5,7 +5,6 @@
 //! * A [`Cluster`] is N of them, independent of each other, as Redlock wants them.
 //! * [`Raw`] is a blocking connection with a reply parser that shares no line with the library.
 //! * [`Proxy`] does to a connection what networks do, and worse; [`Link`] does it to packets.
-//! * [`Relay`] passes on all that a program wrote, also when the program has ended.
 //! * [`watched`] tells for how long something stood still while a story was told.
 //! * [`Stranger`] is what answers at an address where no server should have been; [`ClosedPort`] is
 //!   an address at which nobody listens.
@@ -21,7 +20,6 @@ mod ports;
 mod process;
 mod proxy;
 mod raw;
-mod relay;
 mod stranger;
 mod watch;
 
@@ -32,7 +30,6 @@ pub(crate) use ports::ClosedPort;
 pub(crate) use process::{Options, Server};
 pub(crate) use proxy::{End, Mischief, Proxy, Way};
 pub(crate) use raw::{Raw, Reply, uninterrupted};
-pub(crate) use relay::Relay;
 pub(crate) use stranger::{Manner, Stranger};
 #[cfg(target_os = "linux")]
 pub(crate) use watch::longest_stop;

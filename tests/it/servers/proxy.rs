@@ -89,6 +89,10 @@ struct Shared {
     closed: bool,
     /// Something was changed that the thread has not done yet.
     changed: bool,
+    /// A client has reset a connection.
+    was_reset: bool,
+    /// How many connections are open.
+    open: usize,
 }
 
 impl Proxy {
@@ -107,6 +111,8 @@ impl Proxy {
             cut: None,
             closed: false,
             changed: false,
+            was_reset: false,
+            open: 0,
         });
         let shared = Arc::new((shared, Condvar::new()));
         let relay = Relay {
@@ -149,6 +155,16 @@ impl Proxy {
     /// Connections that are made from now on come to the server from this address.
     pub(crate) fn come_from(&self, source: Option<Ipv4Addr>) {
         self.change(|shared| shared.source = source);
+    }
+
+    /// Returns `true` if a client has reset a connection.
+    pub(crate) fn was_reset(&self) -> bool {
+        lock(&self.shared).was_reset
+    }
+
+    /// Returns `true` if every connection has ended on both sides.
+    pub(crate) fn is_idle(&self) -> bool {
+        lock(&self.shared).open == 0
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -235,6 +251,8 @@ struct Pipe {
     ended: Option<End>,
     /// The end was passed on.
     closed: bool,
+    /// Nobody listens any more: what comes is read and dropped.
+    is_unheard: bool,
 }
 
 impl Relay {
@@ -247,11 +265,12 @@ impl Relay {
             self.accept();
             let (mischief, now) = (self.mischief, Instant::now());
             for connection in &mut self.connections {
-                if let Some(end) = cut {
-                    connection.over = Some(end);
-                } else if let Err(error) = connection.turn(mischief, &mut self.random, now) {
-                    let reset = error.kind() == ErrorKind::ConnectionReset;
-                    connection.over = Some(if reset { End::Rst } else { End::Fin });
+                match cut {
+                    Some(end) => connection.over = Some(end),
+                    None => connection.turn(mischief, &mut self.random, now),
+                }
+                if connection.commands.ended == Some(End::Rst) {
+                    lock(&self.shared).was_reset = true;
                 }
                 if let Some(End::Rst) = connection.over {
                     connection.reset();
@@ -259,8 +278,10 @@ impl Relay {
             }
             self.connections
                 .retain(|connection| connection.over.is_none() && !connection.is_done());
+            let mut shared = lock(&self.shared);
+            shared.open = self.connections.len();
             if any {
-                lock(&self.shared).changed = false;
+                shared.changed = false;
                 self.shared.1.notify_all();
             }
         }
@@ -376,7 +397,7 @@ fn connect(server: SocketAddr, source: Option<Ipv4Addr>) -> io::Result<TcpStream
 }
 
 impl Connection {
-    fn turn(&mut self, mischief: Mischief, random: &mut u64, now: Instant) -> io::Result<()> {
+    fn turn(&mut self, mischief: Mischief, random: &mut u64, now: Instant) {
         let Self {
             client,
             server,
@@ -386,17 +407,22 @@ impl Connection {
         } = self;
         commands.fill(client, |_| now);
         let Some(server) = server else {
-            commands.discard();
-            return Ok(());
+            return commands.discard();
         };
         answers.fill(server, |pipe| pipe.due_for(mischief, random, now));
-        *over = over.or(answers.drain(client, mischief, now)?);
         match commands.drain(server, mischief, now) {
             Ok(end) => *over = over.or(end),
             // Who does not listen any more may have said why.
             Err(_) => commands.close(),
         }
-        Ok(())
+        match answers.drain(client, mischief, now) {
+            Ok(end) => *over = over.or(end),
+            // What it has asked for before is still done.
+            Err(_) => {
+                answers.is_unheard = true;
+                answers.discard();
+            }
+        }
     }
 
     /// Nothing that was delayed waits any longer.
@@ -434,6 +460,7 @@ impl Pipe {
             last: Instant::now(),
             ended: None,
             closed: false,
+            is_unheard: false,
         }
     }
 
@@ -456,7 +483,7 @@ impl Pipe {
 
     /// When something can be written next; `None` if there is nothing, or it may not pass.
     fn due(&self, mischief: Mischief) -> Option<Instant> {
-        if self.closed || mischief == Mischief::Hold(self.way) {
+        if self.closed || self.is_unheard || mischief == Mischief::Hold(self.way) {
             return None;
         }
         if self.floods(mischief).is_some() {
@@ -510,6 +537,10 @@ impl Pipe {
         mischief: Mischief,
         now: Instant,
     ) -> io::Result<Option<End>> {
+        if self.is_unheard {
+            self.discard();
+            return Ok(None);
+        }
         if let Some(bytes) = self.floods(mischief) {
             self.discard();
             return flood(to, bytes).map(|()| None);

@@ -1,0 +1,39 @@
+//! A call of the I/O thread, where that waits for the descriptor of the nodes as well.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// A wake-up that only the I/O thread can take.
+#[derive(Debug)]
+pub(super) struct Call {
+    sender: UnixStream,
+    receiver: UnixStream,
+}
+
+impl Call {
+    pub(super) fn new() -> io::Result<Self> {
+        let (sender, receiver) = UnixStream::pair()?;
+        sender.set_nonblocking(true)?;
+        receiver.set_nonblocking(true)?;
+        Ok(Self { sender, receiver })
+    }
+
+    /// Makes the descriptor readable.
+    pub(super) fn send(&self) {
+        // If there is no room for it, one is there already.
+        let _ = (&self.sender).write(&[0]);
+    }
+
+    /// The I/O thread has come.
+    pub(super) fn take(&self) {
+        // That there is none is no failure.
+        let _ = (&self.receiver).read(&mut [0; 64]);
+    }
+}
+
+impl AsFd for Call {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.receiver.as_fd()
+    }
+}

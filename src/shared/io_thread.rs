@@ -1,0 +1,308 @@
+//! The I/O thread: serves while several wait, wakes tasks, and looks after the nodes while nobody
+//! calls.
+//!
+//! ```text
+//!             somebody waits                    callers were active
+//!   serving <---------------- Roles::orders ---------------------> napping (1 ms)
+//!                                |      |
+//!      nobody waits for anything |      | a caller has the poll
+//!   watching the descriptor <----'      '----> parked until it gives it back
+//! ```
+//!
+//! A caller that takes and releases locks in a tight loop meets it napping and never has to wake
+//! it. A millisecond after the last caller it looks at stragglers, debts and timers, and then waits
+//! for the descriptor *without* having the poll, so that the next caller finds that free.
+
+use alloc::sync::Arc;
+#[cfg(target_os = "linux")]
+use core::num::NonZeroU64;
+use core::time::Duration;
+use std::io;
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::Shared;
+use super::ending::EndStage;
+use super::roles::{MANY, Orders};
+use super::serve::Section;
+use crate::driver::{Refusal, clock};
+use crate::time::Instant;
+
+/// The name of the I/O thread.
+const THREAD_NAME: &str = "shearline";
+
+/// How long after the last caller the I/O thread looks at what is open.
+const NAP: Duration = Duration::from_millis(1);
+
+/// From how many tasks on that are woken together what they ask for next is waited for. Measured with 64
+/// futures: without it they take twice as many writes, and have 0.9 of the throughput.
+const COLLECTED: usize = 8;
+
+/// For how long at most, for each of them: about as long as it takes to serve one.
+const REQUEST_TIME: Duration = Duration::from_micros(2);
+
+/// By how much the sleeps of the I/O thread may be late. The usual 50 us are as long as a round.
+#[cfg(target_os = "linux")]
+const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct IoThread {
+    shared: Arc<Shared>,
+    /// Which thread this is, for the standby thread.
+    number: u64,
+    /// No other thread has taken over.
+    in_charge: bool,
+    returning: Returning,
+}
+
+/// Starts a thread of a handle.
+pub(super) fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name(THREAD_NAME.into()).spawn(life)
+}
+
+impl IoThread {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            number: 0,
+            in_charge: true,
+            returning: Returning::default(),
+        }
+    }
+
+    /// The life of the I/O thread. It ends with the last handle, with a panic of the engine, or if
+    /// another thread has taken over.
+    pub(super) fn run(mut self) {
+        self.shared.set_io_thread();
+        sleep_exactly();
+        // A handle that is broken has told everybody.
+        let _ = self.obey();
+    }
+
+    fn obey(&mut self) -> Result<(), Refusal> {
+        let shared = Arc::clone(&self.shared);
+        while self.in_charge {
+            let may_wake = shared.wakers.may_wake();
+            let mut section = shared.enter()?;
+            let waiting = section.callers.waiting();
+            let orders = section.roles.orders(waiting, may_wake);
+            match orders {
+                Orders::Serve => {
+                    self.serve(&shared, section)?;
+                    continue;
+                }
+                Orders::Nap | Orders::Park | Orders::WakeTasks | Orders::Close => drop(section),
+            }
+            match orders {
+                Orders::Nap => thread::park_timeout(NAP),
+                Orders::Park => thread::park(),
+                Orders::WakeTasks => self.wake_tasks(),
+                Orders::Close => return shared.shut_down(),
+                Orders::Serve => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves bytes and sleeps in the poll for as long as somebody waits, and a little longer where
+    /// tasks do: those that were woken are likely to want something next.
+    fn serve<'a>(&mut self, shared: &'a Shared, mut section: Section<'a>) -> Result<(), Refusal> {
+        let mut served = section.callers.waiting() != 0;
+        let mut lingers_until = Instant::ZERO;
+        if !served {
+            section = shared.sleep_in_poll(section, Some(Instant::ZERO))?;
+        }
+        loop {
+            section = shared.serve_bytes(section)?;
+            let now = clock::now();
+            let (waiting, tasks) = (section.callers.waiting(), section.callers.tasks());
+            served |= waiting != 0;
+            let is_needed = MANY <= waiting || tasks != 0;
+            if is_needed || section.callers.tells_task() {
+                lingers_until = now.saturating_add(NAP);
+            }
+            if section.roles.closing || (!is_needed && lingers_until <= now) {
+                break;
+            }
+            let tells = section.callers.has_told();
+            if tells {
+                drop(section); // Which tells it.
+                section = shared.enter()?;
+            }
+            if section.roles.take_tasks() && shared.wakers.may_wake() {
+                // A waker that blocks is not to hold up those who wait on threads.
+                section.roles.give_back_poll();
+                section.offer_poll();
+                drop(section);
+                let tasks = shared.wakers.len();
+                self.wake_tasks();
+                if !self.in_charge {
+                    return Ok(());
+                }
+                if COLLECTED <= tasks && self.returning.is_likely() {
+                    let came = await_requests(shared, tasks)?;
+                    self.returning.learn(came);
+                }
+                section = shared.enter()?;
+                if !section.roles.take_poll_again() {
+                    return Ok(());
+                }
+                continue;
+            }
+            if tells && section.roles.has_work() {
+                continue; // What those who were told ask for.
+            }
+            let lingers = (!is_needed).then_some(lingers_until);
+            section = shared.sleep_in_poll(section, lingers)?;
+        }
+        if served {
+            section.roles.has_served();
+            section.offer_poll();
+        } else {
+            watch(shared, section);
+        }
+        Ok(())
+    }
+
+    /// Wakes the tasks that are to be woken. Another thread may be in charge afterwards.
+    fn wake_tasks(&mut self) {
+        let (shared, wakers) = (
+            Arc::downgrade(&self.shared),
+            Arc::clone(&self.shared.wakers),
+        );
+        let start = || {
+            let stand_by = move || {
+                if let Some(number) = wakers.stand_by()
+                    && let Some(shared) = shared.upgrade()
+                {
+                    Self::in_place_of_another(shared, number).run();
+                }
+            };
+            spawn(stand_by).map(drop)
+        };
+        self.in_charge = self.shared.wakers.call_all(self.number, start);
+        if !self.in_charge && self.shared.wakers.len() != 0 {
+            // The thread in charge may have waited until fewer are held up.
+            if let Ok(mut section) = self.shared.enter() {
+                section.roles.tasks = true;
+            }
+        }
+    }
+
+    /// The I/O thread that takes over from one that a waker holds up.
+    fn in_place_of_another(shared: Arc<Shared>, number: u64) -> Self {
+        if let Ok(mut section) = shared.enter() {
+            section.roles.replace_io_thread();
+        }
+        let mut io_thread = Self::new(shared);
+        io_thread.number = number;
+        io_thread
+    }
+}
+
+/// Sleeps, with no role in hand, until as many operations were begun as `tasks` were woken, or could have
+/// been. Returns `true` if they were.
+fn await_requests(shared: &Shared, tasks: usize) -> Result<bool, Refusal> {
+    let patience = REQUEST_TIME.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
+    let until = clock::now().saturating_add(patience.min(NAP));
+    let mut section = shared.enter()?;
+    section.roles.expected = section.callers.waiting() + tasks;
+    loop {
+        drop(section);
+        thread::park_timeout(until.saturating_since(clock::now()));
+        section = shared.enter()?;
+        if section.roles.expected == 0 || until <= clock::now() {
+            return Ok(core::mem::take(&mut section.roles.expected) == 0);
+        }
+    }
+}
+
+/// Whether tasks that are woken together are likely to come back together. Those that wait for a loss
+/// do not, nor those that have work to do: after each wait in vain twice as many batches go by without
+/// one, up to sixty-four.
+#[derive(Debug, Default)]
+struct Returning {
+    vain: u32,
+    skips: u32,
+}
+
+impl Returning {
+    const VAIN_MAX: u32 = 6;
+
+    fn is_likely(&mut self) -> bool {
+        let likely = self.skips == 0;
+        self.skips = self.skips.saturating_sub(1);
+        likely
+    }
+
+    fn learn(&mut self, came: bool) {
+        if came {
+            self.vain = 0;
+        } else {
+            self.vain = Self::VAIN_MAX.min(self.vain + 1);
+            self.skips = 1 << self.vain;
+        }
+    }
+}
+
+/// Waits until a node has something to say or a timer is due, or this thread is called.
+fn watch(shared: &Shared, mut section: Section<'_>) {
+    let now = clock::now();
+    shared.learn_distance(section.engine.distant_timeout());
+    let (waiting, until) = (section.callers.waiting(), section.sleeps_until(now, false));
+    let watches = section.roles.watch(waiting, until);
+    drop(section);
+    if !watches {
+        return;
+    }
+    let limit = (until != Instant::MAX).then(|| until.saturating_since(now));
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    let mut descriptors = [
+        PollFd::new(&shared.registry, PollFlags::IN),
+        PollFd::new(&shared.call, PollFlags::IN),
+    ];
+    // A signal, or no memory: it is looked at again, and waited again.
+    let _ = poll(&mut descriptors, limit.as_ref());
+    if !descriptors[1].revents().is_empty() {
+        shared.call.take();
+    }
+}
+
+/// Timers of this thread are exact from here on. Where that is refused they are a little late.
+fn sleep_exactly() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
+}
+
+/// In a panic of the engine too. Tasks that are left are woken by the last thread that can.
+impl Drop for IoThread {
+    fn drop(&mut self) {
+        if self.in_charge {
+            self.shared.ending.reach(EndStage::Ended);
+            self.shared.wakers.close();
+        }
+        self.shared.wakers.run();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_waits_in_vain_more_and_more_batches_go_by_without_one() {
+        let mut returning = Returning::default();
+        for skips in [2, 4, 8, 16, 32, 64, 64] {
+            assert!(returning.is_likely());
+            returning.learn(false);
+            assert_eq!((0..skips).filter(|_| returning.is_likely()).count(), 0);
+        }
+        assert!(returning.is_likely());
+        returning.learn(true);
+        assert!(returning.is_likely());
+        returning.learn(false);
+        assert_eq!((0..3).filter(|_| returning.is_likely()).count(), 1);
+    }
+}

@@ -1,0 +1,60 @@
+//! The outcome of an operation, as a future.
+
+use alloc::sync::Arc;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::Redlock;
+use super::slot::{Outcome, Slot};
+use crate::engine::RoundId;
+
+/// The outcome of an operation that was begun. Dropped before it is there, the operation is cancelled.
+#[derive(Debug)]
+pub(super) struct Reply {
+    redlock: Redlock,
+    slot: Arc<Slot>,
+    round: RoundId,
+    is_done: bool,
+    /// Who began the operation polls it at once, and has looked whose process this is.
+    is_new: bool,
+}
+
+impl Reply {
+    /// For an operation that was begun in this very poll.
+    pub(super) fn new(redlock: Redlock, slot: Arc<Slot>, round: RoundId) -> Self {
+        Self {
+            redlock,
+            slot,
+            round,
+            is_done: false,
+            is_new: true,
+        }
+    }
+
+    pub(super) fn slot(&self) -> &Arc<Slot> {
+        &self.slot
+    }
+}
+
+impl Future for Reply {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        if !core::mem::take(&mut self.is_new) && self.redlock.shared().is_foreign() {
+            self.is_done = true;
+            return Poll::Ready(Outcome::Forked);
+        }
+        let polled = self.slot.poll(context.waker());
+        self.is_done = polled.is_ready();
+        polled
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.is_done && !self.redlock.shared().is_foreign() {
+            self.redlock.shared().cancel(&self.slot, self.round);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What stands under the one mutex: the engine, who waits for it, and the roles with what belongs to
+//! them.
+//!
+//! Here is computed and nothing else: no system call, no code of a user, no sleep. What is decided is
+//! collected, and told after the mutex is unlocked.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use super::callers::{Callers, Waiter};
+use super::roles::{MANY, Poll, Roles, Wake};
+use super::slot::Slot;
+use crate::config::LockOptions;
+use crate::driver::{Poller, Readiness, Wire, clock, is_owing, until_deadline};
+use crate::engine::{Engine, Request, RoundId};
+use crate::error::{ExtendError, LockError, ReinitError};
+use crate::quorum::Lock;
+use crate::time::Instant;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) engine: Engine,
+    pub(super) callers: Callers,
+    pub(super) roles: Roles,
+    /// `None` while a thread moves bytes.
+    pub(super) wire: Option<Box<Wire>>,
+    /// `None` while a thread sleeps in it.
+    pub(super) poller: Option<Box<Poller>>,
+    /// What a sleep has brought, until the wire takes it.
+    readiness: Option<Readiness>,
+    /// How often something was asked for that has to be written.
+    pub(super) asked: u64,
+    /// What so many times was asked for was copied for the wire.
+    pub(super) copied: u64,
+    /// What so many times was asked for has been written.
+    pub(super) written: u64,
+    /// How often the wire was put back.
+    pub(super) put_back: u64,
+    /// How many threads wait until what they asked for is written.
+    pub(super) awaiting: usize,
+    /// One of them has waited in vain, and the wire was not put back since.
+    pub(super) is_stuck: bool,
+    /// The operation whose thread was offered the poll last.
+    offered_to: Option<RoundId>,
+    /// The slot of that thread, if it is to be woken behind this section.
+    pub(super) offered_now: Option<Arc<Slot>>,
+    /// Nothing works any more: a thread has panicked with the engine or the wire, or the connections
+    /// are closed.
+    pub(super) is_closed: bool,
+}
+
+impl Core {
+    pub(super) fn new(engine: Engine, wire: Wire, poller: Poller) -> Self {
+        Self {
+            engine,
+            callers: Callers::new(),
+            roles: Roles::new(),
+            wire: Some(Box::new(wire)),
+            poller: Some(Box::new(poller)),
+            readiness: None,
+            asked: 0,
+            copied: 0,
+            written: 0,
+            put_back: 0,
+            awaiting: 0,
+            is_stuck: false,
+            offered_to: None,
+            offered_now: None,
+            is_closed: false,
+        }
+    }
+
+    // ----- what is asked --------------------------------------------------------------------
+
+    pub(super) fn acquire(
+        &mut self,
+        slot: &Arc<Slot>,
+        waiter: Waiter,
+        resource: &[u8],
+        options: &LockOptions,
+    ) -> Result<RoundId, LockError> {
+        let request = Request::new(resource, options);
+        let round = self.engine.acquire(clock::now(), &request)?;
+        Ok(self.open(slot, waiter, round))
+    }
+
+    /// Without a `ttl` the lock is only confirmed. Its outcome comes into `slot`; `of` is the lock's
+    /// own.
+    pub(super) fn extend(
+        &mut self,
+        slot: &Arc<Slot>,
+        waiter: Waiter,
+        of: &Slot,
+        lock: &Lock,
+        ttl: Option<Duration>,
+    ) -> Result<RoundId, ExtendError> {
+        if of.watch.is_told() {
+            return Err(ExtendError::Expired);
+        }
+        let now = clock::now();
+        let round = match ttl {
+            Some(ttl) => self.engine.extend(now, lock, ttl)?,
+            None => self.engine.confirm(now, lock)?,
+        };
+        Ok(self.open(slot, waiter, round))
+    }
+
+    pub(super) fn release(&mut self, slot: &Arc<Slot>, waiter: Waiter, lock: Lock) -> RoundId {
+        self.callers.forget(lock.id());
+        let round = self.engine.release(clock::now(), lock);
+        self.open(slot, waiter, round)
+    }
+
+    pub(super) fn reinit(
+        &mut self,
+        slot: &Arc<Slot>,
+        waiter: Waiter,
+    ) -> Result<RoundId, ReinitError> {
+        let round = self.engine.reinit(clock::now())?;
+        Ok(self.open(slot, waiter, round))
+    }
+
+    pub(super) fn give_back(&mut self, lock: Lock) {
+        self.callers.forget(lock.id());
+        self.engine.give_back(clock::now(), lock);
+        self.ask();
+    }
+
+    pub(super) fn detach(&mut self, lock: Lock) -> Lock {
+        self.callers.forget(lock.id());
+        self.ask();
+        self.engine.detach(clock::now(), lock)
+    }
+
+    pub(super) fn adopt(&mut self, slot: &Arc<Slot>, lock: Lock) -> Lock {
+        let lock = self.engine.adopt(clock::now(), lock);
+        self.callers.watch(slot, &lock);
+        lock
+    }
+
+    /// Cancels the operation of `round`. Returns `false` if it is decided already.
+    pub(super) fn cancel(&mut self, round: RoundId) -> bool {
+        let is_open = self.callers.close(round);
+        if is_open {
+            self.engine.cancel(clock::now(), round);
+            self.ask();
+        }
+        is_open
+    }
+
+    /// Something is to be written, perhaps.
+    pub(super) fn ask(&mut self) {
+        self.asked += 1;
+        self.roles.work = true;
+    }
+
+    fn open(&mut self, slot: &Arc<Slot>, waiter: Waiter, round: RoundId) -> RoundId {
+        self.callers.open(round, slot, waiter);
+        self.ask();
+        round
+    }
+
+    // ----- bytes ----------------------------------------------------------------------------
+
+    /// Keeps what a sleep in the poll has brought for the wire.
+    pub(super) fn note(&mut self, readiness: Readiness) {
+        self.readiness
+            .get_or_insert_with(Readiness::default)
+            .merge(readiness);
+        self.roles.work = true;
+    }
+
+    /// Hands the engine what `wire` has read, and the wire what the engine wants done. Returns `true`
+    /// if the wire has something to do. What a sleep in the poll has brought is read first.
+    pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
+        self.roles.work = false;
+        wire.hand_in(&mut self.engine);
+        if let Some(readiness) = self.readiness.take() {
+            wire.note(readiness);
+            return true;
+        }
+        self.copied = self.asked;
+        let callers = &mut self.callers;
+        wire.copy(&mut self.engine, |engine, event| {
+            callers.tell(engine, event);
+        })
+    }
+
+    /// Until when the thread that has the poll may sleep in it; with `spin` it does not sleep while
+    /// somebody waits.
+    pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
+        if spin && self.engine.load().rounds != 0 {
+            return now;
+        }
+        if self.roles.wire_is_taken {
+            // The thread that has it may be about to change what is due.
+            return now.saturating_add(Duration::from_millis(1));
+        }
+        until_deadline(&self.engine, now).map_or(Instant::MAX, |limit| now.saturating_add(limit))
+    }
+
+    // ----- roles ----------------------------------------------------------------------------
+
+    pub(super) fn leave(&mut self) -> Wake {
+        // An offer stands for as long as its operation is waited for.
+        let stands = |round| self.callers.is_open(round);
+        if self.roles.poll == Poll::Offered && !self.offered_to.is_some_and(stands) {
+            self.roles.give_back_poll();
+        }
+        let waiting = self.callers.waiting();
+        let engine = &self.engine;
+        let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
+        self.roles.leave(waiting, due)
+    }
+
+    /// Puts the wire back behind what was read and written.
+    pub(super) fn put_back(&mut self, wire: Box<Wire>) {
+        self.wire = Some(wire);
+        self.roles.put_back_wire();
+        self.put_back += 1;
+        self.is_stuck = false;
+    }
+
+    /// Takes the poll for the thread that waits for `round`, if it may have it.
+    pub(super) fn take_poll(&mut self, round: RoundId) -> bool {
+        let offered = self.offered_to == Some(round);
+        self.roles.take_poll(offered, self.callers.waiting())
+    }
+
+    /// Gives back the poll, to a thread that waits if there are few, or else to the I/O thread.
+    pub(super) fn pass_on_poll(&mut self) {
+        self.roles.give_back_poll();
+        if self.callers.waiting() < MANY {
+            self.offer_poll();
+        }
+    }
+
+    /// Offers the poll, which is free, to a thread that waits, if there is one.
+    pub(super) fn offer_poll(&mut self) {
+        if let Some((round, slot)) = self.callers.waiting_thread() {
+            self.roles.offer_poll();
+            self.offered_to = Some(round);
+            self.offered_now = Some(Arc::clone(slot));
+        }
+    }
+
+    /// Lets the wire also read, if a node has many answers to give: for a drop, behind which the
+    /// program may end.
+    ///
+    /// The kernel resets a connection that is closed with answers unread. A server that is then
+    /// about to write another answer fails, and drops what it has not read yet: the release. With
+    /// two commands under way this cannot happen, because at most one answer is unread.
+    pub(super) fn catch_up(&mut self) {
+        if 2 < self.engine.most_in_flight() {
+            self.note(Readiness::all_readable(self.engine.nodes()));
+        }
+    }
+
+    // ----- the end --------------------------------------------------------------------------
+
+    /// Returns `true` if a node is owed a release, or has not answered one.
+    pub(super) fn is_owing(&self) -> bool {
+        is_owing(&self.engine)
+    }
+
+    /// Cancels every operation that is still open.
+    pub(super) fn cancel_all(&mut self) {
+        for round in self.callers.rounds() {
+            self.cancel(round);
+        }
+    }
+
+    /// The engine is broken: everybody who waits is to hear so.
+    pub(super) fn break_down(&mut self) {
+        self.is_closed = true;
+        self.callers.break_down();
+    }
+}
