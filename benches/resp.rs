@@ -17,7 +17,7 @@ use shearline::resp::{
 /// Bytes in one stream.
 const STREAM_BYTES: usize = 1 << 20;
 
-/// What a socket gives at a time when the network does the cutting.
+/// How much a socket gives at once when the network cuts the stream.
 const PIECE_BYTES: usize = 1460;
 
 /// What a server answers to a lock command.

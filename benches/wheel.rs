@@ -1,6 +1,6 @@
-//! The timer wheel beside what `std` has for the purpose, in one run.
+//! The timer wheel beside the collections of `std`, in one run.
 //!
-//! * `pair`: arm a timer and cancel it, as a node timeout that its answer overtakes.
+//! * `pair`: arm a timer and cancel it, like a node timeout whose answer came.
 //! * `churn`: cancel one of all that are armed, by chance, and arm another. The cache misses show.
 //! * `fill_fire`: arm all, then let a minute pass, millisecond by millisecond, until all have fired.
 //!
@@ -19,8 +19,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use shearline::Instant;
 use shearline::timer::{TimerKey, Wheel};
 
-/// Few, so that all is in the first cache, and many, so that nothing is. When the benches are run
-/// as tests, without optimisation, many would take long and show nothing.
+/// Few, so that all is in the first cache, and many, so that nothing is. As tests, without
+/// optimisation, many would take long and show nothing.
 const ARMED: [usize; 2] = [
     64,
     if cfg!(debug_assertions) {

@@ -36,9 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }))
 }
 
-/// Takes the lock, works, extends it, and gives it back.
+/// Takes the lock, works, extends it, and releases it.
 async fn one_task(redlock: &Redlock, resource: &str, name: &str) -> Result<(), Box<dyn Error>> {
-    // Nothing is sent before the first poll. Dropped at any point, it gives back what it has won.
+    // Nothing is sent before the first poll. Dropped at any point, it releases what it has won.
     let mut lock = redlock
         .lock_async(resource, Duration::from_secs(10))
         .await?;
@@ -53,7 +53,7 @@ async fn one_task(redlock: &Redlock, resource: &str, name: &str) -> Result<(), B
     Ok(())
 }
 
-/// Work that would never end, under a lock of 200 ms that nobody extends.
+/// Work that would never end, under a lock of 200 ms that is not extended.
 async fn work_that_takes_too_long(redlock: &Redlock, resource: &str) -> Result<(), LockError> {
     let lock = redlock
         .lock_async(resource, Duration::from_millis(200))
@@ -65,9 +65,9 @@ async fn work_that_takes_too_long(redlock: &Redlock, resource: &str) -> Result<(
     Ok(())
 }
 
-/// The output of `work`, or `None` if the lock is lost before: `work` is then dropped half-way.
+/// Returns the output of `work`, or `None` if the lock is lost before: `work` is then dropped half-way.
 ///
-/// A timer of the library tells the loss, also while every node is silent.
+/// A timer of the library signals the loss, also while every node is silent.
 async fn while_held<T>(lock: &LockGuard, work: impl Future<Output = T>) -> Option<T> {
     let lost = async {
         lock.lost().await;

@@ -55,8 +55,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         if events.iter().any(|event| event.token() == JOBS) {
             host.take_jobs(&socket, &mut driver)?;
         }
-        // Whatever it was that woke us: a turn that finds nothing to do costs little, and it also
-        // writes what `take_jobs` asked for.
+        // On every wake-up: a turn that finds nothing to do costs little, and it also writes what
+        // `take_jobs` asked for.
         driver.turn(Some(Duration::ZERO))?;
         while let Some(event) = driver.poll_event() {
             host.handle(event, &mut driver)?;
@@ -112,7 +112,7 @@ impl Host {
             },
             // A lock that is held is about to end. These jobs take no time, so none does.
             Event::Expired { lock } => println!("  {lock:?} is lost: its job must stop"),
-            // Nothing here is extended, and later versions may tell more.
+            // Nothing here is extended, and later versions may have more events.
             Event::Extended { .. } | _ => {}
         }
         Ok(())
@@ -123,7 +123,7 @@ impl Host {
     }
 }
 
-/// Somebody else who sends jobs: three, and a little later two with names that were there before.
+/// A client that sends jobs: three, and a little later two with names that were used before.
 fn send_some_jobs(to: SocketAddr) {
     std::thread::spawn(move || -> io::Result<()> {
         let socket = std::net::UdpSocket::bind(("127.0.0.1", 0))?;

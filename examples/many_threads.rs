@@ -1,4 +1,4 @@
-//! One handle, many threads: each clones it and locks on its own account.
+//! One handle, many threads: each has a clone of it and locks for itself.
 //!
 //! Eight threads count in a counter that is not atomic: they read it, wait, and write it back plus
 //! one. Without the lock nearly every count would be lost; with it none is.
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn count(redlock: Redlock, resource: &str, counter: &AtomicU64) -> Result<(), LockError> {
-    // However many tries it takes, but no longer than this.
+    // Any number of tries, but no longer than this.
     let options = LockOptions::new(Duration::from_secs(10)).wait(Duration::from_secs(30));
     for _ in 0..COUNTS {
         let _lock = redlock.lock_with(resource, &options)?;
@@ -63,7 +63,7 @@ fn count(redlock: Redlock, resource: &str, counter: &AtomicU64) -> Result<(), Lo
         let seen = counter.load(Ordering::Relaxed);
         thread::sleep(Duration::from_millis(1));
         counter.store(seen + 1, Ordering::Relaxed);
-        // The guard is dropped here: the release is handed over, and nobody waits for it.
+        // The guard is dropped here: its release is sent, and the thread does not wait for the answer.
     }
     Ok(())
 }

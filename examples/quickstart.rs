@@ -1,4 +1,4 @@
-//! The whole life of a lock: taken, used, extended, given back; and what a second client sees.
+//! The whole life of a lock: taken, used, extended, released; and what a second client sees.
 //!
 //! ```text
 //! cargo run --features embedded --example quickstart                       nodes in this process
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let nodes = nodes::nodes();
     let resource = format!("quickstart:{}", std::process::id());
 
-    // Nodes that are down are no error here: they are tried again for as long as the handle lives.
+    // A node that is down is not an error here: the handle tries again for as long as it lives.
     let redlock = Redlock::builder()
         .nodes(&nodes.urls)
         .owner("quickstart")
@@ -35,12 +35,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         keep(&mut lock)?;
     }
 
-    // Dropping the guard would release too, but would not tell how it went.
+    // Dropping the guard would release too, but would not return the outcome.
     match lock.unlock() {
         Ok(released) => println!("released, so far on {} nodes", released.deleted),
-        // The work may have overlapped with somebody else's: the time to look at its result.
+        // The work may have overlapped with another client's: check its result.
         Err(UnlockError::NotHeld(report)) => println!("it had been lost before: {report}"),
-        // Nothing to be done: the releases stay owed and are paid when the nodes are back.
+        // Nothing to do: the releases stay owed and are sent when the nodes are back.
         Err(error) => println!("{error}"),
     }
     Ok(())
@@ -51,20 +51,20 @@ fn keep(lock: &mut LockGuard) -> Result<(), ExtendError> {
     // A real program would ask `if lock.validity() < TTL / 2` first.
     match lock.extend(TTL) {
         Ok(_) => println!("  extended, valid for {:?}", lock.validity()),
-        // Too few nodes answered. The lock is what it was, and there is time for another try.
+        // Too few nodes answered. The lock stands as before, and there is time for another try.
         Err(ExtendError::Unconfirmed(report)) if lock.is_valid() => {
             println!(
                 "  not extended, still valid for {:?}: {report}",
                 lock.validity()
             );
         }
-        // Lost or expired: stop the work, somebody else may have the lock by now.
+        // Lost or expired: stop the work, another client may have the lock by now.
         Err(over) => return Err(over),
     }
     Ok(())
 }
 
-/// Somebody else, with a handle of their own. Waits a moment and is refused.
+/// A second client with its own handle. Waits a moment and is refused.
 fn second_client_is_refused(urls: &[String], resource: &str) -> Result<(), Box<dyn Error>> {
     let other = Redlock::connect(urls)?;
     let patience = LockOptions::new(TTL).wait(Duration::from_millis(200));
@@ -78,6 +78,6 @@ fn second_client_is_refused(urls: &[String], resource: &str) -> Result<(), Box<d
 }
 
 fn work(step: u32) {
-    println!("  step {step} of the work that nobody else may do meanwhile");
+    println!("  step {step} of the work that no other client may do meanwhile");
     std::thread::sleep(Duration::from_millis(50));
 }

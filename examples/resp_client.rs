@@ -1,4 +1,4 @@
-//! A client of one server on a standard socket, out of the codec alone: commands in a pipeline,
+//! A client of one server on a standard socket, made of the codec alone: commands in a pipeline,
 //! replies that borrow from the buffer, one that is kept, and pushes.
 //!
 //! ```text
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut client = Client::connect(address)?;
     let key = format!("resp_client:{}", std::process::id());
 
-    // A pipeline: all commands at once, and then as many replies.
+    // A pipeline: all commands at once, then as many replies.
     client.send(&[
         &[b"HELLO", b"3"],
         &[b"SET", key.as_bytes(), b"hello", b"PX", b"10000"],
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let version = hello.as_pairs().and_then(|pairs| pairs.get(b"version"));
     println!("server: {:?}", version.and_then(OwnedValue::as_str));
     assert_eq!(client.reply()?.value, Value::Simple(b"OK"));
-    // An error is a reply like any other; the ones behind it arrive all the same.
+    // An error is a reply like any other; the replies after it still arrive.
     let refused = client.reply()?.value.to_owned();
     let refused = refused.as_error().ok_or("text was taken for a number")?;
     println!("refused: {}", refused.escape_ascii());
@@ -65,7 +65,7 @@ struct Client {
     received: Vec<u8>,
     /// Bytes of the reply that was returned last.
     spent: usize,
-    /// What came without having been asked for.
+    /// Pushes: replies to no command.
     pushes: Vec<OwnedValue>,
 }
 
@@ -91,8 +91,8 @@ impl Client {
         self.stream.write_all(&out)
     }
 
-    /// The next reply, which borrows from what was received. Pushes are put aside: they must not
-    /// be taken for the answer to a command.
+    /// Returns the next reply, which borrows from the received bytes. Pushes are put aside: they must
+    /// not be taken for the reply to a command.
     fn reply(&mut self) -> io::Result<Frame<'_>> {
         while let Some(push) = self.next()? {
             self.pushes.push(push);
@@ -100,7 +100,7 @@ impl Client {
         self.decoder.frame(&self.received).map_err(io::Error::other)
     }
 
-    /// Goes on to the next reply. If it is a push, it is returned.
+    /// Goes on to the next reply. Returns it if it is a push.
     fn next(&mut self) -> io::Result<Option<OwnedValue>> {
         self.received.drain(..self.spent);
         self.spent = 0;
@@ -110,7 +110,7 @@ impl Client {
         Ok(matches!(frame.value, Value::Push(_)).then(|| frame.to_owned()))
     }
 
-    /// Reads until a reply is complete; its length.
+    /// Reads until a reply is complete. Returns its length.
     fn measure(&mut self) -> io::Result<usize> {
         loop {
             let measured = self.decoder.measure(&self.received);

@@ -1,8 +1,8 @@
 //! The historic lock: `SETNX key time-stamp`, on one server, and why `GETSET` was needed for it.
 //!
 //! Before `SET key token NX PX ttl` (Redis 2.6.12, 2012) a key and its expiry could not be set
-//! in one command. So the value was the wall-clock time at which the lock ends, and whoever found
-//! a time in the past took the lock over from a holder that had died. How it is taken over makes
+//! in one command. So the value was the wall-clock time at which the lock ends, and a client that found
+//! a time in the past took the lock over from a holder that had died. How it took the lock over made
 //! the difference:
 //!
 //! ```text
@@ -10,15 +10,15 @@
 //!                                                the second one's DEL deletes the first one's
 //!                                                *new* lock
 //! right:  GET says expired -> GETSET new stamp   atomic: only one client is given the old stamp
-//!                                                back; who is given a live one has lost
+//!                                                back; a client that gets a live one has lost
 //! ```
 //!
 //! The program plays the fatal order of events on a real server, once with each variant. The tests
 //! play every order of events there is (`cargo test --example setnx_getset`).
 //!
 //! Do not use this lock. Even done right it trusts the wall clocks of all clients, a loser's
-//! `GETSET` moves the winner's stamp, so that nobody can tell by the value who holds the lock, and
-//! one server is one point of failure. This library is what came after it.
+//! `GETSET` moves the winner's stamp, so that the value does not show who holds the lock, and
+//! one server is a single point of failure. This library implements what replaced it.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -39,7 +39,7 @@ enum TakeOver {
     GetSet,
 }
 
-/// One attempt to take the lock: a state machine that asks one command and is told its reply.
+/// One attempt to take the lock: a state machine that gives a command and takes its reply.
 ///
 /// It does no I/O, like the engine of this library, and for the same reason: a test can then put
 /// the steps of two clients into any order.
@@ -100,17 +100,17 @@ impl Attempt {
                 TakeOver::Delete => Next::Del,
                 TakeOver::GetSet => Next::GetSet,
             },
-            // The gap: between GET and here, somebody else may have done all of this already.
+            // The gap: between GET and here, another client may have done all of this already.
             Next::Del => Next::SetNxAgain,
-            // No gap: the server tells which value it was that we have replaced.
+            // No gap: the server returns the value that we have replaced.
             Next::GetSet if self.is_over(reply) => Next::Won,
             Next::GetSet => Next::Lost,
             end @ (Next::Won | Next::Lost) => end,
         };
     }
 
-    /// Whether a value that was read gives the lock away: there is none, or its time has passed.
-    /// What is no number is not ours to take.
+    /// Returns `true` if the lock is free by the value that was read: there is none, or its time has
+    /// passed. A value that is not a number is left alone.
     fn is_over(&self, value: Value<'_>) -> bool {
         let until = value.as_str().and_then(|text| text.parse::<u64>().ok());
         value.is_null() || until.is_some_and(|until| until < self.now)
@@ -183,11 +183,11 @@ fn play(url: &str, take_over: TakeOver, now: u64) -> Result<[Next; 2], Box<dyn E
     let mut clients = [Client::connect(url)?, Client::connect(url)?];
     let mut attempts = [1, 2].map(|second| Attempt::new(take_over, now, now + second * 1000));
 
-    // What a holder left that died ten seconds ago.
+    // The value of a holder that died ten seconds ago.
     let dead = ["SET".into(), key.clone(), (now - 10_000).to_string()];
     clients[0].ask(&dead, |_| ())?;
 
-    // A and B ask and look; then A acts to its end; then B does.
+    // A and B read the value; then A acts to its end; then B does.
     for who in [0, 1, 0, 1, 0, 0, 1, 1] {
         let name = ["A", "B"][who];
         clients[who].step(name, &mut attempts[who], &key)?;
@@ -282,7 +282,7 @@ mod tests {
         true
     }
 
-    /// How many winners each order of events ends with: the least, the most, and how many orders.
+    /// Counts the winners of each order of events. Returns the least, the most, and the number of orders.
     fn winners(server: &Server, attempts: &[Attempt]) -> (usize, usize, usize) {
         let mut sum = (usize::MAX, 0, 0);
         for who in 0..attempts.len() {
@@ -313,27 +313,27 @@ mod tests {
     }
 
     #[test]
-    fn deleting_after_a_seen_expiry_hands_the_lock_to_two_clients() {
+    fn deleting_an_expired_lock_gives_it_to_two_clients() {
         check(2, TakeOver::Delete, Some(DEAD), (1, 2));
         check(3, TakeOver::Delete, Some(DEAD), (1, 3));
     }
 
     #[test]
-    fn getset_hands_the_lock_to_exactly_one_client_in_every_order() {
+    fn getset_gives_the_lock_to_exactly_one_client_in_every_order() {
         for clients in [2, 3] {
             check(clients, TakeOver::GetSet, Some(DEAD), (1, 1));
         }
     }
 
     #[test]
-    fn a_free_lock_goes_to_one_and_a_live_one_to_nobody() {
+    fn a_free_lock_goes_to_one_client_and_a_live_one_to_none() {
         for take_over in [TakeOver::Delete, TakeOver::GetSet] {
             check(3, take_over, None, (1, 1));
             check(3, take_over, Some(ALIVE), (0, 0));
         }
     }
 
-    /// The shortest fatal order, spelled out.
+    /// The shortest fatal order, step by step.
     #[test]
     fn the_second_delete_deletes_the_new_lock() {
         let mut server = Server::holding(Some(DEAD));

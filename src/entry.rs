@@ -1,4 +1,5 @@
-//! What a lock leaves on a node: the key (the resource) and the value (the token).
+//! The name and the token of a lock, as nodes store them: the key (the resource) and its value (the
+//! token).
 //!
 //! Both stand side by side in one buffer, in wire form, as arguments of a command: encoded once
 //! when the token is made, and copied in one piece into every command about the lock. The buffer
@@ -15,18 +16,18 @@ use crate::resp::{argument, argument_len};
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) struct Entry {
     arguments: Vec<u8>,
-    /// How many bytes of it are the key in wire form.
+    /// How many bytes of the buffer are the key in wire form.
     key_len: u16,
-    /// How many bytes stand before the text of the key, and before that of the token.
+    /// How many bytes come before the text of the key, and before that of the token.
     key_header_len: u8,
     token_header_len: u8,
 }
 
 impl Entry {
-    /// `resource` and `token`, written into `buffer`, whose contents are forgotten.
+    /// Writes `resource` and `token` into `buffer`, whose contents are lost.
     ///
-    /// The caller has checked the resource; a longer one than fits the length is cut, never read
-    /// beyond.
+    /// The caller has checked the resource. If it is too long for its length field it is cut, never
+    /// read beyond its end.
     pub(crate) fn new(mut buffer: Vec<u8>, resource: &[u8], token: &[u8]) -> Self {
         let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
         buffer.clear();
@@ -42,7 +43,7 @@ impl Entry {
         }
     }
 
-    /// The same in another buffer, whose contents are forgotten.
+    /// Copies both into another buffer, whose contents are lost.
     pub(crate) fn copy_into(&self, mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         buffer.extend_from_slice(&self.arguments);
@@ -60,7 +61,7 @@ impl Entry {
         Token::new(text(self.token_argument(), self.token_header_len))
     }
 
-    /// Key and token as two arguments in wire form, side by side.
+    /// Returns key and token as two arguments in wire form, side by side.
     pub(crate) fn arguments(&self) -> &[u8] {
         &self.arguments
     }
@@ -98,12 +99,12 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// How many bytes stand behind the text of an argument.
+/// Returns how many bytes follow the text of an argument.
 const LINE_END_BYTES: usize = 2;
 
 const _: () = assert!(argument_len(RESOURCE_BYTES_MAX) <= u16::MAX as usize);
 
-/// Returns how many bytes stand before `text` in an argument of `len` bytes.
+/// Returns how many bytes come before `text` in an argument of `len` bytes.
 fn header_len(len: usize, text: &[u8]) -> u8 {
     (len - LINE_END_BYTES - text.len()) as u8
 }
@@ -121,7 +122,7 @@ mod tests {
 
     /// Lengths on both sides of every change in the length of a header.
     #[test]
-    fn what_is_put_in_is_read_out_and_stands_there_in_wire_form() {
+    fn the_name_and_the_token_are_read_back_and_stored_in_wire_form() {
         for resource_len in [0, 1, 9, 10, 99, 100, 999, 1000, RESOURCE_BYTES_MAX] {
             for token_len in [0, 1, 9, 10, 20, TOKEN_BYTES_MAX, 100] {
                 let (resource, token) = (vec![b'\n'; resource_len], vec![b'$'; token_len]);
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unchecked_resource_is_cut() {
+    fn a_name_that_is_too_long_is_cut() {
         let long = [b'k'; RESOURCE_BYTES_MAX + 1];
         let entry = Entry::new(Vec::new(), &long, b"token");
         assert_eq!(entry.resource(), &long[1..]);

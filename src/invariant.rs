@@ -1,17 +1,17 @@
-//! Invariants: what must be so, whatever servers, drivers and callers do.
+//! Invariants: what must hold, whatever servers, drivers and callers do.
 //!
-//! One that is broken panics where debug assertions are on, and is counted elsewhere: the count is
-//! [`Load::broken`](crate::engine::Load::broken). What follows from it is the safe side: a lock that is
-//! not granted, a release that is tried again.
+//! A broken invariant panics where debug assertions are on. Elsewhere it is counted
+//! ([`Load::broken`](crate::engine::Load::broken)), and the engine takes the safe side: it does not grant
+//! the lock, or tries the release again.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many were found broken in this process.
+/// How many broken invariants were found in this process.
 static BROKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Something that must be there.
+/// A record that must exist.
 pub(crate) trait Must: Sized {
-    /// Returns what it is called on. That there is something is an invariant.
+    /// Returns the value unchanged, and reports a broken invariant if there is none.
     fn must(self) -> Self;
 }
 
@@ -26,7 +26,7 @@ impl<T> Must for Option<T> {
     }
 }
 
-/// Returns how many invariants were found broken in this process. Always 0.
+/// Returns how many broken invariants were found in this process. Should be 0.
 pub(crate) fn count() -> usize {
     BROKEN.load(Ordering::Relaxed)
 }
@@ -45,12 +45,12 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "must be there")]
-    fn what_must_be_there_and_is_not_is_heard() {
+    fn a_missing_record_panics_in_debug_builds() {
         let _ = None::<u8>.must();
     }
 
     #[test]
-    fn what_is_there_is_returned() {
+    fn a_present_record_is_returned() {
         assert_eq!(Some(1).must(), Some(1));
         assert_eq!(count(), 0);
     }

@@ -10,7 +10,7 @@
 //!
 //!     let mut lock = match redlock.lock("invoice:42", Duration::from_secs(10)) {
 //!         Ok(lock) => lock,
-//!         Err(LockError::Held(_)) => return Ok(()), // somebody else is at it
+//!         Err(LockError::Held(_)) => return Ok(()), // another client is at work
 //!         Err(error) => return Err(error.into()),   // says what each node answered
 //!     };
 //!     println!("ours for {:?}", lock.validity());
@@ -25,18 +25,18 @@
 //! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes
 //!   keeps its keys, clocks run within the drift, and holders stop when their lock is not valid.
 //! * **Honest validity.** It counts from before the first byte was sent, ends early rather than
-//!   late, and also ends while the machine is suspended. What a majority says is left of it can be
-//!   asked ([`LockGuard::confirm`]), also where no deadline is known.
-//! * **Nothing left behind.** What an attempt may have left on any node is released, also on a node
-//!   that was silent meanwhile.
+//!   late, and also ends while the machine is suspended. [`LockGuard::confirm`] asks a majority how
+//!   long the lock still lives, also where no deadline is known.
+//! * **No key left behind.** Every key that an attempt may have left on a node is released, also on a
+//!   node that was silent meanwhile.
 //! * **Early certainty.** A majority that answers decides; dead and silent nodes cost nothing.
 //! * **Every outcome is typed**, and says what each node answered.
 //!
 //! # What it does not
 //!
 //! It cannot stop a holder that was paused between its check and its effect; it does not survive
-//! nodes that forget their keys unseen; it is not fair and not re-entrant. [`manual::guarantees`] says
-//! on what everything rests, and names a test for each guarantee.
+//! nodes that forget their keys unnoticed; it is not fair and not re-entrant. [`manual::guarantees`]
+//! says what each guarantee rests on, and which tests show it.
 //!
 //! # The faces, and when to use which
 //!
@@ -47,19 +47,19 @@
 //! | [`Driver`] | programs with an event loop of their own: a descriptor and a deadline |
 //! | [`engine::Engine`] | other transports, simulators, `no_std`: no I/O and no clock |
 //!
-//! # What they hand out
+//! # What they return
 //!
 //! | type | what it is |
 //! | --- | --- |
 //! | [`LockGuard`] | a lock of a [`Redlock`]: released when it is dropped; extended, confirmed, unlocked |
-//! | [`Acquiring`] | a future of it, for any executor; dropped, it gives back what it won |
-//! | [`Lost`] | the signal that a lock may not be trusted any more: a future, and [`Lost::wait`] |
-//! | [`Lock`] | a plain value: of a [`LocalRedlock`] or [`Driver`], or of a guard by [`LockGuard::into_lock`]; as bytes it goes to another process. Dropping it releases nothing |
-//! | [`Released`] | what an unlock found: on how many nodes the key was deleted |
-//! | [`LockError`], [`ExtendError`], [`UnlockError`] | why not, with a [`Report`] of what each node said |
+//! | [`Acquiring`] | the future of a [`LockGuard`], for any executor; dropping it releases what it won |
+//! | [`Lost`] | the signal that a lock has ended: a future, and [`Lost::wait`] |
+//! | [`Lock`] | a plain value: from a [`LocalRedlock`] or [`Driver`], or from a guard by [`LockGuard::into_lock`]; as bytes it goes to another process. Dropping it releases nothing |
+//! | [`Released`] | the result of an unlock: on how many nodes the key was deleted |
+//! | [`LockError`], [`ExtendError`], [`UnlockError`] | why an operation failed, with a [`Report`] of what each node said |
 //!
-//! For operators `Redlock::nodes` tells how each node stands, `check` what has to be mended, and
-//! `trust_node` and `trust_nodes` vouch for servers that have just started.
+//! For operators `Redlock::nodes` shows how each node stands, `check` what has to be repaired, and
+//! `trust_node` and `trust_nodes` let servers vote that have just started.
 //!
 //! # Where everything lives
 //!
@@ -80,9 +80,9 @@
 //! | `entry` | The name and the token of a lock, in the form in which they are sent. |
 //! | [`resp`] | RESP2 and RESP3: turns bytes into values and back. Knows no lock and no node. |
 //! | `keys` | The names of records that several rooms pass on. |
-//! | `invariant` | What must be so, and what follows where it is not. |
+//! | `invariant` | Reports a broken invariant: panics in tests, counts in release. |
 //! | `slab` | Records at fixed places, found by small keys. |
-//! | `error`, [`limits`], `resource`, `time` | What can go wrong, every bound with its reason, names and tokens, [`Instant`]. |
+//! | `error`, [`limits`], `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
 //! | `guards` | The guards that safety rests on, by name. The simulator takes out one after the other. |
 //! | [`manual`] | The prose: algorithm, guarantees, outcomes, operating, permissions, design. |
 //!
@@ -94,7 +94,7 @@
 //! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std`
 //! with `alloc`. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline`
 //! command.
-// What is not built is explained where the features are.
+// Without `std`, links to what is not built lead to the features.
 #![cfg_attr(not(feature = "std"), doc = "")]
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`LocalRedlock`]: #features")]

@@ -1,6 +1,6 @@
 //! Every bound the library keeps, in one place, each with the reason for its value.
 //!
-//! A bound is checked where bytes or requests come in. Past it stands a typed error or a
+//! A bound is checked where bytes or requests come in. Beyond it there is a typed error or a
 //! disconnect: never unbounded memory, and never silence.
 
 use core::time::Duration;
@@ -11,28 +11,28 @@ use core::time::Duration;
 /// buys in availability.
 pub const NODES_MAX: usize = 31;
 
-/// Longest resource name, in bytes. It is the Redis key; longer names belong behind a hash.
+/// Longest resource name, in bytes. It is the Redis key; use a hash for longer names.
 pub const RESOURCE_BYTES_MAX: usize = 1024;
 
 /// Random bytes in a token: the length the Redlock paper takes, far beyond any chance of a clash.
 pub const TOKEN_RANDOM_BYTES: usize = 20;
 
-/// Longest owner label behind the random bytes of a token: room for a host name and a process.
+/// Longest owner label after the random bytes of a token: room for a host name and a process.
 pub const OWNER_BYTES_MAX: usize = 64;
 
 /// Longest token: the random part and the label.
 pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 
-/// Shortest ttl that may be configured as the longest: one that the usual drift leaves something
-/// of, in whole milliseconds, as servers count them.
+/// Shortest ttl that may be configured as the longest: its usual drift leaves some validity, in
+/// whole milliseconds, as servers count them.
 pub const TTL_MIN: Duration = Duration::from_millis(4);
 
-/// Longest ttl that others are assumed to use where none is configured: what a restarted node may
-/// have forgotten, and what a lock from elsewhere may have had.
+/// Longest ttl that other clients are assumed to use where none is configured: of locks that a
+/// restarted node may have forgotten, and of locks from elsewhere.
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
-/// Longest ttl accepted by default. A lock that is meant to be held longer wants an extension now
-/// and then, so that the death of its holder is noticed within a month.
+/// Longest ttl accepted by default. A lock that is held longer should be extended from time to
+/// time, so that it ends within a month after the death of its holder.
 pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Longest ttl that can be configured at all: 100 years. Servers add it to their wall clock in
@@ -41,9 +41,9 @@ pub const TTL_HARD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Most commands in flight to one node.
 ///
-/// 64 callers make some 240,000 commands a second per node; a node that has left half of these
-/// unanswered (about 140 ms of that load) is treated as silent, the other half holds the releases
-/// of what it may have been given.
+/// 64 callers make some 240,000 commands a second per node. A node that has left half of these
+/// unanswered (about 140 ms of that load) is treated as silent; the other half is room for the
+/// releases of those commands.
 pub const IN_FLIGHT_MAX: usize = 1 << 16;
 
 /// Most bytes waiting to be written to one node: half of [`IN_FLIGHT_MAX`] typical commands.
@@ -52,8 +52,8 @@ pub const OUT_BYTES_MAX: usize = 4 << 20;
 /// Longest command this library writes: the longest script, name and token with their headers.
 pub const COMMAND_BYTES_MAX: usize = 2048;
 
-/// Largest reply a node may send. A lock reply has five bytes and `INFO` some hundreds; what is
-/// larger than this is not an answer to anything we ask.
+/// Largest reply a node may send. A lock reply has five bytes and `INFO` some hundreds; a larger
+/// reply answers no command of ours.
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 
 /// Deepest nesting of a reply. The deepest that a server sends is four: `HELLO`, its modules, one
@@ -63,8 +63,8 @@ pub const REPLY_DEPTH_MAX: usize = 32;
 /// Most elements of one aggregate, after the doubling for maps.
 pub const REPLY_ELEMENTS_MAX: usize = 4096;
 
-/// Most pushes in a row without an answer between them. Nothing that we ask for is pushed so often;
-/// a node that floods us costs its connection and not our processor.
+/// Most pushes in a row without an answer between them. No command of ours causes so many; a node
+/// that floods us costs its connection and not our processor.
 pub const PUSHES_MAX: u32 = 1024;
 
 /// Most operations that wait for a verdict at the same time.
@@ -78,15 +78,15 @@ pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 /// forgotten for lack of room.
 pub const DEBTS_MAX: usize = CLAIMS_MAX;
 
-/// Most buffers for names and tokens kept for reuse: more than are in motion at once, little
-/// enough to forget (some 100 bytes each).
+/// Most buffers for names and tokens that are kept for reuse: more than are used at once, and
+/// little memory (some 100 bytes each).
 pub const POOL_MAX: usize = 1024;
 
 /// Shortest node timeout that may be configured, the tick of the wheel.
 pub const NODE_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
-/// Shortest silence after which a connection may be given up: that of a node that is merely
-/// suspect. A connection that is closed any sooner loses the order of what was sent on it.
+/// Shortest silence after which a connection may be given up: that of a suspect node. A connection
+/// that is closed sooner loses the order of the commands sent on it.
 pub const DEAD_AFTER_MIN: Duration = Duration::from_millis(100);
 
 /// Longest user name and longest password of a node, in bytes. Cloud services hand out signed
@@ -96,7 +96,7 @@ pub const CREDENTIAL_BYTES_MAX: usize = 4096;
 /// Longest name under which connections appear in `CLIENT LIST`.
 pub const CLIENT_NAME_BYTES_MAX: usize = 64;
 
-/// Longest name of a cluster, as it stands in the marker of each of its nodes.
+/// Longest name of a cluster. The marker of each node contains it.
 pub const CLUSTER_BYTES_MAX: usize = 64;
 
 /// Longest handshake (`HELLO` with `AUTH` and `SETNAME`), the one command that may be longer than

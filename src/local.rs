@@ -1,13 +1,12 @@
-//! The lock on the caller's own thread: blocking calls over a [`Driver`], and nothing between.
+//! The lock on the caller's own thread: blocking calls directly over a [`Driver`].
 //!
 //! # Guarantees
 //!
 //! * **No other thread**, but a short-lived one to look up a host name. No hand-over, no lock, no
 //!   allocation in steady use.
-//! * **What it costs**: for each operation one write and one read per node and the waiting for
-//!   them.
-//! * **No dead lock is returned.** The last act of a call is to compare the end of the validity
-//!   with a clock that is read for it.
+//! * **Cost**: each operation is one write and one read per node, and the wait for the answers.
+//! * **No expired lock is returned.** A call reads the clock last of all, and compares the end of the
+//!   validity with it.
 //!
 //! # Not here
 //!
@@ -31,13 +30,13 @@ use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
 /// After a pause of this length the sockets are read before anything else is done. Unread answers
-/// make a node suspect after 100 ms at the earliest, so more often would be in vain.
+/// make a node suspect after 100 ms at the earliest, so reading more often would gain nothing.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Most losses that are kept for [`LocalRedlock::poll`]. Who never polls does not want them.
+/// Most losses that are kept for [`LocalRedlock::poll`], in case the caller never polls.
 const LOSSES_MAX: usize = 1024;
 
-/// A lock handle for one thread: the least that a lock can cost.
+/// A lock handle for one thread, at the lowest cost.
 ///
 /// Every call is made with `&mut self`, on the caller's thread, and returns when its outcome is
 /// certain. Locks are plain [`Lock`] values: dropping one releases nothing, so
@@ -59,8 +58,8 @@ const LOSSES_MAX: usize = 1024;
 /// ```
 ///
 /// Between two calls nothing happens: late answers, reconnections and owed releases wait for the
-/// next call, or for [`poll`](Self::poll). Taking a lock that this handle already holds waits for
-/// itself.
+/// next call, or for [`poll`](Self::poll). A call that asks for a lock which this handle holds waits
+/// for itself.
 ///
 /// Dropping it writes what is owed to the nodes, waits at most [`Builder::shutdown_timeout`] for the
 /// answers, and closes the connections. In a forked child it closes descriptors and nothing else.
@@ -68,14 +67,14 @@ const LOSSES_MAX: usize = 1024;
 pub struct LocalRedlock {
     driver: Driver,
     reporter: Reporter,
-    /// Locks whose loss was told during a call about something else.
+    /// Locks whose loss became known during a call about something else.
     losses: VecDeque<LockId>,
     /// When the sockets were last read.
     read_at: Instant,
 }
 
 impl LocalRedlock {
-    /// A handle for the nodes at `urls`, with the defaults for everything else.
+    /// Returns a handle for the nodes at `urls`, with the defaults for everything else.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -123,9 +122,9 @@ impl LocalRedlock {
     /// # Errors
     ///
     /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and
-    /// [`LockError::TooSlow`] with what each node said in the last attempt, of which everything
-    /// was given back. [`LockError::OtherCluster`] without another try, where a node says that it is
-    /// another cluster's. [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
+    /// [`LockError::TooSlow`] with what each node said in the last attempt, which was released.
+    /// [`LockError::OtherCluster`] without another try, if a node belongs to another cluster.
+    /// [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
     pub fn lock_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -151,7 +150,7 @@ impl LocalRedlock {
         Err(call.reporter.too_slow(granted, since))
     }
 
-    /// Lets `lock` last `ttl` from now, if that is later than it would end.
+    /// Extends `lock` to last `ttl` from now, if that is later than its present end.
     ///
     /// # Errors
     ///
@@ -163,8 +162,8 @@ impl LocalRedlock {
         self.prolong(lock, Some(ttl))
     }
 
-    /// Asks for how long a majority of the nodes keeps `lock`, and lets it end then: later than was
-    /// known, or earlier. Changes nothing on the nodes. See
+    /// Asks a majority of the nodes how long `lock` still lives, and sets its end to that: later or
+    /// earlier than before. Changes nothing on the nodes. See
     /// [`LockGuard::confirm`](crate::LockGuard::confirm), also for the errors.
     ///
     /// # Errors
@@ -209,11 +208,11 @@ impl LocalRedlock {
 
     /// Releases `lock` on every node that may hold it, and waits until a majority has answered.
     ///
-    /// It waits for a node timeout at most: what [`Builder::node_timeout`](crate::Builder) fixed, or
-    /// 5 to 50 ms by the ttl, or four round trips of a distant node.
+    /// It waits for a node timeout at most: the one of [`Builder::node_timeout`](crate::Builder), or
+    /// else 5 to 50 ms by the ttl, or four round trips of a distant node.
     ///
-    /// The releases are sent in any case. Those that nodes have not answered stay owed, and are
-    /// paid in later calls.
+    /// The releases are sent in any case. Those without an answer stay owed, and are sent again in
+    /// later calls.
     ///
     /// # Errors
     ///
@@ -236,10 +235,10 @@ impl LocalRedlock {
         }
     }
 
-    /// Takes `lock` out of the care of this handle, for another one or another process
-    /// ([`Lock::to_bytes`]). Its loss is not told any more.
+    /// Detaches `lock` from this handle, for another one or another process ([`Lock::to_bytes`]). This
+    /// handle does not report its loss any more.
     ///
-    /// It stands on the nodes that have answered. Behind each of its `SET`s that is still
+    /// The lock stands on the nodes that have answered. Behind each of its `SET`s that is still
     /// unanswered a release is sent at once, because a release on another connection would have no
     /// order against it.
     pub fn detach(&mut self, lock: Lock) -> Lock {
@@ -252,23 +251,23 @@ impl LocalRedlock {
         lock
     }
 
-    /// Takes a lock of another handle or process into the care of this one, which tells of its
-    /// loss from now on. Its validity stays what it was; nothing is sent. The loss of one from
-    /// another clock is told as [`Redlock::adopt`](crate::Redlock::adopt) says.
+    /// Adopts a lock of another handle or process: this handle reports its loss from now on. Its
+    /// validity does not change; nothing is sent. For a lock from another clock see
+    /// [`Redlock::adopt`](crate::Redlock::adopt).
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         self.driver.adopt(lock)
     }
 
-    /// How every node stands now, in the order of the configuration: for an operator's eyes, not to
-    /// decide by. Costs an allocation and no I/O.
+    /// Returns how every node stands now, in the order of the configuration. It is meant for operators,
+    /// not for decisions. Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
     }
 
-    /// Whether a majority of the nodes would vote now, and if not, what an operator has to mend. See
-    /// [`Redlock::check`](crate::Redlock::check). Takes a turn without waiting, so that what was
-    /// mended shows.
+    /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair.
+    /// See [`Redlock::check`](crate::Redlock::check). Takes a turn without waiting, so that repairs
+    /// show.
     ///
     /// # Errors
     ///
@@ -281,9 +280,9 @@ impl LocalRedlock {
         call.driver.engine().check(clock::now())
     }
 
-    /// Asserts that no lock lives that the server with this `run_id`, which is connected as the node
-    /// at `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept
-    /// from voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
+    /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at
+    /// `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept from
+    /// voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
     ///
     /// # Errors
     ///
@@ -298,7 +297,7 @@ impl LocalRedlock {
         call.driver.trust_node(address.as_ref(), run_id.as_ref())
     }
 
-    /// Does [`trust_node`](Self::trust_node) for the servers that are connected now. Returns their
+    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
     /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         let Ok(mut call) = self.begin() else {
@@ -308,13 +307,13 @@ impl LocalRedlock {
         call.driver.trust_nodes()
     }
 
-    /// Makes every node one of this cluster, whatever its marker says. See
+    /// Writes the marker of this cluster to every node, whatever marker is there. See
     /// [`Redlock::reinit`](crate::Redlock::reinit). It takes a connect timeout at most.
     ///
     /// # Errors
     ///
     /// [`ReinitError::Unready`] and [`ReinitError::NotStrict`]: nothing was changed.
-    /// [`ReinitError::Incomplete`]: to be repeated.
+    /// [`ReinitError::Incomplete`]: call it again.
     pub fn reinit(&mut self) -> Result<(), ReinitError> {
         let mut call = self.begin()?;
         call.catch_up();
@@ -329,12 +328,12 @@ impl LocalRedlock {
         }
     }
 
-    /// Lets late answers, reconnections and owed releases make progress, and tells of a lock that
-    /// was lost ([`Event::Expired`]).
+    /// Lets late answers, reconnections and owed releases make progress, and reports a lock that was
+    /// lost ([`Event::Expired`]).
     ///
     /// Returns with the first loss, or without one when `limit` has passed: at once for
     /// [`Duration::ZERO`], never for `None`. Losses that became known during other calls come
-    /// first; of those that nobody asks for, the last 1024 are kept.
+    /// first. The latest 1024 of them are kept.
     ///
     /// # Errors
     ///
@@ -361,7 +360,7 @@ impl LocalRedlock {
         }
     }
 
-    /// For how long a host may wait on the descriptor ([`AsFd`]) before it calls
+    /// Returns how long a host may wait on the descriptor ([`AsFd`]) before it calls
     /// [`poll`](Self::poll); `None` if only a node can make progress. See
     /// [`Driver::until_deadline`].
     #[must_use]
@@ -404,7 +403,7 @@ impl Call<'_> {
         now
     }
 
-    /// Takes turns until the one operation that is open has its outcome.
+    /// Takes turns until the only open operation has its outcome.
     fn outcome(&mut self) -> io::Result<Event> {
         self.driver.flush();
         loop {
@@ -499,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_that_is_told_during_another_call_is_kept() {
+    fn a_loss_seen_during_another_call_is_kept_for_poll() {
         let nodes = nodes();
         let mut local = local(&nodes);
         let lost = local.lock("lost", SHORT).unwrap();
@@ -532,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn of_losses_that_nobody_asks_for_the_last_are_kept() {
+    fn the_latest_unread_losses_are_kept() {
         let nodes = nodes();
         let mut local = local(&nodes);
         let id = |claim| LockId { engine: 7, claim };
@@ -552,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_the_handle_pays_what_is_owed() {
+    fn dropping_the_handle_sends_owed_releases() {
         let nodes = nodes();
         let mut local = local(&nodes);
         nodes[2].pause().unwrap();

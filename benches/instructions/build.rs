@@ -1,4 +1,4 @@
-//! Tells the program by which compiler it was made.
+//! Passes the version of the compiler to the program.
 
 use std::env;
 use std::error::Error;

@@ -7,7 +7,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{CheckError, NodeOutcome, NodeReport, Report, Unusable};
@@ -15,25 +14,9 @@ use crate::node::NodeState;
 use crate::quorum::quorum_of;
 use crate::time::Instant;
 
-use super::Engine;
 use super::contract::NodeStatus;
 
-impl Engine {
-    /// Checks whether a majority of the nodes would vote at `now`. Costs an allocation and no I/O.
-    /// See `Redlock::check`.
-    ///
-    /// # Errors
-    ///
-    /// [`CheckError::Unusable`] if an operator has to repair something before any lock can be had,
-    /// [`CheckError::NoQuorum`] if too few nodes vote for another reason. Their reports name what
-    /// is wrong with each node.
-    pub fn check(&self, now: Instant) -> Result<(), CheckError> {
-        let statuses: Vec<NodeStatus> = self.node_statuses(now).collect();
-        check(now, &statuses)
-    }
-}
-
-/// Does the same for the states of the nodes at `now`.
+/// Checks whether a majority of nodes in these states would vote at `now`.
 pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckError> {
     let outcomes = || statuses.iter().map(|node| outcome_of(now, node.state));
     let ready = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);

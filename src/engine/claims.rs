@@ -19,7 +19,7 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{CLAIMS_MAX, TTL_ASSUMED_MAX};
 use crate::node::{
-    Command, Dialect, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
+    Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
 use crate::quorum::{Drift, Lock, LockId, NodeSet, Vote};
 use crate::slab::{Key, Slab};
@@ -271,7 +271,7 @@ impl Claims {
         }
         let (vote, outcome) = said.vote();
         let Some(there) = self.slab.get_mut(claim.0) else {
-            return Ok(None);
+            return Ok(None); // A second release met nothing: the first had been answered.
         };
         there.releasing.remove(node);
         there.may_hold.remove(node);
@@ -292,7 +292,7 @@ impl Claims {
 
     fn release_again(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
         let Some(there) = self.slab.get_mut(claim.0) else {
-            return;
+            return; // Another release of it was answered meanwhile.
         };
         let mut command = Command::new(self.commands.take());
         if !there.pay(node, &mut command, true, below) {
@@ -304,7 +304,7 @@ impl Claims {
     /// The release of `claim` was not done by `node`: it is tried again after a while.
     fn defer(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
         let Some(claim) = self.slab.get_mut(claim.0) else {
-            return;
+            return; // Another release of it was answered meanwhile.
         };
         claim.releasing.remove(node);
         if claim.unknown.remove(node) {
@@ -333,7 +333,7 @@ impl Claims {
         if !self.slab.get(claim.0).is_some_and(Claim::is_over) {
             return;
         }
-        let Some(claim) = self.slab.remove(claim.0) else {
+        let Some(claim) = self.slab.remove(claim.0).must() else {
             return;
         };
         if let Some(timer) = claim.timer {
@@ -372,16 +372,17 @@ impl Claims {
                 }
             }
             Request::Release { claim, .. } => self.owe(node, claim, below),
-            Request::Extend {
-                claim: Some(claim), ..
+            Request::Question {
+                question: Question::Extend,
+                claim: Some(claim),
+                ..
             } if left => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
                     // It may have been run, even if an earlier one was denied.
                     claim.unknown.insert(node);
                 }
             }
-            Request::Extend { .. }
-            | Request::Confirm { .. }
+            Request::Question { .. }
             | Request::Probe { .. }
             | Request::Why { .. }
             | Request::Handshake(_)
@@ -393,7 +394,7 @@ impl Claims {
 
     /// The timer of `claim` has fired.
     pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Due {
-        let Some(there) = self.slab.get_mut(claim.0) else {
+        let Some(there) = self.slab.get_mut(claim.0).must() else {
             return Due::Nothing;
         };
         there.timer = None;
@@ -411,7 +412,7 @@ impl Claims {
 
     /// The keys of `claim` have expired where their expiry is known: ends the debts there.
     fn expire_debts(&mut self, key: ClaimKey, below: &mut Below<'_>) {
-        let Some(claim) = self.slab.get_mut(key.0) else {
+        let Some(claim) = self.slab.get_mut(key.0).must() else {
             return;
         };
         if claim.gone_by <= below.now {
@@ -426,7 +427,7 @@ impl Claims {
                 below.nodes[node].debts.forget(owes);
             }
         }
-        if let Some(claim) = self.slab.get_mut(key.0) {
+        if let Some(claim) = self.slab.get_mut(key.0).must() {
             claim.limit_debt(below.timers);
         }
         self.settle(key, below.timers);
@@ -436,7 +437,7 @@ impl Claims {
     /// late release still goes to the right nodes. A copy that waits for room is withdrawn.
     pub(super) fn is_over(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
         let all = below.nodes.set();
-        if let Some(there) = self.slab.get_mut(claim.0) {
+        if let Some(there) = self.slab.get_mut(claim.0).must() {
             there.take_back(all, below);
         }
         self.forget_later(below.now, claim, below.timers);

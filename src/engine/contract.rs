@@ -10,13 +10,15 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::config::LockOptions;
-use crate::error::{ExtendError, LinkError, LockError, ReinitError, Released, UnlockError};
+use crate::error::LinkError;
 use crate::keys::OperationKey;
 use crate::limits::TOKEN_RANDOM_BYTES;
 use crate::node::NodeState;
 use crate::quorum::{Lock, LockId, Majority};
 use crate::resource::Token;
 use crate::time::Instant;
+
+pub use super::operation::Event;
 
 /// A node, by its place in the configuration.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -155,48 +157,6 @@ pub enum Output<'a> {
     },
     /// Something a user waits for.
     Event(Event),
-}
-
-/// Something a user waits for.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Event {
-    /// The outcome of [`Engine::acquire`](super::Engine::acquire).
-    Acquired {
-        /// Of which round.
-        round: RoundId,
-        /// The lock, or why there is none.
-        result: Result<Lock, LockError>,
-    },
-    /// The outcome of [`Engine::extend`](super::Engine::extend) or
-    /// [`Engine::confirm`](super::Engine::confirm).
-    Extended {
-        /// Of which round.
-        round: RoundId,
-        /// The new end, to be applied to the lock, or why there is none.
-        result: Result<Extension, ExtendError>,
-    },
-    /// The outcome of [`Engine::release`](super::Engine::release).
-    Released {
-        /// Of which round.
-        round: RoundId,
-        /// How it went.
-        result: Result<Released, UnlockError>,
-    },
-    /// The outcome of [`Engine::reinit`](super::Engine::reinit).
-    Reinitialised {
-        /// Of which round.
-        round: RoundId,
-        /// Whether every node is of this cluster now.
-        result: Result<(), ReinitError>,
-    },
-    /// A lock that was not released is lost: its validity ends within a tick, or a majority of the
-    /// nodes said that it is gone. Reported once for each lock, by a timer and not by a reply, so
-    /// also when every node is silent.
-    Expired {
-        /// Which lock.
-        lock: LockId,
-    },
 }
 
 /// The end that a majority confirmed, for the lock that it was asked for.

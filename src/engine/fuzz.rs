@@ -231,28 +231,24 @@ impl Bench {
     }
 
     fn event(&mut self, event: Event) {
-        match event {
-            Event::Acquired { round, result } => {
-                self.rounds.retain(|open| *open != round);
-                if let Ok(lock) = result {
-                    assert!(lock.is_valid_at(self.now), "a dead lock was handed out");
-                    let longest = self.now.saturating_add(Duration::from_millis(1 << 19));
-                    assert!(lock.valid_until() < longest, "valid for longer than asked");
-                    self.locks.push(lock);
-                }
-            }
-            Event::Extended { round, result } => {
-                self.rounds.retain(|open| *open != round);
-                if let Ok(extension) = result {
-                    self.locks.iter_mut().for_each(|lock| {
-                        extension.apply(lock);
-                    });
-                }
-            }
-            Event::Released { round, .. } | Event::Reinitialised { round, .. } => {
-                self.rounds.retain(|open| *open != round)
-            }
-            Event::Expired { .. } => {}
+        let ended = event.round();
+        self.rounds.retain(|open| Some(*open) != ended);
+        if let Event::Acquired {
+            result: Ok(lock), ..
+        } = event
+        {
+            assert!(lock.is_valid_at(self.now), "a dead lock was handed out");
+            let longest = self.now.saturating_add(Duration::from_millis(1 << 19));
+            assert!(lock.valid_until() < longest, "valid for longer than asked");
+            self.locks.push(lock);
+        } else if let Event::Extended {
+            result: Ok(extension),
+            ..
+        } = event
+        {
+            self.locks.iter_mut().for_each(|lock| {
+                extension.apply(lock);
+            });
         }
     }
 

@@ -1,7 +1,7 @@
 //! Inputs and timers: each is passed to the parts that it concerns.
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
-use crate::node::{Heard, Reply, Request, Trouble, may_forget};
+use crate::node::{Heard, Reply, Request, Trouble};
 use crate::time::Instant;
 
 use super::Engine;
@@ -138,18 +138,14 @@ impl Engine {
     /// The handshake is done. The same server under another name has one vote.
     fn ready(&mut self, now: Instant, node: usize) -> Result<(), Trouble> {
         // Who it was is remembered under every name.
-        if self.parts.restarts.is_on() {
-            self.begin_quarantine(now, node);
-        }
+        self.begin_quarantine(now, node);
         if let Some(twin) = self.parts.nodes.twin_of(node) {
             return Err(Trouble::Unusable(Unusable::SameServer(twin as u8)));
         }
         self.parts
             .nodes
             .handshake_done(node, &mut self.parts.timers);
-        if self.parts.restarts.has_markers() {
-            self.joined(now, node);
-        }
+        self.joined(now, node);
         let (claims, mut below) = self.parts.claims(now);
         claims.pay_debts(node, &mut below); // Those that came up meanwhile.
         self.operations.ask_late(now, node, &mut self.parts);
@@ -160,8 +156,7 @@ impl Engine {
     fn begin_quarantine(&mut self, now: Instant, node: usize) {
         let terms = self.parts.restarts.terms();
         let nodes = &mut self.parts.nodes;
-        let told = nodes[node].guard.is_alarmed() || self.parts.restarts.has_markers();
-        nodes[node].guard_handshake(now, terms);
+        let told = nodes[node].guard_handshake(now, terms);
         let Some((names, until)) = nodes.share_quarantine(now, node, terms, told) else {
             return;
         };
@@ -209,21 +204,16 @@ impl Engine {
     /// to shake hands again, under each name by which it is connected, and does not vote for a
     /// while after that.
     fn alarm(&mut self, now: Instant, node: usize, reply: Reply) -> Result<(), Trouble> {
-        if let Reply::Error(error) = reply
-            && self.parts.restarts.is_on()
-            && guard!(AlarmIgnored, may_forget(error))
-        {
-            let trouble = Trouble::Unusable(Unusable::Refused(error));
-            self.parts.nodes[node].guard.alarm();
-            for other in self.parts.nodes.other_names(node).iter() {
-                if self.parts.nodes[other].is_ready() {
-                    self.parts.nodes[other].guard.alarm();
-                    self.give_up(now, other, trouble);
-                }
+        let Some(trouble) = self.parts.nodes[node].alarm(reply) else {
+            return Ok(());
+        };
+        for other in self.parts.nodes.other_names(node).iter() {
+            if self.parts.nodes[other].is_ready() {
+                self.parts.nodes[other].guard.alarm();
+                self.give_up(now, other, trouble);
             }
-            return Err(trouble);
         }
-        Ok(())
+        Err(trouble)
     }
 
     /// The connection is of no use any more. If it was ready, a refusal to join again is treated as
@@ -240,13 +230,8 @@ impl Engine {
     /// The clock of `node` was stepped: keys may have ended early there. It does not vote for a while,
     /// also in the operations that are open.
     fn stepped(&mut self, now: Instant, node: usize) {
-        if !guard!(StepIgnored, self.parts.restarts.is_on()) {
-            return; // It is reported, and that is all.
-        }
         let terms = self.parts.restarts.terms();
-        let guard = &mut self.parts.nodes[node].guard;
-        guard.stepped(now, terms);
-        if let Some(until) = guard.until(now) {
+        if let Some(until) = self.parts.nodes[node].guard.stepped(now, terms) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
     }

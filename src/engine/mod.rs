@@ -69,13 +69,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::config::Config;
-use crate::error::{ExtendError, LockError, ReinitError, TrustError};
+use crate::error::{CheckError, ExtendError, LockError, ReinitError, TrustError};
+use crate::invariant::Must;
+use crate::keys::ClaimKey;
 #[cfg(feature = "std")]
 use crate::node::Node;
-#[cfg(feature = "std")]
-use crate::quorum::NodeSet;
-use crate::quorum::{Lock, LockId};
-use crate::resource::{check_not_reserved, check_resource};
+use crate::quorum::{Lock, LockId, NodeSet};
+use crate::resource::check_resource;
 use crate::time::Instant;
 
 use operation::Kind;
@@ -89,7 +89,6 @@ use operations::Operations;
 use parts::Parts;
 
 pub use crate::node::NodeState;
-#[cfg(feature = "std")]
 pub(crate) use check::check;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
@@ -183,6 +182,18 @@ impl Engine {
         self.parts.nodes.statuses(now)
     }
 
+    /// Checks whether a majority of the nodes would vote at `now`. Costs an allocation and no I/O.
+    /// See `Redlock::check`.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckError::Unusable`] if an operator has to repair something before any lock can be had,
+    /// [`CheckError::NoQuorum`] if too few nodes vote for another reason. Their reports name what
+    /// is wrong with each node.
+    pub fn check(&self, now: Instant) -> Result<(), CheckError> {
+        check(now, &self.node_statuses(now).collect::<Vec<_>>())
+    }
+
     /// Returns the node that was configured as `address`, with or without credentials.
     #[must_use]
     pub fn node_at(&self, address: &str) -> Option<NodeId> {
@@ -244,9 +255,7 @@ impl Engine {
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
         check_resource(request.resource)?;
         let parts = &mut self.parts;
-        if parts.restarts.has_markers() {
-            check_not_reserved(request.resource)?;
-        }
+        parts.restarts.check_name(request.resource)?;
         let ttl = parts.settings.check_ttl(request.options.ttl())?;
         let tries_allowed = acquire::check(request, &parts.settings)?;
         if self.operations.is_full() || !parts.claims.has_room() {
@@ -327,9 +336,7 @@ impl Engine {
     /// node cannot be asked: nothing was sent.
     pub fn reinit(&mut self, now: Instant) -> Result<RoundId, ReinitError> {
         let parts = &mut self.parts;
-        if !parts.restarts.has_markers() {
-            return Err(ReinitError::NotStrict);
-        }
+        parts.restarts.check_reinit()?;
         if self.operations.is_full() {
             return Err(ReinitError::Saturated);
         }
@@ -356,7 +363,7 @@ impl Engine {
     }
 
     /// Returns the claim behind `lock`, with its entry. Questions about it come to nothing.
-    fn claim_to_release(&mut self, now: Instant, lock: Lock) -> crate::keys::ClaimKey {
+    fn claim_to_release(&mut self, now: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
         let key = match parts.claims.key_of(&lock) {
             Some(key) => key,
@@ -364,7 +371,7 @@ impl Engine {
         };
         self.operations
             .end_questions(now, key, || Verdict::Closed, parts);
-        if let Some(claim) = parts.claims.get_mut(key) {
+        if let Some(claim) = parts.claims.get_mut(key).must() {
             claim.entry = Some(lock.into_entry());
         }
         key
@@ -382,7 +389,7 @@ impl Engine {
             .end_questions(now, key, || Verdict::Closed, parts);
         let copy = lock.entry().copy_into(parts.claims.buffers.take());
         let quarantined = parts.nodes.quarantined(now);
-        if let Some(claim) = parts.claims.get_mut(key) {
+        if let Some(claim) = parts.claims.get_mut(key).must() {
             claim.may_hold = claim.may_hold.without(claim.settled());
             claim.entry = Some(copy);
             if !claim.adopted {
@@ -405,7 +412,7 @@ impl Engine {
         if parts.claims.key_of(&lock).is_none() {
             let claim = parts.adopt(now, lock.valid_until(), lock.ttl());
             lock.set_id(parts.claims.lock_id(claim));
-            if let Some(claim) = parts.claims.get_mut(claim) {
+            if let Some(claim) = parts.claims.get_mut(claim).must() {
                 claim.watch(&mut parts.timers);
             }
         }

@@ -10,21 +10,22 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::error::{LinkError, NodeOutcome};
+use crate::error::NodeOutcome;
+use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::ROUNDS_MAX;
-use crate::node::{Reply, Request, Said, Trouble, wants_the_text};
-use crate::quorum::Vote;
+use crate::node::{Reply, Request, Trouble};
 use crate::slab::Slab;
 use crate::time::Instant;
 
 use super::claims::Answer;
-use super::claims::claim::Stage;
+use super::claims::claim::{Claim, Stage};
 use super::contract::{Event, RoundId, Wake};
 use super::operation::acquire::{self, Acquire};
-use super::operation::held::Verdict;
+use super::operation::held::{self, Verdict};
+use super::operation::permission::{self, Leave};
 use super::operation::round::{Ballot, Round};
-use super::operation::{After, Context, Kind, Operation, confirm, extend};
+use super::operation::{After, Context, Kind, Operate, Operation, vote};
 use super::parts::Parts;
 use super::pool::Pool;
 
@@ -65,20 +66,6 @@ impl Operations {
         self.slab.get_mut(operation.0)
     }
 
-    /// Returns `operation` with what it works with, if it is an acquire.
-    pub(super) fn acquire<'a>(
-        &'a mut self,
-        now: Instant,
-        operation: OperationKey,
-        parts: &'a mut Parts,
-    ) -> Option<(&'a mut Acquire, Context<'a>)> {
-        let (kind, cx) = self.get_mut(operation)?.at(now, parts);
-        match kind {
-            Kind::Acquire(acquire) => Some((acquire, cx)),
-            Kind::Extend(_) | Kind::Confirm(_) | Kind::Release(_) | Kind::Reinit(_) => None,
-        }
-    }
-
     /// Returns the keys of all that are open, by age of their places.
     pub(super) fn keys(&self) -> Vec<OperationKey> {
         let keys = self.slab.iter().map(|(key, _)| OperationKey(key));
@@ -106,7 +93,8 @@ impl Operations {
         operation.round.ttl = ttl;
         operation.round.deadline = deadline;
         let key = operation.round.key;
-        let after = operation.begin(now, parts);
+        let (operation, mut cx) = operation.at(now, parts);
+        let after = operation.begin(&mut cx);
         self.follow(now, after, parts);
         RoundId(key)
     }
@@ -180,11 +168,24 @@ impl Operations {
         now: Instant,
         key: OperationKey,
         parts: &mut Parts,
-        act: impl FnOnce(&mut Operation, &mut Parts) -> After,
+        act: impl FnOnce(&mut dyn Operate, &mut Context<'_>) -> After,
     ) {
         if let Some(operation) = self.get_mut(key) {
-            let after = act(operation, parts);
+            let (operation, mut cx) = operation.at(now, parts);
+            let after = act(operation, &mut cx);
             self.follow(now, after, parts);
+        }
+    }
+
+    /// Hands each operation that is open to `act`, by age of their places.
+    fn each(
+        &mut self,
+        now: Instant,
+        parts: &mut Parts,
+        act: impl Fn(&mut dyn Operate, &mut Context<'_>) -> After,
+    ) {
+        for key in self.keys() {
+            self.with(now, key, parts, &act);
         }
     }
 
@@ -209,8 +210,11 @@ impl Operations {
         parts: &mut Parts,
     ) {
         while let Some(open) = self.question_about(claim, parts) {
-            if let Some(operation) = self.get_mut(open) {
-                operation.end_question(now, verdict(), parts);
+            let Some(Operation { round, kind }) = self.get_mut(open).must() else {
+                break;
+            };
+            if let Some(held) = kind.held_mut().must() {
+                held.decide(verdict(), &mut Context { now, round, parts });
             }
         }
         if let Some(claim) = parts.claims.get_mut(claim) {
@@ -239,20 +243,18 @@ impl Operations {
 
     /// A node has said that it is another cluster's: every acquire is refused.
     pub(super) fn refuse_all(&mut self, now: Instant, parts: &mut Parts) {
-        for key in self.keys() {
-            if let Some((acquire, mut cx)) = self.acquire(now, key, parts) {
-                acquire.refuse(&mut cx);
-            }
-        }
+        self.each(now, parts, |operation, cx| {
+            operation.other_cluster(cx);
+            After::Nothing
+        });
     }
 
     /// A majority answers again, which did not before.
     pub(super) fn regained(&mut self, now: Instant, parts: &mut Parts) {
-        for key in self.keys() {
-            if let Some((acquire, mut cx)) = self.acquire(now, key, parts) {
-                acquire.regained(&mut cx);
-            }
-        }
+        self.each(now, parts, |operation, cx| {
+            operation.regained(cx);
+            After::Nothing
+        });
     }
 
     // ----- answers --------------------------------------------------------------------------
@@ -269,42 +271,48 @@ impl Operations {
         parts: &mut Parts,
     ) -> Result<(), Trouble> {
         match request {
-            Request::Set { claim } => self.set_answered(now, node, claim, reply, parts),
+            Request::Set { claim } => self.set_answered(now, node, claim, reply, parts)?,
+            Request::FirstSet { claim } => {
+                match permission::first_set_answered(now, node, claim, reply, parts) {
+                    Ok(plain) => self.set_answered(now, node, claim, plain, parts)?,
+                    Err(Some(leave)) => self.has_leave(now, node, claim, leave, parts),
+                    // Another way to release is tried.
+                    Err(None) => parts.claims.settle(claim, &mut parts.timers),
+                }
+            }
+            Request::Probe { claim } => {
+                let leave = permission::native_answered(node, reply, parts)?;
+                self.has_leave(now, node, claim, leave, parts);
+            }
             Request::Release { claim, dialect, .. } => {
                 let (claims, mut below) = parts.claims(now);
                 let answer = claims.release_answered(node, claim, dialect, reply, &mut below)?;
-                if let Some(answer) = answer {
-                    self.release_counts(now, node, answer, parts);
+                if let Some(Answer { operation, said }) = answer {
+                    self.with(now, operation, parts, |operation, cx| {
+                        vote(operation, node, said, cx)
+                    });
                 }
-                Ok(())
             }
-            Request::Extend { operation, claim } => {
-                self.extend_answered(now, node, operation, claim, reply, parts)
-            }
-            Request::Confirm { operation, claim } => {
-                self.confirm_answered(now, node, operation, claim, reply, parts)
-            }
-            Request::FirstSet { claim } => self.first_set_answered(now, node, claim, reply, parts),
-            Request::Probe { claim } => self.native_answered(now, node, claim, reply, parts),
-            Request::Why { operation } => {
-                self.with(now, operation, parts, |operation, parts| {
-                    operation.why_answered(now, node, reply, parts)
+            Request::Question {
+                question,
+                operation,
+                claim,
+            } => {
+                let said = held::learn(now, node, (question, claim), reply, parts)?;
+                self.with(now, operation, parts, |operation, cx| {
+                    operation.answered(node, reply, said, cx)
                 });
-                Ok(())
             }
-            Request::Handshake(_) | Request::Time => Ok(()),
+            Request::Why { operation } => self.with(now, operation, parts, |operation, cx| {
+                operation.why_answered(node, reply, cx)
+            }),
+            Request::Handshake(_) | Request::Time => {}
         }
-    }
-
-    fn release_counts(&mut self, now: Instant, node: usize, answer: Answer, parts: &mut Parts) {
-        let Answer { operation, said } = answer;
-        self.with(now, operation, parts, |operation, parts| {
-            operation.vote(now, node, said, parts)
-        });
+        Ok(())
     }
 
     /// `node` has answered the `SET` of `claim`.
-    pub(super) fn set_answered(
+    fn set_answered(
         &mut self,
         now: Instant,
         node: usize,
@@ -313,7 +321,7 @@ impl Operations {
         parts: &mut Parts,
     ) -> Result<(), Trouble> {
         let Some((said, stage)) = acquire::set_answered(now, node, claim, reply, parts)? else {
-            return Ok(());
+            return Ok(()); // It is over.
         };
         match stage {
             Stage::Attempt { operation } => {
@@ -329,77 +337,39 @@ impl Operations {
         Ok(())
     }
 
-    fn extend_answered(
+    /// `node` has answered whether the `SET` of `claim` may be sent. It matters while its attempt is
+    /// under way.
+    fn has_leave(
         &mut self,
         now: Instant,
         node: usize,
-        operation: OperationKey,
-        claim: Option<ClaimKey>,
-        reply: Reply,
-        parts: &mut Parts,
-    ) -> Result<(), Trouble> {
-        let said = Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
-        if let Said::Refused(error) = said
-            && guard!(NoscriptExtensionDropped, wants_the_text(error))
-        {
-            parts.nodes.forgot_scripts(now, node);
-            if let Some(operation) = self.get_mut(operation) {
-                operation.ask_by_text(now, node, parts);
-            }
-            return Ok(());
-        }
-        let verb = parts.nodes[node].extend_dialect().verb();
-        let said = extend::learn(now, node, claim, said, parts);
-        self.held_answered(now, node, operation, (verb, reply), said, parts);
-        Ok(())
-    }
-
-    fn confirm_answered(
-        &mut self,
-        now: Instant,
-        node: usize,
-        operation: OperationKey,
-        claim: Option<ClaimKey>,
-        reply: Reply,
-        parts: &mut Parts,
-    ) -> Result<(), Trouble> {
-        let said = Said::of_confirmation(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
-        let (said, kept) = said;
-        let said = confirm::learn(now, node, claim, said, parts);
-        if let Some(Operation {
-            kind: Kind::Confirm(confirm),
-            ..
-        }) = self.get_mut(operation)
-        {
-            confirm.is_kept(node, kept);
-        }
-        let verb = crate::node::Dialect::Text.verb();
-        self.held_answered(now, node, operation, (verb, reply), said, parts);
-        Ok(())
-    }
-
-    /// `node` has answered a question about a lock that is held. It was asked by the command `verb`.
-    fn held_answered(
-        &mut self,
-        now: Instant,
-        node: usize,
-        operation: OperationKey,
-        (verb, reply): (&'static str, Reply),
-        said: (Vote, NodeOutcome),
+        claim: ClaimKey,
+        leave: Leave,
         parts: &mut Parts,
     ) {
-        let Some(operation) = self.get_mut(operation) else {
-            return;
-        };
-        let after = match reply.missing(verb) {
-            Some(missing) => {
-                let outcome = NodeOutcome::Unusable(missing);
-                operation.vote_held(now, node, (Vote::Abstain, outcome), parts)
-            }
-            None if operation.ask_why(now, node, reply, parts) => After::Nothing,
-            None => operation.vote_held(now, node, said, parts),
-        };
-        self.follow(now, after, parts);
+        let operation = parts.claims.get(claim).and_then(Claim::attempted_by);
+        if let Some(operation) = operation
+            && let Some((acquire, mut cx)) = self.acquire(now, operation, parts)
+        {
+            acquire.has_leave(node, leave, &mut cx);
+        }
+        parts.claims.settle(claim, &mut parts.timers);
+    }
+
+    /// Returns the acquire of `operation`, with what it works with.
+    fn acquire<'a>(
+        &'a mut self,
+        now: Instant,
+        operation: OperationKey,
+        parts: &'a mut Parts,
+    ) -> Option<(&'a mut Acquire, Context<'a>)> {
+        match self.get_mut(operation)? {
+            Operation {
+                round,
+                kind: Kind::Acquire(acquire),
+            } => Some((acquire, Context { now, round, parts })),
+            _ => None,
+        }
     }
 
     // ----- answers that do not count --------------------------------------------------------
@@ -424,8 +394,8 @@ impl Operations {
             self.lose_answers(now, node, outcome, parts);
         }
         if let Some(operation) = operation {
-            self.with(now, operation, parts, |operation, parts| {
-                operation.judge(now, parts)
+            self.with(now, operation, parts, |operation, cx| {
+                operation.judge_if_voting(cx)
             });
         }
         Ok(())
@@ -440,11 +410,9 @@ impl Operations {
         outcome: NodeOutcome,
         parts: &mut Parts,
     ) {
-        for key in self.keys() {
-            self.with(now, key, parts, |operation, parts| {
-                operation.lose(now, node, outcome, parts)
-            });
-        }
+        self.each(now, parts, |operation, cx| {
+            operation.lose(node, outcome, cx)
+        });
     }
 
     /// No operation that may give a lock, or have it last, counts `node` any more.
@@ -455,46 +423,34 @@ impl Operations {
         outcome: NodeOutcome,
         parts: &mut Parts,
     ) {
-        for key in self.keys() {
-            self.with(now, key, parts, |operation, parts| {
-                match operation.rests_on_answers() && operation.round.lose(node, outcome) {
-                    true => operation.judge(now, parts),
-                    false => After::Nothing,
-                }
-            });
-        }
+        self.each(now, parts, |operation, cx| {
+            operation.lose_answer(node, outcome, cx)
+        });
     }
 
-    /// `node` has joined: passes that to the operation that asked for it.
+    /// `node` has joined.
     pub(super) fn joined(&mut self, now: Instant, node: usize, parts: &mut Parts) {
-        let joined = (Vote::Yes, NodeOutcome::Granted);
-        for key in self.keys() {
-            self.with(now, key, parts, |operation, parts| match operation.kind {
-                Kind::Reinit(_) => operation.vote(now, node, joined, parts),
-                Kind::Acquire(_) | Kind::Extend(_) | Kind::Confirm(_) | Kind::Release(_) => {
-                    After::Nothing
-                }
-            });
-        }
+        self.each(now, parts, |operation, cx| operation.joined(node, cx));
     }
 
     // ----- what is due ----------------------------------------------------------------------
 
     /// The timer of `operation` has fired.
     pub(super) fn due(&mut self, now: Instant, operation: OperationKey, parts: &mut Parts) {
-        self.with(now, operation, parts, |operation, parts| {
-            operation.due(now, parts)
-        });
+        self.with(now, operation, parts, |operation, cx| operation.due(cx));
     }
 
     /// The handshake of `node` is done: sends it the questions that waited for that.
     pub(super) fn ask_late(&mut self, now: Instant, node: usize, parts: &mut Parts) {
         for _ in 0..parts.nodes[node].waiting.len() {
             let Some(key) = parts.nodes[node].waiting.pop_front() else {
-                break;
+                break; // The connection was given up meanwhile.
             };
-            self.with(now, key, parts, |operation, parts| {
-                operation.ask_late(now, node, parts)
+            self.with(now, key, parts, |operation, cx| {
+                match cx.round.asks_late(now, node) {
+                    true => operation.ask_late(node, cx),
+                    false => After::Nothing,
+                }
             });
         }
     }
@@ -506,7 +462,7 @@ fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
         Request::Set { claim } | Request::FirstSet { claim } => {
             parts.claims.get(claim)?.attempted_by()
         }
-        Request::Extend { operation, .. } | Request::Confirm { operation, .. } => Some(operation),
+        Request::Question { operation, .. } => Some(operation),
         Request::Handshake(_)
         | Request::Release { .. }
         | Request::Probe { .. }

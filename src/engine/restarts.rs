@@ -1,14 +1,17 @@
-//! The restart guard as the engine sees it: what kind it is, and for how long a node that may have
-//! forgotten locks does not vote.
+//! The restart guard of all nodes together: for how long a node that may have forgotten locks does not
+//! vote, and what may be asked for.
 //!
-//! What one node has to do with it (its quarantine, its marker) is the node's own.
+//! Whether the answers of one node count, and how commands to it are written, is asked of the guard of
+//! that node.
 
 use core::time::Duration;
 
 use crate::config::{Config, RestartGuard};
+use crate::error::{InvalidRequest, ReinitError};
 use crate::limits::TTL_ASSUMED_MAX;
 use crate::node::{Terms, whole_millis};
 use crate::quorum::Drift;
+use crate::resource::check_not_reserved;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -39,21 +42,28 @@ impl Restarts {
         }
     }
 
-    /// Returns `true` if nodes that may have forgotten locks do not vote.
-    pub(super) fn is_on(&self) -> bool {
-        self.guard != RestartGuard::Off
+    /// Returns an error if no lock can have this name: markers have some of their own.
+    pub(super) fn check_name(&self, resource: &[u8]) -> Result<(), InvalidRequest> {
+        match self.guard {
+            RestartGuard::Off | RestartGuard::Observed => Ok(()),
+            RestartGuard::Strict => check_not_reserved(resource),
+        }
     }
 
-    /// Returns `true` if nodes carry markers.
-    pub(super) fn has_markers(&self) -> bool {
-        self.guard == RestartGuard::Strict
+    /// Returns an error if there are no markers to write again.
+    pub(super) fn check_reinit(&self) -> Result<(), ReinitError> {
+        match self.guard {
+            RestartGuard::Off | RestartGuard::Observed => Err(ReinitError::NotStrict),
+            RestartGuard::Strict => Ok(()),
+        }
     }
 
     /// Remembers the longest ttl that was asked for. Where nodes carry markers, these say how long
     /// locks may last.
     pub(super) fn may_last(&mut self, ttl: Duration) {
-        if !self.has_markers() {
-            self.longest = ttl.max(self.longest);
+        match self.guard {
+            RestartGuard::Off | RestartGuard::Observed => self.longest = ttl.max(self.longest),
+            RestartGuard::Strict => {}
         }
     }
 

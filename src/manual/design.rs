@@ -1,10 +1,10 @@
-//! How the parts lie on one another, and why.
+//! The layers, and why they are as they are.
 //!
 //! ```text
 //!   Redlock, LocalRedlock     blocking calls and futures; guards
 //!   Driver                    sockets, look-up of names, the clock: the only part that waits
 //!   engine                    the algorithm over N nodes; no I/O, no clock, no thread
-//!     node                    one connection: handshake, order of what is in flight, what is owed
+//!     node                    one connection: handshake, commands in flight, releases that are owed
 //!     quorum                  votes in, verdict out; a lock needs a proof of majority
 //!     timer                   a hierarchical timing wheel
 //!     resp                    bytes to values and back
@@ -13,24 +13,24 @@
 //! Each layer knows those below it and none above, and can be read, tested and used alone.
 //!
 //! **Why no I/O in the engine.** Its inputs are bytes and the time, its outputs bytes and events;
-//! the same inputs and seed give the same outputs. So the whole of it runs in a simulated world,
-//! with faults that no real network shows twice, and a recorded run is a bug report. It is also why
-//! one algorithm serves blocking calls, futures and foreign event loops.
+//! the same inputs and seed give the same outputs. So the whole engine runs in a simulated world,
+//! with faults that no real network repeats, and a recorded run is a bug report. It is also why one
+//! algorithm serves blocking calls, futures and foreign event loops.
 //!
 //! **Why no async runtime.** A lock is a few small packets. A caller that waits for them on its own
-//! thread pays for no hand-over between threads; a future needs somebody who wakes it, and one
-//! thread of ours, or the loop of the host, is enough for that.
+//! thread pays for no switch between threads; a future has to be woken, and one thread of ours, or
+//! the loop of the host, is enough for that.
 //!
-//! **Why connections are kept.** A server runs what it was sent, also after the connection was
-//! closed. A client that gives up on a slow node by closing cannot take its `SET` back: the release
-//! has to travel behind it on the same connection, or on a later one. So a slow node keeps its
-//! connection, and its silence is made cheap instead.
+//! **Why connections are kept.** A server runs the commands that it was sent, also after the
+//! connection was closed. Closing the connection to a slow node does not undo the `SET`: the release
+//! has to follow it on the same connection, or on a later one. So a slow node keeps its connection,
+//! and callers do not wait for it.
 //!
-//! **Why a proof.** The tally makes a [`Majority`](crate::quorum::Majority) when it has counted one,
-//! and only with that can a [`Lock`](crate::Lock) be made or its validity grow: that we have counted
-//! is checked by the compiler. (A lock from bytes is no exception; it has the end that it had.)
+//! **Why a proof.** Only the tally makes a [`Majority`](crate::quorum::Majority), when it has counted
+//! one, and without it no [`Lock`](crate::Lock) can be made and no validity can grow. So the compiler
+//! checks that votes were counted. (A lock from bytes is no exception: it keeps the end that it had.)
 //!
 //! **Why a wheel.** Every command in flight has a timeout, and nearly all are cancelled. Arming and
-//! cancelling costs constant time, in memory that is used again.
+//! cancelling cost constant time, and their memory is reused.
 //!
 //! Steady locking allocates nothing, and writes and reads once per node and round.

@@ -1,58 +1,58 @@
-//! What may be relied on, on what that rests, and which tests show it.
+//! What is guaranteed, under which conditions, and which tests show it.
 //!
 //! The table has a row for each guarantee. [Below it](#without-any-assumption-about-time) is the
 //! reasoning, and [at the end](#what-is-not-guaranteed) what is not guaranteed.
 //!
 //! The tests run by `cargo test --all-features NAME`. The first guarantee rests on an argument in steps
 //! ([`safety`](super::safety)) and on a simulator (`tests/sim` in the repository) that runs whole
-//! engines in worlds where everything goes wrong. Exclusion and eighteen other promises are watched
-//! there. With any one guard taken out an oracle objects; for five guards it is a story of the engine
-//! that does.
+//! engines in worlds where everything goes wrong. Its oracles check exclusion and eighteen other
+//! promises. If any one guard of the engine is taken out, an oracle objects; for five guards a unit test
+//! of the engine does.
 //!
 //! | guarantee | provided that | shown by |
 //! | --- | --- | --- |
-//! | No two clients hold a valid lock on one resource at the same time. | A majority of the nodes keeps its keys for as long as they should live ([`operating`](super::operating)). Clocks run within the drift (1 % + 2 ms) and are not stepped, or the step is seen. All clients name the same nodes. A holder stops when its lock is no longer valid. | `worlds_keep_their_promises`, `assumptions::exclusion_rests_on_its_assumptions`, `truth_table::every_set_of_foreign_nodes_for_one_to_five_nodes`, `threads::sixty_four_threads_on_one_key_lose_no_count`, `processes::two_processes_count_without_losing_a_count` |
-//! | A lock that is returned has validity left: its ttl less the time since *before* the first byte was sent, less the drift. If the answers come too late for that, there is no lock. | Nothing. (The outcome is `TooSlow` where the node timeout is fixed or the nodes are known to be that far away, and `NoQuorum` otherwise.) | `slow::a_ttl_of_200_ms_with_answers_after_300_ms_is_too_slow`, `quorum::validity::tests::validity_never_wraps` |
-//! | Validity also ends while the machine is suspended. | Linux. | `suspend::validity_is_told_by_a_clock_that_runs_while_the_machine_is_suspended`, `driver::tests::no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open`, `driver::clock::tests::the_clock_counts_since_the_boot_with_suspended_time` |
-//! | The lock of another client is never released, extended or shortened. | Nobody else uses our token. | `truth_table::every_set_of_foreign_nodes_for_one_to_five_nodes`, `unlock::unlocking_after_the_expiry_does_not_touch_the_next_holder` |
+//! | No two clients hold a valid lock on one resource at the same time. | A majority of the nodes keeps its keys for as long as they should live ([`operating`](super::operating)). Clocks run within the drift (1 % + 2 ms) and are not stepped, or the step is detected. All clients name the same nodes. A holder stops when its lock is no longer valid. | `worlds_keep_their_promises`, `assumptions::exclusion_rests_on_its_assumptions`, `truth_table::every_set_of_foreign_nodes_for_one_to_five_nodes`, `threads::sixty_four_threads_on_one_key_lose_no_count`, `processes::two_processes_count_without_losing_a_count` |
+//! | A lock that is returned has validity left: its ttl less the time since *before* the first byte was sent, less the drift. If the answers come too late for that, there is no lock. | Nothing. (The outcome is `TooSlow` where the node timeout is fixed or the nodes are known to be that far away, and `NoQuorum` otherwise.) | `slow::answers_after_300_ms_are_too_slow_for_a_ttl_of_200_ms`, `quorum::validity::tests::validity_never_wraps` |
+//! | Validity also ends while the machine is suspended. | Linux. | `suspend::validity_uses_a_clock_that_runs_while_the_machine_is_suspended`, `driver::tests::no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open`, `driver::clock::tests::the_clock_counts_since_the_boot_with_suspended_time` |
+//! | The lock of another client is never released, extended or shortened. | No other program uses our token. | `truth_table::every_set_of_foreign_nodes_for_one_to_five_nodes`, `unlock::unlocking_after_the_expiry_does_not_touch_the_next_holder` |
 //! | An extension never shortens a lock and never revives one that has expired. An extension that fails leaves the lock as it was. | Nothing. | `extend::an_extension_never_shortens`, `extend::an_expired_lock_is_not_revived`, `extend::a_failed_extension_leaves_the_lock_as_it_was` |
-//! | An attempt that failed, was dropped or came too late leaves no key behind, also on a node that was silent meanwhile: its release follows the `SET` on the same connection, or goes first on the next one. | The handle lives until the node answers (for a `Redlock`: the process does). Otherwise the key ends with its ttl. | `frozen::a_thousand_locks_while_one_node_of_five_is_frozen`, `drops::a_future_dropped_while_the_nodes_are_frozen_leaves_no_key`, `restart::a_release_owed_to_a_dead_node_is_paid_when_it_is_back`, `faults::lossy::packets_are_lost_by_chance` |
-//! | A node that is dead or silent costs no time while a majority answers. A silent majority costs a try at most 300 ms, however often it stalled before. | Defaults, and round trips below 10 ms. A node that was never connected is waited for until `connect_timeout`, if the outcome rests on it. | `frozen::two_frozen_nodes_of_five_leave_a_majority`, `restart::a_node_that_stays_dead_costs_nothing`, `stalls::a_majority_that_stalls_at_every_attempt_does_not_make_the_next_one_longer` |
-//! | A user who may take a lock and may not release it gets none, and the error names what is missing. What only an operator can mend on a majority ends a call at its first try. | Redis 7.0 or newer, or Valkey. (Older servers do not tell what scripts may do.) | `permissions::who_may_not_release_gets_no_lock`, `auth::what_an_operator_has_to_mend_is_told_in_the_first_try` |
+//! | An attempt that failed, was dropped or came too late leaves no key behind, also on a node that was silent meanwhile: its release follows the `SET` on the same connection, or goes first on the next one. | The handle lives until the node answers (for a `Redlock`: the process does). Otherwise the key ends with its ttl. | `frozen::a_thousand_locks_leave_no_key_while_one_node_of_five_is_frozen`, `drops::a_future_dropped_while_the_nodes_are_frozen_leaves_no_key`, `restart::a_release_owed_to_a_dead_node_is_paid_when_it_is_back`, `faults::lossy::no_key_is_left_where_packets_are_lost_by_chance` |
+//! | A node that is dead or silent costs no time while a majority answers. A silent majority costs a try at most 300 ms, however often it stalled before. | Defaults, and round trips below 10 ms. A node that was never connected is waited for until `connect_timeout`, if the outcome rests on it. | `frozen::two_frozen_nodes_of_five_leave_a_majority`, `restart::a_node_that_stays_dead_costs_nothing`, `stalls::a_majority_that_stalls_at_every_attempt_does_not_prolong_the_next_one` |
+//! | A user who may take a lock but not release it gets none, and the error names the missing permission. If a majority is unusable for a reason that only an operator can repair, a call fails at its first try. | Redis 7.0 or newer, or Valkey. (Older servers do not say which commands scripts may run.) | `permissions::a_user_who_may_not_release_gets_no_lock`, `auth::a_majority_with_wrong_credentials_is_reported_in_the_first_try` |
 //! | No call waits longer than its own deadline. | The operating system lets the thread run. | `deadlines::every_operation_ends_with_every_node_stalled`, `deadlines::many_callers_end_with_every_node_stalled` |
-//! | The lost signal comes before the end of the lock, by a timer, also if every node is silent. | The operating system lets a thread run. | `drops::the_loss_of_a_lock_is_told_while_every_node_is_silent`, `engine::tests::expiry::the_loss_is_told_by_a_timer_a_tick_before_the_end` |
-//! | A dropped guard or future writes its release before the drop returns, without waiting for the answer, on any thread, in a panic too. A process that drops its locks and ends leaves no key, also if it ends by `exit` and with a `static` handle. | The nodes read what is written to them. | `drops::a_guard_dropped_in_a_panic_releases`, `drops::a_future_dropped_at_any_point_leaves_no_key`, `endings::no_program_that_drops_its_locks_and_ends_leaves_a_key` |
-//! | What silent nodes are still owed when the last `Redlock` is dropped is paid in the background. (A `LocalRedlock` has no thread for that.) | The process lives until the nodes answer, or the keys have ended. | `background::nodes_that_were_silent_when_the_locks_were_dropped_keep_none` |
-//! | A node that restarted, or was replaced, does not vote until every lock that it may have forgotten is over. | This handle was connected to it before, or knows by `Builder::max_ttl` how long that is. No client uses longer ttls. The node allows `INFO`. | `guard::nodes_that_forget_make_two_holders_and_with_the_guard_they_do_not`, `engine::tests::restarts::an_extension_does_not_count_who_may_have_forgotten` |
-//! | With `RestartGuard::Strict`: a node that restarted, was promoted or replaced, or was flushed does not count for any client until every lock that it may have forgotten is over. | All clients of the nodes use this guard. `max_ttl` is the same for all, or the longest is known by a marker that is left on a node of the majority. The marker goes where the locks go: no key is deleted or evicted alone, and no node takes its data back from a replica of its own, directly or through others. | `strict::nodes_that_forget_make_no_two_holders`, `engine::tests::strict::chance::nodes_that_forget_at_any_time_never_make_two_holders`, `faults::forgetful::a_node_whose_marker_shows_that_it_may_have_forgotten_does_not_vote_for_as_long`, `strict::what_was_flushed_is_seen_by_every_handle`, `engine::tests::strict::an_extension_on_a_node_behind_its_barrier_is_not_counted` |
-//! | With `RestartGuard::Strict`: clients that count another number of nodes, or name another cluster, get no lock. | They reach one node whose marker is the other cluster's, or have reached one since it was written. | `strict::another_membership_gets_no_lock_until_the_nodes_are_made_its_own`, `engine::tests::strict::clusters::one_node_of_another_cluster_is_enough_and_held_locks_are_extended` |
+//! | The lost signal comes before the end of the lock, by a timer, also if every node is silent. | The operating system lets a thread run. | `drops::the_loss_of_a_lock_is_reported_while_every_node_is_silent`, `engine::tests::expiry::the_loss_is_told_by_a_timer_a_tick_before_the_end` |
+//! | A dropped guard or future writes its release before the drop returns, without waiting for the answer, on any thread, also in a panic. A process that drops its locks and ends leaves no key, also if it ends by `exit` and with a `static` handle. | The nodes read what is written to them. | `drops::a_guard_dropped_in_a_panic_releases`, `drops::a_future_dropped_at_any_point_leaves_no_key`, `endings::no_program_that_drops_its_locks_and_ends_leaves_a_key` |
+//! | Releases that silent nodes are still owed when the last `Redlock` is dropped are sent in the background. (A `LocalRedlock` has no thread for that.) | The process lives until the nodes answer, or the keys have ended. | `background::nodes_that_were_silent_when_the_locks_were_dropped_keep_none` |
+//! | A node that restarted, or was replaced, does not vote until every lock that it may have forgotten is over. | This handle was connected to it before, or has `Builder::max_ttl` set. No client uses longer ttls. The node allows `INFO`. | `guard::nodes_that_forget_make_two_holders_only_without_the_guard`, `engine::tests::restarts::an_extension_does_not_count_who_may_have_forgotten` |
+//! | With `RestartGuard::Strict`: a node that restarted, was promoted or replaced, or was flushed does not count for any client until every lock that it may have forgotten is over. | All clients of the nodes use this guard. `max_ttl` is the same for all, or a marker that is left on a node of the majority names the longest. The marker is lost where locks are lost: no key is deleted or evicted alone, and no node takes its data back from a replica of its own, directly or through others. | `strict::nodes_that_forget_do_not_make_two_holders`, `engine::tests::strict::chance::nodes_that_forget_at_any_time_never_make_two_holders`, `faults::forgetful::a_node_whose_marker_was_lost_does_not_vote_for_as_long_as_a_lock_lasts`, `strict::every_handle_detects_a_flush`, `engine::tests::strict::an_extension_on_a_node_behind_its_barrier_is_not_counted` |
+//! | With `RestartGuard::Strict`: clients that count another number of nodes, or name another cluster, get no lock. | They reach one node whose marker is the other cluster's, or have reached one since it was written. | `strict::another_membership_gets_no_lock_until_it_reinitialises_the_nodes`, `engine::tests::strict::clusters::one_node_of_another_cluster_is_enough_and_held_locks_are_extended` |
 //! | With `RestartGuard::Strict`: a node that wrote every lock to disk before it answered votes at once when it is back. | The disk honours `fsync`. The data of the node is not put back from a copy. `appendonly` and `appendfsync` are not changed while it runs. No replica is promoted and restarted before it is asked. The node allows `CONFIG GET`. | `strict::a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back` |
-//! | `confirm` believes no more than what a majority keeps: the q-th largest of what is left, counted from before the question, less the drift. It never revives a lock that is known to be over. | As for exclusion. | `engine::tests::confirm::what_a_majority_keeps_counts_from_before_the_send`, `engine::tests::confirm::what_was_told_to_be_over_is_not_revived_by_a_confirmation`, `confirm::a_lock_from_before_the_last_boot_comes_to_life` |
-//! | A node whose wall clock was stepped does not vote until every lock that it may have let end is over. | The step is seen: it is larger than 10 ms, is not taken back, and was more than a second ago or is met by the first question after a pause. The node allows `TIME`. | `clocks::clocks_that_are_stepped_make_two_holders_and_with_the_watch_they_do_not`, `engine::tests::clocks::a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round` |
-//! | A lock that is extended again and again gets its copy back on a node that lost it. | The node is reachable at two extensions. | `guard::a_copy_that_was_forgotten_comes_again_with_the_extensions` |
-//! | One server has one vote, under however many addresses. | The node allows `INFO`. | `addresses::one_server_under_two_addresses_has_one_vote` |
+//! | `confirm` gives a lock no more time than a majority keeps it: the q-th largest remaining time, counted from before the request, less the drift. It never revives a lock that is known to be over. | As for exclusion. | `engine::tests::confirm::what_a_majority_keeps_counts_from_before_the_send`, `engine::tests::confirm::what_was_told_to_be_over_is_not_revived_by_a_confirmation`, `confirm::a_lock_from_before_the_last_boot_is_valid_again` |
+//! | A node whose wall clock was stepped does not vote until every lock that it may have expired early is over. | The step is detected: it is larger than 10 ms, is not taken back, and was more than a second ago or falls before the first request after a pause. The node allows `TIME`. | `clocks::stepped_clocks_make_two_holders_only_without_the_watch`, `engine::tests::clocks::a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round` |
+//! | A lock that is extended again and again gets its copy back on a node that lost it. | The node is reachable at two extensions. | `guard::a_forgotten_copy_is_restored_by_the_extensions` |
+//! | One server has one vote, however many addresses it has. | The node allows `INFO`. | `addresses::one_server_under_two_addresses_has_one_vote` |
 //! | No byte from a node causes a panic or takes memory without bound. | Nothing. | `resp::tests::corpus::the_fuzz_bodies_hold_on_random_input`, `engine::tests::connections::garbage_costs_the_node_its_connection_and_nothing_else` |
-//! | No credential and no whole token stands in any error or debug output. | Nothing. | `secrets::of_handles_in_a_forked_child`, `shared::tests::panics::a_broken_handle_shows_no_secret`, `secrets::of_locks_in_all_their_states`, `secrets::of_the_driver_and_its_events`, `secrets::of_nodes_that_do_not_let_us_in`, `secrets::of_what_nodes_repeat`, `secrets::of_urls_that_are_broken`, `secrets::of_the_command`, `auth::wrong_or_missing_credentials_are_named_and_not_shown`, `resource::tests::debug_shows_neither_the_whole_token_nor_less_than_the_owner` |
+//! | No credential and no whole token stands in any error or debug output. | Nothing. | `secrets::no_secret_is_shown_of_handles_in_a_forked_child`, `shared::tests::panics::a_broken_handle_shows_no_secret`, `secrets::no_secret_is_shown_of_locks_in_all_their_states`, `secrets::no_secret_is_shown_of_the_driver_and_its_events`, `secrets::no_secret_is_shown_of_nodes_that_refuse_us`, `secrets::no_secret_is_shown_where_nodes_echo_it`, `secrets::no_secret_is_shown_of_broken_urls`, `secrets::no_secret_is_shown_by_the_command`, `auth::wrong_or_missing_credentials_are_named_and_not_shown`, `resource::tests::debug_shows_the_whole_owner_and_not_the_whole_token` |
 //!
 //! # Without any assumption about time
 //!
 //! * A release or an extension never touches the lock of another: the server compares the token and
 //!   acts in one step.
-//! * An attempt that was given up leaves no key, because its release is ordered behind its `SET`.
+//! * An attempt that was given up leaves no key, because the node runs its release after its `SET`.
 //!   The exception is a process that dies with releases still owed: those keys end with their ttl.
 //!
 //! # With clocks that run alike
 //!
 //! Two clients never both hold a valid lock. Any two majorities share a node. That node gives its
 //! key to one token at a time and keeps it for the ttl by *its* clock, while the holder counts a
-//! shorter time by *his*. The [drift](crate::Builder::drift) is the difference that is allowed for:
+//! shorter time by *its own*. The [drift](crate::Builder::drift) is the difference that is allowed for:
 //! 1 % of the ttl, which is far more than disciplined clocks need, and 2 ms for the granularity of
 //! the server's expiry.
 //!
-//! A server whose clock is *stepped* forward ends its keys early, by any amount. The step is seen when
-//! the node is next asked for a lock, and the node does not vote then
-//! ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). But a client that was let in before, within
-//! the last second, has been let in. So slew the clocks.
+//! A server whose clock is *stepped* forward ends its keys early, by any amount. The step is detected
+//! when the node is next asked for a lock, and the node does not vote then
+//! ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). But a client may have got a lock in the
+//! second before that. So slew the clocks.
 //!
 //! Our own clock also runs while the machine is suspended (`CLOCK_BOOTTIME`), which
 //! `std::time::Instant` does not on Linux: a lock does not look valid when a virtual machine comes
@@ -62,32 +62,32 @@
 //!
 //! The shared node must still have its key. It has lost the key after a restart without persistence, a
 //! failover, an eviction, or a `FLUSHALL`. One such node is enough, if it is the only one that two
-//! majorities share. A node that was seen to restart is kept from voting until every lock that it may
-//! have forgotten is over ([`RestartGuard`](crate::RestartGuard)). The rest is for operators:
+//! majorities share. A node whose restart is detected does not vote until every lock that it may have
+//! forgotten is over ([`RestartGuard`](crate::RestartGuard)). The rest is up to operators:
 //! [`operating`](super::operating).
 //!
 //! # With nodes that say what they have forgotten
 //!
-//! What one client has seen of a node, no other client knows, and no client sees a `FLUSHALL`. With
+//! A client that detects a restart cannot tell the others, and no client sees a `FLUSHALL`. With
 //! [`RestartGuard::Strict`](crate::RestartGuard::Strict) the nodes themselves say so. Beside the locks
-//! stands a *marker* that names the incarnation of the server and is lost where the locks are lost. Each
-//! question about a lock carries the marker that the client knows, and the node compares the two in the
-//! same step in which it does what was asked. If the marker is missing or names another incarnation, it
-//! is written again together with a *barrier*: a key that lives for as long as any lock that may have
-//! been forgotten. An answer counts only if the marker is the given one and there is no barrier,
-//! whichever client wrote it. So
+//! each node keeps a *marker* that names the incarnation of the server and is lost where the locks are
+//! lost. Each request about a lock carries the marker that the client knows, and the node compares the
+//! two in the same step in which it runs the request. If the marker is missing or names another
+//! incarnation, the client writes it again together with a *barrier*: a key that lives for as long as
+//! any lock that may have been forgotten. An answer counts only if the marker is the given one and there
+//! is no barrier, whichever client wrote it. So
 //!
-//! * every client knows, from its next question on, that what was lost with the marker is lost;
+//! * every client learns with its next request that the locks were lost with the marker;
 //! * an extension or a confirmation by a node behind its barrier is not counted, even if that node was
-//!   given a new copy meanwhile: otherwise the copy could vote for a lock whose other half is gone;
-//! * a client that came first and wrote a marker for shorter locks than those of another client raises
-//!   it behind a longer barrier as soon as it learns of them, and does not count the node before;
-//! * a client that counts other nodes is refused by the first node that both know.
+//!   given a new copy meanwhile: otherwise the copy could vote for a lock that has lost its majority;
+//! * a client that wrote a marker for shorter locks than those of another client replaces it, with a
+//!   longer barrier, as soon as it learns of them, and does not count the node until then;
+//! * a client with another list of nodes is refused by the first node that both know.
 //!
 //! It does not help where a lock is lost alone and the marker is not: by eviction, by `DEL` by hand, and
 //! on a master that for a while follows a replica of its own which had not got all its writes. The marker
-//! that comes back with the data is its own, and only a client that was connected before *and* after sees
-//! that the history is another. That is one more reason to have no replicas.
+//! that comes back with the data is its own, and only a client that was connected before *and* after
+//! detects that the history is another. That is one more reason to have no replicas.
 //!
 //! # What is not guaranteed
 //!
@@ -97,20 +97,20 @@
 //!   storage can, by refusing a stale writer. Keep the ttl well above the time that the work takes, and
 //!   check the validity right before each effect. Use the lock to save work, and something else to save
 //!   the data.
-//! * **Anything if nodes forget and nobody can see it**: keys that are deleted or evicted; a restart
+//! * **Anything if nodes forget and no client can detect it**: keys that are deleted or evicted; a restart
 //!   before a handle without `max_ttl` was first connected; and, unless the guard is
 //!   [`RestartGuard::Strict`](crate::RestartGuard::Strict), `FLUSHALL`, or a master that becomes a
 //!   replica and a master again between two questions. Then a majority can be found twice. With `Strict`
 //!   too, if that master followed a replica of its own: the marker that it gets back is its own, and
 //!   the latest locks are missing.
 //! * **That the last of many releases arrives if the program ends at once.** A server that is about to
-//!   answer a program that has ended drops what it has not read of it, and then those keys live to the
-//!   end of their ttl on that node. Seen on a busy machine in 1 of 900 programs that drop 32 guards and
+//!   answer a program that has ended drops the bytes of it that it has not read, and then those keys
+//!   live to the end of their ttl on that node. Seen on a busy machine in 1 of 900 programs that drop 32 guards and
 //!   call `exit`, on one node each time. `unlock` waits for the answers.
-//! * **That a waker may wait for what is held during a poll.** A task that is polled may call the wakers
+//! * **That a waker may wait for something that is held during a poll.** A task that is polled may call the wakers
 //!   of other tasks of its executor. A waker that blocks holds it up, and one that waits for a lock
 //!   that the polling thread holds never returns. The wakers of common executors do not block.
 //! * **Fairness or order.** Waiters are not queued: chance decides who is next.
 //! * **Re-entry.** A thread that asks for a lock which it holds waits for itself.
-//! * **That a dead holder lets go.** It keeps others out until its ttl has passed. A short ttl that is
+//! * **That a dead holder's lock is free at once.** It keeps others out until its ttl has passed. A short ttl that is
 //!   extended is better than a long one.

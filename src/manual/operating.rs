@@ -18,7 +18,7 @@
 //! more failures than one node fewer. One is the plain lock on a single server.
 //!
 //! Masters only: no replicas, no Sentinel, no cluster. Replication is asynchronous, so a failover
-//! forgets locks. A replica and a node of a cluster are refused
+//! loses locks. A replica and a node of a cluster are refused
 //! ([`NodeOutcome::Unusable`](crate::NodeOutcome::Unusable)).
 //!
 //! # Restarts must not forget
@@ -28,8 +28,8 @@
 //!
 //! 1. **Each client keeps a restarted node from voting**
 //!    ([`RestartGuard::Observed`](crate::RestartGuard::Observed), the default), for
-//!    [`max_ttl`](crate::Builder::max_ttl). After all nodes have been started at once nobody gets a
-//!    lock before that time has passed, unless `Redlock::trust_nodes` is called.
+//!    [`max_ttl`](crate::Builder::max_ttl). After all nodes have been started at once, no client gets
+//!    a lock before that time has passed, unless `Redlock::trust_nodes` is called.
 //! 2. **The nodes say it themselves**
 //!    ([`RestartGuard::Strict`](crate::RestartGuard::Strict)): see [below](#nodes-that-carry-markers).
 //! 3. **The nodes write every lock to disk before they answer**, and the guard is off
@@ -41,8 +41,8 @@
 //!    ```
 //!
 //!    `everysec` can lose the last second, and so a lock.
-//! 4. **A node that went down stays down for the longest ttl**, also after a reboot. This is the way
-//!    where other Redlock libraries, which do not look, use the same locks. With systemd and ttls of up
+//! 4. **A node that went down stays down for the longest ttl**, also after a reboot. Choose
+//!    this one if other Redlock libraries, which do not check for restarts, use the same locks. With systemd and ttls of up
 //!    to 60 s:
 //!
 //!    ```text
@@ -59,10 +59,10 @@
 //! # Clocks are slewed, not stepped
 //!
 //! Servers expire keys by their wall clock. A step forward ends locks early, and a step backward leaves
-//! them standing. When a node is next asked for a lock, a step of more than 10 ms is found, reported
+//! them in place. When a node is next asked for a lock, a step of more than 10 ms is found, reported
 //! (`NodeStatus::clock_steps`), and the node is kept from voting like one that restarted
-//! ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). What the step let end within the second
-//! before cannot be helped. With chrony, allow `makestep` only in the first updates after boot, before
+//! ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). A lock that
+//! another client took within the second before stands. With chrony, allow `makestep` only in the first updates after boot, before
 //! the server starts.
 //!
 //! # The same nodes for every client
@@ -83,31 +83,31 @@
 //! anything that may have made it forget, a barrier. Every client sees both. Set the guard on *all*
 //! clients, with the same [`max_ttl`](crate::Builder::max_ttl) (60 s if none is set).
 //!
-//! * **First use.** The nodes have no markers, which looks like a `FLUSHALL`: nobody gets a lock for
-//!   `max_ttl`. If nobody holds a lock yet, call `Redlock::trust_nodes` once, from any client.
-//! * **The longest ttl.** It is the same for all clients. A client with a longer one makes all wait for
+//! * **First use.** The nodes have no markers, which looks like a `FLUSHALL`: no client gets a lock for
+//!   `max_ttl`. If no client holds a lock yet, call `Redlock::trust_nodes` once, from any client.
+//! * **The longest ttl.** It is the same for all clients. If one client has a longer one, all wait for
 //!   it. Only `Redlock::reinit` makes it shorter.
 //! * **Another number of nodes, or another name** ([`Builder::cluster`](crate::Builder::cluster)). Stop
 //!   the old clients, or let them be refused. Call `Redlock::reinit` with the new configuration until it
-//!   is `Ok`. Start the new clients. For the longest ttl of both nobody gets a lock.
+//!   is `Ok`. Start the new clients. No client gets a lock for the longest ttl of both.
 //! * **`GET shearline:marker`** shows on any node: version, `run_id`, longest ttl in milliseconds,
 //!   nodes, majority, whether it loses nothing in a restart, name. **`PTTL shearline:barrier`** shows for
 //!   how long the node does not count; -2 means that it does.
 //! * **A restart without waiting** needs a server that has shown that it writes every change to disk
-//!   first: `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas. Do not
+//!   before it answers: `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas. Do not
 //!   change these by `CONFIG SET`, and do not put the data directory back from a copy: the marker in it
 //!   would say that nothing was lost.
 //!
-//! # What to look at
+//! # What to watch
 //!
 //! `Redlock::nodes` shows how each node stands: whether it votes and why not, its round trip, which
-//! releases it is owed. `Redlock::check` fails at start-up where an operator has to mend something.
+//! releases it is owed. `Redlock::check` fails at start-up where an operator has to repair something.
 //!
 //! The resource name is the key, and the token ends with the label of
 //! [`Builder::owner`](crate::Builder::owner): `GET lock:invoice` on any node shows who holds the lock,
-//! `PTTL` for how long. Deleting the key by hand on a majority takes the lock away from its holder, who
+//! and `PTTL` shows for how long. Deleting the key by hand on a majority takes the lock away from its holder, who
 //! learns of it at the next extension.
 //!
 //! # Servers
 //!
-//! Tested with Redis 7.0 and Valkey 9. A server that does not know `HELLO` is spoken to in RESP2.
+//! Tested with Redis 7.0 and Valkey 9. The library uses RESP2 with a server that does not know `HELLO`.

@@ -10,14 +10,14 @@
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
 //! | `Forked` | The handle, or the lock, belongs to the parent process. Nothing was sent. | Build a handle after the fork. |
-//! | `Closed` | The handle is closed, or its I/O thread has panicked. | Build a new handle. |
+//! | `Closed` | The handle is closed, or a thread has panicked inside it. | Build a new handle. |
 //!
 //! # Lock
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
 //! | [`Held`](crate::LockError::Held) | Enough nodes answered, and others hold the lock on too many of them. | Try again later, or wait longer ([`LockOptions::wait`](crate::LockOptions::wait)). |
-//! | [`NoQuorum`](crate::LockError::NoQuorum) | Too few nodes answered to know. The lock may be free. | Look after the nodes that the report names. |
+//! | [`NoQuorum`](crate::LockError::NoQuorum) | Too few nodes answered to know. The lock may be free. | Check the nodes that the report names. |
 //! | [`TooSlow`](crate::LockError::TooSlow) | The lock was granted too late to be of use and was given back, or the nodes are too far away for so short a ttl. | Ask for a longer ttl, or use faster nodes. |
 //! | [`OtherCluster`](crate::LockError::OtherCluster) | A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard::Strict)). Nothing was sent. | Make the configurations alike, or call `Redlock::reinit`. |
 //! | [`Invalid`](crate::LockError::Invalid) | The call can never succeed as written. Nothing was sent. | Correct the call. |
@@ -48,7 +48,7 @@
 //! | --- | --- | --- |
 //! | `Ok` ([`Released`](crate::Released)) | The lock was held until now. | |
 //! | [`NotHeld`](crate::UnlockError::NotHeld) | The lock had been lost before. | What it protected may have overlapped with another holder's work. |
-//! | [`Unconfirmed`](crate::UnlockError::Unconfirmed) | Too few nodes answered. The releases stay owed and are paid when the nodes are back. | Nothing. |
+//! | [`Unconfirmed`](crate::UnlockError::Unconfirmed) | Too few nodes answered. The releases stay owed and are sent when the nodes are back. | Nothing. |
 //!
 //! # Check
 //!
@@ -58,8 +58,8 @@
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
-//! | [`Unusable`](crate::CheckError::Unusable) | An operator has to mend something before anybody gets a lock. | Mend what the report names. |
-//! | [`NoQuorum`](crate::CheckError::NoQuorum) | Too few nodes vote now. That may pass: they are down, silent, or in quarantine. | Look after the nodes that the report names. |
+//! | [`Unusable`](crate::CheckError::Unusable) | An operator has to repair something before any lock can be taken. | Repair what the report names. |
+//! | [`NoQuorum`](crate::CheckError::NoQuorum) | Too few nodes vote now. That may pass: they are down, silent, or in quarantine. | Check the nodes that the report names. |
 //!
 //! # Trust
 //!
@@ -69,8 +69,8 @@
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
 //! | [`UnknownNode`](crate::TrustError::UnknownNode) | No node is configured by this address. | Take the address from `Redlock::nodes`. |
-//! | [`NotConnected`](crate::TrustError::NotConnected) | There is no connection to the node now. | Look at it again when there is one. |
-//! | [`Changed`](crate::TrustError::Changed) | Another server answers there than the one you saw. | Look whether that one may have forgotten a lock. |
+//! | [`NotConnected`](crate::TrustError::NotConnected) | There is no connection to the node now. | Try again when there is one. |
+//! | [`Changed`](crate::TrustError::Changed) | Another server answers there than the one you saw. | Check whether that one may have forgotten a lock. |
 //! | [`NoRunId`](crate::TrustError::NoRunId) | The node does not say which server it is. | Permit `INFO`. |
 //! | [`OtherCluster`](crate::TrustError::OtherCluster) | The node belongs to another cluster. | Call `Redlock::reinit`. |
 //!
@@ -78,14 +78,14 @@
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
-//! | [`Unready`](crate::ReinitError::Unready) | A node cannot be asked. Nothing was changed. | Look after it, then call it again. |
-//! | [`Incomplete`](crate::ReinitError::Incomplete) | Not all nodes have answered. | Call it again before anybody uses the new membership. |
+//! | [`Unready`](crate::ReinitError::Unready) | A node cannot be asked. Nothing was changed. | Check it, then call again. |
+//! | [`Incomplete`](crate::ReinitError::Incomplete) | Not all nodes have answered. | Call again before any client uses the new membership. |
 //! | [`NotStrict`](crate::ReinitError::NotStrict) | There are no markers without [`RestartGuard::Strict`](crate::RestartGuard::Strict). | Nothing. |
-//! | [`Saturated`](crate::ReinitError::Saturated) | A bound of this handle is reached. Nothing was changed. | Call it again when some operations have ended. |
+//! | [`Saturated`](crate::ReinitError::Saturated) | A bound of this handle is reached. Nothing was changed. | Call again when some operations have ended. |
 //!
 //! # Build
 //!
-//! Nodes that are down are no error: they are connected when they are back.
+//! A node that is down is not an error: the handle connects when it is back.
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |

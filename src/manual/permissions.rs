@@ -21,7 +21,7 @@
 //! | --- | --- | --- |
 //! | `~lock:*` | The names of the locks that the user may take. | Other names are refused: [`Unusable::KeyPermission`](crate::Unusable::KeyPermission). |
 //! | `+set` | Takes a lock. | No lock. |
-//! | `+get`, `+del`, `+eval`, `+evalsha` | Release a lock. The script runs `get` and `del`, and servers check those too. | No lock: who may not release a lock gets none. |
+//! | `+get`, `+del`, `+eval`, `+evalsha` | Release a lock. The script runs `get` and `del`, and servers check those too. | No lock: a user who may not release a lock gets none. |
 //! | `+pttl`, `+pexpire` | Extend a lock. `+pttl` also confirms one. | Locks, but no extension. |
 //! | `+script\|load` | Loads the scripts, so that only their digests are sent. | Scripts are sent as text. |
 //! | `+info` | Asks a node which server it is. | No restart is noticed, and two addresses of one server have two votes. With `Strict`: no lock. |
@@ -38,6 +38,7 @@
 //! `+evalsha` may be left out together with `+script|load`.
 //!
 //! What is missing is named at the first lock ([`Unusable::Permission`](crate::Unusable::Permission),
-//! with the command), on Redis 7.0 or newer and Valkey. Older servers do not tell what scripts may do.
+//! with the command), on Redis 7.0 or newer and Valkey. Older servers do not say which commands scripts
+//! may run.
 //!
-//! Give each service a user and names of its own. Whoever may write to the nodes may delete any lock.
+//! Give each service a user and names of its own. A user who may write all keys can delete any lock.

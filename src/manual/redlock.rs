@@ -16,19 +16,19 @@
 //! | an error, a lost connection, no answer within the node timeout | none |
 //!
 //! The attempt ends when its outcome is certain: granted with the q-th grant, refused as soon as q
-//! grants are out of reach. It waits for no straggler, whose answer is read all the same.
+//! grants are out of reach. It does not wait for stragglers, but reads their answers later.
 //!
-//! Granted is not yet a lock. Its validity is
+//! A grant is not yet a lock. The validity is
 //!
 //! ```text
 //! ttl - (now - time before the first byte was sent) - drift,    drift = ttl x 0.01 + 2 ms
 //! ```
 //!
-//! and if nothing is left of that, there is no lock ([`LockError::TooSlow`]). Counted from before
-//! the send, because the keys may have begun to age then.
+//! and if nothing is left of it, there is no lock ([`LockError::TooSlow`]). It counts from before the
+//! send, because the keys may have begun to age then.
 //!
-//! What is not a lock is released at once. The next try comes after a random delay, so that clients
-//! that have met do not meet again, and with a fresh token.
+//! An attempt that gives no lock is released at once. The next one follows after a random delay, so
+//! that clients that collided do not collide again, and has a fresh token.
 //!
 //! # Extend
 //!
@@ -40,9 +40,10 @@
 //! # Confirm
 //!
 //! Another script asks for how long the key still has our token, and changes nothing. The q-th
-//! largest answer is for how long a majority keeps it; counted from before the send, less the drift,
-//! it is the end of the lock, whatever was known before. So a lock lives on whose deadline was told
-//! by another clock. What its holder was told to be over does not.
+//! largest answer is for how long a majority keeps it. Counted from before the send, less the drift,
+//! it is the new end of the lock, whether that is later or earlier than before. So a lock whose
+//! deadline is a time of another clock can be used again. A lock whose end was reported to its holder
+//! cannot.
 //!
 //! # Release
 //!
@@ -50,8 +51,8 @@
 //! only to those that granted, but to each that was sent a `SET` and has not refused it for
 //! certain. So also to a node that has not answered yet. Its connection is kept, and the release is
 //! written behind the `SET`, because two connections have no order and closing one does not undo
-//! what was sent on it. A node that cannot be reached owes the release, and gets it first of all
-//! when it is back.
+//! what was sent on it. A node that cannot be reached is owed the release, and gets it before
+//! anything else when it is back.
 //!
 //! The token is 20 random bytes, fresh for every attempt, and the label of [`Builder::owner`]
 //! behind them.

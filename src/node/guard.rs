@@ -1,4 +1,10 @@
-//! The restart guard of one node: from when on its answers count.
+//! The restart guard of one node: whether its answers count, and how commands to it are written.
+//!
+//! | guard | an answer counts | commands |
+//! | --- | --- | --- |
+//! | off | always | are plain |
+//! | observed | unless the node is in quarantine | are plain |
+//! | strict | unless it is, or its answer says that the marker or a barrier forbids it | check the marker |
 //!
 //! A node that restarts without its memory has forgotten which locks it stands for, and would vote
 //! a second time. So it is *quarantined* until every lock that it may have forgotten is over: it is
@@ -27,10 +33,17 @@
 use alloc::string::String;
 use core::time::Duration;
 
+use crate::config::{Config, RestartGuard};
+use crate::error::Unusable;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-use super::handshake::Identity;
+use super::handshake::{Identity, Step};
+use super::in_flight::Request;
+use super::marker::Cluster;
+use super::membership::Membership;
+use super::receive::Heard;
+use super::reply::{Reply, may_forget};
 
 /// How much an uptime may be overstated: it is the difference of two times in whole seconds, and
 /// seen to tick some milliseconds early.
@@ -49,6 +62,7 @@ pub(crate) struct Terms {
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
+    kind: Kind,
     /// The newest that was read.
     run_id: Option<String>,
     replid: Option<String>,
@@ -60,11 +74,142 @@ pub(crate) struct Guard {
     pub(crate) names: NodeSet,
 }
 
+#[derive(Debug, Default)]
+enum Kind {
+    Off,
+    #[default]
+    Observed,
+    Strict(Membership),
+}
+
 impl Guard {
-    /// Returns until when its answers do not count, if they do not at `now`.
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            kind: match config.restart_guard() {
+                RestartGuard::Off => Kind::Off,
+                RestartGuard::Observed => Kind::Observed,
+                RestartGuard::Strict => Kind::Strict(Membership::new(Cluster::of(config))),
+            },
+            ..Self::default()
+        }
+    }
+
+    // ----- how commands are written ---------------------------------------------------------
+
+    /// Returns the marker that commands have to check, as an argument in wire form. `None`: they are
+    /// plain.
+    pub(super) fn marker(&self) -> Option<&[u8]> {
+        self.membership().map(Membership::marker)
+    }
+
+    /// Returns the last questions of a handshake.
+    pub(super) fn questions(&self) -> &'static [Step] {
+        const ALL: &[Step] = &[
+            Step::Server,
+            Step::Replication,
+            Step::Memory,
+            Step::Durability,
+        ];
+        match self.kind {
+            Kind::Off | Kind::Observed => &ALL[..3],
+            Kind::Strict(_) => ALL,
+        }
+    }
+
+    /// Returns the scripts that the server is taught.
+    pub(super) fn scripts(&self) -> &'static [Step] {
+        match self.kind {
+            Kind::Off | Kind::Observed => &[Step::LoadRelease, Step::LoadExtend],
+            Kind::Strict(_) => &[
+                Step::LoadRelease,
+                Step::LoadCheckedAcquire,
+                Step::LoadCheckedExtend,
+            ],
+        }
+    }
+
+    /// Its connection is gone.
+    pub(super) fn disconnected(&mut self) {
+        if let Some(membership) = self.membership_mut() {
+            membership.disconnected();
+        }
+    }
+
+    /// Returns its membership of the cluster, where there are markers.
+    pub(super) fn membership(&self) -> Option<&Membership> {
+        match &self.kind {
+            Kind::Off | Kind::Observed => None,
+            Kind::Strict(membership) => Some(membership),
+        }
+    }
+
+    pub(super) fn membership_mut(&mut self) -> Option<&mut Membership> {
+        match &mut self.kind {
+            Kind::Off | Kind::Observed => None,
+            Kind::Strict(membership) => Some(membership),
+        }
+    }
+
+    // ----- whether answers count ------------------------------------------------------------
+
+    /// Returns until when its answers do not count, if they do not at `now`: because of what this
+    /// handle has seen, or because of a barrier on the node. `ready`: its handshake is done.
+    pub(super) fn kept_until(&self, now: Instant, ready: bool) -> Option<Instant> {
+        let seen = self.until(now);
+        match &self.kind {
+            Kind::Off | Kind::Observed => seen,
+            Kind::Strict(membership) => seen.max(membership.until(now, ready)),
+        }
+    }
+
+    /// Returns whether the answer of a server whose handshake is done counts. `stale`: it was asked
+    /// under an older marker.
+    #[inline]
+    pub(super) fn judge(
+        &mut self,
+        now: Instant,
+        request: Request,
+        reply: Reply,
+        stale: bool,
+    ) -> Heard {
+        if self.membership().is_none() || !request.is_question() {
+            return Heard::Answer(request, reply);
+        }
+        let voted = self.kept_until(now, true).is_none();
+        let Some(membership) = self.membership_mut() else {
+            return Heard::Answer(request, reply);
+        };
+        match membership.judge(now, request, reply, stale) {
+            (reply, None) => Heard::Answer(request, reply),
+            (reply, Some(outcome)) => Heard::Uncounted {
+                request,
+                reply,
+                outcome,
+                first: voted && self.kept_until(now, true).is_some(),
+            },
+        }
+    }
+
+    /// Returns until when its answers do not count because of what this handle has seen, if they do
+    /// not at `now`.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         self.until
             .filter(|until| guard!(QuarantineIgnored, now < *until))
+    }
+
+    /// Returns why the connection is of no use any more if `reply` says that the server may come back
+    /// as one that has forgotten locks.
+    #[inline]
+    pub(crate) fn heard(&mut self, reply: Reply) -> Option<Unusable> {
+        match (reply, &self.kind) {
+            (Reply::Error(error), Kind::Observed | Kind::Strict(_))
+                if guard!(AlarmIgnored, may_forget(error)) =>
+            {
+                self.alarm();
+                Some(Unusable::Refused(error))
+            }
+            _ => None,
+        }
     }
 
     /// Returns `true` if `other` is about the same server, as far as both know.
@@ -78,13 +223,30 @@ impl Guard {
         self.alarmed = true;
     }
 
-    /// Returns `true` if it refused so since its last handshake.
-    pub(crate) fn is_alarmed(&self) -> bool {
-        self.alarmed
+    /// Its handshake has ended at `now`. Returns `true` if the other names of its server have to know
+    /// of its quarantine: no change of identity shows them why.
+    pub(super) fn handshake_done(
+        &mut self,
+        now: Instant,
+        identity: &Identity,
+        terms: Terms,
+    ) -> bool {
+        let told = self.alarmed;
+        match self.kind {
+            Kind::Off => false,
+            Kind::Observed => {
+                self.identified(now, identity, terms);
+                told
+            }
+            Kind::Strict(_) => {
+                self.joined(now, identity, terms);
+                true
+            }
+        }
     }
 
-    /// Its handshake has ended at `now`.
-    pub(crate) fn handshake_done(&mut self, now: Instant, identity: &Identity, terms: Terms) {
+    /// Looks for a change of identity.
+    fn identified(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let met = self.run_id.is_some();
         let alarmed = core::mem::take(&mut self.alarmed);
         let changed = alarmed
@@ -106,7 +268,7 @@ impl Guard {
     /// Its handshake has ended at `now`, and its marker says whether it forgot anything. Left are
     /// alarms, and the same process with another history: what it holds may have been another's in
     /// between, and if that was a copy of its own, the marker came back with it.
-    pub(crate) fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
+    fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let returned = self.run_id.is_some()
             && self.run_id == identity.run_id
             && differs(&self.replid, &identity.replid);
@@ -117,9 +279,15 @@ impl Guard {
         }
     }
 
-    /// Its clock was seen at `now` to have been stepped: every key on it may have ended early.
-    pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) {
-        self.keep_until(Some(now.saturating_add(terms.span)));
+    /// Its clock was seen at `now` to have been stepped: every key on it may have ended early. Returns
+    /// until when its answers do not count for that.
+    pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
+        let on = !matches!(self.kind, Kind::Off); // Otherwise it is reported, and that is all.
+        if guard!(StepIgnored, on) {
+            self.keep_until(Some(now.saturating_add(terms.span)));
+            return self.until(now);
+        }
+        None
     }
 
     /// Returns until when another name of the same server that finished its handshake is kept from
@@ -188,7 +356,7 @@ mod tests {
         let mut last = 0;
         for (second, identity) in handshakes {
             last = *second;
-            guard.handshake_done(Instant::from_millis(last * 1000), identity, terms);
+            guard.identified(Instant::from_millis(last * 1000), identity, terms);
         }
         let until = guard.until(Instant::from_millis(last * 1000));
         until.map(|until| until.as_nanos() / 1_000_000_000)
@@ -245,14 +413,14 @@ mod tests {
     fn an_alarm_counts_for_any_server_that_answers_next() {
         let mut guard = Guard::default();
         let same = identity("a", "r", 100);
-        guard.handshake_done(Instant::ZERO, &same, KNOWN);
+        guard.identified(Instant::ZERO, &same, KNOWN);
         guard.alarm();
         assert_eq!(guard.until(Instant::ZERO), None);
-        guard.handshake_done(Instant::from_millis(500), &same, KNOWN);
+        guard.identified(Instant::from_millis(500), &same, KNOWN);
         let until = Instant::from_millis(10_500);
         assert_eq!(guard.until(Instant::from_millis(10_499)), Some(until));
         assert_eq!(guard.until(until), None);
-        guard.handshake_done(until, &same, KNOWN);
+        guard.identified(until, &same, KNOWN);
         assert_eq!(guard.until(until), None, "an alarm counts once");
     }
 
@@ -267,12 +435,12 @@ mod tests {
     #[test]
     fn an_alarm_of_one_that_restarted_counts_once_too() {
         let mut guard = Guard::default();
-        guard.handshake_done(Instant::ZERO, &identity("a", "r", 100), KNOWN);
+        guard.identified(Instant::ZERO, &identity("a", "r", 100), KNOWN);
         guard.alarm();
         let other = identity("b", "r", 0);
-        guard.handshake_done(Instant::ZERO, &other, KNOWN);
+        guard.identified(Instant::ZERO, &other, KNOWN);
         let until = Instant::from_millis(10_000);
-        guard.handshake_done(until, &other, KNOWN);
+        guard.identified(until, &other, KNOWN);
         assert_eq!(guard.until(until), None);
     }
 
@@ -295,7 +463,7 @@ mod tests {
     #[test]
     fn trust_ends_a_quarantine() {
         let mut guard = Guard::default();
-        guard.handshake_done(Instant::ZERO, &identity("a", "r", 0), KNOWN);
+        guard.identified(Instant::ZERO, &identity("a", "r", 0), KNOWN);
         assert!(guard.until(Instant::ZERO).is_some());
         guard.trust();
         assert_eq!(guard.until(Instant::ZERO), None);

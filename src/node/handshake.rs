@@ -14,7 +14,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::config::{Config, NodeConfig, RestartGuard};
+use crate::config::{Config, NodeConfig};
 use crate::error::{ServerError, Unusable};
 use crate::resp::{self, Value};
 
@@ -65,6 +65,8 @@ pub(crate) enum Next {
     Fallback,
     /// The server accepts us: send the debts, then ask the rest.
     Survey,
+    /// It has joined once more, after its handshake.
+    Joined,
 }
 
 /// What a server says about itself.
@@ -136,7 +138,6 @@ pub(crate) struct Credentials {
     password: Option<String>,
     client_name: Option<String>,
     database: u32,
-    strict: bool,
 }
 
 impl core::fmt::Debug for Credentials {
@@ -154,7 +155,6 @@ impl Credentials {
             password: node.password().map(String::from),
             client_name: config.client_name().map(String::from),
             database: node.database(),
-            strict: config.restart_guard() == RestartGuard::Strict,
         }
     }
 
@@ -180,15 +180,9 @@ impl Credentials {
             Step::LoadRelease => {
                 resp::command(out, &[b"SCRIPT", b"LOAD", RELEASE.text.as_bytes()]);
             }
-            Step::LoadExtend if self.strict => return false,
             Step::LoadExtend => resp::command(out, &[b"SCRIPT", b"LOAD", EXTEND.text.as_bytes()]),
             // The node itself asks to join: that is not the same on any two connections.
             Step::Join => return false,
-            Step::Durability | Step::LoadCheckedAcquire | Step::LoadCheckedExtend
-                if !self.strict =>
-            {
-                return false;
-            }
             Step::Durability => resp::command(out, &[b"CONFIG", b"GET", b"*append*"]),
             Step::LoadCheckedAcquire => {
                 let text = CHECKED_ACQUIRE.text.as_bytes();

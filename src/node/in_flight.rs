@@ -9,6 +9,7 @@ use crate::time::Instant;
 
 use super::command::Dialect;
 use super::handshake::Step;
+use super::question::Question;
 
 /// What a command asks of a node, and for which operation or claim. Either may be gone by the time
 /// the reply comes.
@@ -31,11 +32,13 @@ pub(crate) enum Request {
         /// may stand until it is answered.
         repair: bool,
     },
-    /// The extension of a lock.
-    Extend {
+    /// A question about a lock.
+    Question {
+        /// Which.
+        question: Question,
         /// Who asks.
         operation: OperationKey,
-        /// Of whose token, if that is in the engine's care.
+        /// About whose token, if that is in the engine's care.
         claim: Option<ClaimKey>,
     },
     /// The first `SET` on a connection, done only if the user may do what the lock needs.
@@ -55,23 +58,13 @@ pub(crate) enum Request {
     },
     /// The question for the time of the server.
     Time,
-    /// The question for how long the token is kept.
-    Confirm {
-        /// Who asks.
-        operation: OperationKey,
-        /// Of whose token, if that is in the engine's care.
-        claim: Option<ClaimKey>,
-    },
 }
 
 impl Request {
     /// Returns `true` if a vote depends on the answer, and so on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
-            Self::Set { .. }
-            | Self::FirstSet { .. }
-            | Self::Extend { .. }
-            | Self::Confirm { .. } => true,
+            Self::Set { .. } | Self::FirstSet { .. } | Self::Question { .. } => true,
             Self::Handshake(_)
             | Self::Release { .. }
             | Self::Probe { .. }

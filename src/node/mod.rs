@@ -18,6 +18,7 @@
 
 mod backoff;
 mod clock;
+mod cluster;
 mod command;
 mod debt;
 mod guard;
@@ -30,6 +31,8 @@ mod outbox;
 mod permission;
 mod phase;
 mod pulse;
+mod question;
+mod receive;
 mod reply;
 mod write;
 
@@ -39,26 +42,24 @@ use core::time::Duration;
 
 use rand::rngs::StdRng;
 
-use crate::config::{Config, NodeConfig, RestartGuard};
-use crate::error::{LinkError, NodeOutcome, TrustError, Unusable};
+use crate::config::{Config, NodeConfig};
+use crate::error::{LinkError, NodeOutcome};
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{
-    IN_FLIGHT_MAX, OUT_BYTES_MAX, PUSHES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
+    IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
 };
-use crate::resp::{Inbox, Limits, Value};
+use crate::resp::{Inbox, Limits};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
 use backoff::Backoff;
 use clock::{Clock, TIME};
 use debt::Debts;
-use handshake::{Credentials, Durable, Handshake, Next};
-use in_flight::{InFlight, Sent};
-use marker::Cluster;
-use membership::Membership;
+use handshake::{Credentials, Handshake, Step};
+use in_flight::InFlight;
 use outbox::Outbox;
 use permission::Permissions;
-use phase::{Phase, Ready};
+use phase::Phase;
 use pulse::Pulse;
 
 pub(crate) use command::Dialect;
@@ -67,7 +68,7 @@ pub(crate) use command::Script;
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use command::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
 pub(crate) use guard::{Guard, Terms};
-pub(crate) use handshake::{HELLO, Identity, Step};
+pub(crate) use handshake::{HELLO, Identity};
 pub(crate) use in_flight::Request;
 pub(crate) use marker::whole_millis;
 #[cfg(any(test, feature = "embedded"))]
@@ -78,8 +79,10 @@ pub(crate) use membership::Mode;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
+pub(crate) use question::Question;
+pub(crate) use receive::Heard;
 pub(crate) use reply::{
-    Forbidden, Reply, Said, may_forget, refuses_for_certain, refuses_the_verb, wants_the_text,
+    Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
 pub(crate) use write::Command;
 
@@ -89,14 +92,6 @@ const SUSPECT_MIN: Duration = Duration::from_millis(100);
 /// A connection that lasted this long is opened again at once when it ends: it was closed for
 /// idleness, or its server was restarted.
 const LASTED: Duration = Duration::from_secs(1);
-
-/// The scripts that a server is taught, of which each guard has its own.
-const SCRIPTS: [Step; 4] = [
-    Step::LoadRelease,
-    Step::LoadExtend,
-    Step::LoadCheckedAcquire,
-    Step::LoadCheckedExtend,
-];
 
 /// One node of the quorum.
 #[derive(Debug)]
@@ -116,8 +111,6 @@ pub(crate) struct Node {
     pub(crate) guard: Guard,
     clock: Clock,
     permissions: Permissions,
-    /// Its membership of the cluster: only with a strict guard.
-    membership: Option<Membership>,
     /// Operations whose question waits for the handshake to be done.
     pub(crate) waiting: VecDeque<OperationKey>,
     backoff: Backoff,
@@ -138,33 +131,6 @@ pub(crate) struct Node {
     pub(crate) debt_timer: Option<TimerKey>,
 }
 
-/// What was received from a node.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Heard {
-    /// An answer to a lock command, and how long it took.
-    Answer(Request, Reply),
-    /// The server accepts us: debts are sent first, then [`Node::survey`].
-    Admitted,
-    /// An answer to a lock command that does not count.
-    Uncounted {
-        request: Request,
-        /// What the plain command would have answered.
-        reply: Reply,
-        /// What a report says of it.
-        outcome: NodeOutcome,
-        /// Its answers counted until now.
-        first: bool,
-    },
-    /// The server has identified itself: it has to be asked to join.
-    Introduced,
-    /// It has joined again.
-    Joined,
-    /// The handshake is done.
-    Ready,
-    /// Its clock was stepped.
-    Stepped,
-}
-
 impl Node {
     pub(crate) fn new(config: &Config, node: &NodeConfig) -> Self {
         Self {
@@ -183,11 +149,9 @@ impl Node {
             pushes: 0,
             native_refused: false,
             debts: Debts::default(),
-            guard: Guard::default(),
+            guard: Guard::new(config),
             clock: Clock::new(config.watch_clocks()),
             permissions: Permissions::default(),
-            membership: (config.restart_guard() == RestartGuard::Strict)
-                .then(|| Membership::new(Cluster::of(config))),
             waiting: VecDeque::new(),
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
@@ -236,9 +200,7 @@ impl Node {
         self.pushes = 0;
         self.clock.disconnected();
         self.permissions.disconnected();
-        if let Some(membership) = &mut self.membership {
-            membership.disconnected();
-        }
+        self.guard.disconnected();
         lost
     }
 
@@ -290,26 +252,6 @@ impl Node {
             (Phase::Down, Trouble::Link(reason)) => NodeState::Down(reason),
             (_, Trouble::Link(LinkError::NotYet)) => NodeState::New,
             (_, Trouble::Link(_)) => NodeState::Connecting,
-        }
-    }
-
-    /// The handshake is done: decides whether and until when its answers do not count.
-    pub(crate) fn guard_handshake(&mut self, now: Instant, terms: Terms) {
-        if let Phase::Ready(ready) = &self.phase {
-            match self.membership {
-                None => self.guard.handshake_done(now, &ready.identity, terms),
-                Some(_) => self.guard.joined(now, &ready.identity, terms),
-            }
-        }
-    }
-
-    /// Returns until when its answers do not count, if they do not at `now`: because of what this
-    /// handle has seen, or because of a barrier on the node.
-    pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
-        let guard = self.guard.until(now);
-        match &self.membership {
-            None => guard,
-            Some(membership) => guard.max(membership.until(now, self.is_ready())),
         }
     }
 
@@ -419,11 +361,6 @@ impl Node {
         self.phase.acquire_dialect()
     }
 
-    /// Returns how an extension is written for this node.
-    pub(crate) fn extend_dialect(&self) -> Dialect {
-        self.phase.extend_dialect()
-    }
-
     /// The node does not have its native way to release, or does not allow it.
     pub(crate) fn refused_native_release(&mut self) {
         self.native_refused = true;
@@ -455,8 +392,8 @@ impl Node {
     }
 
     fn teach_scripts(&mut self, now: Instant) {
-        for step in SCRIPTS {
-            self.ask(now, step);
+        for step in self.guard.scripts() {
+            self.ask(now, *step);
         }
     }
 
@@ -473,282 +410,13 @@ impl Node {
 
     /// Asks the last questions of the handshake, behind the debts.
     pub(crate) fn survey(&mut self, now: Instant) {
-        const LAST: [Step; 4] = [
-            Step::Server,
-            Step::Replication,
-            Step::Memory,
-            Step::Durability,
-        ];
-        for step in LAST.into_iter().chain(SCRIPTS) {
-            self.ask(now, step);
+        for step in self.guard.questions() {
+            self.ask(now, *step);
         }
+        self.teach_scripts(now);
         if let Phase::Handshake(handshake) = &mut self.phase {
             handshake.surveyed();
         }
-    }
-
-    // ----- the cluster ----------------------------------------------------------------------
-
-    /// Asks it to join a cluster with this longest ttl.
-    ///
-    /// # Errors
-    ///
-    /// It does not say which incarnation it is.
-    pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
-        // What this handshake has read is a proof; what an earlier one has read may no longer hold.
-        let durable = match &self.phase {
-            Phase::Handshake(handshake) => handshake.identity.durable(),
-            Phase::Down | Phase::Connecting | Phase::Ready(_) => Durable::Unknown,
-        };
-        let Some(membership) = &mut self.membership else {
-            return Ok(());
-        };
-        let run_id = self.phase.run_id();
-        let run_id = run_id.ok_or(Trouble::Unusable(Unusable::NoRunId))?;
-        let mut command = Vec::new();
-        membership.ask(&mut command, run_id, durable, longest);
-        self.send(now, Request::Handshake(Step::Join), &command);
-        if let Phase::Handshake(handshake) = &mut self.phase {
-            handshake.asked();
-        }
-        Ok(())
-    }
-
-    /// Counts the answers of the server with this `run_id` from now on: an operator states that
-    /// every lock that it may have forgotten is over. Returns `true` if they did not count before.
-    pub(crate) fn trust(
-        &mut self,
-        now: Instant,
-        run_id: &str,
-        longest: Duration,
-    ) -> Result<bool, TrustError> {
-        if self.other_cluster().is_some() {
-            return Err(TrustError::OtherCluster);
-        }
-        let marked = self.membership.is_some();
-        if !(self.is_ready() || marked && self.run_id().is_some()) {
-            return Err(TrustError::NotConnected);
-        }
-        let present = self.run_id().ok_or(TrustError::NoRunId)?;
-        if present != run_id {
-            let run_id = present.into();
-            return Err(TrustError::Changed { run_id });
-        }
-        let mut kept = self.kept_until(now).is_some();
-        self.guard.trust();
-        if marked {
-            kept |= !self.is_ready();
-            kept &= self.vouch(now, longest);
-        }
-        Ok(kept)
-    }
-
-    /// Asks it to join without a barrier, now or as part of the handshake that is under way,
-    /// because an operator trusts it. Returns `true` if that will be done.
-    fn vouch(&mut self, now: Instant, longest: Duration) -> bool {
-        let Some(membership) = &mut self.membership else {
-            return false;
-        };
-        if !self.phase.has_link() || membership.other().is_some() {
-            return false;
-        }
-        membership.vouch(longest);
-        match &self.phase {
-            Phase::Ready(_) => self.join(now, longest).is_ok(),
-            // Its handshake is past that question.
-            Phase::Handshake(_) if membership.is_asked() => self.join(now, longest).is_ok(),
-            Phase::Handshake(_) | Phase::Connecting | Phase::Down => true,
-        }
-    }
-
-    /// Makes it a node of this cluster, regardless of its marker: now, or in the next handshake.
-    pub(crate) fn claim(&mut self, now: Instant, longest: Duration) {
-        if let Some(membership) = &mut self.membership {
-            membership.set_mode(Mode::Reinit);
-            if self.phase.is_ready() {
-                let _ = self.join(now, longest); // It is ready, so its `run_id` is known.
-            }
-        }
-    }
-
-    /// Cancels a request of an operator to join that was not sent yet.
-    pub(crate) fn cancel_join(&mut self, mode: Mode) {
-        if let Some(membership) = &mut self.membership {
-            membership.cancel_join(mode);
-        }
-    }
-
-    /// Requires a marker with this longest ttl. Returns `true` if the node voted until now and does
-    /// not any more.
-    pub(crate) fn demand(&mut self, longest: Duration) -> bool {
-        let membership = self.membership.as_mut();
-        membership.is_some_and(|membership| membership.demand(longest))
-    }
-
-    /// Returns `true` if it is connected and has to join again, and was not asked to.
-    pub(crate) fn is_to_join(&self) -> bool {
-        let membership = self.membership.as_ref();
-        self.is_ready() && membership.is_some_and(Membership::is_to_join)
-    }
-
-    /// Returns `true` if it has joined, and has nothing open about it.
-    pub(crate) fn is_settled(&self) -> bool {
-        let membership = self.membership.as_ref();
-        self.is_ready() && membership.is_some_and(Membership::is_settled)
-    }
-
-    /// Returns the longest ttl that its marker tells of.
-    pub(crate) fn longest(&self) -> Duration {
-        let membership = self.membership.as_ref();
-        membership.map_or(Duration::ZERO, Membership::longest)
-    }
-
-    /// Returns the marker that its scripts check, with a strict guard.
-    pub(crate) fn marker(&self) -> Option<&[u8]> {
-        self.membership.as_ref().map(Membership::marker)
-    }
-
-    /// Returns why it belongs to another cluster, if its last answer said so.
-    pub(crate) fn other_cluster(&self) -> Option<Unusable> {
-        self.membership.as_ref().and_then(Membership::other)
-    }
-
-    // ----- listening ------------------------------------------------------------------------
-
-    /// Returns the next thing that the node has said, out of `piece` and what was left over before.
-    /// `None` when all of `piece` was taken.
-    ///
-    /// # Errors
-    ///
-    /// Why the connection has to be given up.
-    pub(crate) fn receive(
-        &mut self,
-        now: Instant,
-        piece: &mut &[u8],
-    ) -> Result<Option<Heard>, Trouble> {
-        self.pulse.heard();
-        loop {
-            let handshake = matches!(self.phase, Phase::Handshake(_));
-            let value = match self.inbox.next(piece) {
-                Ok(Some(frame)) => frame.value,
-                Ok(None) => return Ok(None),
-                Err(_) if handshake => return Err(Trouble::Unusable(Unusable::NotRedis)),
-                Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
-            };
-            if matches!(value, Value::Push(_)) {
-                // Nothing that we ask for is pushed yet, and a push takes no place.
-                self.pushes += 1;
-                if PUSHES_MAX < self.pushes {
-                    return Err(Trouble::Link(LinkError::Protocol));
-                }
-                continue;
-            }
-            self.pushes = 0;
-            let Some(sent) = self.in_flight.pop() else {
-                return Err(Trouble::of_unasked(value));
-            };
-            self.pulse.answered(now, sent.at);
-            let next = match (sent.request, &mut self.phase) {
-                (Request::Handshake(Step::Join), phase) => {
-                    if let Some(membership) = &mut self.membership {
-                        membership.answered(now, phase.run_id(), value)?;
-                        self.in_flight.begin_era();
-                    }
-                    let Phase::Handshake(handshake) = phase else {
-                        return Ok(Some(Heard::Joined));
-                    };
-                    handshake.joined();
-                    Next::Wait
-                }
-                (Request::Handshake(step), Phase::Handshake(handshake)) => {
-                    handshake.answer(step, value).map_err(Trouble::Unusable)?
-                }
-                (Request::Handshake(step), Phase::Ready(ready)) => {
-                    ready.scripts.loaded(step, value);
-                    Next::Wait
-                }
-                (Request::Time, _) => match self.clock.told(sent.at, now, value) {
-                    true => return Ok(Some(Heard::Stepped)),
-                    false => continue,
-                },
-                (request, _) => {
-                    let reply = Reply::of(value);
-                    self.probed = 0;
-                    self.learn(now, reply);
-                    return Ok(Some(match self.membership {
-                        Some(_) if request.is_question() => self.marker_checked(now, &sent, reply),
-                        _ => Heard::Answer(request, reply),
-                    }));
-                }
-            };
-            if let Some(heard) = self.continue_handshake(now, next) {
-                return Ok(Some(heard));
-            }
-        }
-    }
-
-    /// Returns what an answer with the result of a marker check means.
-    fn marker_checked(&mut self, now: Instant, sent: &Sent, reply: Reply) -> Heard {
-        let voted = self.kept_until(now).is_none();
-        let stale = !self.in_flight.is_of_this_era(sent);
-        let Some(membership) = &mut self.membership else {
-            return Heard::Answer(sent.request, reply);
-        };
-        match membership.judge(now, sent.request, reply, stale) {
-            (reply, None) => Heard::Answer(sent.request, reply),
-            (reply, Some(outcome)) => Heard::Uncounted {
-                request: sent.request,
-                reply,
-                outcome,
-                first: voted && self.kept_until(now).is_some(),
-            },
-        }
-    }
-
-    /// Asks a server again to load our scripts if it could not before and now answers one.
-    fn learn(&mut self, now: Instant, reply: Reply) {
-        if let (Reply::Integer(_) | Reply::Pair(..), Phase::Ready(ready)) = (reply, &mut self.phase)
-            && ready.scripts.take_postponed()
-        {
-            self.teach_scripts(now);
-        }
-    }
-
-    /// Goes on with the handshake after one of its answers.
-    fn continue_handshake(&mut self, now: Instant, next: Next) -> Option<Heard> {
-        match next {
-            Next::Wait => self.finish_handshake(now),
-            Next::Fallback => {
-                self.ask(now, Step::Auth);
-                self.ask(now, Step::SetName);
-                self.ask(now, Step::Select);
-                Some(Heard::Admitted)
-            }
-            Next::Survey => {
-                self.ask(now, Step::Select);
-                Some(Heard::Admitted)
-            }
-        }
-    }
-
-    fn finish_handshake(&mut self, now: Instant) -> Option<Heard> {
-        let Phase::Handshake(handshake) = &mut self.phase else {
-            return None;
-        };
-        if !handshake.is_done() {
-            return None;
-        }
-        if self.membership.is_some() && !handshake.joined {
-            return Some(Heard::Introduced);
-        }
-        let identity = core::mem::take(&mut handshake.identity);
-        self.phase = Phase::Ready(Ready {
-            scripts: handshake.scripts,
-            native_release: identity.native_release(),
-            identity,
-            since: now,
-        });
-        Some(Heard::Ready)
     }
 
     // ----- how it is heard ------------------------------------------------------------------

@@ -101,7 +101,7 @@ impl Node {
     ) {
         let mut command = Vec::new();
         let needed = self.to_lock();
-        match self.marker() {
+        match self.guard.marker() {
             None => command::set_if_permitted(&mut command, entry, ttl, needed),
             Some(marker) => {
                 marker_check::set_if_permitted(&mut command, entry, ttl, marker, needed)

@@ -38,7 +38,7 @@ impl Command {
     }
 
     /// Returns the command in `dialect`, written by `write` unless it is there already.
-    fn shared(&mut self, dialect: Dialect, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+    pub(super) fn shared(&mut self, dialect: Dialect, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         if self.shared != Some(dialect) {
             self.bytes.clear();
             write(&mut self.bytes);
@@ -48,7 +48,7 @@ impl Command {
     }
 
     /// Returns the command for one node alone.
-    fn own(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+    pub(super) fn own(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         self.shared = None;
         self.bytes.clear();
         write(&mut self.bytes);
@@ -59,14 +59,15 @@ impl Command {
 impl Node {
     /// Returns how long the `SET` of `entry` is, or may be.
     pub(crate) fn set_len(&self, command: &mut Command, entry: &Entry, ttl: Duration) -> usize {
-        match self.marker() {
+        match self.guard.marker() {
             None => self.set(command, entry, ttl).len(),
             Some(_) => COMMAND_BYTES_MAX,
         }
     }
 
+    #[inline]
     fn set<'c>(&self, command: &'c mut Command, entry: &Entry, ttl: Duration) -> &'c [u8] {
-        match self.marker() {
+        match self.guard.marker() {
             None => command.shared(Dialect::Text, |out| command::set(out, entry, ttl)),
             Some(marker) => {
                 let dialect = self.acquire_dialect();
@@ -90,7 +91,7 @@ impl Node {
 
     /// Returns the command that takes a lock, as ACL rules name it.
     pub(crate) fn verb_of_set(&self) -> &'static str {
-        match self.marker() {
+        match self.guard.marker() {
             None => "set",
             Some(_) => self.acquire_dialect().verb(),
         }
@@ -98,7 +99,7 @@ impl Node {
 
     /// Returns `true` if the `SET` is a script, which a node can forget.
     pub(crate) fn sets_by_script(&self) -> bool {
-        self.marker().is_some()
+        self.guard.marker().is_some()
     }
 
     /// Sends the release of `entry`, never by digest if it is to `repair`. Returns `false` if there is
@@ -123,43 +124,5 @@ impl Node {
         };
         self.send(now, request, bytes);
         true
-    }
-
-    /// Sends the extension of `entry` to at least `ttl`, for `request`; by the text of its script if `by_text`.
-    pub(crate) fn send_extend(
-        &mut self,
-        now: Instant,
-        request: Request,
-        command: &mut Command,
-        entry: &Entry,
-        ttl: Duration,
-        by_text: bool,
-    ) {
-        let dialect = match by_text {
-            true => Dialect::Text,
-            false => self.extend_dialect(),
-        };
-        let bytes = match self.marker() {
-            None => command.shared(dialect, |out| command::extend(out, entry, ttl, dialect)),
-            Some(marker) => {
-                command.own(|out| marker_check::extend(out, entry, ttl, marker, dialect))
-            }
-        };
-        self.send(now, request, bytes);
-    }
-
-    /// Asks for how long `entry` is kept, for `request`.
-    pub(crate) fn send_confirm(
-        &mut self,
-        now: Instant,
-        request: Request,
-        command: &mut Command,
-        entry: &Entry,
-    ) {
-        let bytes = match self.marker() {
-            None => command.shared(Dialect::Text, |out| command::confirm(out, entry)),
-            Some(marker) => command.own(|out| marker_check::confirm(out, entry, marker)),
-        };
-        self.send(now, request, bytes);
     }
 }

@@ -87,7 +87,7 @@ fn every_difference_is_in_the_list_once_and_has_a_reason() {
     }
 }
 
-/// To the example the decoders answer as the list says; the difference alone explains it, and
+/// For its example the decoders answer as the list says; the difference alone explains it, and
 /// without it nothing does.
 #[test]
 fn every_difference_shows_in_its_example_and_alone_explains_it() {
@@ -113,9 +113,9 @@ fn every_difference_shows_in_its_example_and_alone_explains_it() {
     }
 }
 
-/// A decoder that is not concerned by a difference does not show it.
+/// A decoder without the difference does not show it.
 #[test]
-fn a_difference_is_of_no_other_decoder() {
+fn a_difference_shows_in_no_other_decoder() {
     for known in &KNOWN {
         for dialect in Dialect::ALL {
             if !known.of.contains(&dialect) {
@@ -126,7 +126,7 @@ fn a_difference_is_of_no_other_decoder() {
     }
 }
 
-/// Where the specification is on the other's side, and ours keeps to what servers write.
+/// Where the specification supports the other, and ours follows the servers.
 #[test]
 fn ours_is_stricter_than_the_specification_in_the_spelling_of_numbers_only() {
     let theirs = KNOWN.iter().filter(|known| known.right == Right::Theirs);
@@ -142,9 +142,9 @@ fn ours_is_stricter_than_the_specification_in_the_spelling_of_numbers_only() {
     );
 }
 
-/// The other decoder is not given what would end the process, or what it answers by chance.
+/// The other decoder does not get input that would end the process, or that it answers at random.
 #[test]
-fn the_other_decoder_is_spared() {
+fn unfit_input_is_not_given_to_the_other_decoder() {
     for header in ["*1\r\n", ">1\r\n", "|1\r\n:1\r\n"] {
         let deep = header.repeat(100_000);
         let verdict = first(Dialect::Resp3, deep.as_bytes());
@@ -167,7 +167,7 @@ impl Random {
     }
 }
 
-/// Replies put together at random out of pieces that are right, nearly right and wrong.
+/// Replies put together at random from pieces that are right, nearly right and wrong.
 #[test]
 fn random_replies_differ_only_as_known() {
     const PIECES: &[u8] =

@@ -8,7 +8,7 @@ use crate::face::{Which, at, no_quorum};
 use crate::servers::{Cluster, LONG, Options, Server, eventually};
 
 #[test]
-fn unix_sockets() {
+fn locks_work_over_unix_sockets() {
     let cluster = Cluster::with(3, &Options::redis().unix_socket());
     for which in Which::BOTH {
         let key = which.key("unix");
@@ -22,7 +22,7 @@ fn unix_sockets() {
 }
 
 #[test]
-fn a_database_behind_a_unix_socket() {
+fn a_lock_goes_to_the_database_of_a_unix_url() {
     let server = Server::with(&Options::redis().unix_socket());
     let mut face = Which::Local.build(at([server.unix_url() + "?db=2"]));
     let lock = face.try_lock("k", LONG).expect("free");
@@ -34,7 +34,7 @@ fn a_database_behind_a_unix_socket() {
 }
 
 #[test]
-fn host_names_and_bare_addresses() {
+fn locks_work_with_host_names_and_bare_addresses() {
     let cluster = Cluster::start(3);
     let urls = [
         format!("redis://localhost:{}", cluster[0].port()),
@@ -55,9 +55,9 @@ fn host_names_and_bare_addresses() {
     }
 }
 
-/// A name that cannot be resolved is one node's trouble.
+/// A host name that does not resolve costs the vote of one node.
 #[test]
-fn a_name_that_does_not_exist() {
+fn a_host_name_that_does_not_exist_costs_one_vote() {
     let cluster = Cluster::start(2);
     for which in Which::BOTH {
         let key = which.key("nowhere");
@@ -98,7 +98,7 @@ fn one_server_under_two_addresses_has_one_vote() {
     }
 }
 
-/// The server's list of clients names us.
+/// The client list of the server shows our name.
 #[test]
 fn connections_carry_a_name() {
     let server = Server::start();

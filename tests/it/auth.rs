@@ -7,14 +7,14 @@ use crate::face::{Which, at, no_quorum};
 use crate::servers::{Cluster, LONG, Options, Raw, Reply, Server, eventually};
 
 #[test]
-fn a_password_with_every_odd_character_opens_when_escaped() {
+fn an_escaped_password_with_every_odd_character_is_accepted() {
     let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
     let urls = urls(&cluster, &format!(":{ESCAPED}"));
     works(&cluster, &urls);
 }
 
 #[test]
-fn a_user_with_a_password_opens() {
+fn a_user_with_a_password_is_accepted() {
     let cluster = Cluster::start(3);
     for raw in &mut cluster.raws() {
         raw.run(&format!("ACL SETUSER {USER} on >{PASSWORD} ~* &* +@all"));
@@ -45,7 +45,7 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
                 assert_not_shown(&format!("{error} {error:?}"));
             }
             let report = no_quorum(result);
-            // Two such nodes decide; the third may not have been heard by then.
+            // Two such nodes decide; the third may not have answered by then.
             let named = |expected| {
                 report
                     .nodes()
@@ -63,10 +63,10 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
     cluster.assert_empty();
 }
 
-/// Nobody waits for what only an operator can mend, on a fresh handle either: the first try is the
-/// last. (With the default number of tries and their delays it would take five seconds.)
+/// If only an operator can repair a majority, a call fails at its first try, also on a new handle.
+/// (The default number of tries and their delays would take five seconds.)
 #[test]
-fn what_an_operator_has_to_mend_is_told_in_the_first_try() {
+fn a_majority_with_wrong_credentials_is_reported_in_the_first_try() {
     let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
     let mut urls = urls(&cluster, &format!(":{WRONG}"));
     urls[0] = cluster[0].url_with(&format!(":{ESCAPED}"));
@@ -79,15 +79,15 @@ fn what_an_operator_has_to_mend_is_told_in_the_first_try() {
     for which in Which::BOTH {
         let mut face = which.build(at(&urls));
         let Err(CheckError::Unusable(report)) = face.check() else {
-            panic!("two of three are not let in")
+            panic!("two of three refuse the credentials")
         };
         let wrong = NodeOutcome::Unusable(Unusable::WrongCredentials);
         assert_eq!(report.nodes()[1].outcome, wrong, "{report}");
         let report = no_quorum(face.lock("k", LONG));
         assert_eq!(report.tries(), 1, "{report}");
-        // The operator mends it on the servers: the URLs are right now.
+        // The operator repairs it on the servers: the URLs are right now.
         want(WRONG);
-        eventually("it is seen to be mended", || {
+        eventually("the repair is noticed", || {
             face.settle();
             face.check().ok()
         });
@@ -99,7 +99,7 @@ fn what_an_operator_has_to_mend_is_told_in_the_first_try() {
 
 /// One node with another password is out; the two others are a majority.
 #[test]
-fn one_node_with_a_wrong_password_is_out() {
+fn one_node_with_a_wrong_password_does_not_vote() {
     let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
     let mut urls = urls(&cluster, &format!(":{ESCAPED}"));
     urls[1] = cluster[1].url_with(&format!(":{WRONG}"));
@@ -113,7 +113,7 @@ fn one_node_with_a_wrong_password_is_out() {
 
 /// A user who may not write gets no lock, and the reason names the permission.
 #[test]
-fn a_user_without_permission_is_told_so() {
+fn the_error_names_the_missing_permission() {
     let server = Server::start();
     server.raw().run(&format!(
         "ACL SETUSER {USER} on >{PASSWORD} ~* &* +@all -set"
@@ -123,7 +123,7 @@ fn a_user_without_permission_is_told_so() {
         let mut face = which.build(at([url]));
         let error = face.try_lock("k", LONG).expect_err("SET is forbidden");
         let LockError::NoQuorum(report) = &error else {
-            panic!("nobody holds it: {error:?}");
+            panic!("no client holds it: {error:?}");
         };
         let missing = Unusable::Permission { command: "set" };
         let named = report.nodes()[0].outcome == NodeOutcome::Unusable(missing);

@@ -1,7 +1,7 @@
-//! The last handle is dropped beside nodes that are silent: what they are owed is paid when they are
+//! The last handle is dropped while nodes are silent: what they are owed is sent when they are
 //! back, and then nothing of the handle is left.
 //!
-//! Threads and descriptors are counted, so the stories are told in a process of their own: this
+//! Threads and descriptors are counted, so each story runs in a process of its own: this test
 //! binary again.
 
 use std::env;
@@ -21,20 +21,20 @@ const BOUND: Duration = Duration::from_secs(2);
 
 #[test]
 fn nodes_that_were_silent_before_the_locks_were_taken_keep_none() {
-    tell("silent before");
+    play("silent before");
 }
 
 #[test]
 fn nodes_that_were_silent_when_the_locks_were_dropped_keep_none() {
-    tell("silent after");
+    play("silent after");
 }
 
 #[test]
-fn nothing_is_left_of_a_handle_when_the_keys_of_a_silent_node_are_over() {
-    tell("silent for ever");
+fn a_dropped_handle_leaves_nothing_when_the_keys_of_a_silent_node_have_expired() {
+    play("silent for ever");
 }
 
-/// The part of the process of its own; without that part it has nothing to do.
+/// The part of the other process. Without a story in the environment it does nothing.
 #[test]
 fn process_of_its_own() {
     let Ok(story) = env::var(STORY) else {
@@ -48,7 +48,7 @@ fn process_of_its_own() {
     }
 }
 
-fn tell(story: &str) {
+fn play(story: &str) {
     let output = Command::new(env::current_exe().expect("this binary"))
         .args(["background::process_of_its_own", "--exact", "--nocapture"])
         .env(STORY, story)
@@ -110,7 +110,7 @@ fn drop_in_time(handle: Redlock, guards: Vec<LockGuard>) {
     assert!(start.elapsed() < BOUND, "it took {:?}", start.elapsed());
 }
 
-/// What this process has of the system's.
+/// The threads and descriptors of this process.
 #[derive(Debug, Eq, PartialEq)]
 struct Had {
     threads: usize,

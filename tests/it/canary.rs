@@ -1,7 +1,7 @@
-//! Secrets that can be looked for: credentials with a word in them that occurs nowhere else, and
-//! the random part of tokens.
+//! Secrets to search for: credentials with a word in them that occurs nowhere else, and the random
+//! part of tokens.
 //!
-//! `tests/run.sh` looks for the same word in the logs of the whole run, and finds it here.
+//! `tests/run.sh` takes the word from here and searches the logs of the whole run for it.
 
 use std::any::Any;
 use std::error::Error;
@@ -16,7 +16,7 @@ pub(crate) const LOCKER: &str = "zilpzalp-locker";
 pub(crate) const PASSWORD: &str = "zilpzalp-p@ss:w/o?r#d%&+";
 pub(crate) const WRONG: &str = "zilpzalp-shibboleth";
 
-/// [`PASSWORD`] as a URL has it.
+/// [`PASSWORD`] as it is written in a URL.
 pub(crate) const ESCAPED: &str = "zilpzalp-p%40ss%3Aw%2Fo%3Fr%23d%25%26%2B";
 
 /// How many bytes of a token in a row are one secret. `Debug` shows two.
@@ -25,7 +25,7 @@ const PIECE: usize = 4;
 /// The random part of a token.
 const RANDOM: usize = 20;
 
-/// How much of what stands in front of a secret a failure shows.
+/// How many characters in front of a secret a failure shows.
 const SHOWN: usize = 80;
 
 /// What must not be shown, in every spelling.
@@ -35,14 +35,14 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// The canary.
+    /// Only the canary.
     pub(crate) fn credentials() -> Self {
         Self {
             spellings: spellings(CANARY.as_bytes()),
         }
     }
 
-    /// And any piece of the random part of this token.
+    /// Adds every piece of the random part of this token.
     pub(crate) fn token(&mut self, token: &[u8]) {
         for piece in token[..RANDOM].windows(PIECE) {
             self.spellings.extend(spellings(piece));
@@ -52,19 +52,19 @@ impl Secrets {
     #[track_caller]
     pub(crate) fn assert_not_in(&self, situation: &str, text: &str) {
         if let Some(before) = self.find(text) {
-            // Not the text itself: the secret would be in the log then.
+            // Not the text itself: it would put the secret into the log.
             panic!("{situation}: a secret is shown behind {before:?}");
         }
     }
 
-    /// `Debug`, short and long.
+    /// Checks `Debug`, short and long.
     #[track_caller]
     pub(crate) fn debug(&self, situation: &str, value: impl Debug) {
         self.assert_not_in(situation, &format!("{value:?}"));
         self.assert_not_in(situation, &format!("{value:#?}"));
     }
 
-    /// And `Display`.
+    /// Checks `Debug` and `Display`.
     #[track_caller]
     pub(crate) fn display(&self, situation: &str, value: impl Debug + Display) {
         self.debug(situation, &value);
@@ -72,7 +72,7 @@ impl Secrets {
         self.assert_not_in(situation, &format!("{value:#}"));
     }
 
-    /// And everything that caused it.
+    /// Checks an error and all its causes.
     #[track_caller]
     pub(crate) fn error(&self, situation: &str, error: &dyn Error) {
         let mut next = Some(error);
@@ -82,7 +82,7 @@ impl Secrets {
         }
     }
 
-    /// What a panic said.
+    /// Checks the message of a panic.
     #[track_caller]
     pub(crate) fn panic(&self, situation: &str, payload: &(dyn Any + Send)) {
         let text = payload
@@ -92,7 +92,7 @@ impl Secrets {
         self.assert_not_in(situation, text.expect("a panic says something"));
     }
 
-    /// What stands in front of a secret in `text`. Numbers may stand on lines of their own.
+    /// Returns the text in front of a secret in `text`. Numbers may be on separate lines.
     fn find(&self, text: &str) -> Option<String> {
         let text = text.to_lowercase();
         let joined: String = text.split_whitespace().collect();
@@ -105,7 +105,7 @@ impl Secrets {
     }
 }
 
-/// As text, as escaped text, as hexadecimal digits, and as lists of numbers.
+/// Returns the secret as text, as escaped text, as hexadecimal digits, and as lists of numbers.
 fn spellings(secret: &[u8]) -> Vec<String> {
     let list = |show: fn(&u8) -> String| secret.iter().map(show).collect::<Vec<_>>();
     let mut spellings = vec![
@@ -113,7 +113,7 @@ fn spellings(secret: &[u8]) -> Vec<String> {
         list(|byte| format!("{byte:02x}")).concat(),
         list(|byte| format!("{byte:02x}")).join(","),
         list(|byte| format!("0x{byte:02x}")).join(","),
-        // In front of the first of them stands `[` or a comma.
+        // A `[` or a comma comes before the first number.
         list(|byte| format!(",{byte}")).concat(),
         format!("[{}", list(u8::to_string).join(",")),
     ];

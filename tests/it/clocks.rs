@@ -1,5 +1,5 @@
-//! Wall clocks of nodes: watched, and stepped. No client can step the clock of a real server, so those
-//! that are stepped are embedded ones.
+//! Wall clocks of nodes: watched, and stepped. A client cannot step the clock of a real server, so
+//! the stepped ones are embedded nodes.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use shearline::{NodeOutcome, NodeState, Redlock};
 use crate::face::{await_ready, held, no_quorum, shared};
 use crate::servers::{self, LONG, PATIENCE, eventually};
 
-/// A node is asked for its time at most once in so long.
+/// A node is asked for its time at most once in this period.
 const EVERY: Duration = Duration::from_secs(1);
 
 #[test]
-fn clocks_that_run_as_they_should_are_left_in_peace() {
+fn a_regular_clock_is_read_once_a_second_and_causes_no_quarantine() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let start = Instant::now();
@@ -37,14 +37,14 @@ fn clocks_that_run_as_they_should_are_left_in_peace() {
 }
 
 #[test]
-fn clocks_that_are_stepped_make_two_holders_and_with_the_watch_they_do_not() {
+fn stepped_clocks_make_two_holders_only_without_the_watch() {
     for watch in [false, true] {
         let nodes = [(); 3].map(|()| EmbeddedNode::spawn().expect("a node"));
         let [one, other] = [(); 2].map(|()| {
             let builder = Redlock::builder().nodes(nodes.iter().map(EmbeddedNode::url));
             let builder = builder.node_timeout(PATIENCE).watch_clocks(watch);
             let handle = builder.build().expect("valid");
-            // Of a node that is met later, nothing is known from before the step.
+            // A client that connects after the step cannot detect it.
             await_ready(|| handle.nodes());
             handle
         });
@@ -54,17 +54,17 @@ fn clocks_that_are_stepped_make_two_holders_and_with_the_watch_they_do_not() {
             let all = other.nodes().iter().all(|node| node.in_flight == 0);
             all.then_some(())
         });
-        thread::sleep(EVERY); // From now on everybody is asked again.
+        thread::sleep(EVERY); // From now on every node is asked again.
         nodes[..2].iter().for_each(|node| node.step_clock(2 * LONG));
-        assert!(holder.is_valid(), "nobody has told it");
+        assert!(holder.is_valid(), "the holder does not know");
         let result = other.try_lock("k", LONG);
         if !watch {
-            let second = result.expect("two nodes have let it end");
+            let second = result.expect("two nodes have expired it");
             assert!(holder.is_valid() && second.is_valid(), "two holders");
             continue;
         }
-        // The third alone may say that it is held.
-        assert!(result.is_err(), "those who were stepped do not vote");
+        // The third node may already have answered that the key is held.
+        assert!(result.is_err(), "stepped nodes do not vote");
         eventually("both steps are seen", || {
             let steps = other.nodes().into_iter().map(|node| node.clock_steps);
             (steps.collect::<Vec<_>>() == [1, 1, 0]).then_some(())

@@ -1,5 +1,5 @@
-//! Confirmations: for how long a majority keeps a lock, also one that another process took, or that
-//! was written down before the last boot.
+//! Confirmations: how long a majority keeps a lock, also one that another process took, or that was
+//! written down before the last boot.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::servers::{self, BRIEF, Cluster, LONG, PATIENCE, SILENT, eventually};
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_confirmation_finds_for_how_long_a_majority_keeps_it() {
+fn a_confirmation_finds_how_long_a_majority_keeps_the_lock() {
     story(&servers::three());
 }
 
@@ -26,7 +26,8 @@ pub(crate) fn story(cluster: &Cluster) {
         all_have(cluster, &mut face, &key, 3);
         face.confirm(&mut lock).expect("held");
         assert!(MINUTE < lock.validity() && lock.validity() < LONG);
-        // One that ends earlier shortens nothing, and neither do two that never end.
+        // One copy that ends earlier shortens nothing. Two copies without an expiry prolong
+        // nothing.
         let shorten = |node: usize, millis: &str| {
             let command = [b"PEXPIRE", key.as_bytes(), millis.as_bytes()];
             assert_eq!(cluster[node].raw().integer(&command), 1);
@@ -38,7 +39,7 @@ pub(crate) fn story(cluster: &Cluster) {
         }
         face.confirm(&mut lock).expect("held");
         assert!(MINUTE < lock.validity() && lock.validity() < LONG);
-        // A majority that ends earlier ends the lock.
+        // A majority that ends earlier ends the lock earlier.
         shorten(1, "30000");
         face.confirm(&mut lock).expect("held");
         assert!(lock.is_valid() && lock.validity() < MINUTE / 2);
@@ -50,7 +51,7 @@ pub(crate) fn story(cluster: &Cluster) {
 }
 
 #[test]
-fn the_loss_is_told_at_the_end_that_was_confirmed() {
+fn the_loss_is_reported_at_the_end_that_was_confirmed() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     await_ready(|| redlock.nodes());
@@ -64,12 +65,12 @@ fn the_loss_is_told_at_the_end_that_was_confirmed() {
         let command = [&b"PEXPIRE"[..], b"earlier", millis.as_bytes()];
         assert_eq!(raw.integer(&command), 1);
     }
-    assert!(!lost.is_lost(), "nobody has asked");
+    assert!(!lost.is_lost(), "the nodes were not asked");
     let waiting = lost.clone();
     let waiter = std::thread::spawn(move || waiting.wait(LONG));
     block_on(guard.confirm_async()).expect("held");
     block_on(lost);
-    assert!(waiter.join().expect("told"));
+    assert!(waiter.join().expect("reported"));
     let result = guard.confirm();
     assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
 }
@@ -94,7 +95,7 @@ fn a_lock_that_a_majority_misses_is_lost() {
         assert!(!lock.is_valid());
         let again = face.confirm(&mut lock);
         assert!(matches!(again, Err(ExtendError::Expired)), "{again:?}");
-        // The remaining copy is released, the stranger's is not touched.
+        // The remaining copy is released; the stranger's is not touched.
         let foreign = Some(b"foreign".to_vec());
         eventually("the remaining copy is released", || {
             face.settle();
@@ -129,7 +130,7 @@ fn too_few_answers_leave_the_lock_as_it_was() {
 }
 
 #[test]
-fn a_lock_from_before_the_last_boot_comes_to_life() {
+fn a_lock_from_before_the_last_boot_is_valid_again() {
     let cluster = servers::three();
     for which in Which::BOTH {
         let key = which.key("boot");
@@ -138,8 +139,8 @@ fn a_lock_from_before_the_last_boot_comes_to_life() {
         let mut lock = match &mut face {
             Face::Shared(redlock) => {
                 let guard = redlock.adopt(lock);
-                assert!(!guard.lost().is_lost(), "nobody knows");
-                assert!(!guard.lost().wait(Duration::ZERO), "nobody knows");
+                assert!(!guard.lost().is_lost(), "the end is not known");
+                assert!(!guard.lost().wait(Duration::ZERO), "the end is not known");
                 Held::Guard(guard)
             }
             Face::Local(local) => Held::Lock(local.adopt(lock)),
@@ -167,7 +168,7 @@ fn a_lock_from_before_the_last_boot_that_is_gone_is_lost() {
     let result = block_on(guard.confirm_async());
     assert!(matches!(result, Err(ExtendError::Lost(_))), "{result:?}");
     assert!(lost.wait(PATIENCE));
-    // In nobody's care it is the same.
+    // A detached lock behaves the same.
     let mut local = over(&cluster).build_local().expect("valid");
     let mut lock = handed_over(&redlock, "gone");
     for raw in &mut cluster.raws() {
@@ -180,7 +181,7 @@ fn a_lock_from_before_the_last_boot_that_is_gone_is_lost() {
 }
 
 #[test]
-fn a_lock_is_confirmed_by_the_process_that_it_was_handed_over_to() {
+fn the_process_that_a_lock_was_handed_to_confirms_it() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let lock = redlock.try_lock("handed", LONG).expect("free").into_lock();
@@ -199,7 +200,7 @@ pub(crate) fn second_process(redlock: &Redlock, input: &str) {
     guard.confirm().expect("held");
     assert!(MINUTE < guard.validity());
     guard.extend(LONG).expect("held");
-    drop(guard.into_lock()); // It stays the parent's.
+    drop(guard.into_lock()); // The lock stays the parent's.
 }
 
 /// A lock that was written down before the last boot.
@@ -210,7 +211,7 @@ fn handed_over(redlock: &Redlock, key: &str) -> Lock {
     lock
 }
 
-/// The same bytes under another boot id, with the checksum (FNV-1a) that they have then.
+/// The same bytes under another boot id, with a matching checksum (FNV-1a).
 fn under_another_boot(mut bytes: Vec<u8>) -> Vec<u8> {
     const BOOT_ID: usize = 6;
     bytes[BOOT_ID] ^= 1;

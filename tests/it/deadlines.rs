@@ -1,7 +1,7 @@
-//! No caller waits past its own deadline, also with every node stalled.
+//! No caller waits past its deadline, also with every node stalled.
 //!
-//! The bound of each assertion is generous: a busy machine meets it, a caller that waits for a node
-//! to come back does not, for they never do while it waits.
+//! The bound of each assertion is generous: a busy machine meets it. A caller that waits for the
+//! nodes does not, because they stay stalled while it waits.
 
 use std::future::Future;
 use std::thread;
@@ -73,7 +73,7 @@ fn stalled_locks(face: &mut Face) {
     assert!(matches!(result, Err(LockError::NoQuorum(_))), "{result:?}");
 }
 
-/// A caller who waits because others hold the lock, too.
+/// A caller that waits because others hold the lock.
 #[test]
 fn a_waiter_gives_up_at_its_deadline() {
     let cluster = servers::three();
@@ -84,7 +84,7 @@ fn a_waiter_gives_up_at_its_deadline() {
         let start = Instant::now();
         let options = LockOptions::new(LONG).wait(WAIT);
         let result = in_time(|| face.lock_with("waiter", &options));
-        // The deadline may cut an attempt short that has not heard a majority yet.
+        // The deadline may end an attempt before a majority has answered.
         assert!(
             matches!(result, Err(LockError::Held(_) | LockError::NoQuorum(_))),
             "{result:?}"
@@ -97,7 +97,7 @@ fn a_waiter_gives_up_at_its_deadline() {
     }
 }
 
-/// Threads that wait for one another's turn at the engine have their deadlines as well.
+/// Threads that wait for each other at the engine have deadlines too.
 #[test]
 fn many_callers_end_with_every_node_stalled() {
     let cluster = servers::three();
@@ -134,7 +134,7 @@ fn a_future_ends_with_every_node_stalled() {
         matches!(result, Err(UnlockError::Unconfirmed(_))),
         "{result:?}"
     );
-    // The last handle goes while every node stands still, and does not wait for them.
+    // The last handle is dropped while every node is stalled, and does not wait for them.
     in_time(|| drop(redlock));
 }
 
@@ -142,9 +142,9 @@ fn wait_for<F: Future>(future: F) -> F::Output {
     block_on(future)
 }
 
-/// Nodes that accept and never say a word: building a handle ends, and so does every call.
+/// Nodes that accept and never answer: building a handle ends, and so does every call.
 #[test]
-fn nodes_that_never_answer_hold_nobody_up() {
+fn nodes_that_never_answer_delay_no_call() {
     let strangers: Vec<_> = (0..3).map(|_| Stranger::new(Manner::Silent)).collect();
     for which in Which::BOTH {
         let builder = Redlock::builder()
@@ -156,7 +156,7 @@ fn nodes_that_never_answer_hold_nobody_up() {
     }
 }
 
-/// Dropping guards and handles waits for nobody.
+/// Dropping guards and handles waits for no answer.
 #[test]
 fn drops_end_with_every_node_stalled() {
     let cluster = servers::three();
@@ -174,6 +174,6 @@ fn drops_end_with_every_node_stalled() {
     for server in &*cluster {
         server.thaw();
     }
-    // What was written before the handle went is run by the nodes.
+    // The nodes run what was written before the handle was dropped.
     cluster.assert_empty();
 }

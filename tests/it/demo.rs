@@ -36,18 +36,18 @@ fn assert_good(output: &Output, text: &str, nodes: usize) {
         "what is piped is plain: {text:?}"
     );
     let keys_left = format!("keys left  none     on {nodes} nodes, each asked");
-    for told in [
+    for said in [
         "\ncounter    right    ",
         "\nexclusion  held     at most 1 holder at any time\n",
         &keys_left,
         "\nverdict    GOOD",
     ] {
-        assert!(text.contains(told), "{told:?} in\n{text}");
+        assert!(text.contains(said), "{said:?} in\n{text}");
     }
 }
 
 #[test]
-fn without_anything_installed_it_shows_that_the_lock_excludes() {
+fn without_servers_the_demo_shows_that_the_lock_excludes() {
     let (output, text) = run(&["--seconds", "2", "--workers", "4"]);
     assert_good(&output, &text, 5);
     assert!(text.starts_with("shearline demo: 4 workers, one lock, 5 nodes in this process"));
@@ -58,7 +58,7 @@ fn without_anything_installed_it_shows_that_the_lock_excludes() {
 }
 
 #[test]
-fn on_real_servers_it_shows_the_same_and_leaves_no_key() {
+fn on_real_servers_the_demo_shows_the_same_and_leaves_no_key() {
     let cluster = five();
     let mut arguments = vec!["--seconds".to_owned(), "2".to_owned()];
     for url in cluster.urls() {
@@ -72,9 +72,9 @@ fn on_real_servers_it_shows_the_same_and_leaves_no_key() {
     cluster.assert_empty();
 }
 
-/// That one of three may be down is what the lock is for. That it could not be asked is said.
+/// One of three nodes may be down. The verdict says that it was not asked.
 #[test]
-fn a_server_that_is_down_is_said_and_does_not_spoil_the_verdict() {
+fn a_server_that_is_down_is_named_and_does_not_fail_the_verdict() {
     let cluster = three();
     let gone = ClosedPort::new();
     let urls = cluster.urls();
@@ -91,18 +91,18 @@ fn a_server_that_is_down_is_said_and_does_not_spoil_the_verdict() {
         &gone.url(),
     ]);
     assert!(output.status.success(), "{text}");
-    for told in [
+    for said in [
         "\ncounter    right",
         "\nkeys left  none     on 2 nodes; no answer from 127.0.0.1:",
         "\nverdict    GOOD",
     ] {
-        assert!(text.contains(told), "{told:?} in\n{text}");
+        assert!(text.contains(said), "{said:?} in\n{text}");
     }
     cluster.assert_empty();
 }
 
 #[test]
-fn without_a_majority_it_says_why_and_ends() {
+fn without_a_majority_the_demo_says_why_and_ends() {
     let cluster = three();
     let (one, other) = (ClosedPort::new(), ClosedPort::new());
     let (output, _) = run(&[
@@ -113,16 +113,16 @@ fn without_a_majority_it_says_why_and_ends() {
         "--node",
         &other.url(),
     ]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("a majority of the nodes is needed"), "{told}");
-    assert_eq!(told.matches("connection refused").count(), 2, "{told}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("a majority of the nodes is needed"), "{said}");
+    assert_eq!(said.matches("connection refused").count(), 2, "{said}");
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_refused_before_anything_is_done() {
+fn wrong_arguments_are_refused_before_anything_is_done() {
     let unreadable = format!("redis://{USER}:{ESCAPED}@127.0.0.1:70000");
-    for (arguments, told) in [
+    for (arguments, said) in [
         (vec!["--seconds", "0"], "--seconds"),
         (vec!["--workers", "0"], "--workers"),
         (vec!["--ttl", "2"], "500ms or 2s"),
@@ -131,13 +131,13 @@ fn arguments_that_make_no_sense_are_refused_before_anything_is_done() {
         let (output, _) = run(&arguments);
         let error = String::from_utf8_lossy(&output.stderr);
         Secrets::credentials().assert_not_in("an argument", &error);
-        assert_eq!(output.status.code(), Some(2), "{told}: {error}");
-        assert!(error.contains(told), "{told}: {error}");
+        assert_eq!(output.status.code(), Some(2), "{said}: {error}");
+        assert!(error.contains(said), "{said}: {error}");
     }
 }
 
 #[test]
-fn an_interrupt_ends_it_early_with_the_verdict() {
+fn an_interrupt_ends_the_demo_early_with_the_verdict() {
     let mut child = demo(&["--seconds", "3600", "--workers", "4"])
         .spawn()
         .expect("the binary runs");
@@ -145,7 +145,7 @@ fn an_interrupt_ends_it_early_with_the_verdict() {
     let mut text = String::new();
     while !text.contains("\n[") {
         let read = stdout.read_line(&mut text).expect("the output is text");
-        assert_ne!(read, 0, "it goes on until it is told to end: {text}");
+        assert_ne!(read, 0, "it goes on until it is interrupted: {text}");
     }
     kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
     stdout

@@ -1,4 +1,4 @@
-//! Guards and futures that are dropped: in a panic, half-way, before they began.
+//! Guards and futures that are dropped: in a panic, half-way, before the first poll.
 
 use std::future::Future;
 use std::pin::pin;
@@ -23,7 +23,7 @@ fn a_guard_dropped_in_a_panic_releases() {
     });
     assert!(panicked.join().is_err());
     cluster.assert_gone("panic");
-    // The handle has taken no harm.
+    // The handle still works.
     redlock
         .try_lock("panic", LONG)
         .expect("free")
@@ -31,8 +31,8 @@ fn a_guard_dropped_in_a_panic_releases() {
         .expect("held");
 }
 
-/// Polled k times and dropped: for every small k, then for some of the larger ones, until twenty
-/// were ready before.
+/// Polls a future k times and drops it: for every small k, then for some larger ones, until twenty
+/// futures were ready before.
 #[test]
 fn a_future_dropped_at_any_point_leaves_no_key() {
     let cluster = servers::five();
@@ -43,7 +43,7 @@ fn a_future_dropped_at_any_point_leaves_no_key() {
         let key = format!("dropped:{polls}");
         if let Poll::Ready(guard) = poll_and_drop(&redlock, &key, polls) {
             ready += 1;
-            drop(guard.expect("nobody else wants it"));
+            drop(guard.expect("no other client wants it"));
         }
         cluster.assert_gone(&key);
         if ready == 20 {
@@ -54,7 +54,7 @@ fn a_future_dropped_at_any_point_leaves_no_key() {
     cluster.assert_empty();
 }
 
-/// The same at points of time instead of polls: from at once to longer than a round takes.
+/// The same at points of time: from at once to longer than a round takes.
 #[test]
 fn a_future_dropped_at_any_time_leaves_no_key() {
     let cluster = servers::five();
@@ -90,8 +90,8 @@ fn a_future_that_was_never_polled_sends_nothing() {
     }
 }
 
-/// Dropped while every node is stopped with the `SET` in its socket: they run it when they go on,
-/// and the release behind it.
+/// Dropped while every node is stopped with the `SET` in its socket: when they go on they run it,
+/// and then the release behind it.
 #[test]
 fn a_future_dropped_while_the_nodes_are_frozen_leaves_no_key() {
     let cluster = servers::three();
@@ -99,15 +99,15 @@ fn a_future_dropped_while_the_nodes_are_frozen_leaves_no_key() {
     freeze(&cluster);
     for key in ["frozen:0", "frozen:1", "frozen:2"] {
         let polled = poll_and_drop(&redlock, key, 3);
-        assert!(polled.is_pending(), "nobody answers");
+        assert!(polled.is_pending(), "no node answers");
     }
     thaw(&cluster);
     cluster.assert_empty_after("set");
 }
 
-/// The last handle goes with the future: what the nodes were asked for is given back before.
+/// The future holds the last handle; the lock is released before the handle ends.
 #[test]
-fn a_future_is_a_handle() {
+fn a_future_keeps_the_handle_alive() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let future = redlock.lock_async("alone", LONG);
@@ -133,7 +133,7 @@ fn futures_lock_extend_and_unlock() {
 
 /// Sixty-four futures on one thread, on eight keys: each key is held by one at a time.
 #[test]
-fn many_futures_on_one_thread() {
+fn many_futures_lock_on_one_thread() {
     let cluster = servers::five();
     let redlock = over(&cluster)
         .retry(shearline::Retry::new(
@@ -157,16 +157,16 @@ fn many_futures_on_one_thread() {
     cluster.assert_empty();
 }
 
-/// The loss is told by a timer: no node says a word.
+/// A timer reports the loss: no node answers.
 #[test]
-fn the_loss_of_a_lock_is_told_while_every_node_is_silent() {
+fn the_loss_of_a_lock_is_reported_while_every_node_is_silent() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let guard = redlock.try_lock("lost", BRIEF).expect("free");
     freeze(&cluster);
     assert!(guard.lost().wait(PATIENCE));
     block_on(guard.lost());
-    // It is told a tick early rather than late.
+    // The signal comes up to a tick early.
     eventually("the end of the validity", || {
         (!guard.is_valid()).then_some(())
     });

@@ -1,11 +1,11 @@
 //! The embedded node held against a real `redis-server`: both get the same random commands, and
 //! their replies must be the same bytes.
 //!
-//! The commands come from a seed, so a failure repeats itself. What is excluded: `INFO` (its fields
+//! The commands come from a seed, so a failure can be repeated. Excluded are: `INFO` (its fields
 //! are compared instead), `CLIENT ID` and the `id` in the answer to `HELLO`, foreign scripts, and
-//! the milliseconds of `PTTL`, also within a script. Times to live lie at least a quarter of an hour apart from each
-//! other and from zero, so that no delay of the machine can change what is later than what; keys
-//! with short ones are waited for until they are gone.
+//! the milliseconds of `PTTL`, also within a script. Times to live are at least a quarter of an
+//! hour apart from each other and from zero, so that no delay of the machine changes their order.
+//! Keys with short ones are waited for until they are gone.
 
 mod commands;
 mod locks;
@@ -23,7 +23,7 @@ const COMMANDS: usize = 12_000;
 const PASSWORD: &str = "sesame";
 
 /// How far the answers to `PTTL` may be apart, in milliseconds: the clocks are read at different
-/// times. A fifteenth of what lies between two times to live.
+/// times. It is a fifteenth of the distance between two times to live.
 const PTTL_APART_MAX: u64 = 60_000;
 
 #[test]
@@ -33,7 +33,7 @@ fn the_store_answers_as_a_server_does() {
 }
 
 #[test]
-fn the_store_wants_its_password_as_a_server_does() {
+fn the_store_asks_for_its_password_as_a_server_does() {
     let server = Server::with(&ServerOptions::redis().password(PASSWORD));
     compare(2, &server, Model::store(Some(PASSWORD)), Some(PASSWORD));
 }
@@ -46,14 +46,14 @@ fn the_node_answers_as_a_server_does() {
 }
 
 #[test]
-fn the_node_wants_its_password_as_a_server_does() {
+fn the_node_asks_for_its_password_as_a_server_does() {
     let server = Server::with(&ServerOptions::redis().password(PASSWORD));
     let node = EmbeddedNode::spawn_with(&Options::new().password(PASSWORD)).unwrap();
     compare(4, &server, Model::Node(node), Some(PASSWORD));
 }
 
-/// What a store never is. A client that has read before that the server is durable asks it to join with
-/// the marker of another master, of which it has been a replica meanwhile.
+/// A store is never a replica. A client that has read that the server is durable then asks it to
+/// join, with the marker of another master which it has followed meanwhile.
 #[test]
 fn a_server_that_has_been_a_replica_is_not_durable() {
     for options in [ServerOptions::redis(), ServerOptions::valkey()] {
@@ -81,7 +81,7 @@ fn a_server_that_has_been_a_replica_is_not_durable() {
 
 /// Every field of the store's `INFO` is one of the server's, in the same section and order.
 #[test]
-fn the_fields_of_info_are_the_servers() {
+fn the_fields_of_info_are_those_of_a_server() {
     let server = Server::start();
     let mut real = Connection::Remote(Remote::connect(server.address()));
     let mut model = Model::store(None);
@@ -92,7 +92,7 @@ fn the_fields_of_info_are_the_servers() {
             let reply = connection.exchange(&mut model, &command).remove(0);
             String::from_utf8(reply).expect("a text")
         });
-        // The length in front is another.
+        // The length in front differs.
         for reply in &mut replies {
             reply.drain(..reply.find('#').unwrap());
         }
@@ -179,8 +179,8 @@ fn is_same(command: &[Vec<u8>], expected: &[u8], reply: &[u8]) -> bool {
     }
 }
 
-/// Whether the lines are the same but for large numbers, which may be somewhat apart: what the
-/// scripts of the strict guard say of a barrier.
+/// Returns `true` if the lines are the same except for large numbers, which may differ a little:
+/// what the scripts of the strict guard say about a barrier.
 fn with_near_numbers(expected: &[u8], reply: &[u8]) -> bool {
     let lines = |reply: &[u8]| -> Vec<Vec<u8>> {
         let lines = reply.split_inclusive(|byte| *byte == b'\n');

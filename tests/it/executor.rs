@@ -1,4 +1,4 @@
-//! The smallest executor there can be: one thread, parked between wake-ups.
+//! The smallest executor: one thread, parked between wake-ups.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// Longer than any story takes. Beyond it a wake-up was lost.
+/// Longer than any story takes. After that a wake-up was lost.
 const MOST: Duration = Duration::from_secs(120);
 
 /// Runs `future` on this thread.
@@ -27,12 +27,12 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;
         }
-        assert!(start.elapsed() < MOST, "nobody has woken the task");
+        assert!(start.elapsed() < MOST, "the task was not woken");
         thread::park_timeout(MOST);
     }
 }
 
-/// Runs all futures side by side, polling each that is not done at every wake-up.
+/// Runs all futures side by side: polls each unfinished one at every wake-up.
 pub(crate) async fn all<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) {
     let mut open: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
     poll_fn(|context| {

@@ -124,8 +124,8 @@ fn an_expired_lock_is_not_revived() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let mut guard = redlock.try_lock("expired", BRIEF).expect("free");
-    assert!(guard.lost().wait(PATIENCE), "the loss is told");
-    // It is told a tick early rather than late.
+    assert!(guard.lost().wait(PATIENCE), "the loss is reported");
+    // The signal comes up to a tick early.
     eventually("the end of the validity", || {
         (!guard.is_valid()).then_some(())
     });
@@ -154,7 +154,7 @@ fn an_expired_local_lock_is_not_revived() {
 }
 
 #[test]
-fn a_lock_that_a_majority_has_not_is_lost() {
+fn a_lock_that_is_missing_on_a_majority_is_lost() {
     for (foreign, outcome) in [(true, NodeOutcome::Held), (false, NodeOutcome::Missing)] {
         let cluster = servers::three();
         for which in Which::BOTH {
@@ -188,7 +188,7 @@ fn a_lock_that_a_majority_has_not_is_lost() {
                 matches!(again, Err(ExtendError::Expired)),
                 "it is over: {again:?}"
             );
-            // The remaining copy is released, the stranger's are not touched.
+            // The remaining copy is released; the stranger's copies are not touched.
             let value = foreign.then(|| b"foreign".to_vec());
             eventually("the remaining copy is released", || {
                 face.settle();
@@ -203,7 +203,7 @@ fn a_lock_that_a_majority_has_not_is_lost() {
 }
 
 #[test]
-fn a_guard_that_was_lost_says_so() {
+fn a_lost_guard_is_not_valid_and_its_signal_fires() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let mut guard = redlock.try_lock("lost", LONG).expect("free");
@@ -211,7 +211,7 @@ fn a_guard_that_was_lost_says_so() {
         raw.run("FLUSHALL");
     }
     let lost = guard.lost();
-    assert!(!lost.wait(Duration::ZERO), "nobody has asked the nodes");
+    assert!(!lost.wait(Duration::ZERO), "the nodes were not asked");
     let result = guard.extend(LONG);
     assert!(matches!(result, Err(ExtendError::Lost(_))), "{result:?}");
     assert!(lost.wait(PATIENCE));

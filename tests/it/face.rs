@@ -1,4 +1,4 @@
-//! The two faces that a story is told with: [`Redlock`] and [`LocalRedlock`], behind one type.
+//! The two faces that each story uses, [`Redlock`] and [`LocalRedlock`], behind one type.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) enum Which {
 impl Which {
     pub(crate) const BOTH: [Self; 2] = [Self::Shared, Self::Local];
 
-    /// Builds it, and waits for the nodes that are slower than the majority.
+    /// Builds the face, and waits for the nodes that are slower than the majority.
     #[track_caller]
     pub(crate) fn build(self, builder: Builder) -> Face {
         let mut face = match self {
@@ -35,18 +35,18 @@ impl Which {
         face
     }
 
-    /// A key of this story that the other face's telling does not touch.
+    /// A key of this story that differs for the other face.
     pub(crate) fn key(self, story: &str) -> String {
         format!("{story}:{self:?}")
     }
 }
 
-/// What a node is waited for where time is not the subject: for as long as a machine, one process or
-/// one server may stand still without changing what a story tells.
+/// The node timeout of stories that are not about time: as long as a machine, a process or a server
+/// may stand still without changing the story.
 const CALM: Duration = Duration::from_secs(5);
 
-/// A builder over these nodes, with timeouts that no healthy server misses on a busy machine. Stories
-/// about silent nodes set their own; those about the timeouts that nobody set do without this.
+/// A builder over these nodes, with timeouts that no healthy server misses on a busy machine.
+/// Stories about silent nodes set their own; stories about default timeouts do not use this.
 pub(crate) fn at(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Builder {
     let builder = Redlock::builder().nodes(urls);
     builder.node_timeout(CALM).connect_timeout(CALM)
@@ -65,9 +65,9 @@ pub(crate) fn shared(cluster: &Cluster) -> Redlock {
     redlock
 }
 
-/// Waits until every node has been met: it is ready, or there is a reason why it is not. A handle
-/// is built when a majority is ready, and on a busy machine the rest may follow much later: the
-/// first lock would not reach them. Stories about nodes that say nothing go on without them.
+/// Waits until every node is ready, or there is a reason why it is not. A handle is built when a
+/// majority is ready, and on a busy machine the others may follow much later: the first lock would
+/// not reach them. Stories about nodes that never answer do not wait.
 fn await_met(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
     let mut met = Vec::new();
     within_patience(|| {
@@ -80,7 +80,7 @@ fn await_met(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
     });
 }
 
-/// Waits until every node is ready: a lock that is taken then stands on all of them.
+/// Waits until every node is ready: a lock that is taken then is on all of them.
 #[track_caller]
 pub(crate) fn await_ready(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
     eventually("all nodes are ready", || {
@@ -95,7 +95,7 @@ pub(crate) enum Face {
     Local(Box<LocalRedlock>),
 }
 
-/// What a face hands out.
+/// A lock of either face.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Held {
@@ -184,7 +184,7 @@ impl Face {
         });
     }
 
-    /// Vouches for every node: the answers of all of them count, however young they are.
+    /// Trusts every node: all answers count, however short the node's uptime.
     pub(crate) fn trust(&mut self) {
         for node in self.nodes() {
             let Some(run_id) = &node.run_id else {
@@ -194,7 +194,7 @@ impl Face {
                 Self::Shared(redlock) => redlock.trust_node(&*node.address, run_id),
                 Self::Local(local) => local.trust_node(&*node.address, run_id),
             };
-            drop(trusted); // It may have gone in between.
+            drop(trusted); // The server may have ended in between.
         }
     }
 
@@ -206,7 +206,7 @@ impl Face {
         }
     }
 
-    /// Vouches for all nodes that are connected. How many these are.
+    /// Trusts all connected nodes. Returns how many there are.
     pub(crate) fn trust_all(&mut self) -> usize {
         match self {
             Self::Shared(redlock) => redlock.trust_nodes().len(),
@@ -214,8 +214,8 @@ impl Face {
         }
     }
 
-    /// Lets stragglers, reconnections and what is owed make progress: the shared handle has a
-    /// thread for it, the local one is driven here.
+    /// Lets stragglers, reconnections and owed releases make progress. The shared handle has a
+    /// thread for that; the local one is driven here.
     pub(crate) fn settle(&mut self) {
         if let Self::Local(local) = self {
             local
@@ -224,8 +224,8 @@ impl Face {
         }
     }
 
-    /// Waits until no node has `key`, driving the local face meanwhile. The ttl of what is awaited
-    /// to go has to be much longer than the wait.
+    /// Waits until no node has `key`, driving the local face meanwhile. The ttl of the key has to
+    /// be much longer than the wait.
     #[track_caller]
     pub(crate) fn assert_gone(&mut self, cluster: &Cluster, key: impl AsRef<[u8]>) {
         let key = key.as_ref();

@@ -1,7 +1,7 @@
-//! A process that forks: the child can do nothing with its parent's handle, and no harm.
+//! A process that forks: the child cannot use its parent's handle, and does no harm to it.
 //!
 //! The child is what `Command::pre_exec` runs between `fork` and `exec`: a process of one thread,
-//! with a copy of everything that the parent had.
+//! with a copy of all memory of the parent.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -12,16 +12,16 @@ use shearline::{ExtendError, LockError, LockGuard, Redlock, UnlockError};
 use crate::face::{over, shared};
 use crate::servers::{self, LONG};
 
-/// Runs `story` in a forked child, which must find all to be as it should. Then `after` is run,
-/// while the parent still has what it had.
+/// Runs `story` in a forked child, which must succeed. Then runs `after`, while the parent still
+/// has its handles.
 #[track_caller]
 pub(crate) fn in_child(
     mut story: impl FnMut() -> Result<(), &'static str> + Send + Sync + 'static,
     after: impl FnOnce(),
 ) {
     let mut command = Command::new("true");
-    // SAFETY: The child runs no other thread. It takes no lock that another thread may have held
-    // at the fork but the allocator's, which the C library takes care of.
+    // SAFETY: The child runs no other thread. Of the locks that another thread may have held at the
+    // fork it takes only the allocator's, which the C library handles.
     unsafe {
         command.pre_exec(move || story().map_err(io::Error::other));
     }
@@ -53,7 +53,7 @@ fn calls_are_refused(redlock: &Redlock, guards: &mut Vec<LockGuard>) -> Result<(
 }
 
 #[test]
-fn a_child_is_refused_and_releases_nothing_of_its_parents() {
+fn a_forked_child_is_refused_and_releases_no_lock_of_its_parent() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let keys = ["fork:0", "fork:1"];
@@ -65,7 +65,7 @@ fn a_child_is_refused_and_releases_nothing_of_its_parents() {
     let story = move || {
         let redlock = handle.take().ok_or("a handle")?;
         calls_are_refused(&redlock, &mut guards)?;
-        // The child's copies go here: a guard, and a handle.
+        // The child drops its copies here: a guard, and a handle.
         drop((guards.pop(), redlock));
         Ok(())
     };
@@ -76,13 +76,13 @@ fn a_child_is_refused_and_releases_nothing_of_its_parents() {
         let guard = redlock.try_lock("parent", LONG).expect("it goes on");
         guard.unlock().expect("held");
     });
-    // The parent's copies went with the story.
+    // The parent's copies were dropped with the story.
     cluster.assert_empty();
 }
 
-/// The child drops the last handles that it has: it waits for no thread, and takes no leave.
+/// The child drops its copies of the last handles: it waits for no thread, and sends nothing.
 #[test]
-fn a_child_drops_the_last_handles() {
+fn a_forked_child_drops_the_last_handles_without_waiting() {
     let cluster = servers::three();
     for _ in 0..5 {
         let guard = shared(&cluster).try_lock("shared", LONG).expect("free");
@@ -98,7 +98,8 @@ fn a_child_drops_the_last_handles() {
             assert!(cluster.copies("shared") >= 2, "the child released nothing");
             assert!(!lost.is_lost());
         });
-        // The parent's copies went with the story: the guard released, the plain lock did not.
+        // The parent's copies were dropped with the story: the guard released, the plain lock did
+        // not.
         cluster.assert_gone("shared");
         assert!(cluster.copies("local") >= 2, "plain locks stay");
         let mut local = over(&cluster).build_local().expect("valid");

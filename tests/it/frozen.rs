@@ -7,15 +7,16 @@ use shearline::Redlock;
 use crate::face::{Face, Which, over};
 use crate::servers::{self, Cluster, LONG, STOOD_STILL_MAX, Server, watched};
 
-/// Longer than a thousand rounds take: an operation that waited for the frozen node would show.
+/// Longer than a thousand rounds take: an operation that waited for the frozen node would exceed
+/// it.
 const NODE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
-fn a_thousand_locks_while_one_node_of_five_is_frozen() {
+fn a_thousand_locks_leave_no_key_while_one_node_of_five_is_frozen() {
     story(&servers::five(), 1_000);
 }
 
-/// Every operation succeeds, none waits for the frozen node, and it keeps no key when it goes on.
+/// Every operation succeeds, none waits for the frozen node, and it has no key when it goes on.
 pub(crate) fn story(cluster: &Cluster, locks: usize) {
     for which in Which::BOTH {
         let mut face = which.build(over(cluster).node_timeout(NODE_TIMEOUT));
@@ -44,13 +45,13 @@ pub(crate) fn story(cluster: &Cluster, locks: usize) {
     }
 }
 
-/// How often the story below is to be seen.
+/// How often the story below has to be observed.
 const TURNS: u32 = 10;
 
-/// The same with the node timeout that nobody set, which a lock must not depend on either; and the
-/// lock is still held when the node goes on.
+/// The same with the default node timeout, which a lock must not depend on either. The lock is
+/// still held when the node goes on.
 #[test]
-fn a_lock_held_while_a_node_freezes_and_goes_on() {
+fn a_lock_outlives_a_node_that_freezes_and_goes_on() {
     let cluster = servers::five();
     let mut healthy = cluster[..4].iter().map(Server::raw).collect::<Vec<_>>();
     for which in Which::BOTH {
@@ -77,7 +78,7 @@ fn a_lock_held_while_a_node_freezes_and_goes_on() {
     }
 }
 
-/// All that is asked is confirmed by four of five, and then by all.
+/// Four of five nodes confirm every call, and then all do.
 fn freezes_and_goes_on(face: &mut Face, server: &Server, key: &str) -> Result<(), String> {
     server.freeze();
     let lock = face.try_lock(key, LONG);

@@ -1,4 +1,4 @@
-//! Nodes that restart without their memory, with the restart guard and without it.
+//! Nodes that restart without their memory, with and without the restart guard.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -16,10 +16,10 @@ use crate::servers::{self, ClosedPort, Cluster, eventually};
 /// The longest ttl of all clients where nodes forget again and again.
 pub(crate) const TTL: Duration = Duration::from_millis(300);
 
-/// The longest ttl of all clients where a node is waited for that forgot.
+/// The longest ttl of all clients where a test waits for a node that forgot.
 const BRIEF: Duration = Duration::from_secs(3);
 
-/// What a lock is held for that is extended.
+/// The ttl of a lock that is extended.
 const LONG: Duration = Duration::from_secs(60);
 
 fn over(urls: impl IntoIterator<Item = String>, longest: Duration) -> Builder {
@@ -30,7 +30,7 @@ fn over(urls: impl IntoIterator<Item = String>, longest: Duration) -> Builder {
     at(urls).max_ttl(longest).retry(retry)
 }
 
-/// A handle that votes with all its nodes at once, however young they are.
+/// A handle that lets all its nodes vote at once, however short their uptime.
 fn trusting(builder: &Builder) -> Redlock {
     let redlock = builder.build().expect("built");
     eventually("all that answer are trusted", || {
@@ -66,7 +66,7 @@ fn a_node_that_forgot_does_not_vote_before_every_lock_is_over() {
 }
 
 #[test]
-fn who_has_just_started_votes_at_once_where_an_operator_vouches() {
+fn a_node_that_has_just_started_votes_at_once_if_an_operator_trusts_it() {
     let cluster = servers::three();
     let redlock = over(cluster.urls(), LONG).build().expect("built");
     eventually("all are met", || {
@@ -74,7 +74,10 @@ fn who_has_just_started_votes_at_once_where_an_operator_vouches() {
         all.then_some(())
     });
     for (node, url) in cluster.urls().iter().enumerate() {
-        let run_id = cluster[node].raw().info("server", "run_id").expect("told");
+        let run_id = cluster[node]
+            .raw()
+            .info("server", "run_id")
+            .expect("reported");
         assert_eq!(redlock.nodes()[node].run_id.as_ref(), Some(&run_id));
         assert_eq!(
             redlock.trust_node(url, &run_id),
@@ -93,7 +96,7 @@ fn who_has_just_started_votes_at_once_where_an_operator_vouches() {
 }
 
 #[test]
-fn a_copy_that_was_forgotten_comes_again_with_the_extensions() {
+fn a_forgotten_copy_is_restored_by_the_extensions() {
     let mut cluster = servers::three();
     let redlock = trusting(&over(cluster.urls(), LONG));
     let mut lock = redlock.lock("a", LONG).expect("three vote");
@@ -108,7 +111,7 @@ fn a_copy_that_was_forgotten_comes_again_with_the_extensions() {
     cluster.assert_empty();
 }
 
-/// Whoever takes the lock looks whether another's is valid too.
+/// Each holder checks whether another's lock is valid too.
 #[derive(Default)]
 struct Witness {
     held: Mutex<[Option<LockGuard>; CLIENTS]>,
@@ -121,7 +124,9 @@ const CLIENTS: usize = 4;
 
 impl Witness {
     fn held(&self) -> MutexGuard<'_, [Option<LockGuard>; CLIENTS]> {
-        self.held.lock().expect("nobody panics with it")
+        self.held
+            .lock()
+            .expect("no thread panics while it holds this")
     }
 
     fn hold(&self, client: usize, lock: LockGuard) {
@@ -150,9 +155,9 @@ impl Witness {
     }
 }
 
-/// Two pairs of clients; each reaches two nodes of three, and both reach the middle one. That one
-/// is killed and comes back empty, once a second, until it is `enough` after so many times, locks of
-/// `ttl` and locks beside another. What these came to.
+/// Two pairs of clients. Each pair reaches two nodes of three, and both reach the middle one, which
+/// is killed and restarted empty once a second, until `enough` says so after a number of times,
+/// locks of `ttl`, and locks beside another. Returns these numbers.
 pub(crate) fn restarts(
     guard: RestartGuard,
     ttl: Duration,
@@ -192,16 +197,16 @@ pub(crate) fn restarts(
     (witness.locks.into_inner(), witness.together.into_inner())
 }
 
-/// The known hole of Redlock, and that the guard closes it.
+/// The known hole of Redlock, which the guard closes.
 #[test]
-fn nodes_that_forget_make_two_holders_and_with_the_guard_they_do_not() {
-    // Where a restart takes longer than these locks last, longer ones.
+fn nodes_that_forget_make_two_holders_only_without_the_guard() {
+    // If a restart takes longer than these locks last, the test uses longer ones.
     let found = [1, 4, 16].iter().any(|times_as_long| {
         let enough = |times, _, together| 20 <= times || 0 < together;
         0 < restarts(RestartGuard::Off, TTL * *times_as_long, enough).1
     });
     assert!(found, "never two at once");
-    // On a machine that has time for it there is a lock a second, and more.
+    // On a machine with time for it there is more than a lock a second.
     let enough = |times, locks, _| 8 <= times && 8 <= locks;
     let (locks, together) = restarts(RestartGuard::Observed, TTL, enough);
     assert_eq!(together, 0, "{locks} locks");

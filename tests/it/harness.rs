@@ -1,4 +1,4 @@
-//! That the harness itself does what the stories rely on.
+//! The harness itself does what the stories rely on.
 
 use std::io::ErrorKind;
 use std::panic::{self, AssertUnwindSafe};
@@ -48,7 +48,10 @@ fn a_killed_server_has_forgotten_everything_when_it_is_back() {
     server.raw().set_px(b"k", b"v", LONG);
     let address = server.address();
     server.kill();
-    assert!(Raw::connect(address).is_err(), "nobody listens any more");
+    assert!(
+        Raw::connect(address).is_err(),
+        "no process listens any more"
+    );
     server.restart();
     assert_eq!(server.address(), address);
     assert_eq!(server.raw().get(b"k"), None);
@@ -65,13 +68,13 @@ fn a_frozen_server_answers_only_when_thawed() {
             .expect("the kernel accepts")
             .integer(&[b"INCR", b"k"])
     });
-    // It is not waited for here that nothing comes; that it comes after the thaw is what counts.
+    // The test does not wait for a missing answer; the answer after the thaw is what counts.
     server.thaw();
     assert_eq!(asked.join().expect("answered"), 1);
 }
 
 #[test]
-fn a_server_ends_with_its_value_in_a_panic_too() {
+fn a_server_ends_when_its_value_is_dropped_in_a_panic() {
     let mut address = None;
     let result = panic::catch_unwind(AssertUnwindSafe(|| {
         let server = Server::start();
@@ -87,7 +90,7 @@ fn a_server_ends_with_its_value_in_a_panic_too() {
 }
 
 #[test]
-fn credentials_and_unix_sockets() {
+fn servers_have_credentials_and_unix_sockets() {
     let server = Server::with(&Options::redis().password(PASSWORD).unix_socket());
     assert_eq!(server.raw().run("PING"), Reply::Simple("PONG".into()));
     let mut stranger = Raw::connect(server.address()).expect("it listens");
@@ -112,7 +115,7 @@ fn a_closed_port_refuses() {
     let address = closed.url()["redis://".len()..]
         .parse()
         .expect("an address");
-    let error = Raw::connect(address).expect_err("nobody listens");
+    let error = Raw::connect(address).expect_err("no process listens");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
 }
 
@@ -134,14 +137,14 @@ fn the_proxy_holds_answers_back_and_keeps_their_order() {
 }
 
 #[test]
-fn the_proxy_does_what_it_is_told() {
+fn the_proxy_does_the_mischief_that_is_set() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
     let connect = || Raw::connect(proxy.address()).expect("the proxy listens");
     let mut raw = connect();
     let ping: &[&[u8]] = &[b"PING"];
 
-    // "+PONG\r\n" in seven pieces, and in seven of a second's fiftieth.
+    // "+PONG\r\n" in seven pieces, and in seven fiftieths of a second.
     for slow in [
         Mischief::Drip(Duration::from_millis(5)),
         Mischief::Bandwidth(50),
@@ -152,7 +155,7 @@ fn the_proxy_does_what_it_is_told() {
         assert!(start.elapsed() >= Duration::from_millis(30), "{slow:?}");
     }
 
-    // What is held either way passes when that is over.
+    // The bytes that were held pass afterwards.
     for way in [Way::ToServer, Way::ToClient] {
         proxy.set(Mischief::Hold(way));
         let (outside, key) = (&mut server.raw(), b"held");
@@ -200,7 +203,7 @@ fn the_proxy_does_what_it_is_told() {
 }
 
 #[test]
-fn strangers_do_not_speak_redis() {
+fn strangers_do_not_speak_resp() {
     for manner in [Manner::Http, Manner::Closes, Manner::Garbage] {
         let stranger = Stranger::new(manner);
         let address = stranger.url()["redis://".len()..]

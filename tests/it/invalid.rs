@@ -1,4 +1,5 @@
-//! What can never succeed is refused before any I/O, by a typed error that says what to do.
+//! Requests that can never succeed are refused before any I/O, by a typed error that says what to
+//! do.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::servers::{LONG, Manner, Server, Stranger, eventually};
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 #[test]
-fn requests_that_can_never_succeed() {
+fn requests_that_can_never_succeed_are_invalid() {
     let server = Server::start();
     let (empty, longest, too_long) = (vec![], vec![b'x'; 1024], vec![b'x'; 1025]);
     for which in Which::BOTH {
@@ -94,7 +95,7 @@ fn a_ttl_above_the_declared_maximum_is_invalid() {
 }
 
 #[test]
-fn configurations_that_can_never_work() {
+fn configurations_that_can_never_work_are_refused() {
     let stranger = Stranger::new(Manner::Silent);
     let url = stranger.url();
     let builder = || Redlock::builder().node(&url);
@@ -183,7 +184,7 @@ fn bad_url(index: usize, problem: UrlProblem) -> ConfigError {
     ConfigError::Url { index, problem }
 }
 
-/// How many commands other than our own `INFO` the server has run, when it has come to rest.
+/// Returns how many commands other than our own `INFO` the server has run, when it is idle.
 fn commands(server: &Server) -> u64 {
     let mut raw = server.raw();
     let mut last = None;

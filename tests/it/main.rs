@@ -4,8 +4,8 @@
 //! and ends exactly those, also when it fails. A missing server binary fails the test with a
 //! message that names `tests/run.sh`; no test is skipped in silence.
 //!
-//! What a test says about keys it learned from the servers, over a connection of its own and with
-//! a reply parser of its own ([`servers::Raw`]), not from the library.
+//! A test reads keys from the servers over its own connection and with its own reply parser
+//! ([`servers::Raw`]), not through the library.
 //!
 //! One file per group of stories; `servers/` holds what they share.
 #![expect(

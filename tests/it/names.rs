@@ -1,4 +1,4 @@
-//! Resource names are bytes, and are the key.
+//! Resource names are bytes, and are the Redis keys.
 
 use crate::face::{Which, over};
 use crate::servers::{self, Cluster, LONG};
@@ -51,7 +51,7 @@ pub(crate) fn story(cluster: &Cluster) {
     }
 }
 
-/// The owner label stands in the token behind its random bytes, on the nodes too.
+/// The owner label follows the random bytes of the token, on the nodes too.
 #[test]
 fn the_owner_label_is_part_of_the_token() {
     let cluster = servers::three();
@@ -64,7 +64,7 @@ fn the_owner_label_is_part_of_the_token() {
         assert_eq!(&token[20..], b"billing-7");
         assert!(cluster.values(&key).contains(&Some(token.clone())));
         face.unlock(lock).expect("held");
-        // Fresh for every lock.
+        // Each lock has fresh random bytes.
         let lock = face.try_lock(&key, LONG).expect("free");
         assert_ne!(lock.token(), token);
         face.unlock(lock).expect("held");

@@ -1,33 +1,33 @@
-//! Stories that are told in namespaces of their own, by this test binary once more.
+//! Stories in separate namespaces, played by this test binary again.
 //!
-//! `unshare` starts it there, with a story to tell in its environment; all that it does to the
-//! namespaces ends with them. Where they cannot be had a test says so on the standard error, past
-//! the capture of the test harness; in CI it fails.
+//! `unshare` starts it there, with the story in its environment; everything that it does to the
+//! namespaces ends with them. If the system gives no namespaces, a test says so on the standard
+//! error, past the capture of the test harness. In CI it fails.
 
 use std::env;
 use std::io::{self, Write as _};
 use std::process::{Command, Output};
 
-/// Which of the stories is to be told inside.
+/// Which story to play inside.
 const STORY: &str = "SHEARLINE_TEST_IN_NAMESPACE";
 
-/// What a story is told besides.
+/// The input of the story.
 const INPUT: &str = "SHEARLINE_TEST_IN_NAMESPACE_INPUT";
 
-/// What shows whether namespaces can be had.
+/// The story that shows whether namespaces are available.
 pub(crate) const PROBE: &str = "probe";
 
-/// Namespaces, and the test that tells stories there.
+/// Namespaces, and the test that plays stories in them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Namespaces {
-    /// As `unshare` wants them.
+    /// The options of `unshare`.
     pub(crate) arguments: &'static [&'static str],
-    /// The name of the test that is run inside.
+    /// The name of the test that runs inside.
     pub(crate) inside: &'static str,
 }
 
 impl Namespaces {
-    /// Whether [`PROBE`] can be told. If it cannot, the test is not run.
+    /// Returns `true` if [`PROBE`] can be played. If not, the test is not run.
     pub(crate) fn can_be_had(self) -> bool {
         let probe = self.start(PROBE, "");
         if probe.as_ref().is_ok_and(|output| output.status.success()) {
@@ -35,16 +35,16 @@ impl Namespaces {
         }
         let inside = self.inside;
         let message = format!("\nNOT RUN, no namespaces here: {inside}: {probe:?}\n");
-        // Not `eprintln`, which is shown for tests that fail only.
+        // Not `eprintln`, which is shown for failing tests only.
         let told = io::stderr().write_all(message.as_bytes());
         told.expect("the standard error");
         assert!(env::var_os("CI").is_none(), "{message}");
         false
     }
 
-    /// Tells the story, which must end well.
+    /// Plays the story, which must succeed.
     #[track_caller]
-    pub(crate) fn tell(self, story: &str, input: &str) {
+    pub(crate) fn play(self, story: &str, input: &str) {
         let output = self.start(story, input).expect("as before");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{story}: {said}");
@@ -63,8 +63,8 @@ impl Namespaces {
     }
 }
 
-/// Inside: the story to be told, and its input. Outside there is none.
-pub(crate) fn to_be_told() -> Option<(String, String)> {
+/// Inside: returns the story to play, and its input. Outside: `None`.
+pub(crate) fn story_to_play() -> Option<(String, String)> {
     let story = env::var(STORY).ok()?;
     Some((story, env::var(INPUT).expect("there is one, if empty")))
 }

@@ -1,10 +1,10 @@
 //! No attempt leaves a key behind, however it ends and whatever a node does meanwhile.
 //!
-//! Six ways to end, a hundred of each begun together; while they are under way one or two nodes of
-//! five are stopped, or their connections cut, at one of three moments; and so often that there are
-//! a thousand trials of each. When all nodes go on and every command is answered, a node has
-//! exactly the keys that it should have. Eight other locks stand on the same connections all the
-//! while and take no harm.
+//! There are six ways to end, and a hundred attempts of each are begun together. While they run,
+//! one or two nodes of five are stopped, or their connections cut, at one of three moments; so
+//! often that there are a thousand trials of each. When all nodes go on and every command is
+//! answered, each node has exactly the right keys. Eight other locks use the same connections all
+//! the time and stay held.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -30,13 +30,14 @@ const TIMES: usize = 10;
 /// was cut soon after it was made is made again only after a while.
 const CUTS: usize = 4;
 
-/// Longer than a story takes: nothing waits for a node that is stopped, and none becomes suspect.
+/// Longer than a story takes: no call waits for a stopped node, and no node becomes suspect.
 const NODE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The locks that are held beside.
+/// The other locks, which are held all the time.
 const OTHERS: usize = 8;
 
-/// The nodes on which a stranger holds what is to be refused: a majority without the victims.
+/// The nodes on which a stranger holds the keys of the attempts that are to be refused: a majority
+/// without the victims.
 const STRANGERS: [usize; 3] = [0, 2, 4];
 
 /// How an attempt ends.
@@ -60,7 +61,7 @@ impl Way {
         Self::DeadlinePassed,
     ];
 
-    /// Whether a stranger holds what it asks for.
+    /// Returns `true` if a stranger holds what it asks for.
     fn is_refused(self) -> bool {
         matches!(
             self,
@@ -82,7 +83,7 @@ impl Way {
     }
 }
 
-/// Before what the nodes stop.
+/// When the nodes stop: before this.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Moment {
     Set,
@@ -101,7 +102,7 @@ enum Fate {
     Stopped,
     /// The same with servers that have forgotten the scripts.
     StoppedWithoutScripts,
-    /// What they answer is kept from us, and the connection is reset.
+    /// Their answers are held back, and the connection is reset.
     Cut,
 }
 
@@ -204,7 +205,7 @@ impl Trial {
         }
     }
 
-    /// Sends the `SET`, or at least hands it over.
+    /// Sends the `SET`, or at least queues it.
     fn begin(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(result) = self.future.as_mut().poll(&mut context) {
@@ -212,7 +213,7 @@ impl Trial {
         }
     }
 
-    /// Waits for the outcome of what is not to be cancelled.
+    /// Waits for the outcome of an attempt that is not cancelled.
     async fn decide(&mut self) {
         if self.result.is_none() && self.way != Way::Cancelled {
             self.result = Some(self.future.as_mut().await);
@@ -229,7 +230,7 @@ impl Trial {
             (Way::Dropped, Some(Ok(guard))) => drop(guard),
             (Way::Cancelled, result) => drop((self.future, result)),
             (way, Some(Err(LockError::Held(_)))) if way.is_refused() => {}
-            // The deadline came before the strangers' nodes were heard.
+            // The deadline came before the strangers' nodes had answered.
             (Way::DeadlinePassed, Some(Err(LockError::NoQuorum(_)))) => {}
             (way, result) => panic!("{way:?}: {result:?}"),
         }
@@ -290,23 +291,23 @@ fn window(field: &Field, redlock: &Redlock, victims: &[usize], fate: Fate, momen
 const STOPPED: [Fate; 2] = [Fate::Stopped, Fate::StoppedWithoutScripts];
 
 #[test]
-fn one_node_of_five_is_stopped() {
+fn one_stopped_node_of_five_keeps_no_key() {
     story(&Options::redis(), &[1], &STOPPED, &Moment::ALL, TIMES);
 }
 
 #[test]
-fn two_nodes_of_five_are_stopped() {
+fn two_stopped_nodes_of_five_keep_no_key() {
     story(&Options::redis(), &[1, 3], &STOPPED, &Moment::ALL, TIMES);
 }
 
-/// They have their own command for a release, which no `SCRIPT FLUSH` takes from them.
+/// Valkey has its own command for a release, which `SCRIPT FLUSH` does not affect.
 #[test]
-fn two_nodes_of_five_are_stopped_that_are_valkey() {
+fn two_stopped_valkey_nodes_of_five_keep_no_key() {
     story(&Options::valkey(), &[1, 3], &STOPPED, &Moment::ALL, TIMES);
 }
 
 #[test]
-fn connections_to_one_node_of_five_and_to_two_are_cut() {
+fn nodes_whose_connections_are_cut_keep_no_key() {
     thread::scope(|scope| {
         for victims in [&[1][..], &[1, 3]] {
             for moment in Moment::ALL {
@@ -318,9 +319,9 @@ fn connections_to_one_node_of_five_and_to_two_are_cut() {
     });
 }
 
-/// The same without a second thread, one after the other: what has no future and no guard.
+/// The same without a second thread, one after another: without futures and guards.
 #[test]
-fn nodes_are_stopped_while_one_thread_goes_on() {
+fn stopped_nodes_keep_no_key_of_a_single_thread() {
     thread::scope(|scope| {
         for moment in [Moment::Set, Moment::Release] {
             scope.spawn(move || one_after_the_other(moment));
@@ -373,9 +374,9 @@ fn one_after_the_other(moment: Moment) {
     }
 }
 
-/// The answers come when nobody waits for them any more, from a majority.
+/// The answers come after the callers' deadlines, from a majority.
 #[test]
-fn deadlines_pass_while_three_nodes_of_five_are_stopped() {
+fn three_stopped_nodes_of_five_keep_no_key_of_calls_past_their_deadline() {
     let field = Field::new(&Options::redis());
     let redlock = field.builder().build().expect("a good configuration");
     field.assert_tidy(0, || redlock.nodes(), "in the beginning");
@@ -395,9 +396,9 @@ fn deadlines_pass_while_three_nodes_of_five_are_stopped() {
     }
 }
 
-/// Behind the greeting, and before every question that the node is asked.
+/// After the handshake, and before every other request to the node.
 #[test]
-fn what_is_owed_is_paid_first_on_the_next_connection() {
+fn owed_releases_go_first_on_the_next_connection() {
     let field = Field::new(&Options::redis());
     for which in Which::BOTH {
         let key = which.key("owed");
@@ -419,8 +420,8 @@ fn what_is_owed_is_paid_first_on_the_next_connection() {
             let line = monitor.reply().expect("a command").into_text();
             let word = line.split('"').nth(1).map(str::to_ascii_uppercase);
             match word.as_deref() {
-                // A release that was still sent on the old connection was not answered; and the test
-                // itself looks after the key.
+                // A release that was still sent on the old connection was not answered; and the
+                // test checks the key itself.
                 Some("HELLO" | "EVALSHA" | "EXISTS") => {}
                 _ => break line,
             }

@@ -1,5 +1,5 @@
-//! Users who may not do all that a lock needs: what is missing is told by its name, in the first try,
-//! and no key is left.
+//! Users without all permissions that a lock needs: the first try names the missing one, and no key
+//! is left.
 
 use std::sync::LazyLock;
 
@@ -9,14 +9,14 @@ use crate::face::{Face, Which, at};
 use crate::readme::acl_line;
 use crate::servers::{Cluster, LONG, Options, eventually};
 
-/// All that a user needs, as the manual says.
+/// All permissions that a user needs, from the manual.
 static LINE: LazyLock<String> = LazyLock::new(|| {
     let rules = acl_line();
     let rules = rules.strip_prefix("ACL SETUSER locker on >secret ");
     rules.expect("a user with a password").to_owned()
 });
 
-/// The user of these tests, with these rules and no others.
+/// The user of these tests, with exactly these rules.
 fn permit(cluster: &Cluster, rules: &str) {
     for raw in &mut cluster.raws() {
         raw.run(&format!("ACL SETUSER some reset on >secret {rules}"));
@@ -39,7 +39,7 @@ fn lacks(command: &'static str) -> NodeOutcome {
     NodeOutcome::Unusable(Unusable::Permission { command })
 }
 
-/// A majority says `missing`; the last of three may not have been heard by then.
+/// A majority reports `missing`; the last of three may not have answered by then.
 #[track_caller]
 fn assert_names(report: &Report, missing: NodeOutcome) {
     let said = |outcome: NodeOutcome| {
@@ -58,7 +58,7 @@ fn clusters() -> [(Cluster, bool); 2] {
 }
 
 #[test]
-fn who_may_not_release_gets_no_lock() {
+fn a_user_who_may_not_release_gets_no_lock() {
     for (cluster, native) in clusters() {
         for command in ["get", "del", "eval", "evalsha", "set"] {
             for which in Which::BOTH {
@@ -68,7 +68,7 @@ fn who_may_not_release_gets_no_lock() {
                     .lock("lock:a", LONG)
                     .expect_err("it may not be released");
                 let LockError::NoQuorum(report) = &error else {
-                    panic!("nobody holds it: {error:?}");
+                    panic!("no client holds it: {error:?}");
                 };
                 assert_names(report, lacks(command));
                 assert!(
@@ -84,7 +84,7 @@ fn who_may_not_release_gets_no_lock() {
                     .iter()
                     .filter(|node| node.outcome == lacks(command));
                 assert!(2 <= named.count(), "{report}");
-                // The operator mends it; nothing has to be connected again.
+                // The operator grants the permission; no connection has to be made again.
                 permit(&cluster, &LINE);
                 let lock = face.lock("lock:a", LONG).expect("all is permitted");
                 face.unlock(lock).expect("held");
@@ -122,21 +122,21 @@ fn who_may_use_the_native_release_needs_no_script(cluster: &Cluster) {
 }
 
 #[test]
-fn who_may_not_use_the_name_may_use_others() {
+fn a_user_who_may_not_use_a_name_may_use_others() {
     for (cluster, _) in clusters() {
         permit(&cluster, &LINE);
         for which in Which::BOTH {
             let mut face = face(which, &cluster);
             let error = face.lock("other", LONG).expect_err("only `lock:*`");
             let LockError::NoQuorum(report) = &error else {
-                panic!("nobody holds it: {error:?}");
+                panic!("no client holds it: {error:?}");
             };
             assert_names(report, NodeOutcome::Unusable(Unusable::KeyPermission));
             assert!(error.to_string().contains("~lock:*"), "{error}");
             face.check()
                 .expect("of names nothing is known before they are asked for");
             let lock = face.lock("lock:a", LONG).expect("permitted");
-            // On the same connection, which has shown that others are permitted.
+            // On the same connection, on which other names are known to be permitted.
             let Err(LockError::NoQuorum(report)) = face.lock("other", LONG) else {
                 panic!("only `lock:*`");
             };
@@ -148,7 +148,7 @@ fn who_may_not_use_the_name_may_use_others() {
 }
 
 #[test]
-fn who_may_not_extend_gets_locks_and_learns_it_at_the_first_extension() {
+fn a_user_who_may_not_extend_gets_locks_and_the_first_extension_says_so() {
     for (cluster, _) in clusters() {
         for command in ["pttl", "pexpire"] {
             for which in Which::BOTH {
@@ -185,12 +185,12 @@ fn who_may_not_extend_gets_locks_and_learns_it_at_the_first_extension() {
     }
 }
 
-/// A permission that is taken away while a lock is held: its release says so, and is paid when the
-/// permission is back.
+/// A permission that is taken away while a lock is held: its release reports that, and is sent
+/// again when the permission is back.
 #[test]
-fn a_release_that_is_not_permitted_any_more_says_so_and_is_made_up_for() {
+fn a_release_without_permission_is_reported_and_sent_again_when_permitted() {
     for (cluster, native) in clusters() {
-        // The script stands in for a native command that is not permitted, by its text.
+        // The script, sent as text, replaces a native command that is not permitted.
         let command = if native { "eval" } else { "evalsha" };
         for which in Which::BOTH {
             permit(&cluster, &LINE);
@@ -200,11 +200,11 @@ fn a_release_that_is_not_permitted_any_more_says_so_and_is_made_up_for() {
             permit(&cluster, &without(&format!("+{command}")));
             let error = face.unlock(lock).expect_err("not permitted");
             let shearline::UnlockError::Unconfirmed(report) = &error else {
-                panic!("nobody took it: {error:?}");
+                panic!("no node took it: {error:?}");
             };
             assert_names(report, lacks(command));
             permit(&cluster, &LINE);
-            eventually("it is made up for", || {
+            eventually("the release is sent again", || {
                 face.settle();
                 (cluster.copies("lock:a") == 0).then_some(())
             });
@@ -212,9 +212,9 @@ fn a_release_that_is_not_permitted_any_more_says_so_and_is_made_up_for() {
     }
 }
 
-/// What costs only comfort is not asked for.
+/// Permissions that only make things better are not required.
 #[test]
-fn what_can_be_done_without_is_not_asked_for() {
+fn dispensable_permissions_are_not_required() {
     for (cluster, _) in clusters() {
         for rules in [
             without("+script|load"),

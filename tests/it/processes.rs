@@ -1,7 +1,7 @@
-//! Stories with a second process: exclusion, ending without a farewell, and handing a lock over.
+//! Stories with a second process: exclusion, ending without a shutdown, and handing a lock over.
 //!
-//! The second process is this test binary again, told by its environment to play a part in
-//! [`second_process`]; without a part that test has nothing to do.
+//! The second process is this test binary again; its environment gives it a part to play in
+//! [`second_process`]. Without a part that test does nothing.
 
 use std::env;
 use std::fs;
@@ -26,7 +26,7 @@ fn second_process() {
     let Ok(part) = env::var(PART) else {
         return;
     };
-    let nodes = env::var(NODES).expect("the nodes are told");
+    let nodes = env::var(NODES).expect("the nodes are given");
     let redlock = at(nodes.split(','))
         .retry(Retry::new(
             1000,
@@ -49,7 +49,7 @@ fn second_process() {
         "lock-and-return" => {
             drop(redlock.try_lock("returned", LONG).expect("free"));
             drop(redlock);
-            // As `main` does when it returns: no further thread gets a chance to run.
+            // Like a `main` that returns: no other thread gets a chance to run.
             process::exit(0);
         }
         "confirm" => crate::confirm::second_process(&redlock, &env::var(INPUT).expect("the lock")),
@@ -107,9 +107,9 @@ fn a_lock_is_handed_over_to_another_process() {
     cluster.assert_gone("handed");
 }
 
-/// What is no lock is refused, whatever it is; a lock that was cut short too.
+/// Bytes that are not a lock are refused, and so is a lock that was cut short.
 #[test]
-fn bytes_that_are_no_lock_are_refused() {
+fn bytes_that_are_not_a_lock_are_refused() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let lock = redlock.try_lock("bytes", LONG).expect("free").into_lock();

@@ -1,5 +1,5 @@
-//! What the README and the manual claim, held against what is there: the tests that they name, the
-//! links, the permissions. And that the README stays short.
+//! What the README and the manual claim is checked: the tests that they name, the links, the
+//! permissions. And the README stays short.
 
 use std::error::Error;
 use std::fs;
@@ -12,10 +12,10 @@ use crate::servers::{LONG, Options, Raw, Server};
 
 const PASSWORD: &str = "secret";
 
-/// Commands without which a node still serves, only less well.
+/// Commands without which a node still works, but less well.
 const DISPENSABLE: [&str; 3] = ["+script|load", "+info", "+time"];
 
-/// Who has to decide within a minute reads no more than this.
+/// A reader who decides within a minute reads no more than this.
 const README_BYTES_MAX: usize = 8 << 10;
 
 #[test]
@@ -28,7 +28,7 @@ fn the_readme_can_be_read_in_a_minute() {
 }
 
 #[test]
-fn every_link_leads_to_something_that_exists() {
+fn every_link_has_a_target() {
     let mut links = 0;
     for page in pages() {
         for link in links_of(&page) {
@@ -94,7 +94,7 @@ fn the_acl_line_suffices_on_valkey() {
     tried(&server, &(acl_line() + " +delifeq")).expect("it suffices with the native command");
 }
 
-/// With a strict guard another line is needed, and `INFO` cannot be done without.
+/// A strict guard needs another line, and cannot do without `INFO`.
 #[test]
 fn the_acl_line_of_a_strict_guard_suffices_and_is_the_least() {
     let dispensable = ["+script|load", "+time", "+config|get"];
@@ -152,7 +152,7 @@ fn strictly_tried(server: &Server, acl: &str, more: &str) -> Result<(), Box<dyn 
     live(&mut local, &mut admin)
 }
 
-/// The life of a lock, once with the scripts known to the server and once with them forgotten.
+/// The life of a lock, once with the scripts known to the server and once after they were flushed.
 fn tried(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
     let mut admin = server.raw();
     forget(&mut admin);
@@ -186,7 +186,7 @@ pub(crate) fn acl_line() -> String {
     line
 }
 
-/// The permissions that a strict guard needs besides.
+/// The additional permissions of a strict guard.
 fn strict_acl_line() -> String {
     let [_, line] = acl_lines();
     line
@@ -228,7 +228,7 @@ fn pages() -> Vec<String> {
         .collect()
 }
 
-/// What stands between `](` and `)`, but for what leads into the web, where nobody can look.
+/// The text between `](` and `)`, except for links into the web, which a test cannot check.
 fn links_of(page: &str) -> Vec<String> {
     let text = read(page).unwrap_or_else(|| panic!("{page} is not there"));
     let ends = text.split("](").skip(1);

@@ -1,5 +1,5 @@
 //! Nodes that do not vote: refused connections, strangers, servers that must not be used. The
-//! others go on, and the report says why of each.
+//! others go on, and the report says why for each.
 
 use std::time::{Duration, Instant};
 
@@ -47,10 +47,10 @@ fn two_refused_nodes_of_three_are_named_and_leave_no_key() {
     }
 }
 
-/// What a call may take that waits for nothing.
+/// How long a call may take that waits for nothing.
 const BOUND: Duration = Duration::from_secs(10);
 
-/// With a node timeout that is far longer, only a verdict by certainty comes at once.
+/// With a node timeout that is far longer, only early certainty gives a verdict at once.
 #[test]
 fn a_half_to_half_vote_settles_at_once() {
     for nodes in [2, 4] {
@@ -83,7 +83,7 @@ fn a_half_to_half_vote_settles_at_once() {
 }
 
 #[test]
-fn of_two_nodes_one_is_no_majority() {
+fn one_of_two_nodes_is_no_majority() {
     let cluster = Cluster::start(1);
     let closed = ClosedPort::new();
     for which in Which::BOTH {
@@ -95,7 +95,7 @@ fn of_two_nodes_one_is_no_majority() {
 }
 
 #[test]
-fn what_is_no_redis_is_unusable_and_the_others_go_on() {
+fn a_server_that_does_not_speak_resp_is_unusable_and_the_others_go_on() {
     for manner in [Manner::Http, Manner::Garbage] {
         let stranger = Stranger::new(manner);
         check(
@@ -106,20 +106,20 @@ fn what_is_no_redis_is_unusable_and_the_others_go_on() {
 }
 
 #[test]
-fn what_closes_at_once_is_unreachable_and_the_others_go_on() {
+fn a_server_that_closes_at_once_is_unreachable_and_the_others_go_on() {
     let stranger = Stranger::new(Manner::Closes);
     check(
         &stranger.url(),
         &[
             NodeOutcome::Unreachable(LinkError::Closed),
-            // It closed with our greeting unread.
+            // It closed with our first command unread.
             NodeOutcome::Unreachable(LinkError::HandshakeReset),
         ],
     );
 }
 
 #[test]
-fn what_never_answers_is_unreachable_and_the_others_go_on() {
+fn a_server_that_never_answers_is_unreachable_and_the_others_go_on() {
     let stranger = Stranger::new(Manner::Silent);
     check(
         &stranger.url(),
@@ -159,7 +159,7 @@ fn a_missing_database_is_unusable_and_the_others_go_on() {
     );
 }
 
-/// A full server says so unasked, and closes.
+/// A full server says so without a request, and closes.
 #[test]
 fn a_full_server_is_unusable_and_the_others_go_on() {
     let server = Server::start();
@@ -171,8 +171,8 @@ fn a_full_server_is_unusable_and_the_others_go_on() {
     );
 }
 
-/// The node at `url` with two good ones: they give the lock, and the report of a refusal says one
-/// of `outcomes` of it.
+/// The node at `url` with two good ones: they give the lock, and the report of a refusal gives one
+/// of `outcomes` for it.
 pub(crate) fn check(url: &str, outcomes: &[NodeOutcome]) {
     let cluster = Cluster::start(2);
     for which in Which::BOTH {
@@ -186,7 +186,7 @@ pub(crate) fn check(url: &str, outcomes: &[NodeOutcome]) {
         face.unlock(lock).expect("two of three");
         face.assert_gone(&cluster, &key);
 
-        // A report is made for a refusal: a stranger takes one of the two good nodes.
+        // A refusal gives a report: a stranger takes one of the two good nodes.
         let key = which.key("reported");
         cluster[0].raw().set_px(key.as_bytes(), b"foreign", LONG);
         let mut last = None;

@@ -1,4 +1,4 @@
-//! Replies that servers make of what a script returns, read by the codec.
+//! Replies that servers make from the result of a script, read by the codec.
 //!
 //! Each story runs on Redis and on Valkey.
 
@@ -10,7 +10,7 @@ use shearline::resp::{Inbox, Limits, OwnedValue, command, encode};
 
 use crate::servers::{Options, Server, uninterrupted};
 
-/// What the servers answer to `EVAL script 0` in RESP3, as it was sent and as the codec reads it.
+/// The answer of each server to `EVAL script 0` in RESP3, as bytes and as the codec reads it.
 fn replies(script: &str, limits: Limits) -> [(Vec<u8>, OwnedValue); 2] {
     [Options::redis(), Options::valkey()].map(|options| {
         let server = Server::with(&options);
@@ -55,7 +55,7 @@ fn a_big_number_keeps_the_sign_that_the_server_sent() {
 }
 
 #[test]
-fn doubles_of_all_kinds() {
+fn doubles_of_all_kinds_are_decoded() {
     let script = "redis.setresp(3); \
         return {{double=1e300}, {double=-1.5}, {double=-1/0}, {double=0/0}}";
     let doubles = [1e300, -1.5, f64::NEG_INFINITY, f64::NAN];
@@ -64,9 +64,9 @@ fn doubles_of_all_kinds() {
     }
 }
 
-/// The deepest that a script can nest its answer on either server.
+/// The deepest nesting that a script can return on either server.
 #[test]
-fn an_answer_of_as_many_levels_as_a_script_can_make() {
+fn the_deepest_reply_of_a_script_is_decoded() {
     const LEVELS: usize = 7_994;
     let script = format!("local t = 7; for i = 1, {LEVELS} do t = {{t}} end; return t");
     for (_, value) in replies(&script, Limits::REDIS) {

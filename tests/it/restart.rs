@@ -1,4 +1,4 @@
-//! Nodes that are killed and come back between lock and unlock.
+//! Nodes that are killed and restarted between lock and unlock.
 
 use shearline::{RestartGuard, UnlockError};
 
@@ -6,11 +6,11 @@ use crate::face::{Face, Which, over};
 use crate::servers::{self, Cluster, LONG, Options, eventually};
 
 #[test]
-fn a_node_killed_and_restarted_between_lock_and_unlock() {
+fn a_lock_outlives_a_node_that_is_killed_and_restarted() {
     story(&mut servers::three());
 }
 
-/// Two nodes of three have it still; the third has forgotten it and gets no copy.
+/// Two nodes of three still have the key; the third has forgotten it and gets no copy.
 pub(crate) fn story(cluster: &mut Cluster) {
     for which in Which::BOTH {
         let key = which.key("restarted");
@@ -28,7 +28,7 @@ pub(crate) fn story(cluster: &mut Cluster) {
     }
 }
 
-/// A killed node stays away for lock, extension and unlock.
+/// A killed node is missing for lock, extension and unlock.
 #[test]
 fn a_node_that_stays_dead_costs_nothing() {
     let mut cluster = servers::three();
@@ -51,7 +51,7 @@ fn a_node_that_stays_dead_costs_nothing() {
 }
 
 /// With its data on disk a node comes back with the key. It was dead at the unlock, so the release
-/// is owed to it and is paid when it is back.
+/// is owed to it and is sent when it is back.
 #[test]
 fn a_release_owed_to_a_dead_node_is_paid_when_it_is_back() {
     let persistent = Options::redis().arguments(["--appendonly", "yes", "--appendfsync", "always"]);
@@ -74,7 +74,7 @@ fn a_release_owed_to_a_dead_node_is_paid_when_it_is_back() {
 
 /// A lock that a majority has forgotten was not held to the end.
 #[test]
-fn a_majority_that_restarted_empty_is_told_at_the_unlock() {
+fn an_unlock_reports_a_majority_that_restarted_empty() {
     let mut cluster = servers::five();
     for which in Which::BOTH {
         let (key, probe) = (which.key("forgotten"), which.key("probe"));
@@ -83,7 +83,8 @@ fn a_majority_that_restarted_empty_is_told_at_the_unlock() {
         for server in &mut cluster[..3] {
             server.restart();
         }
-        // Nodes that are not connected again yet would not be heard, which is another story.
+        // Nodes that are not connected again would be missing from the votes, which is another
+        // story.
         on_all_nodes(&mut face, &cluster, &probe);
         let result = face.unlock(lock);
         assert!(matches!(result, Err(UnlockError::NotHeld(_))), "{result:?}");
@@ -91,7 +92,7 @@ fn a_majority_that_restarted_empty_is_told_at_the_unlock() {
     }
 }
 
-/// Every node is killed and comes back: the handle finds them again, all of them.
+/// Every node is killed and restarted: the handle connects to all of them again.
 #[test]
 fn a_handle_finds_all_nodes_again() {
     let mut cluster = servers::three();
@@ -102,7 +103,7 @@ fn a_handle_finds_all_nodes_again() {
         for server in &mut *cluster {
             server.kill();
         }
-        assert!(face.try_lock(&key, LONG).is_err(), "nobody is there");
+        assert!(face.try_lock(&key, LONG).is_err(), "no node is there");
         for server in &mut *cluster {
             server.restart();
         }
@@ -111,7 +112,7 @@ fn a_handle_finds_all_nodes_again() {
     }
 }
 
-/// Takes and releases locks until one stood on every node.
+/// Takes and releases locks until one was on every node.
 fn on_all_nodes(face: &mut Face, cluster: &Cluster, key: &str) {
     eventually("a lock on all nodes", || {
         face.settle();

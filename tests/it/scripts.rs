@@ -18,17 +18,17 @@ pub(crate) fn story(cluster: &Cluster) {
         flush(cluster);
         face.unlock(lock).expect("held");
         face.assert_gone(cluster, &key);
-        // And from then on as before.
+        // After that it works as before.
         let lock = face.try_lock(&key, LONG).expect("free");
         face.unlock(lock).expect("held");
         face.assert_gone(cluster, &key);
     }
 }
 
-/// The release of a node that is silent at the unlock is answered by NOSCRIPT when nobody waits
-/// for it any more. It is repaired nevertheless.
+/// A node that is silent at the unlock answers the release with NOSCRIPT when the caller has gone.
+/// The release is repaired nevertheless.
 #[test]
-fn scripts_flushed_on_a_node_that_is_silent_at_the_unlock() {
+fn a_release_reaches_a_silent_node_whose_scripts_were_flushed() {
     let cluster = Cluster::with(3, &Options::redis());
     for which in Which::BOTH {
         let key = which.key("silent");
@@ -47,9 +47,9 @@ fn scripts_flushed_on_a_node_that_is_silent_at_the_unlock() {
     }
 }
 
-/// The same for an attempt that was refused and has nobody waiting for its releases at all.
+/// The same for a refused attempt, whose releases no caller waits for.
 #[test]
-fn scripts_flushed_before_a_refused_attempt_is_given_back() {
+fn a_refused_attempt_is_released_although_the_scripts_were_flushed() {
     let cluster = servers::three();
     for which in Which::BOTH {
         let key = which.key("refused");

@@ -1,8 +1,8 @@
-//! No credential and no token is shown: not by `Debug`, `Display`, a chain of errors or a panic
-//! of any public type, not by the command, in no situation.
+//! No credential and no token is shown: not by `Debug`, `Display`, a chain of errors or a panic of
+//! any public type, and not by the command.
 //!
-//! The credentials are those of [`crate::canary`]; what is public of a token are two bytes and the
-//! owner's label.
+//! The credentials are those of [`crate::canary`]. Of a token, two bytes and the owner label are
+//! public.
 
 use std::future::Future as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,9 +45,9 @@ fn builder(urls: &[String]) -> Builder {
     at(urls).owner(OWNER)
 }
 
-/// Everything about a lock that is held, extended, contended for, lost and released.
+/// A lock that is held, extended, contended for, lost and released.
 #[test]
-fn of_locks_in_all_their_states() {
+fn no_secret_is_shown_of_locks_in_all_their_states() {
     let cluster = cluster();
     for which in Which::BOTH {
         let mut secrets = Secrets::credentials();
@@ -96,7 +96,7 @@ fn of_locks_in_all_their_states() {
 }
 
 #[test]
-fn of_the_futures() {
+fn no_secret_is_shown_of_futures() {
     let cluster = cluster();
     let mut secrets = Secrets::credentials();
     let mut building = builder(&urls(&cluster)).build_async();
@@ -130,10 +130,10 @@ fn of_the_futures() {
     secrets.debug("adopted", redlock.adopt(lock));
 }
 
-/// In a child that has the handles, and may do nothing with them. Those that are broken are told of
-/// by the unit tests of the shared handle, which can break one.
+/// In a child that has the handles and may not use them. The unit tests of the shared handle check
+/// a broken one, because they can break it.
 #[test]
-fn of_handles_in_a_forked_child() {
+fn no_secret_is_shown_of_handles_in_a_forked_child() {
     let cluster = cluster();
     let mut secrets = Secrets::credentials();
     let builder = builder(&urls(&cluster));
@@ -170,9 +170,9 @@ fn of_handles_in_a_forked_child() {
     });
 }
 
-/// What a driver is told by its engine, and tells its host.
+/// The inputs of a driver's engine, and the events of the driver.
 #[test]
-fn of_the_driver_and_its_events() {
+fn no_secret_is_shown_of_the_driver_and_its_events() {
     let cluster = cluster();
     let mut secrets = Secrets::credentials();
     let builder = builder(&urls(&cluster));
@@ -230,9 +230,9 @@ fn event(driver: &mut Driver) -> Event {
     })
 }
 
-/// All that goes through an engine whose node repeats what it was told.
+/// All inputs and outputs of an engine whose node echoes its commands.
 #[test]
-fn of_what_an_engine_is_told_and_says() {
+fn no_secret_is_shown_of_the_engine() {
     let secrets = Secrets::credentials();
     let url = format!("redis://{USER}:{ESCAPED}@10.0.0.1");
     let config = builder(&[url]).config().expect("a good configuration");
@@ -274,9 +274,9 @@ fn of_what_an_engine_is_told_and_says() {
     assert!(told.contains(PASSWORD), "it has logged in");
 }
 
-/// Neither by the handles over nodes that let nobody in, nor by what they say about it.
+/// The handles over nodes that refuse every client, and their errors.
 #[test]
-fn of_nodes_that_do_not_let_us_in() {
+fn no_secret_is_shown_of_nodes_that_refuse_us() {
     let cluster = cluster();
     let (closed, stranger) = (ClosedPort::new(), Stranger::new(Manner::Garbage));
     let with =
@@ -302,9 +302,9 @@ fn of_nodes_that_do_not_let_us_in() {
     }
 }
 
-/// Servers repeat in an error what they do not know, and what answers may be no server.
+/// Servers echo unknown arguments in an error, and a stranger may send anything.
 #[test]
-fn of_what_nodes_repeat() {
+fn no_secret_is_shown_where_nodes_echo_it() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
     let url = proxy.url_with(&format!("{USER}:{ESCAPED}"));
@@ -328,7 +328,7 @@ fn of_what_nodes_repeat() {
     }
 }
 
-/// No lock can be had from `url`; nothing of that shows a secret.
+/// No lock can be had from `url`; nothing shows a secret.
 #[track_caller]
 fn fails(situation: &str, which: Which, url: &str) {
     let secrets = Secrets::credentials();
@@ -342,7 +342,7 @@ fn fails(situation: &str, which: Which, url: &str) {
     let error = face.lock_with("k", &options).expect_err("it is alone");
     secrets.error(situation, &error);
     let LockError::NoQuorum(report) = &error else {
-        panic!("nobody holds it: {error}");
+        panic!("no client holds it: {error}");
     };
     secrets.display(situation, report);
     for node in report.nodes() {
@@ -358,7 +358,7 @@ fn fails(situation: &str, which: Which, url: &str) {
     }
 }
 
-/// URLs that are broken in every way there is.
+/// URLs that are broken in every way.
 const BROKEN: [&str; 18] = [
     "redis://U:P@",
     "redis://U:P@h:70000",
@@ -381,7 +381,7 @@ const BROKEN: [&str; 18] = [
 ];
 
 #[test]
-fn of_urls_that_are_broken() {
+fn no_secret_is_shown_of_broken_urls() {
     let secrets = Secrets::credentials();
     let good = format!("redis://{USER}:{WRONG}@h");
     let broken = BROKEN.map(|url| url.replace('U', USER).replace('P', WRONG));
@@ -403,10 +403,10 @@ fn of_urls_that_are_broken() {
     }
 }
 
-/// `shearline demo` as it is used and misused.
+/// `shearline demo` with right and wrong arguments.
 #[cfg(feature = "cli")]
 #[test]
-fn of_the_command() {
+fn no_secret_is_shown_by_the_command() {
     let cluster = cluster();
     let url = &urls(&cluster)[0];
     let wrong = &cluster[0].url_with(&format!("{USER}:{WRONG}"));

@@ -1,4 +1,4 @@
-//! Answers that come too late: a lock without validity is no lock, and leaves no key.
+//! Answers that come too late: there is no lock without validity, and no key is left.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn delay(proxies: &[Proxy], delay: Duration) {
 }
 
 #[test]
-fn a_ttl_of_200_ms_with_answers_after_300_ms_is_too_slow() {
+fn answers_after_300_ms_are_too_slow_for_a_ttl_of_200_ms() {
     for which in Which::BOTH {
         let (cluster, proxies) = late();
         let builder = Redlock::builder()
@@ -49,8 +49,8 @@ fn a_ttl_of_200_ms_with_answers_after_300_ms_is_too_slow() {
     }
 }
 
-/// The node timeout that is derived from the ttl ends before, for nodes that were near until now:
-/// that they fell silent is all there is to know.
+/// The node timeout that is derived from the ttl ends earlier for nodes that were near until now:
+/// the report can only say that they fell silent.
 #[test]
 fn near_nodes_that_fall_silent_are_no_quorum() {
     for which in Which::BOTH {
@@ -84,7 +84,7 @@ fn await_near(face: &mut Face) {
 
 /// Nodes that have always been 300 ms away cannot serve so short a ttl.
 #[test]
-fn nodes_that_are_known_to_be_too_far_away_are_too_slow() {
+fn nodes_known_to_be_too_far_away_are_too_slow() {
     for which in Which::BOTH {
         let (cluster, proxies) = late();
         delay(&proxies, LATE);
@@ -98,10 +98,10 @@ fn nodes_that_are_known_to_be_too_far_away_are_too_slow() {
     }
 }
 
-/// As the first story, with keys that would stay for two minutes: nearly all of the ttl is allowed
-/// for drift, so the validity is 120 ms, and only a release can have taken the keys away.
+/// Like the first story, with keys that would stay for two minutes: nearly all of the ttl is drift,
+/// so the validity is 120 ms, and only a release can have deleted the keys.
 #[test]
-fn a_lock_that_came_too_slow_is_released_and_does_not_just_expire() {
+fn a_lock_that_came_too_late_is_released_before_it_expires() {
     for which in Which::BOTH {
         let (cluster, proxies) = late();
         let builder = Redlock::builder()
@@ -116,7 +116,7 @@ fn a_lock_that_came_too_slow_is_released_and_does_not_just_expire() {
     }
 }
 
-/// One slow node of three decides nothing.
+/// One slow node of three costs no lock.
 #[test]
 fn one_slow_node_of_three_does_not_matter() {
     for which in Which::BOTH {

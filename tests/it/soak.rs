@@ -1,13 +1,13 @@
-//! Sixty-four threads on one handle while the nodes are frozen, killed and cut off at random; and
-//! when that is over, nothing has been used up.
+//! Sixty-four threads on one handle while the nodes are frozen, killed and cut off at random.
+//! Afterwards no resource has been used up.
 //!
-//! It takes three seconds, or as many as `SOAK_SECONDS` says. What is counted are the descriptors,
-//! threads and pages of a whole process, so it is played in one of its own: this binary again. With
-//! `--nocapture` a line for each second is seen, and the slopes at the end.
+//! It takes three seconds, or as many as `SOAK_SECONDS` says. It counts the descriptors, threads
+//! and pages of a whole process, so it runs in one of its own: this test binary again. With
+//! `--nocapture` it prints a line for each second, and the slopes at the end.
 //!
-//! Memory is shown twice: what is allocated, and what the system counts as resident. The second goes
-//! up to the most that was ever open at once in any thread, and the allocator keeps that. Exclusion
-//! is not judged here: servers without a disk that are killed forget their keys.
+//! Memory is shown twice: what is allocated, and what the system counts as resident. The second
+//! rises to the most that was ever open at once in any thread, and the allocator keeps that.
+//! Exclusion is not checked here: servers without a disk that are killed forget their keys.
 
 use std::alloc::System;
 use std::env;
@@ -31,13 +31,13 @@ const THREADS: usize = 64;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Most that may be kept when all is over. After one minute it is about 5 MiB, after four still.
+/// The most that may be kept in the end. After one minute it is about 5 MiB, after four still.
 const KEPT_KIB: usize = 16 << 10;
 /// Four threads contend for each.
 const KEYS: usize = 16;
 
 #[test]
-fn nothing_is_used_up_by_faults() {
+fn faults_use_up_no_resource() {
     let child = Command::new(env::current_exe().expect("this binary"))
         .args(["soak::process_of_its_own", "--exact", "--nocapture"])
         .env(ALONE, "1")
@@ -45,7 +45,7 @@ fn nothing_is_used_up_by_faults() {
         .output();
     let output = child.expect("this binary runs");
     let said = String::from_utf8_lossy(&output.stdout);
-    // Who counts the results of this run does not count that one.
+    // So that the summary of that process is not counted as one of this run.
     let told = said.lines().filter(|line| !line.starts_with("test result"));
     told.for_each(|line| println!("{line}"));
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -53,7 +53,7 @@ fn nothing_is_used_up_by_faults() {
     assert!(said.contains("slope"), "it was played: {said}");
 }
 
-/// The part of the process of its own; without that part it has nothing to do.
+/// The part of the process of its own. Without that part it does nothing.
 #[test]
 fn process_of_its_own() {
     if env::var_os(ALONE).is_none() {
@@ -88,7 +88,7 @@ fn process_of_its_own() {
     assert_eq!(after.descriptors, before.descriptors);
     assert_eq!(after.threads, before.threads);
     assert_eq!((after.owed, after.in_flight), (0, 0));
-    // What is kept are buffers for as much as was ever open at once, which is bounded.
+    // Buffers are kept for as much as was ever open at once, which is bounded.
     assert!(after.allocated_kib < before.allocated_kib + KEPT_KIB);
 }
 
@@ -99,7 +99,7 @@ struct Scene {
     redlock: Redlock,
 }
 
-/// What the workers met.
+/// What the workers saw.
 #[derive(Debug, Default)]
 struct Counts {
     locked: AtomicU64,
@@ -144,9 +144,9 @@ impl Scene {
         }
     }
 
-    /// All threads take and give back locks while `meanwhile` runs.
+    /// Lets all threads take and release locks while `meanwhile` runs.
     fn work(&mut self, counts: &Counts, meanwhile: impl FnOnce(&mut Self)) {
-        /// Also when `meanwhile` fails.
+        /// Ends the threads, also when `meanwhile` fails.
         struct Over<'a>(&'a AtomicBool);
         impl Drop for Over<'_> {
             fn drop(&mut self) {
@@ -171,7 +171,7 @@ impl Scene {
         });
     }
 
-    /// One or two nodes have something for a moment.
+    /// One or two nodes are disturbed for a moment.
     fn disturb(&mut self, random: &mut Random) {
         let first = random.below(self.proxies.len());
         let second = random.below(self.proxies.len());
@@ -199,7 +199,7 @@ impl Scene {
         }
     }
 
-    /// What is there when every node votes, nothing is open or owed, and no key is left.
+    /// Returns what is used when every node votes, nothing is open or owed, and no key is left.
     #[track_caller]
     fn settled(&self, when: &str) -> Sample {
         eventually(&format!("{when}: all vote, and owe nothing"), || {
@@ -210,7 +210,7 @@ impl Scene {
                 .then_some(())
         });
         self.cluster.assert_empty();
-        // The relays take leave of their connections a little later.
+        // The relays close their connections a little later.
         let connections = 2 * self.proxies.len();
         let mut last = Sample::now(&self.redlock);
         eventually(&format!("{when}: no number moves"), || {
@@ -250,7 +250,7 @@ fn take_and_give_back(redlock: &Redlock, key: usize, turn: usize, counts: &Count
     }
 }
 
-/// What this process has at one moment.
+/// The resources of this process at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     descriptors: usize,
@@ -294,7 +294,7 @@ impl Sample {
     }
 }
 
-/// By how much the values grow from one to the next: the line with the least squares.
+/// Returns by how much the values grow from one to the next: the line with the least squares.
 fn slope(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let (middle, mean) = ((count - 1.0) / 2.0, values.iter().sum::<f64>() / count);

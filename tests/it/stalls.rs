@@ -1,4 +1,4 @@
-//! A majority that stops again and again, by default settings: what a call costs does not grow.
+//! A majority that stops again and again, with default settings: the cost of a call does not grow.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use shearline::{ExtendError, Redlock, UnlockError};
 use crate::face::{Face, Held, Which, no_quorum};
 use crate::servers::{self, Cluster, LONG};
 
-/// What an attempt, an extension or a release may cost while a majority is silent.
+/// The most that an attempt, an extension or a release may take while a majority is silent.
 const BOUND: Duration = Duration::from_millis(300);
 
-/// More than the answers that a round trip is told by.
+/// More than the answers by which a round trip is measured.
 const STALLS: usize = 40;
 
-/// Longer than the usual node timeout, and than a node is silent before it is suspect.
+/// Longer than the usual node timeout, and than the silence that makes a node suspect.
 const STALL: Duration = Duration::from_millis(150);
 
 #[test]
-fn a_majority_that_stalls_at_every_attempt_does_not_make_the_next_one_longer() {
+fn a_majority_that_stalls_at_every_attempt_does_not_prolong_the_next_one() {
     let cluster = servers::three();
     let mut faces = Which::BOTH.map(|which| which.build(Redlock::builder().nodes(cluster.urls())));
     let mut took = Vec::new();
@@ -34,7 +34,7 @@ fn a_majority_that_stalls_at_every_attempt_does_not_make_the_next_one_longer() {
 }
 
 #[test]
-fn a_majority_that_stalls_at_every_extension_and_release_does_not_make_the_next_one_longer() {
+fn a_majority_that_stalls_at_every_extension_and_release_does_not_prolong_the_next_one() {
     let cluster = servers::three();
     let mut faces = Which::BOTH.map(|which| which.build(Redlock::builder().nodes(cluster.urls())));
     let (mut extending, mut releasing) = (Vec::new(), Vec::new());
@@ -68,7 +68,7 @@ fn a_majority_that_stalls_at_every_extension_and_release_does_not_make_the_next_
     cluster.assert_empty();
 }
 
-/// Does `call` with each face while two nodes of three are stopped, and lets them go on.
+/// Calls `call` with each face while two nodes of three are stopped, and lets them go on.
 fn stalled(cluster: &Cluster, faces: &mut [Face], mut call: impl FnMut(&mut Face)) {
     for node in 0..2 {
         cluster[node].freeze();
@@ -85,7 +85,7 @@ fn stalled(cluster: &Cluster, faces: &mut [Face], mut call: impl FnMut(&mut Face
     }
 }
 
-/// Of six calls in a row one is within the bound: the others, a busy machine may have delayed.
+/// Of six calls in a row one is within the bound: a busy machine may have delayed the others.
 #[track_caller]
 fn assert_bounded(took: &[Duration]) {
     for (turn, calls) in took.chunks_exact(6).enumerate() {

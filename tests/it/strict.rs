@@ -1,5 +1,5 @@
-//! Nodes that carry markers, on real servers: what every client sees of a node that may have
-//! forgotten, whose nodes they are, and what an operator can say about it.
+//! Nodes that carry markers, on real servers: what every client learns about a node that may have
+//! forgotten or belongs to another cluster, and what an operator can do.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::face::{Face, Which, at, no_quorum, over};
 use crate::guard;
 use crate::servers::{self, Cluster, LONG, Options, eventually};
 
-/// Of all clients in the stories that wait for a barrier.
+/// The ttl of all clients in the stories that wait for a barrier.
 const SHORT: Duration = Duration::from_secs(1);
 
 fn strict(cluster: &Cluster, longest: Duration) -> Builder {
@@ -20,7 +20,7 @@ fn strict(cluster: &Cluster, longest: Duration) -> Builder {
     builder.max_ttl(longest)
 }
 
-/// A face that counts all nodes, and has nothing open with them.
+/// A face for which all nodes count and have nothing in flight.
 fn trusting(which: Which, builder: Builder) -> Face {
     let mut face = which.build(builder);
     let ready = |node: &NodeStatus| node.state == NodeState::Ready;
@@ -50,7 +50,7 @@ fn is_quarantined(face: &mut Face, node: usize) -> bool {
 }
 
 #[test]
-fn nodes_that_have_never_been_used_wait_or_are_vouched_for() {
+fn unused_nodes_wait_unless_an_operator_trusts_them() {
     for options in [Options::redis(), Options::valkey()] {
         for which in Which::BOTH {
             let cluster = Cluster::with(3, &options);
@@ -116,9 +116,10 @@ fn a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back() {
     }
 }
 
-/// The handle that asks first writes the marker again. The others find it the same, and the barrier.
+/// The handle that asks first writes the marker again. The others find the new marker, and the
+/// barrier.
 #[test]
-fn what_was_flushed_is_seen_by_every_handle() {
+fn every_handle_detects_a_flush() {
     let mut cluster = servers::three();
     let mut faces = Which::BOTH.map(|which| trusting(which, strict(&cluster, LONG)));
     cluster[0].raw().run("FLUSHALL");
@@ -132,7 +133,7 @@ fn what_was_flushed_is_seen_by_every_handle() {
 }
 
 #[test]
-fn another_membership_gets_no_lock_until_the_nodes_are_made_its_own() {
+fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
     for which in Which::BOTH {
         let mut cluster = Cluster::start(3);
         let two = |longest| {
@@ -194,8 +195,8 @@ fn a_guard_without_markers_has_nothing_to_reinitialise() {
 }
 
 #[test]
-fn nodes_that_forget_make_no_two_holders() {
-    // On a machine that has time for it there is a lock a second, and more.
+fn nodes_that_forget_do_not_make_two_holders() {
+    // On a machine with time for it there is more than a lock a second.
     let enough = |times, locks, _| 8 <= times && 8 <= locks;
     let (locks, together) = guard::restarts(RestartGuard::Strict, guard::TTL, enough);
     assert_eq!(together, 0, "{locks} locks");

@@ -1,13 +1,13 @@
-//! A machine that is suspended: its boot clock (`CLOCK_BOOTTIME`) has jumped when it goes on,
-//! `CLOCK_MONOTONIC` and every sleep have stood still.
+//! A machine that is suspended: when it goes on, its boot clock (`CLOCK_BOOTTIME`) has jumped,
+//! while `CLOCK_MONOTONIC` and every sleep have stood still.
 //!
 //! The clocks are the kernel's own. In a time namespace the boot clock is shifted against the
 //! machine's, and a process of a single thread may change its namespace while it runs: for it, the
 //! boot clock jumps by an hour, and no other clock does.
 //!
-//! A process with an I/O thread cannot do that. Its threads sleep as the driver says, which is told
-//! here, and as the lost signal says; that neither sleeps for more than 100 ms is told by
-//! their unit tests.
+//! A process with an I/O thread cannot do that. Its threads sleep as the driver says, which is
+//! tested here, and as the lost signal says; unit tests show that neither sleeps for more than 100
+//! ms.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
@@ -23,7 +23,7 @@ use shearline::engine::Event;
 use shearline::{Driver, ExtendError, Lock, LockOptions};
 
 use crate::face::{at, over};
-use crate::namespaces::{Namespaces, PROBE, to_be_told};
+use crate::namespaces::{Namespaces, PROBE, story_to_play};
 use crate::processes::{hex, unhex};
 use crate::servers::{self, LONG, eventually};
 
@@ -34,25 +34,25 @@ const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 const AHEAD_BY: Duration = Duration::from_secs(100_000);
 
-/// Where the boot clock is ahead of the machine's by [`AHEAD_BY`].
+/// A namespace in which the boot clock is ahead of the machine's by [`AHEAD_BY`].
 const AHEAD: Namespaces = Namespaces {
     arguments: &["--time", "--boottime", "100000", "--fork", "--kill-child"],
     inside: "suspend::inside",
 };
 
 #[test]
-fn validity_is_told_by_a_clock_that_runs_while_the_machine_is_suspended() {
+fn validity_uses_a_clock_that_runs_while_the_machine_is_suspended() {
     if !AHEAD.can_be_had() {
         return;
     }
-    AHEAD.tell("suspend", "");
+    AHEAD.play("suspend", "");
     handed_over_between_clocks();
 }
 
-/// The part of the process in the namespace; without a part it has nothing to do.
+/// The part of the process in the namespace. Without a story it does nothing.
 #[test]
 fn inside() {
-    let Some((story, input)) = to_be_told() else {
+    let Some((story, input)) = story_to_play() else {
         return;
     };
     match story.as_str() {
@@ -63,7 +63,7 @@ fn inside() {
     }
 }
 
-/// Locks end with the jump, although no timer has fired and no node knows.
+/// Locks end with the jump, although no timer has fired and no node has answered.
 fn suspend() {
     let cluster = servers::three();
     let builder = over(&cluster);
@@ -86,7 +86,7 @@ fn suspend() {
         assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
         let result = driver.extend(&driven, LONG);
         assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
-        // What slept at the jump sleeps on, to the end that it had computed before.
+        // A sleep that was open at the jump goes on to the end that was computed before.
         thread::sleep(sleep.max(host_sleep));
         let told = local.poll(Some(Duration::ZERO)).expect("the loop turns");
         assert!(matches!(told, Some(Event::Expired { lock: id }) if id == lock.id()));
@@ -97,20 +97,20 @@ fn suspend() {
             monotonic.elapsed() < LONG,
             "by CLOCK_MONOTONIC it lasts, so this has shown nothing"
         );
-        // The nodes count by clocks of their own, and have both yet.
+        // The nodes count by their own clocks, and still have both.
         local.unlock(lock).expect("the nodes have it");
         driver.release(driven).expect("the driver is open");
     });
     cluster.assert_empty();
 }
 
-/// A lock that another process has written down, whose clock is ahead: its deadline means nothing.
+/// A lock written down by another process, whose clock is ahead: its deadline means nothing here.
 fn handed_over_between_clocks() {
     let cluster = servers::three();
     let redlock = over(&cluster).build().expect("valid");
     let file = cluster[0].directory().join("lock");
     let path = file.to_str().expect("a plain path");
-    AHEAD.tell("hand over", &format!("{} {path}", cluster.urls().join(",")));
+    AHEAD.play("hand over", &format!("{} {path}", cluster.urls().join(",")));
     let bytes = unhex(&fs::read_to_string(&file).expect("written"));
     let lock = Lock::from_bytes(&bytes).expect("whole");
     assert_eq!(lock.validity(), Duration::ZERO, "of another clock");
@@ -121,7 +121,7 @@ fn handed_over_between_clocks() {
     cluster.assert_gone("ahead");
 }
 
-/// In its own process the lock is valid, until there is another clock in it.
+/// In its own process the lock is valid, until that process gets another clock.
 fn hand_over(input: &str) {
     let (nodes, path) = input.split_once(' ').expect("nodes, and a path");
     let mut local = at(nodes.split(',')).build_local().expect("valid");
@@ -159,7 +159,7 @@ struct Later {
 }
 
 impl Later {
-    /// From now on this process, which has one thread, is in it.
+    /// Moves this process, which has one thread, into it.
     #[track_caller]
     fn begin(&self) {
         let clocks = || (read(ClockId::Boottime), read(ClockId::Monotonic));
@@ -181,14 +181,15 @@ fn read(clock: ClockId) -> Duration {
     )
 }
 
-/// Runs `story` in a forked child, which has one thread. A panic there ends it, and fails the test.
+/// Runs `story` in a forked child, which has one thread. A panic there ends the child, and fails
+/// the test.
 #[track_caller]
 fn in_child(mut story: impl FnMut(&Later) + Send + Sync + 'static) {
     let (mut holder, namespace) = hold();
     let later = Later { namespace };
     let mut command = Command::new("true");
-    // SAFETY: The child runs no other thread. It takes no lock that another thread may have held
-    // at the fork but the allocator's, which the C library takes care of.
+    // SAFETY: The child runs no other thread. Of the locks that another thread may have held at the
+    // fork it takes only the allocator's, which the C library handles.
     unsafe {
         command.pre_exec(move || {
             story(&later);
@@ -201,7 +202,7 @@ fn in_child(mut story: impl FnMut(&Later) + Send + Sync + 'static) {
     assert!(status.success(), "the child said why");
 }
 
-/// A process that holds such a namespace until its input ends, and the namespace.
+/// Starts a process that holds such a namespace until its input ends. Returns it and the namespace.
 fn hold() -> (Child, File) {
     // The offset counts from the machine's clock, also in a namespace within a namespace.
     let ahead = AHEAD_BY + HOUR;
@@ -217,7 +218,7 @@ fn hold() -> (Child, File) {
         let name = fs::read_to_string(directory.join("comm")).ok()?;
         (name == "cat\n").then_some(())
     });
-    // Whether the program itself is in it differs between kernels.
+    // Kernels differ in whether the program itself is in it.
     let namespace = File::open(directory.join("ns/time_for_children"));
     (holder, namespace.expect("our own child's"))
 }

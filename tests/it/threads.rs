@@ -46,7 +46,7 @@ fn sixty_four_threads_on_one_key_lose_no_count() {
 }
 
 #[test]
-fn sixty_four_threads_on_keys_of_their_own_do_not_meet() {
+fn sixty_four_threads_on_separate_keys_are_all_granted() {
     let cluster = servers::five();
     let redlock = over(&cluster).build().expect("valid");
     thread::scope(|scope| {
@@ -55,7 +55,9 @@ fn sixty_four_threads_on_keys_of_their_own_do_not_meet() {
             scope.spawn(move || {
                 let key = format!("own:{thread}");
                 for _ in 0..20 {
-                    let guard = redlock.try_lock(&key, LONG).expect("nobody else wants it");
+                    let guard = redlock
+                        .try_lock(&key, LONG)
+                        .expect("no other client wants it");
                     guard.unlock().expect("held");
                 }
             });
@@ -64,10 +66,10 @@ fn sixty_four_threads_on_keys_of_their_own_do_not_meet() {
     cluster.assert_empty();
 }
 
-/// Dropped instead of unlocked: the next attempt of the same thread meets its own release, never
-/// its own key.
+/// A guard is dropped instead of unlocked: the next attempt of the same thread runs behind its
+/// release, and never finds its own key.
 #[test]
-fn a_thread_never_meets_the_key_that_it_has_just_dropped() {
+fn a_thread_can_lock_again_right_after_a_drop() {
     let cluster = servers::five();
     let redlock = over(&cluster).build().expect("valid");
     for turn in 0..200 {

@@ -1,8 +1,8 @@
 //! The quorum's truth table: every set of nodes on which a stranger holds the key.
 //!
-//! For N = 1..=5 and each of the 2^N sets: the lock is granted exactly if a majority is free; the
-//! stranger's values and expiries stay what they were to the millisecond; and afterwards nothing of
-//! ours is left.
+//! For N = 1..=5 and each of the 2^N sets: the lock is granted exactly if a majority is free. The
+//! stranger's values and expiries do not change by a millisecond. Afterwards nothing of ours is
+//! left.
 
 use shearline::NodeOutcome;
 
@@ -14,7 +14,7 @@ fn every_set_of_foreign_nodes_for_one_to_five_nodes() {
     story(&Cluster::with(5, &Options::redis()), 1..=5);
 }
 
-/// Tells the story on the first N servers, for each N of the range.
+/// Plays the story on the first N servers, for each N of the range.
 pub(crate) fn story(cluster: &Cluster, sizes: std::ops::RangeInclusive<usize>) {
     let urls = cluster.urls();
     let mut raws = cluster.raws();
@@ -60,7 +60,7 @@ fn row(face: &mut crate::face::Face, raws: &mut [Raw], set: u32, key: &[u8]) {
             });
         }
         let released = face.unlock(lock).expect("a majority had it");
-        // A majority that answered decides; it may have heard a foreign node before a third of ours.
+        // A majority of answers decides; a foreign node may be among the first of them.
         assert!(usize::from(released.deleted) <= free, "{released:?}");
     } else {
         let report = held(result);

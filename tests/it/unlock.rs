@@ -1,4 +1,4 @@
-//! Releases: of what is held, of what no longer is, and without being asked for.
+//! Releases: of a lock that is held, of one that is not any more, and by a drop.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use crate::face::{Which, over, shared};
 use crate::servers::{self, BRIEF, LONG, PATIENCE, SILENT, eventually};
 
 #[test]
-fn unlocking_after_the_expiry_is_told() {
+fn unlocking_after_the_expiry_is_an_error() {
     let cluster = servers::three();
     for which in Which::BOTH {
         let key = which.key("late");
@@ -38,7 +38,7 @@ fn unlocking_after_the_expiry_does_not_touch_the_next_holder() {
 }
 
 #[test]
-fn unlocking_what_a_majority_has_lost_is_told_and_clears_the_rest() {
+fn unlocking_a_lost_lock_is_an_error_and_releases_the_rest() {
     let cluster = servers::three();
     for which in Which::BOTH {
         let key = which.key("lost");
@@ -60,7 +60,7 @@ fn unlocking_what_a_majority_has_lost_is_told_and_clears_the_rest() {
     }
 }
 
-/// `Unconfirmed`, and yet every key goes when the nodes are back: the releases stay owed.
+/// `Unconfirmed`, and yet every key is released when the nodes are back: the releases stay owed.
 #[test]
 fn unlocking_with_a_silent_majority_is_unconfirmed_and_stays_owed() {
     let cluster = servers::three();
@@ -93,7 +93,7 @@ fn a_dropped_guard_releases_on_any_thread() {
     cluster.assert_gone("there");
 }
 
-/// A guard counts as a handle: it works, and releases, when the handle it came from is gone.
+/// A guard counts as a handle: it works, and releases, also after its handle is dropped.
 #[test]
 fn a_guard_outlives_its_handle() {
     let cluster = servers::five();
@@ -138,7 +138,7 @@ fn a_detached_lock_stays_until_it_is_adopted() {
     cluster.assert_gone("again");
 }
 
-/// A `Lock` of the local face is plain already; what is not unlocked stays.
+/// A `Lock` of the local face is a plain value: without an unlock it stays.
 #[test]
 fn a_forgotten_local_lock_stays_on_the_nodes() {
     let cluster = servers::three();
@@ -149,9 +149,9 @@ fn a_forgotten_local_lock_stays_on_the_nodes() {
     assert!(cluster.copies("forgotten") >= 2);
 }
 
-/// Its stragglers are released behind it, its votes are not.
+/// A release follows each unanswered `SET`; the copies on the nodes that voted stay.
 #[test]
-fn a_detached_local_lock_is_handed_to_another_face() {
+fn a_detached_local_lock_can_be_adopted_by_another_face() {
     let cluster = servers::three();
     let mut local = over(&cluster).build_local().expect("valid");
     let lock = local.try_lock("handed", LONG).expect("free");

@@ -1,4 +1,4 @@
-//! The main stories once more, on valkey-server; and on servers of both kinds together.
+//! The main stories again, on valkey-server; and on servers of both kinds together.
 
 use crate::canary::{ESCAPED, PASSWORD};
 use crate::face::{Which, at, over};
@@ -10,12 +10,12 @@ fn cluster(count: usize) -> Cluster {
 }
 
 #[test]
-fn the_truth_table() {
+fn the_truth_table_holds_on_valkey() {
     truth_table::story(&cluster(5), 3..=5);
 }
 
 #[test]
-fn lock_extend_unlock() {
+fn locks_are_taken_extended_and_released_on_valkey() {
     let cluster = cluster(5);
     for which in Which::BOTH {
         let key = which.key("cycle");
@@ -28,9 +28,9 @@ fn lock_extend_unlock() {
     }
 }
 
-/// Its module for Lua can be left out, and locks can be had all the same.
+/// Without its Lua module locks can be had too.
 #[test]
-fn a_server_without_lua() {
+fn locks_work_on_valkey_without_lua() {
     let options = Options::valkey().arguments(["--enable-module-command", "yes"]);
     let cluster = Cluster::with(3, &options);
     for raw in &mut cluster.raws() {
@@ -46,32 +46,32 @@ fn a_server_without_lua() {
 }
 
 #[test]
-fn scripts_flushed_between_lock_and_unlock() {
+fn flushed_scripts_are_sent_again_on_valkey() {
     scripts::story(&cluster(3));
 }
 
 #[test]
-fn a_lock_is_confirmed() {
+fn a_lock_is_confirmed_on_valkey() {
     confirm::story(&cluster(3));
 }
 
 #[test]
-fn any_bytes_are_a_name() {
+fn any_bytes_are_a_name_on_valkey() {
     names::story(&cluster(3));
 }
 
 #[test]
-fn one_node_of_five_is_frozen() {
+fn one_frozen_node_of_five_costs_nothing_on_valkey() {
     frozen::story(&cluster(5), 200);
 }
 
 #[test]
-fn a_node_killed_and_restarted() {
+fn a_lock_outlives_a_restarted_valkey_node() {
     restart::story(&mut cluster(3));
 }
 
 #[test]
-fn credentials() {
+fn credentials_are_accepted_on_valkey() {
     let cluster = Cluster::with(3, &Options::valkey().password(PASSWORD));
     let urls: Vec<_> = cluster
         .iter()
@@ -85,9 +85,9 @@ fn credentials() {
     }
 }
 
-/// Each node is detected for itself: what one kind knows is not asked of the other.
+/// Each node is detected separately: the command of one kind is not sent to the other.
 #[test]
-fn both_kinds_together() {
+fn redis_and_valkey_work_together() {
     let redis = [Server::start(), Server::start()];
     let valkey = Server::with(&Options::valkey());
     for which in Which::BOTH {

@@ -1,4 +1,4 @@
-//! A task whose waker blocks holds up nobody else: no call, no other task, no lost signal.
+//! A task whose waker blocks delays only itself: no call, no other task, no lost signal.
 
 use std::future::Future;
 use std::pin::pin;
@@ -24,7 +24,11 @@ struct Blocks {
 impl Wake for Blocks {
     fn wake(self: Arc<Self>) {
         self.called.fetch_add(1, Ordering::SeqCst);
-        drop(self.gate.lock().expect("nobody panics with it"));
+        drop(
+            self.gate
+                .lock()
+                .expect("no thread panics while it holds this"),
+        );
     }
 }
 
@@ -42,7 +46,7 @@ fn handle(cluster: &Cluster) -> Redlock {
     builder.build().expect("a good configuration")
 }
 
-/// Everything that others do with the handle ends, while the waker still blocks.
+/// All work of others with the handle ends, while the waker still blocks.
 fn others_go_on(redlock: &Redlock, held: LockGuard) {
     let lost = {
         let short = redlock.try_lock("short", BRIEF);
@@ -88,14 +92,17 @@ fn others_go_on(redlock: &Redlock, held: LockGuard) {
     drop(lost);
 }
 
-/// The waker is called by whichever thread delivers the outcome of a call.
+/// The thread that delivers the outcome of a call calls the waker.
 #[test]
-fn a_waker_that_blocks_holds_up_its_own_task_only() {
+fn a_waker_that_blocks_delays_its_own_task_only() {
     let cluster = servers::three();
     let redlock = handle(&cluster);
     let held = redlock.try_lock("held", LONG).expect("free");
     let blocks = Arc::new(Blocks::default());
-    let gate = blocks.gate.lock().expect("nobody panics with it");
+    let gate = blocks
+        .gate
+        .lock()
+        .expect("no thread panics while it holds this");
     let waker = Waker::from(Arc::clone(&blocks));
     let before = redlock.try_lock("of its own", LONG).expect("free");
     let mut locking = pin!(redlock.lock_async("of its own", LONG));
@@ -110,22 +117,25 @@ fn a_waker_that_blocks_holds_up_its_own_task_only() {
     cluster.assert_empty();
 }
 
-/// The waker is called on account of a blocking call: a thread that has nothing to do with its task
-/// delivers the signal.
+/// A blocking call of another thread, which has nothing to do with the task, delivers the signal
+/// and calls its waker.
 #[test]
-fn a_signal_whose_waker_blocks_does_not_hold_up_the_call_that_delivers_it() {
+fn a_lost_signal_whose_waker_blocks_does_not_delay_the_call_that_delivers_it() {
     let cluster = servers::three();
     let redlock = handle(&cluster);
     let held = redlock.try_lock("held", LONG).expect("free");
     let blocks = Arc::new(Blocks::default());
-    let gate = blocks.gate.lock().expect("nobody panics with it");
+    let gate = blocks
+        .gate
+        .lock()
+        .expect("no thread panics while it holds this");
     let waker = Waker::from(Arc::clone(&blocks));
     let short = redlock.try_lock("signal", BRIEF);
     let short = short.expect("free");
     let mut signal = pin!(short.lost());
     let polled = signal.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending(), "it is held");
-    // This one drives, and so finds that the other is lost.
+    // This thread drives, and so finds that the other lock is lost.
     let waiting = {
         let redlock = redlock.clone();
         thread::spawn(move || drop(redlock.lock("held", LONG).expect("in its turn")))
@@ -143,19 +153,22 @@ fn a_signal_whose_waker_blocks_does_not_hold_up_the_call_that_delivers_it() {
 
 /// More than there may be threads for. Calls go on, and every task is woken in the end.
 #[test]
-fn many_wakers_that_block_hold_up_no_call() {
+fn many_wakers_that_block_delay_no_call() {
     let cluster = servers::three();
     let redlock = handle(&cluster);
     let blocks = Arc::new(Blocks::default());
-    let gate = blocks.gate.lock().expect("nobody panics with it");
+    let gate = blocks
+        .gate
+        .lock()
+        .expect("no thread panics while it holds this");
     let mut tasks: Vec<_> = (0..30)
         .map(|task| Box::pin(redlock.lock_async(format!("blocks {task}"), LONG)))
         .collect();
-    // Nothing is answered before all of them wait: a task that is polled may wake others of its kind.
+    // Nothing is answered before all of them wait: a polled task may wake other tasks of this kind.
     (0..3).for_each(|node| cluster[node].freeze());
     let mut pending = 0;
     for task in &mut tasks {
-        // Each is a task of its own.
+        // Each is a separate task.
         struct Task(Arc<Blocks>);
         impl Wake for Task {
             fn wake(self: Arc<Self>) {

@@ -1,8 +1,8 @@
-//! What the algorithm assumes of the world, in pairs: where an assumption just holds nothing may be
-//! found, and where it just does not, two holders must be.
+//! The assumptions of the algorithm, in pairs: where an assumption just holds no oracle may object,
+//! and where it just fails two holders must be found.
 //!
-//! Only exclusion is listened to here, and nothing excuses it. So each pair shows that the promise
-//! rests on this assumption, and that the oracle would see it fall.
+//! Only the oracle of exclusion is on here, and no fault excuses it. So each pair shows that the
+//! promise rests on this assumption, and that the oracle would notice if it failed.
 
 use crate::case::Kind;
 use crate::clock::{MILLI, SECOND};
@@ -10,21 +10,21 @@ use crate::entropy::Entropy;
 use crate::faults::Fault;
 use crate::plan::{Guard, Members, Plan, Switches};
 
-/// A world in which one assumption is put to the test.
+/// A world that tests one assumption.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Assumption {
     pub(crate) kind: Kind,
     pub(crate) holds: bool,
 }
 
-/// Histories in which nothing is found where an assumption holds.
+/// How many histories are run where an assumption holds.
 const HOLDS_SEEDS: u64 = 40;
 
-/// Histories within which two holders are found where it does not.
+/// Within how many histories two holders must be found where it fails.
 const FALLS_SEEDS: u64 = 20;
 
-/// Servers that forget, and from some time on do not say who they are: to clients that have met all
-/// of them before.
+/// Servers that forget, and from some time on do not tell their identity to clients that have been
+/// connected to all of them before.
 pub(crate) const UNREADABLE: Kind = Kind {
     name: "restart-unreadable",
     draw: |entropy| {
@@ -49,49 +49,49 @@ const fn falls(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption
 }
 
 pub(crate) const ASSUMPTIONS: [Assumption; 28] = [
-    // Servers fast and clients slow, by as much as the drift takes off a validity.
+    // Fast servers and slow clients, by exactly what the drift takes off a validity.
     holds("drift-just-inside", |entropy| drift(entropy, 5_025_000)),
     // By 0.1 % more.
     falls("drift-just-outside", |entropy| drift(entropy, 5_530_000)),
-    // A server that starts again has all its keys: every write was on disk.
+    // A restarted server has all its keys: every write was on disk.
     holds("restart-with-memory", |entropy| {
         faulty(entropy, Fault::Restart, 50)
     }),
-    // Or has not, and votes at once. This is the known hole of the algorithm.
+    // It has lost them and votes at once. This is the known hole of the algorithm.
     falls("restart-without-memory", |entropy| {
         faulty(entropy, Fault::Amnesia, 50)
     }),
-    // Or stays away until every lock that it may have forgotten is over.
+    // It stays away until every lock that it may have forgotten is over.
     holds("restart-after-ttl", |entropy| restart(entropy, 1_012)),
     falls("restart-before-ttl", |entropy| restart(entropy, 850)),
-    // Or its clients keep it from voting until then: they see that it is another.
+    // Its clients quarantine it until then: they see that its identity changed.
     holds("restart-guarded", |entropy| {
         guarded(entropy, Guard::Observed, &[Fault::Amnesia])
     }),
-    // Who comes anew has not seen who it was before, and has to know the longest ttl of all.
+    // A new client has not seen the earlier identity, and has to know the longest ttl of all.
     falls("restart-newcomers-untold", |entropy| {
         guarded(entropy, Guard::Untold, &[Fault::Amnesia, Fault::Kill])
     }),
     holds("restart-guarded-newcomers", |entropy| {
         guarded(entropy, Guard::Observed, &[Fault::Amnesia, Fault::Kill])
     }),
-    // Who does not say any more who it is may be another.
+    // A server that does not tell its identity any more may be another.
     holds(UNREADABLE.name, UNREADABLE.draw),
-    // A server is flushed, and no connection breaks: only the server itself can tell.
+    // A server is flushed, and no connection breaks: only the server itself can report it.
     falls("flushed-observed", |entropy| {
         guarded(entropy, Guard::Observed, &[Fault::Flush])
     }),
     holds("flushed-strict", |entropy| {
         guarded(entropy, Guard::Strict, &[Fault::Flush])
     }),
-    // A replica that is behind takes the place of its master, and has been up for long.
+    // A replica that is behind replaces its master, and has a long uptime.
     falls("promoted-observed", |entropy| {
         guarded(entropy, Guard::Observed, &[Fault::Promote, Fault::Kill])
     }),
     holds("promoted-strict", |entropy| {
         guarded(entropy, Guard::Strict, &[Fault::Promote, Fault::Kill])
     }),
-    // A master follows another, and is master again before anybody asks it.
+    // A master follows another, and is master again before any client asks it.
     falls("followed-observed", |entropy| {
         follow(entropy, Guard::Observed)
     }),
@@ -99,13 +99,14 @@ pub(crate) const ASSUMPTIONS: [Assumption; 28] = [
     holds("restart-strict", |entropy| {
         guarded(entropy, Guard::Strict, &[Fault::Amnesia, Fault::Kill])
     }),
-    // Somebody deletes what keeps a server from voting that was flushed.
+    // The barrier of a flushed server is deleted.
     falls("barrier-deleted", unbarred),
-    // Some have longer locks than others know of: the others have to know before they begin.
+    // Some clients have longer locks than others know of: the others have to know before these
+    // begin.
     holds("shorter-ttl-later", |entropy| {
         with(entropy, Members::ShortLater)
     }),
-    // Some name other nodes, and the nodes that both name forget whose they are.
+    // Some clients name other nodes, and the nodes that both name forget their marker.
     holds("other-nodes", |entropy| {
         let plan = with(entropy, Members::OtherNodes);
         Plan {
@@ -113,33 +114,32 @@ pub(crate) const ASSUMPTIONS: [Assumption; 28] = [
             ..plan
         }
     }),
-    // The machine of a holder sleeps, and its clock does not.
+    // The machine of a holder is suspended, and its clock goes on.
     holds("suspended-boottime", |entropy| {
         faulty(entropy, Fault::Suspend, 3_000)
     }),
-    // Or does: `CLOCK_MONOTONIC`, and so `std::time::Instant`.
+    // Its clock stops: `CLOCK_MONOTONIC`, and so `std::time::Instant`.
     falls("suspended-monotonic", monotonic),
     // A virtual machine stands still with all its clocks: no clock helps.
     falls("frozen-with-its-clock", |entropy| {
         faulty(entropy, Fault::Freeze, 3_000)
     }),
-    // A server stands still and its clock does not.
+    // A server stands still and its clock goes on.
     holds("server-stopped", |entropy| {
         faulty(entropy, Fault::Stall, 3_000)
     }),
-    // The clock of a server is set forward: keys are gone early.
+    // The clock of a server is set forward: keys expire early.
     falls("server-clock-jumps", |entropy| {
         faulty(entropy, Fault::Jump, 3_000)
     }),
-    // Somebody deletes a key that is held, or lets it expire.
+    // An operator deletes a key that is held, or lets it expire.
     falls("key-deleted", |entropy| operated(entropy, Fault::Delete)),
     falls("key-expired", |entropy| operated(entropy, Fault::Expire)),
-    // Whatever a network does.
+    // Any fault of a network.
     holds("network-faulty", network),
 ];
 
-/// Two to four clients, each on its machine, who hold their lock as long as it lasts, more often
-/// than not.
+/// Two to four clients, each on its own machine. Most of them hold their lock to its end.
 fn contended(entropy: &mut Entropy) -> Plan {
     let clients = 2 + entropy.below(3) as usize;
     Plan {
@@ -154,7 +154,7 @@ fn contended(entropy: &mut Entropy) -> Plan {
     }
 }
 
-/// Long locks: there a small error of the clocks is longer than the fixed part of the drift.
+/// Long locks: with them a small error of the clocks is longer than the fixed part of the drift.
 fn drift(entropy: &mut Entropy, fast: u32) -> Plan {
     let mut plan = Plan {
         server_drift: fast,
@@ -179,7 +179,7 @@ fn faulty(entropy: &mut Entropy, fault: Fault, longest: u64) -> Plan {
     }
 }
 
-/// Servers that forget everything and stay away for so many milliseconds, where locks last for a
+/// Servers that forget everything and stay away for so many milliseconds. Locks last for a
 /// thousand.
 fn restart(entropy: &mut Entropy, delay: u64) -> Plan {
     let mut plan = faulty(entropy, Fault::Amnesia, 50);
@@ -188,8 +188,8 @@ fn restart(entropy: &mut Entropy, delay: u64) -> Plan {
     plan
 }
 
-/// Servers that forget everything and are back at once, where clients keep them from voting. The
-/// faults are rare enough that a majority votes now and then.
+/// Servers that forget everything and are back at once. Clients quarantine them. The faults are
+/// rare enough that a majority votes from time to time.
 fn guarded(entropy: &mut Entropy, guard: Guard, faults: &[Fault]) -> Plan {
     Plan {
         guard,
@@ -199,7 +199,7 @@ fn guarded(entropy: &mut Entropy, guard: Guard, faults: &[Fault]) -> Plan {
     }
 }
 
-/// The longest faults of these are so short that hardly anybody asks in between.
+/// The longest of these faults are so short that hardly any client asks meanwhile.
 fn follow(entropy: &mut Entropy, guard: Guard) -> Plan {
     Plan {
         longest_fault: MILLI,
@@ -207,7 +207,7 @@ fn follow(entropy: &mut Entropy, guard: Guard) -> Plan {
     }
 }
 
-/// Servers that are flushed where not all clients say the same.
+/// Servers that are flushed, with clients that are configured differently.
 fn with(entropy: &mut Entropy, members: Members) -> Plan {
     let faults = [Fault::Flush, Fault::Partition, Fault::Kill];
     Plan {
@@ -235,7 +235,7 @@ fn monotonic(entropy: &mut Entropy) -> Plan {
     plan
 }
 
-/// One hand on one key is not enough against a majority: the gap is short.
+/// One key deleted is not enough against a majority: the gap is short.
 fn operated(entropy: &mut Entropy, fault: Fault) -> Plan {
     Plan {
         gap: 50 * MILLI,
@@ -273,7 +273,7 @@ fn exclusion_rests_on_its_assumptions() {
         if holds != sweep.failures.is_empty() {
             wrong.push(format!("{name}: {found}"));
         }
-        assert!(sweep.tally.counts.locks > 0, "{name}: nobody got a lock");
+        assert!(sweep.tally.counts.locks > 0, "{name}: no client got a lock");
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

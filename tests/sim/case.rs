@@ -1,4 +1,4 @@
-//! One history that can be run again: a kind of world, and who makes the choices in it.
+//! One history that can be run again: a kind of world, and the source of its choices.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::watchdog::Watched;
 use crate::world::World;
 
-/// A kind of world. Its name leads back to it from the report of a failure.
+/// A kind of world. The report of a failure names it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
@@ -41,11 +41,11 @@ impl Kind {
     }
 }
 
-/// Who makes the choices.
+/// The source of the choices.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Choices {
     Seed(u64),
-    /// A tape, and a seed when it has run out.
+    /// A tape, and a seed for after its end.
     Tape(Tape, Option<u64>),
     /// Of a fuzzer.
     Bytes(Vec<u8>),
@@ -58,23 +58,23 @@ pub(crate) struct Case {
     pub(crate) choices: Choices,
 }
 
-/// What came of it.
+/// The outcome of a history.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) violation: Option<Violation>,
     pub(crate) tally: Tally,
-    /// The lines of its trace, if they were wanted.
+    /// The lines of its trace, if it was recorded.
     pub(crate) lines: Vec<String>,
-    /// All that was chosen, if it was wanted.
+    /// All choices, if they were recorded.
     pub(crate) recorded: Recorded,
 }
 
-/// What is kept of a history besides what happened.
+/// What is recorded of a history besides its outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Keep {
     pub(crate) trace: bool,
     pub(crate) tape: bool,
-    /// Break off after so many inputs.
+    /// Stop after so many inputs.
     pub(crate) inputs_max: Option<u64>,
 }
 
@@ -86,7 +86,7 @@ impl Case {
         }
     }
 
-    /// Which history it is.
+    /// Returns which history it is.
     fn name(&self) -> String {
         let mutant = crate::mutations::chosen();
         let without = mutant.map_or_else(String::new, |name| format!(" without {name}"));
@@ -114,7 +114,7 @@ impl Case {
         if let Some(most) = keep.inputs_max {
             world.inputs_max = most;
         }
-        // A panic of the engine is an objection too, and the world is not used after it.
+        // A panic of the engine is an objection too, and ends the history.
         let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
         let violation = match ended {
             Ok(verdict) => verdict.err(),
@@ -141,22 +141,22 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("no text").to_owned()
 }
 
-/// How often everything happens in a sweep at least.
+/// How often each event has to happen in a sweep.
 const MANY: u64 = 10;
 
-/// What happened in one history or in many.
+/// The events of one history or of many.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Tally {
     pub(crate) worlds: u64,
-    /// In which exclusion had to hold throughout.
+    /// Worlds in which exclusion had to hold throughout.
     pub(crate) covered: u64,
-    /// In which nobody got a lock.
+    /// Worlds in which no client got a lock.
     pub(crate) dead: u64,
     pub(crate) inputs: u64,
     pub(crate) nanos: u128,
     pub(crate) counts: Counts,
     pub(crate) struck: [u64; FAULTS.len()],
-    /// Equal for equal histories, in whatever order they were run.
+    /// Equal for equal histories, in any order of runs.
     pub(crate) fingerprint: u64,
 }
 
@@ -175,8 +175,8 @@ impl Tally {
         }
     }
 
-    /// Everything that can happen has happened many times, and most of it where exclusion had to
-    /// hold.
+    /// Checks that everything that can happen has happened many times, and most of it in worlds
+    /// where exclusion had to hold.
     pub(crate) fn assert_alive(&self) {
         let Self {
             worlds,

@@ -1,8 +1,9 @@
 //! A client: a process with a real engine, and a model of the driver that turns it.
 //!
 //! A turn does what the driver's does, in its order: read what is there and the clock after each
-//! read, take note of calls that nobody waits for any more, hand in the time, do what the engine wants done, tell users. Between any two of these
-//! steps the process may be stopped for a while or killed, and the world goes on without it.
+//! read, cancel calls that users gave up, hand in the time, do what the engine asks for, report to
+//! users. Between any two of these steps the process may be stopped for a while or killed, and the
+//! world goes on without it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,30 +24,30 @@ use crate::watchdog;
 use crate::world::{Event, World};
 use crate::written::Writing;
 
-/// More steps than this are no turn.
+/// A turn has fewer steps than this.
 const STEPS_MAX: u32 = 1_000_000;
 
 pub(crate) struct Client {
     pub(crate) engine: Engine,
     pub(crate) host: usize,
     pub(crate) process: Process,
-    /// Its process runs. If not, another will in its place.
+    /// Its process runs. If not, another will replace it.
     pub(crate) alive: bool,
     pub(crate) born: Time,
     /// By node: the connection.
     pub(crate) links: Vec<Option<usize>>,
-    /// The probe of each node, and until it is another the last one that was answered.
+    /// The probe of each node; the last one that was answered stays until there is another.
     probes: Vec<Option<usize>>,
     /// The nodes whose probe was answered in this turn.
     probed: Vec<bool>,
-    /// By node: what the world knows of the way there.
+    /// By node: the state of the way there.
     pub(crate) paths: Vec<Path>,
     stage: Stage,
     /// The newest time that was handed in.
     pub(crate) shown: Instant,
     /// The time of the newest tick, and of the one before.
     ticked: Instant,
-    /// When it last had nothing more to write.
+    /// When it last had nothing left to write.
     flushed: crate::written::Place,
     ticked_before: Instant,
     pub(crate) turn_began: Time,
@@ -61,7 +62,7 @@ pub(crate) struct Client {
     pub(crate) handed: Vec<(usize, Lock)>,
     /// It takes no more locks.
     pub(crate) finishing: bool,
-    /// Until when its process does not run, and for how long it has not in its life.
+    /// Until when its process is stopped, and for how long it was stopped in its life.
     pub(crate) stopped_until: Time,
     pub(crate) stopped: Time,
     /// The longest of these times.
@@ -70,13 +71,13 @@ pub(crate) struct Client {
     pub(crate) called: Option<Instant>,
     /// A user did something in this turn.
     pub(crate) acted: bool,
-    /// It is not the first in its place.
+    /// It replaced a process that was killed.
     met: bool,
-    /// Nodes that are vouched for as soon as they are connected for the first time.
+    /// Nodes that are trusted as soon as they are connected for the first time.
     to_trust: Vec<usize>,
-    /// Nodes for which somebody has just vouched.
-    pub(crate) vouched: Vec<usize>,
-    /// Somebody wants all nodes to be of its cluster, and has asked for it.
+    /// Nodes that an operator has just trusted.
+    pub(crate) trusted: Vec<usize>,
+    /// An operator has called `reinit`.
     pub(crate) to_reinit: bool,
     pub(crate) reinit: Option<Call>,
 }
@@ -84,43 +85,42 @@ pub(crate) struct Client {
 /// A client's way to one node.
 #[derive(Debug)]
 pub(crate) struct Path {
-    /// When it was last lost, and since when its greeting is done.
+    /// When it was last lost, and since when its handshake is done.
     pub(crate) lost_at: Time,
     pub(crate) ready_at: Time,
     /// The latter by the client's clock.
     ready_shown: Instant,
-    /// By when there is another connection, by the client's clock; nothing while there is one.
+    /// By when another connection is due, by the client's clock; nothing while there is one.
     pub(crate) back_by: Option<Instant>,
     pub(crate) backoff: Backoff,
     /// When the newest was opened, by the client's clock.
     pub(crate) opened_shown: Instant,
-    /// Answers to the last questions of the greeting, and whether it goes on behind them.
+    /// Answers to the last requests of the handshake, and whether it goes on after them.
     loads: u32,
     joins: bool,
     /// Why connections have ended so far.
     reasons: Vec<LinkError>,
-    /// The longest that an answer has taken until it was read.
+    /// The longest time until an answer was read.
     pub(crate) worst_trip: Time,
-    /// Since when something has been waiting for room in the connection, and for how long something
-    /// has.
+    /// Since when something has waited for room in the connection, and for how long something did.
     full_since: Option<Time>,
     longest_wait: Time,
-    /// When the server has last told its time, and by how much its clock had been set then.
+    /// When the server has last reported its time, and by how much its clock had been set then.
     pub(crate) time: Option<(Time, Time)>,
     /// How many connections there were.
     pub(crate) opened: u64,
-    /// How often this one has brought answers in a row of which none was surely near, and when the last
-    /// of them were read.
+    /// How many times in a row this connection has brought answers of which none was surely near,
+    /// and when the last of them were read.
     far: (u32, Time),
 }
 
 /// How often the connections to one node have failed in a row, and what follows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
-    /// How often at most, and whether it is known exactly.
+    /// The most it can be, and whether it is known exactly.
     failures: u32,
     exact: bool,
-    /// When the last one was lost, by the client's clock, and how long it may be until the next.
+    /// When the last one was lost, by the client's clock, and how long the next may take.
     pub(crate) lost_shown: Instant,
     longest: Duration,
 }
@@ -154,13 +154,14 @@ impl Backoff {
         }
     }
 
-    /// Whether the next connection follows after a delay that is known but for what is random in it.
+    /// Returns `true` if the next connection follows after a delay that is known except for its
+    /// random part.
     pub(crate) fn is_exact(&self) -> bool {
         self.exact && !self.longest.is_zero()
     }
 }
 
-/// Where a turn stands.
+/// The next step of a turn.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Read(usize),
@@ -171,7 +172,7 @@ enum Stage {
     Act,
 }
 
-/// What one step of a turn came to.
+/// The result of one step of a turn.
 enum Step {
     Next(Stage),
     Done,
@@ -180,16 +181,16 @@ enum Step {
 /// The driver sleeps no longer than that while anything is open.
 const NAP_MAX: Time = 100 * MILLI;
 
-/// A connection that was of use for so long is opened again at once when it ends.
+/// A connection that worked for so long is opened again at once when it ends.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// A node that answers sooner than that votes as before.
+/// A node that answers faster votes as before.
 const NEAR: Time = 240 * MILLI;
 
-/// How many answers tell how far a node is away.
+/// How many answers decide how far away a node is.
 const SAMPLES: u32 = 32;
 
-/// Scripts that a greeting teaches: when both were answered, it is done.
+/// Scripts that a handshake loads: when both were answered, it is done.
 const SCRIPTS: u32 = 2;
 
 impl Path {
@@ -212,7 +213,7 @@ impl Path {
     };
 
     /// An answer was read to what was sent at `sent`.
-    pub(crate) fn heard(&mut self, now: Time, shown: Instant, sent: Time, answer: (Verb, Said)) {
+    pub(crate) fn answered(&mut self, now: Time, shown: Instant, sent: Time, answer: (Verb, Said)) {
         self.took(now - sent);
         let done = match answer {
             (Verb::Load, _) if self.joins => false,
@@ -234,8 +235,8 @@ impl Path {
         self.worst_trip = self.worst_trip.max(trip);
     }
 
-    /// What was asked for at `since` at the earliest was answered. What is read at once is as near as
-    /// the nearest of it.
+    /// An answer to a request of `since` or later was read. What is read at once is as near as the
+    /// nearest of it.
     fn measured(&mut self, now: Time, since: Time) {
         let trip = now - since.min(now);
         let (far, read_at) = self.far;
@@ -246,8 +247,8 @@ impl Path {
         };
     }
 
-    /// Whether so many answers were far in a row that the engine may want another connection, to measure
-    /// the path.
+    /// Returns `true` if so many answers in a row were far that the engine may ask for another
+    /// connection, to measure the path.
     pub(crate) fn may_have_moved(&self) -> bool {
         SAMPLES <= self.far.0
     }
@@ -260,7 +261,7 @@ impl Path {
     }
 
     fn lost(&mut self, now: Time, shown: Instant, reason: Option<LinkError>, known: bool) {
-        // Who gives a connection up did so a little earlier, when it may have lasted less.
+        // A connection may be given up a little earlier if it may have lasted less long.
         let lasted = self.ready_shown.saturating_add(LASTED) <= shown;
         let was_ready = self.ready_shown < Instant::MAX;
         match reason {
@@ -290,12 +291,12 @@ impl Path {
         }
     }
 
-    /// Whether anything has ever waited for room.
+    /// Returns `true` if anything has ever waited for room.
     pub(crate) fn was_full(&self) -> bool {
         0 < self.longest_wait || self.full_since.is_some()
     }
 
-    /// Whether a connection has ended for this reason.
+    /// Returns `true` if a connection has ended for this reason.
     pub(crate) fn was_told(&self, reason: LinkError) -> bool {
         self.reasons.contains(&reason)
     }
@@ -373,21 +374,21 @@ impl Client {
             acted: false,
             met: false,
             to_trust: (0..to_trust).collect(),
-            vouched: Vec::new(),
+            trusted: Vec::new(),
             to_reinit: false,
             reinit: None,
         }
     }
 
-    /// The next node that is to be vouched for, and can be.
+    /// Returns the next node to trust that is ready for it.
     pub(crate) fn next_to_trust(&mut self) -> Option<usize> {
         let ready = |node: &usize| self.paths[*node].ready_at < NEVER;
         let place = self.to_trust.iter().position(ready)?;
         Some(self.to_trust.swap_remove(place))
     }
 
-    /// The longest round trip that it can have measured, by its own clock: from when it had
-    /// something to say, and it may have been stopped before it said it, or had no room to.
+    /// Returns the longest round trip that it can have measured, by its own clock: from when it had
+    /// something to send. It may have been stopped before it sent it, or had no room to.
     pub(crate) fn worst_trip(&self) -> Time {
         let trips = self.paths.iter();
         let worst = trips.map(|path| path.worst_trip + path.longest_wait).max();
@@ -395,11 +396,11 @@ impl Client {
         worst + worst / 50
     }
 
-    /// Whether fewer nodes are greeted than a majority.
+    /// Returns `true` if fewer nodes than a majority have finished their handshake.
     pub(crate) fn is_short_of_a_quorum(&self, quorum: usize) -> bool {
         let links = self.links.iter().zip(&self.paths);
-        let greeted = links.filter(|(link, path)| link.is_some() && path.ready_at < NEVER);
-        greeted.count() < quorum
+        let ready = links.filter(|(link, path)| link.is_some() && path.ready_at < NEVER);
+        ready.count() < quorum
     }
 
     /// Its process is gone.
@@ -408,7 +409,7 @@ impl Client {
         self.next_turn = NEVER;
         self.told.clear();
         self.handed.clear();
-        self.vouched.clear();
+        self.trusted.clear();
         self.to_trust.clear();
         self.to_reinit = false;
         self.reinit = None;
@@ -425,7 +426,7 @@ impl Client {
 impl World {
     // ----- life and death ---------------------------------------------------------------------
 
-    /// A process is killed. Its kernel closes its connections, and `away` later there is another.
+    /// A process is killed. Its kernel closes its connections, and another starts `away` later.
     pub(crate) fn kill_client(&mut self, client: usize, away: Time) {
         if !self.clients[client].alive {
             return;
@@ -437,7 +438,7 @@ impl World {
         self.at(self.now + away, Event::Birth(client));
     }
 
-    /// Another process begins in the place of one that was killed.
+    /// A process replaces one that was killed.
     pub(crate) fn bear_client(&mut self, client: usize) {
         let awaits = !self.clients[client].alive && self.is_awaited(client);
         if awaits && !self.calm {
@@ -450,7 +451,7 @@ impl World {
         }
     }
 
-    /// Whether a client has never begun, and is not to before every server carries a marker.
+    /// Returns `true` if a client has not begun, and must not before every server has a marker.
     fn is_awaited(&self, client: usize) -> bool {
         let marked = |server: &Server| {
             let shown = server.clock.show(self.now);
@@ -462,7 +463,7 @@ impl World {
 
     // ----- turns --------------------------------------------------------------------------------
 
-    /// Arranges a turn of a client, `lag` from now at the latest.
+    /// Schedules a turn of a client, `lag` from now at the latest.
     pub(crate) fn wake_client(&mut self, client: usize, lag: Time) {
         let lag = self.entropy.span(lag);
         self.wake_client_at(client, self.now + lag);
@@ -517,13 +518,13 @@ impl World {
         self.memory(client);
         self.silence(client, ticked);
         self.claims_in_time(client, ticked);
-        self.hears_no_garbage(client);
+        self.keeps_no_garbage(client);
         self.certain(client);
         self.reopens(client, ticked);
         self.sleep_until_needed(client);
     }
 
-    /// Its process does not run for a while.
+    /// Its process is stopped for a while.
     fn stop_client(&mut self, client: usize, pause: Time) {
         let until = self.now + pause;
         self.say(Place::Client(client), || {
@@ -550,7 +551,7 @@ impl World {
         } = &self.clients[client];
         let clock = &self.hosts[*host].clock;
         let engine_wants = engine.poll_timeout().map(|(at, _)| {
-            // Every other client looks a tick early too, when nothing is due.
+            // Every other client also looks a tick early, when nothing is due.
             let early = at.saturating_sub(TICK);
             let looks = client.is_multiple_of(2) && *shown < early;
             clock.when(if looks { early } else { at })
@@ -568,7 +569,7 @@ impl World {
         self.wake_client_at(client, at.max(self.now) + lag);
     }
 
-    /// Something came in behind the turn's back.
+    /// Something arrived during the turn.
     fn has_news(&self, client: usize) -> bool {
         let there = &self.clients[client];
         let links = there.links.iter().chain(&there.probes).flatten();
@@ -623,7 +624,7 @@ impl World {
         })
     }
 
-    /// What the client's clock shows.
+    /// Returns the time on the client's clock.
     pub(crate) fn shown(&mut self, client: usize) -> Instant {
         let Client {
             host, turn_began, ..
@@ -644,7 +645,7 @@ impl World {
         self.clients[client].engine.handle(shown, input);
     }
 
-    /// Reads once from a connection, or from the probe. Whether there may be more.
+    /// Reads once from a connection, or from the probe. Returns whether there may be more.
     fn read_link(&mut self, client: usize, node: usize) -> bool {
         let Some(conn) = self.clients[client].links[node] else {
             return self.read_probe(client, node);
@@ -664,7 +665,7 @@ impl World {
             let mut arrived = std::mem::take(&mut link.near.arrived);
             link.near.read += arrived.len() as u64;
             link.written.silent_since = None;
-            link.near.heard = Some(self.clients[client].shown);
+            link.near.last_read = Some(self.clients[client].shown);
             let bytes = &arrived[..];
             self.say(Place::Client(client), || {
                 format!("from node {node}: {}", trace::replies(bytes))
@@ -691,7 +692,8 @@ impl World {
         self.read_probe(client, node)
     }
 
-    /// Does what a probe makes possible, behind the connection of its node. Whether there may be more.
+    /// Does what a probe allows, after the connection of its node. Returns whether there may be
+    /// more.
     fn read_probe(&mut self, client: usize, node: usize) -> bool {
         let Some(conn) = self.clients[client].probes[node] else {
             return false;
@@ -733,7 +735,7 @@ impl World {
         }
     }
 
-    /// What is no answer has been read: the connection is of no use any more.
+    /// An invalid reply has been read: the connection is of no use any more.
     fn garbage_read(&mut self, client: usize, conn: usize) {
         let link = &self.conns[conn];
         if link.has_read_garbage() {
@@ -742,18 +744,23 @@ impl World {
         }
     }
 
-    /// An answer was read to what was asked for at `since` at the earliest.
+    /// An answer to a request of `since` or later was read.
     pub(crate) fn measured(&mut self, client: usize, node: usize, since: Time) {
         self.clients[client].paths[node].measured(self.now, since);
     }
 
-    /// Whoever is turned away takes that for the answer to what it said first.
+    /// A client that is refused takes that for the answer to its first command.
     fn turned_away(&mut self, client: usize, conn: usize) {
         let link = &self.conns[conn];
         if link.far.session.is_none() && link.talk == 0 {
             let there = &mut self.clients[client];
             let shown = there.shown;
-            there.paths[link.node].heard(self.now, shown, link.opened, (Verb::Other, Said::Else));
+            there.paths[link.node].answered(
+                self.now,
+                shown,
+                link.opened,
+                (Verb::Other, Said::Else),
+            );
         }
     }
 
@@ -768,12 +775,12 @@ impl World {
         let (now, shown) = (self.now, self.shown(client));
         let there = &mut self.clients[client];
         there.links[node] = None;
-        // Who was stopped for long may have given up what it had not begun.
+        // A client that was stopped for long may have given up what it had not begun.
         let known = there.longest_stop < CONNECT_TIMEOUT / 2;
         there.paths[node].lost(now, shown, reason, known);
     }
 
-    /// Does one thing that the engine wants done. Whether there may be more.
+    /// Does one thing that the engine asks for. Returns whether there may be more.
     fn poll(&mut self, client: usize) -> bool {
         let shown = self.shown(client);
         let Some(output) = self.clients[client].engine.poll(shown) else {
@@ -804,7 +811,7 @@ impl World {
             }
             Output::Transmit { node, bytes } => {
                 let offered = bytes.len();
-                // More than the kernel takes is not looked at.
+                // No more than the kernel takes is looked at.
                 let bytes = &bytes[..offered.min(self.plan.window + 1)];
                 let mut copy = std::mem::take(&mut self.offered);
                 copy.clear();
@@ -822,7 +829,7 @@ impl World {
         true
     }
 
-    /// Writes, and notes when.
+    /// Writes, and records when.
     fn transmit(&mut self, client: usize, conn: usize, bytes: &[u8]) -> usize {
         self.is_newer_than_the_last(client, conn);
         let len = self.write(conn, bytes);
@@ -860,7 +867,7 @@ impl World {
         self.in_step(client, node.index());
     }
 
-    /// Bytes have come for a client, or room.
+    /// Bytes or room have arrived for a client.
     pub(crate) fn wake_peer(&mut self, peer: usize) {
         if peer < self.clients.len() {
             self.wake_client(peer, self.plan.lag);

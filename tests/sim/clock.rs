@@ -2,20 +2,20 @@
 
 use shearline::Instant;
 
-/// True time, in nanoseconds since the world began. Nobody in the world can read it.
+/// True time, in nanoseconds since the world began. No part of the world can read it.
 pub(crate) type Time = u64;
 
 pub(crate) const MICRO: Time = 1_000;
 pub(crate) const MILLI: Time = 1_000_000;
 pub(crate) const SECOND: Time = 1_000_000_000;
 
-/// Never in this world; far enough below the largest number to be added to.
+/// A time that never comes in this world; far enough below the largest number to be added to.
 pub(crate) const NEVER: Time = Time::MAX / 4;
 
 /// A clock that runs a little fast or slow. It never runs backwards.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    /// What it showed at `since`.
+    /// The time that it showed at `since`.
     base: u64,
     since: Time,
     /// How far it goes in 2^32 nanoseconds.
@@ -42,37 +42,37 @@ impl Clock {
     /// From `time` on it runs `fast` parts in a thousand million too fast.
     pub(crate) fn retune(&mut self, time: Time, fast: i64) {
         self.base = self.show(time).as_nanos();
-        // One that stands still goes on standing.
+        // A clock that stands still goes on standing.
         self.since = self.since.max(time);
         self.speed = Self::speed(fast);
     }
 
-    /// When it was last changed. What it showed before that cannot be asked.
+    /// Returns when it was last changed. Earlier times cannot be computed any more.
     pub(crate) fn since(&self) -> Time {
         self.since
     }
 
-    /// What it shows at `time`, which is not before its last change.
+    /// Returns the time that it shows at `time`, which is not before its last change.
     pub(crate) fn show(&self, time: Time) -> Instant {
         let past = u128::from(time.saturating_sub(self.since));
         let shown = (past * u128::from(self.speed)) >> 32;
         Instant::from_nanos(self.base + shown as u64)
     }
 
-    /// The first time at which it shows `instant` or more.
+    /// Returns the first time at which it shows `instant` or more.
     pub(crate) fn when(&self, instant: Instant) -> Time {
         let ahead = u128::from(instant.as_nanos().saturating_sub(self.base));
         let past = (ahead << 32).div_ceil(u128::from(self.speed));
         u64::try_from(past).map_or(NEVER, |past| self.since.saturating_add(past).min(NEVER))
     }
 
-    /// It stands still from `from` to `to`.
+    /// Stops it from `from` to `to`.
     pub(crate) fn stop(&mut self, from: Time, to: Time) {
         self.base = self.show(from).as_nanos();
         self.since = to;
     }
 
-    /// At `time` it jumps forward.
+    /// Sets it forward at `time`.
     pub(crate) fn jump(&mut self, time: Time, by: u64) {
         self.base = self.show(time).as_nanos() + by;
         self.since = time;

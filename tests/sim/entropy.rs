@@ -1,18 +1,18 @@
-//! The one source of all choices: a seed, the bytes of a fuzzer, or the tape of a run before.
+//! The only source of choices: a seed, the bytes of a fuzzer, or the tape of an earlier run.
 //!
-//! Zero is always the tamest choice: no fault, the shortest delay, the longest rest. So a tape that
-//! is cut short or has zeros written over it is a calmer history, and that is how one is made
-//! smaller. A tape has a strand for each who chooses: what is left out of one shifts nobody else's
-//! choices. Whose strand has run out begins nothing more.
+//! Zero is always the calmest choice: no fault, the shortest delay, the longest pause. So a tape
+//! that is cut short or has zeros written over it is a calmer history, and that is how a history is
+//! made smaller. Each chooser has its own strand of the tape, so that leaving choices out of one
+//! strand shifts no other. A chooser whose strand has run out begins nothing more.
 
 use crate::clock::Time;
 
-/// Where choices come from. What was chosen can be kept as a tape.
+/// The source of choices. It can record them as a tape.
 #[derive(Debug)]
 pub(crate) struct Entropy {
     source: Source,
     recorded: Option<Recorded>,
-    /// Whoever chooses now, and when it is.
+    /// The present chooser, and the time.
     strand: usize,
     now: Time,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Recorded {
 /// The kind of world is chosen first.
 pub(crate) const PLAN: usize = 0;
 
-/// What goes wrong, and the network's own doings.
+/// Faults, and the behaviour of the network.
 pub(crate) const FATE: usize = 1;
 
 /// The strand of a client or a stranger.
@@ -46,14 +46,14 @@ pub(crate) const fn server_strand(server: usize) -> usize {
 #[derive(Debug)]
 enum Source {
     Seed(Generator),
-    /// Choices made before, how many of each strand were made again, and who chooses what comes
-    /// then. Without anybody every choice is zero.
+    /// Earlier choices, how many of each strand were repeated, and the source of the choices after
+    /// them. Without a source every later choice is zero.
     Tape {
         tape: Tape,
         next: Vec<usize>,
         then: Option<Generator>,
     },
-    /// Two of them for each choice, whoever makes it.
+    /// Two of them for each choice, for any chooser.
     Bytes {
         bytes: Vec<u8>,
         next: usize,
@@ -179,8 +179,8 @@ impl Entropy {
         self
     }
 
-    /// What was chosen since the recording began. Behind it stands one more choice of each who had
-    /// any left: a strand is not spent before the history that it was taken of.
+    /// Returns the choices since the recording began. Each strand that was not spent has one more
+    /// choice at its end: so it is not spent before the end of the history.
     pub(crate) fn into_recorded(mut self) -> Recorded {
         let mut recorded = self.recorded.take().unwrap_or_default();
         for strand in 0..recorded.tape.0.len() {
@@ -191,7 +191,7 @@ impl Entropy {
         recorded
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which is not zero.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         let Some(choice) = self.choose(bound) else {
             return 0;
@@ -224,18 +224,17 @@ impl Entropy {
         }
     }
 
-    /// Whether something happens that does so `rate` times in a million. Nothing is drawn for what
-    /// never happens.
+    /// Returns `true` `rate` times in a million. Draws nothing for a rate of zero.
     pub(crate) fn chance(&mut self, rate: u32) -> bool {
         rate > 0 && self.below(1_000_000) >= 1_000_000 - rate
     }
 
-    /// One of `options`.
+    /// Returns one of `options`.
     pub(crate) fn pick<T: Copy>(&mut self, options: &[T]) -> T {
         options[self.below(options.len() as u32) as usize]
     }
 
-    /// A span up to `longest`, of which every order of magnitude is as likely as every other.
+    /// Returns a span up to `longest`; every order of magnitude is as likely as every other.
     pub(crate) fn span(&mut self, longest: u64) -> u64 {
         let bits = u64::BITS - longest.leading_zeros();
         if bits == 0 {
@@ -246,7 +245,7 @@ impl Entropy {
         span_of(order, fraction).min(longest)
     }
 
-    /// The same, where the longest is the tamest.
+    /// The same, with the longest as the calmest.
     pub(crate) fn rest(&mut self, longest: u64) -> u64 {
         let bits = u64::BITS - longest.leading_zeros();
         if bits == 0 {
@@ -257,7 +256,7 @@ impl Entropy {
         span_of(order, fraction).min(longest)
     }
 
-    /// A number between `-most` and `most`.
+    /// Returns a number between `-most` and `most`.
     pub(crate) fn around_zero(&mut self, most: u32) -> i64 {
         let drawn = i64::from(self.below(2 * most + 1));
         if drawn % 2 == 0 {
@@ -281,7 +280,7 @@ fn a_seed_chooses_the_same_on_every_machine() {
 }
 
 #[test]
-fn a_tape_repeats_what_was_chosen() {
+fn a_tape_repeats_the_choices() {
     let choose = |entropy: &mut Entropy| {
         entropy.turn_to(PLAN, 0);
         let spans = [entropy.span(1 << 40), entropy.rest(1_000)];
@@ -302,7 +301,7 @@ fn a_tape_repeats_what_was_chosen() {
 }
 
 #[test]
-fn nothing_is_tamer_than_zero() {
+fn an_empty_tape_makes_the_calmest_choices() {
     let mut spent = Entropy::of_tape(Tape::default(), None);
     assert!(spent.is_all_spent());
     assert_eq!(spent.span(1_000_000), 0);

@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! The faults.
 
 use shearline::limits::PUSHES_MAX;
 use shearline::{BARRIER_KEY, LinkError, MARKER_KEY};
@@ -10,41 +10,41 @@ use crate::server::{MOODS, Mood};
 use crate::trace::{self, Place};
 use crate::world::{Event, World};
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
-    /// A connection is reset; of what is on its way, some arrives.
+    /// A connection is reset; some of the bytes on their way arrive.
     Reset,
-    /// A connection goes dark: nothing arrives any more, and nobody is told.
+    /// A connection goes dark: nothing arrives any more, and no end is notified.
     Dark,
     /// Between a client and a node nothing arrives in one direction, for a while.
     Partition,
     /// A server stands still, for a while.
     Stall,
-    /// A server is killed, and comes back with all its keys.
+    /// A server is killed, and restarted with all its keys.
     Restart,
-    /// A machine sleeps: its clients do not run, its clock does.
+    /// A machine is suspended: its clients are stopped, its clock goes on.
     Suspend,
     ForgetScripts,
     /// A server answers with errors, for a while.
     Mood,
-    /// A client is killed, and another comes in its place.
+    /// A client is killed, and another replaces it.
     Kill,
     /// A server executes no writes, for a while.
     Pause,
-    /// A server takes no more clients, for a while.
+    /// A server accepts no more clients, for a while.
     Crowd,
     /// A server is far away, for a while.
     Slow,
     /// A clock runs at another speed, within its bound.
     Drift,
-    /// A server says what is no answer to anything.
+    /// A server sends an invalid reply.
     Garbage,
-    /// A server says something unasked, once or again and again.
+    /// A server sends a push, once or again and again.
     Push,
-    /// A server is killed, and comes back without its keys, or with those of a second ago.
+    /// A server is killed, and restarted without its keys, or with those of a second ago.
     ///
-    /// Uncovered, but for worlds in which all who contend keep it from voting: see
+    /// Uncovered, but for worlds in which all contenders quarantine it: see
     /// [`Plan::is_guarded`](crate::plan::Plan::is_guarded).
     Amnesia,
     /// A virtual machine stands still, and its clock with it.
@@ -55,23 +55,23 @@ pub(crate) enum Fault {
     Delete,
     /// An operator lets a key expire soon.
     Expire,
-    /// All keys of a server are deleted, and no connection ends. As all that follow, uncovered but for
-    /// worlds in which the servers carry markers: see
+    /// All keys of a server are deleted, and no connection ends. Like the faults that follow,
+    /// uncovered but for worlds in which the servers carry markers: see
     /// [`Plan::is_marked`](crate::plan::Plan::is_marked).
     Flush,
-    /// A server is gone, and where it was is another that has been up for long and has followed it,
-    /// some way behind.
+    /// A server is replaced, at the same address, by a replica that has a long uptime and has
+    /// followed it, some way behind.
     Promote,
-    /// A server is told to follow another, of which it gets the marker and no lock, and soon not to any
-    /// more. No connection ends.
+    /// A server is told to follow another, from which it gets the marker and no lock, and soon to
+    /// stop. No connection ends.
     Follow,
-    /// An operator deletes a marker, and nothing else.
+    /// An operator deletes a marker and nothing else.
     Unmark,
     /// An operator deletes a barrier. Covered nowhere.
     Unbar,
-    /// An operator vouches for a node, and rightly: no fault at all.
+    /// An operator rightly trusts a node: not a fault.
     Trust,
-    /// An operator makes all nodes those of a cluster that they are of already.
+    /// An operator calls `reinit` for nodes that are of this cluster already.
     Reinit,
 }
 
@@ -105,7 +105,7 @@ pub(crate) const FAULTS: [Fault; 27] = [
     Fault::Reinit,
 ];
 
-/// What no server should ever say.
+/// Replies that no server should ever send.
 const GARBAGE: [&[u8]; 4] = [
     b"HTTP/1.1 400 Bad Request\r\n\r\n",
     b"\0\0\0\0",
@@ -113,15 +113,15 @@ const GARBAGE: [&[u8]; 4] = [
     b":one\r\n",
 ];
 
-/// What a server tells those who follow a key.
+/// The push that a server sends to clients that track a key.
 const INVALIDATION: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$9\r\nresource0\r\n";
 const PUSH: &[u8] = b">1\r\n+x\r\n";
 
-/// The longest way to a server that is far away.
+/// The longest distance of a server that is far away.
 const FAR: Time = 100 * MILLI;
 
 impl Fault {
-    /// Whether exclusion has to hold all the same.
+    /// Returns `true` if exclusion has to hold all the same.
     pub(crate) fn is_covered(self) -> bool {
         match self {
             Self::Reset
@@ -150,14 +150,14 @@ impl Fault {
         }
     }
 
-    /// Whether it is about what servers say of themselves.
+    /// Returns `true` if the fault is about what servers say about themselves.
     pub(crate) fn is_of_markers(self) -> bool {
         FAULTS[Self::Flush as usize..].contains(&self)
     }
 }
 
 impl World {
-    /// Lets something go wrong, and arranges for the next time.
+    /// Causes a fault, and schedules the next one.
     pub(crate) fn fault(&mut self) {
         if self.calm || self.entropy.is_spent() {
             return;
@@ -167,7 +167,7 @@ impl World {
         if total == 0 {
             return;
         }
-        // Zero: this time nothing.
+        // Zero: no fault this time.
         let mut drawn = self.entropy.below(total + 1);
         let chosen = FAULTS.iter().zip(weights).find(|(_, weight)| {
             let here = drawn > 0 && drawn <= *weight;
@@ -197,7 +197,7 @@ impl World {
             }
             Fault::Drift => self.drift(peer, node),
             Fault::Delete | Fault::Expire => self.operate(self.plan.server_of(node), fault),
-            Fault::Trust => self.vouch(peer % self.plan.clients, node),
+            Fault::Trust => self.ask_to_trust(peer % self.plan.clients, node),
             Fault::Reinit => self.ask_to_reinit(peer % self.plan.clients),
             Fault::Amnesia | Fault::Flush | Fault::Promote | Fault::Follow | Fault::Unmark => {
                 self.strike_server(fault, self.forgetful(node), span);
@@ -221,7 +221,7 @@ impl World {
             self.at(self.now + span, Event::Heal(peer, node, way));
             return;
         }
-        // A stranger's connections are as good as a client's.
+        // The connections of strangers are chosen too.
         let link = match self.clients.get(peer) {
             Some(client) => client.links[node],
             None => self.strangers[peer - self.plan.clients].link(node),
@@ -265,7 +265,7 @@ impl World {
                 self.kill(server, away, Some(memory));
             }
             Fault::Promote => {
-                // How far behind it is: not far, and then it is there at once.
+                // How far behind it is. If it is not behind, it is there at once.
                 let behind = span.min(SECOND);
                 self.servers[server].promoted = true;
                 self.kill(server, MILLI, Some(behind));
@@ -315,7 +315,7 @@ impl World {
                 there.slow = span.min(FAR);
                 self.at(self.now + span, over);
             }
-            // These befall others.
+            // Faults of clients and machines.
             Fault::Reset
             | Fault::Dark
             | Fault::Partition
@@ -332,15 +332,15 @@ impl World {
         }
     }
 
-    /// The server behind a node, or one that forgets.
+    /// Returns the server behind a node, or one that forgets.
     fn forgetful(&self, node: usize) -> usize {
         self.plan.server_of(node) % self.plan.forgetful().max(1)
     }
 
-    /// A server loses all that it knows and goes on. Whether it does.
+    /// A server loses everything and goes on. Returns whether it did.
     fn flush(&mut self, server: usize) -> bool {
         if !self.command(server, &[b"FLUSHALL"]) {
-            return false; // It wants a password.
+            return false; // The server wants a password.
         }
         let life = self.servers[server].starts;
         self.oracle.forgot(server, self.now, life);
@@ -351,12 +351,13 @@ impl World {
         true
     }
 
-    /// All that a server has is what another says of itself, and for a while it serves no writes.
+    /// Replaces all data of a server by another's marker, and lets it refuse writes for a while.
     fn follow(&mut self, server: usize, span: Time) {
         let other = (server + 1) % self.plan.servers;
         let there = &self.servers[other];
         let marker = there.store.get(there.clock.show(self.now), MARKER_KEY);
-        // What is its own is known not to be noticed, also where it comes back by way of others.
+        // A marker that is its own is known not to be noticed, also if it returns from other
+        // servers.
         let marker = marker.filter(|marker| !self.servers[server].has_written(self.now, marker));
         let marker = marker.map(<[u8]>::to_vec);
         if self.flush(server) {
@@ -368,19 +369,19 @@ impl World {
         }
     }
 
-    /// An operator who knows that a node has forgotten no lock that may live tells that to a client.
-    fn vouch(&mut self, client: usize, node: usize) {
+    /// An operator who knows that a node has forgotten no live lock tells a client to trust it.
+    fn ask_to_trust(&mut self, client: usize, node: usize) {
         let server = self.plan.server_of(node);
         let there = &mut self.clients[client];
         let joined =
             there.alive && there.links[node].is_some() && there.paths[node].ready_at < NEVER;
         if joined && self.plan.guard == Guard::Strict && self.oracle.knows_all(server, self.now) {
-            there.vouched.push(node);
+            there.trusted.push(node);
             self.wake_client(client, self.plan.lag);
         }
     }
 
-    /// A server that speaks RESP3 tells a client what it has not asked for: once, or too often.
+    /// A server that speaks RESP3 sends a push to a client: once, or too often.
     fn push(&mut self, conn: usize) {
         let link = &self.conns[conn];
         if self.servers[link.server].old || link.talk == 0 {
@@ -394,7 +395,7 @@ impl World {
         }
     }
 
-    /// An operator wants all nodes to be those of the cluster of a client, which they are.
+    /// An operator calls `reinit` on a client whose nodes are of its cluster already.
     fn ask_to_reinit(&mut self, client: usize) {
         let there = &mut self.clients[client];
         if there.alive && self.plan.guard == Guard::Strict && there.reinit.is_none() {
@@ -403,7 +404,7 @@ impl World {
         }
     }
 
-    /// A command that comes from no peer, who knows only the usual password. Whether it was done.
+    /// Runs a command that no peer sent, with the usual password. Returns whether it ran.
     fn command(&mut self, server: usize, words: &[&[u8]]) -> bool {
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
@@ -429,7 +430,7 @@ impl World {
         self.at(self.now + span, Event::Cheer(server, number));
     }
 
-    /// A clock is disciplined anew: that of a machine, of a stranger or of a server.
+    /// Changes the speed of a clock: of a machine, a stranger or a server.
     fn drift(&mut self, peer: usize, node: usize) {
         let now = self.now;
         if self.entropy.below(2) == 0 {
@@ -446,7 +447,7 @@ impl World {
         };
         let host = client.host;
         self.hosts[host].clock.retune(now, fast);
-        // Who sleeps by this clock wakes by it.
+        // Sleeps by this clock end by it.
         for client in 0..self.clients.len() {
             if self.clients[client].host == host && self.clients[client].stopped_until <= now {
                 self.sleep_until_needed(client);
@@ -454,7 +455,7 @@ impl World {
         }
     }
 
-    /// An operator's hand on a key, on one server or on all.
+    /// An operator deletes or shortens a key, on one server or on all.
     fn operate(&mut self, server: usize, fault: Fault) {
         if self.entropy.below(4) != 3 {
             self.operate_on(server..server + 1, fault);
@@ -479,8 +480,8 @@ impl World {
         }
     }
 
-    /// The process of a server ends. `memory`: how much of the newest past is missing when it
-    /// comes back, zero for all of it; `None` if nothing is.
+    /// Ends the process of a server. `memory`: how much of the newest past is missing after the
+    /// restart, zero for all of it; `None` if nothing is.
     pub(crate) fn kill(&mut self, server: usize, span: Time, memory: Option<Time>) {
         let there = &mut self.servers[server];
         if !there.up {
@@ -510,7 +511,7 @@ impl World {
         self.at(self.now + span, Event::Start(server, lost));
     }
 
-    /// The clients of a machine do not run for a while.
+    /// Stops the clients of a machine for a while.
     fn sleep(&mut self, host: usize, span: Time, clock_stops: bool) {
         let until = self.now + span;
         let machine = &mut self.hosts[host];

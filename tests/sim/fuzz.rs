@@ -1,11 +1,11 @@
 //! The body of the fuzz target `sim`: bytes make the choices in a short world.
 //!
-//! Two bytes for each choice, and when they have run out nobody begins anything more: how long a
-//! history is depends on how many there are.
+//! Two bytes for each choice. When they have run out nothing more begins: the length of a history
+//! depends on how many there are.
 
 use crate::case::{ANY, Case, Choices, Keep};
 
-/// More than a history takes whose choices are a few thousand bytes.
+/// More inputs than a history of a few thousand bytes takes.
 const INPUTS_MAX: u64 = 200_000;
 
 /// Runs the history that `bytes` choose.

@@ -1,21 +1,22 @@
 //! Histories that were recorded and made short: each is a test with its story.
 //!
 //! A file in `histories/` begins with the story, in lines that begin with `#`. Then come the kind
-//! of world, the mutant if it takes one, the oracle that objects, the seed that the history was
-//! first seen with, and the tape of all choices, a line for each strand. What takes a mutant objects
-//! with it, and not without it.
+//! of world, the mutant if the history needs one, the oracle that objects, the seed that showed the
+//! history first, and the tape of all choices, a line for each strand. A history with a mutant
+//! objects with it, and not without it.
 //!
-//! A first history comes of `MINIMISE=1 SEED=17 STORE=tests/sim/histories/name.txt`; then its story
-//! is written. To read one that is kept, without and with a mutant:
+//! A first history is made by `MINIMISE=1 SEED=17 STORE=tests/sim/histories/name.txt`; then its
+//! story is written. To show a stored one, without and with a mutant:
 //!
 //! ```text
 //! HISTORY=restart-without-memory cargo test --profile sim --features embedded --test sim worlds -- --nocapture
 //! HISTORY=twin-votes MUTANT=TwinVotes bash tests/breakages.sh --see
 //! ```
 //!
-//! Whoever changes what the simulator chooses, or in which order, makes other histories of the same
-//! tapes. All are recorded anew, from their seeds or the next ones that the same oracle objects to,
-//! and their stories stay as they are (so a story tells what happens, not at which node), by
+//! A change of what the simulator chooses, or in which order, makes other histories of the same
+//! tapes. Then all are recorded again, from their seeds or the next ones that the same oracle
+//! objects to. Their stories stay as they are (so a story says what happens, not at which node).
+//! The command is
 //!
 //! ```text
 //! RECORD_ANEW=1 bash tests/breakages.sh --see
@@ -31,7 +32,7 @@ use crate::sweep::say;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sim/histories");
 
-/// Among how many seeds one is looked for that shows a history again.
+/// How many seeds are tried to find a history again.
 const SEEDS: u64 = 5_000;
 
 /// One history.
@@ -39,11 +40,11 @@ const SEEDS: u64 = 5_000;
 pub(crate) struct History {
     pub(crate) story: Vec<String>,
     pub(crate) kind: Kind,
-    /// The guard that is taken out, or what else is broken, by its name.
+    /// The name of the guard that is taken out, or of the other breakage.
     pub(crate) mutant: Option<String>,
     /// Which oracle objects, if one does.
     pub(crate) oracle: Option<String>,
-    /// From which it can be recorded anew.
+    /// The seed from which it can be recorded again.
     pub(crate) seed: u64,
     pub(crate) tape: Tape,
 }
@@ -93,7 +94,7 @@ impl History {
         history
     }
 
-    /// All that are kept, with the names of their files.
+    /// Returns all stored histories, with the names of their files.
     pub(crate) fn kept() -> Vec<(String, Self)> {
         let mut kept: Vec<_> = std::fs::read_dir(FOLDER)
             .expect("the histories are committed")
@@ -110,7 +111,7 @@ impl History {
         kept
     }
 
-    /// The history of this name, with or without the ending of its file.
+    /// Returns the history of this name, with or without the ending of its file.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let same = |file: &str| file == name || file.strip_suffix(".txt") == Some(name);
         let mut kept = Self::kept().into_iter();
@@ -118,8 +119,8 @@ impl History {
             .map(|(_, history)| history)
     }
 
-    /// The first seed from the known one on that the same oracle objects to, and a tape of what
-    /// happens there, made short.
+    /// Finds the first seed, from the known one on, to which the same oracle objects. Returns it
+    /// with the shortened tape.
     fn again(&self) -> Option<(u64, Tape)> {
         let oracle = self.oracle.as_deref();
         let kind = self.kind;
@@ -134,7 +135,7 @@ impl History {
     }
 }
 
-/// Records all that are kept once more, if that is asked for. Whether it was.
+/// Records all stored histories again, if asked to. Returns whether it was.
 pub(crate) fn record_anew() -> bool {
     if crate::replay::number("RECORD_ANEW").unwrap_or(0) == 0 {
         return false;
@@ -207,12 +208,12 @@ fn a_history_is_read_as_it_was_written() {
     assert_eq!(again.tape, history.tape);
 }
 
-/// The least that is kept.
+/// The least number of stored histories.
 const STORIES: usize = 10;
 
-/// What needs no mutant objects here; what needs one must not object without it.
+/// A history without a mutant objects here; one with a mutant must not object without it.
 #[test]
-fn histories_end_as_they_did() {
+fn recorded_histories_end_as_recorded() {
     let _none = Chosen::new(None);
     let kept = History::kept();
     assert!(kept.len() >= STORIES, "{} histories", kept.len());

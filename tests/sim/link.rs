@@ -1,4 +1,4 @@
-//! A connection: two pipes that keep the order, and what each end knows of it.
+//! A connection: two pipes that keep the order, and the knowledge of each end about it.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::clock::{NEVER, Time};
 use crate::oracle::{Answer, Process};
 use crate::written::{Writing, Written};
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Way {
     ToServer,
@@ -23,7 +23,7 @@ pub(crate) enum Way {
 pub(crate) struct Pipe {
     bytes: VecDeque<u8>,
     segments: VecDeque<Segment>,
-    /// When the last of them arrives: nothing overtakes.
+    /// When the last of them arrives: no byte overtakes another.
     last: Time,
 }
 
@@ -35,7 +35,8 @@ struct Segment {
 }
 
 impl Pipe {
-    /// When a segment arrives that could do so at `at`: [`NEVER`] behind one that does not.
+    /// Returns when a segment arrives that could do so at `at`: [`NEVER`] behind one that never
+    /// does.
     pub(crate) fn push(&mut self, bytes: &[u8], now: Time, at: Time) -> Time {
         let arrives = at.max(self.last);
         self.last = arrives;
@@ -48,8 +49,8 @@ impl Pipe {
         arrives
     }
 
-    /// Moves what has arrived by `now` to the end of `into`, and tells `note` of each segment: its
-    /// length, and when it was sent.
+    /// Moves what has arrived by `now` to the end of `into`, and calls `note` for each segment with
+    /// its length and the time of its sending.
     pub(crate) fn arrive(
         &mut self,
         now: Time,
@@ -73,13 +74,12 @@ impl Pipe {
         self.bytes.len()
     }
 
-    /// When the oldest byte on its way was sent.
+    /// Returns when the oldest byte on its way was sent.
     pub(crate) fn oldest(&self) -> Option<Time> {
         self.segments.front().map(|segment| segment.sent)
     }
 
-    /// What is on its way arrives at once: what is sent later, over whatever connection, comes
-    /// behind it.
+    /// Delivers the bytes on their way at once: later bytes of any connection come after them.
     pub(crate) fn hurry(&mut self, now: Time) {
         for segment in &mut self.segments {
             segment.arrives = segment.arrives.min(now);
@@ -99,7 +99,7 @@ impl Pipe {
         self.segments.len()
     }
 
-    /// Whether something waits behind a partition.
+    /// Returns `true` if something waits behind a partition.
     pub(crate) fn is_held(&self) -> bool {
         self.last >= NEVER
     }
@@ -108,7 +108,7 @@ impl Pipe {
         self.last
     }
 
-    /// The partition is over: what waited behind it arrives at `at`.
+    /// Ends the partition: what waited arrives at `at`.
     pub(crate) fn heal(&mut self, at: Time) {
         for segment in &mut self.segments {
             if segment.arrives >= NEVER {
@@ -122,7 +122,7 @@ impl Pipe {
 /// One connection to a node, of a client or of a stranger.
 #[derive(Debug)]
 pub(crate) struct Conn {
-    /// Whose it is: the clients first, the strangers behind them.
+    /// Its owner: the clients first, then the strangers.
     pub(crate) peer: usize,
     pub(crate) process: Process,
     /// The node by its place in the configuration; for a client also as the engine names it.
@@ -132,55 +132,55 @@ pub(crate) struct Conn {
     pub(crate) opened: Time,
     pub(crate) up: Pipe,
     pub(crate) down: Pipe,
-    /// Nothing sent over it arrives any more, and nobody is told.
+    /// Nothing sent over it arrives any more, and no end is notified.
     pub(crate) dark: bool,
-    /// It was reset: what is sent from now on is lost, because what was sent before it is.
+    /// It was reset: what is sent from now on is lost, because earlier bytes are.
     pub(crate) cut: bool,
     pub(crate) near: Near,
     pub(crate) far: Far,
     pub(crate) written: Written,
-    /// What the server has answered and the client has not read.
+    /// Answers of the server that the client has not read.
     pub(crate) answers: VecDeque<Answer>,
-    /// Commands other than those of locks, and answers that were errors.
+    /// Commands that are not about locks, and answers that were errors.
     pub(crate) talk: u32,
     pub(crate) errors: u32,
-    /// How often there was a reason to join once more.
+    /// How often there was a reason to join again.
     pub(crate) asked_to_join: u32,
-    /// An operator has vouched for the node over it.
-    pub(crate) vouched: bool,
-    /// From which byte on what the server says is no answer to anything, and up to which that lasts.
+    /// An operator has trusted the node over it.
+    pub(crate) trusted: bool,
+    /// From which byte on the server's replies are invalid, and up to which.
     pub(crate) garbage: Option<(u64, u64)>,
     /// How often the client has asked for the time.
     pub(crate) times: u64,
     /// The database that the client has selected.
     pub(crate) database: u32,
-    /// The server has said that it is not one that serves.
+    /// The server has said that it serves no locks.
     pub(crate) turned_down: bool,
 }
 
 /// The client's end.
 #[derive(Debug, Default)]
 pub(crate) struct Near {
-    /// It was established, and the engine has not been told.
+    /// It was established, and the engine does not know yet.
     pub(crate) news: bool,
     /// Received by the kernel, not yet read.
     pub(crate) arrived: Vec<u8>,
     /// How many bytes were read.
     pub(crate) read: u64,
     /// When something was last read, by the client's clock; `shown` before that read.
-    pub(crate) heard: Option<Instant>,
-    /// How it ended, told when all that arrived has been read.
+    pub(crate) last_read: Option<Instant>,
+    /// How it ended; reported when all that arrived has been read.
     pub(crate) end: Option<LinkError>,
-    /// How it has ended, where that could not be told yet.
+    /// How it has ended, if that could not be reported yet.
     pub(crate) ends_with: Option<LinkError>,
     /// A write was cut short.
     pub(crate) blocked: bool,
     pub(crate) blocked_since: Time,
     /// When that was last over.
     pub(crate) unblocked_at: Time,
-    /// The client has let go of it.
+    /// The client has closed it.
     pub(crate) gone: bool,
-    /// It did so politely: its kernel still sends what it was given, and then the end.
+    /// It was closed with FIN: its kernel still sends what it was given, and then the end.
     pub(crate) lingers: bool,
 }
 
@@ -193,33 +193,33 @@ pub(crate) struct Far {
     pub(crate) commands: Option<Box<Inbox>>,
     /// Received by the kernel, not yet read by the server.
     pub(crate) unread: Vec<u8>,
-    /// Up to which byte what was sent when.
+    /// When which bytes were sent.
     marks: VecDeque<(u64, Time)>,
     received: u64,
     consumed: u64,
     /// Bytes that were answered.
     pub(crate) replied: u64,
-    /// The other end is gone: to be closed when all has been read.
+    /// The other end is gone: it is closed when all has been read.
     pub(crate) ended: bool,
-    /// It is in the server's list of what to look at.
+    /// It is in the server's list of readable connections.
     pub(crate) ready: bool,
-    /// Its next command is a write, and waits until writes are allowed again.
+    /// Its next command is a write, and waits for the end of a pause of writes.
     pub(crate) postponed: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FarState {
-    /// Not there yet, or not any more.
+    /// Not there yet, or gone.
     Gone,
     /// In the backlog: the kernel accepted it, the server did not.
     Backlog,
     Open,
 }
 
-/// How the other end learns that a connection is over.
+/// How the other end learns that a connection has ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum End {
-    /// The process is gone or has closed it: a FIN behind the last byte.
+    /// The process ended or has closed it: a FIN after the last byte.
     Polite,
     Reset,
 }
@@ -262,7 +262,7 @@ impl Conn {
             talk: 0,
             errors: 0,
             asked_to_join: 0,
-            vouched: false,
+            trusted: false,
             garbage: None,
             times: 0,
             database: 0,
@@ -285,22 +285,22 @@ impl Conn {
         });
     }
 
-    /// How the first byte left of the command that the server reads next.
+    /// Returns how the first byte of the next command left.
     pub(crate) fn begun(&mut self) -> Writing {
         self.written.writing_of(self.far.consumed)
     }
 
-    /// Up to which byte the server has read commands.
+    /// Returns up to which byte the server has read commands.
     pub(crate) fn asked(&self) -> u64 {
         self.far.consumed
     }
 
-    /// Whether an answer that ends there stands behind what is none.
+    /// Returns `true` if an answer that ends there comes after an invalid reply.
     pub(crate) fn is_garbage(&self, end: u64) -> bool {
         self.garbage.is_some_and(|(from, _)| from < end)
     }
 
-    /// Whether the client has read some of what is no answer, or all of it.
+    /// Returns whether the client has read some of an invalid reply, or all of it.
     pub(crate) fn has_read_garbage(&self) -> bool {
         self.is_garbage(self.near.read)
     }
@@ -342,7 +342,7 @@ impl Far {
         }
     }
 
-    /// The server has read a command of `len` bytes. When its end was sent.
+    /// The server has read a command of `len` bytes. Returns when its end was sent.
     pub(crate) fn consume(&mut self, len: usize) -> Time {
         self.consumed += len as u64;
         while let Some((end, sent)) = self.marks.front() {

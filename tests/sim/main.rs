@@ -1,20 +1,20 @@
-//! The simulator: the whole engine in worlds where everything goes wrong, under the eyes of
-//! oracles.
+//! The simulator: whole engines in worlds where everything goes wrong, watched by oracles.
 //!
-//! The ordinary run looks at [`SEEDS`] histories. A longer one, on all cores:
+//! The ordinary run plays [`SEEDS`] histories. A longer one, on all cores:
 //!
 //! ```text
 //! SEEDS=100000 cargo test --profile sim --features embedded --test sim worlds -- --nocapture
 //! ```
 //!
-//! What else can be asked for stands in [`replay`].
+//! [`replay`] lists the other variables.
 //!
-//! In one world in six the servers carry markers ([`plan::Plan::marked`], `RestartGuard::Strict`): all of
-//! them are the embedded store, which runs the scripts. There servers are also flushed, replaced by a
-//! replica that is behind, and told to follow another and back, while connections last; markers and
-//! barriers are deleted, operators vouch for nodes (never wrongly), and some clients say another longest
-//! ttl, another name or another number of nodes than the first. Exclusion has to hold there all the same,
-//! and every answer that counts is held against what stood on its server when it was executed.
+//! In one world in six the servers carry markers ([`plan::Plan::marked`], `RestartGuard::Strict`):
+//! all of them are the embedded store, which runs the scripts. There servers are also flushed,
+//! replaced by a replica that is behind, and told to follow another and back, while connections
+//! last. Markers and barriers are deleted, operators trust nodes (never wrongly), and some clients
+//! have another longest ttl, another name or another number of nodes than the first. Exclusion has
+//! to hold there all the same, and every answer that counts is checked against the state of its
+//! server when it was executed.
 
 pub(crate) mod assumptions;
 pub(crate) mod case;
@@ -23,9 +23,9 @@ pub(crate) mod clock;
 pub(crate) mod entropy;
 pub(crate) mod faults;
 pub(crate) mod fuzz;
+pub(crate) mod heal;
 pub(crate) mod history;
 pub(crate) mod link;
-pub(crate) mod mend;
 pub(crate) mod minimise;
 pub(crate) mod mutations;
 pub(crate) mod network;
@@ -45,7 +45,7 @@ pub(crate) mod watchdog;
 pub(crate) mod world;
 pub(crate) mod written;
 
-/// How many histories the ordinary run looks at.
+/// How many histories the ordinary run plays.
 pub(crate) const SEEDS: u64 = 1_500;
 
 #[test]
@@ -96,14 +96,14 @@ fn equal_choices_make_equal_histories() {
 }
 
 #[test]
-fn nothing_chosen_is_nothing_done() {
+fn a_world_without_choices_has_no_faults_and_takes_one_lock() {
     use case::{ANY, Case, Choices, Keep};
     let _none = mutations::Chosen::new(None);
     let choices = Choices::Tape(entropy::Tape::default(), None);
     let outcome = Case { kind: ANY, choices }.run(Keep::default());
     assert!(outcome.violation.is_none());
     let case::Tally { counts, struck, .. } = outcome.tally;
-    // When all is over, every lock is taken once more.
+    // After the faults every lock is taken once more.
     assert_eq!(counts.locks, 1);
     assert!(struck.iter().all(|times| *times == 0));
 }

@@ -1,14 +1,14 @@
-//! Makes a history short: the fewest choices that the same oracle still objects to, and of those
-//! the tamest.
+//! Makes a history short: the fewest choices to which the same oracle still objects, and the
+//! calmest of those.
 //!
-//! First other seeds are looked at: where the same oracle objects sooner, it is most likely for the
-//! same reason. Then the tape of that history is cut: its end is left out, whoever is not needed
-//! chooses nothing, the world gets fewer nodes, clients and kinds of faults, spans of time and
-//! pieces of strands are left out or overwritten with zeros, single choices are lowered, and who
-//! does something moves in front of who does nothing. Whatever is smaller and still fails is kept.
+//! First other seeds are tried: if the same oracle objects sooner there, it is most likely for the
+//! same reason. Then the tape of that history is cut: its end is left out, choosers that are not
+//! needed choose nothing, the world gets fewer nodes, clients and kinds of faults, spans of time
+//! and pieces of strands are left out or overwritten with zeros, single choices are lowered, and
+//! active peers move in front of idle ones. Every change is kept that is smaller and still fails.
 //!
-//! It ends when nothing more is found or a number of inputs has been run, so that its result is the
-//! same on every machine.
+//! It ends when nothing smaller is found or a number of inputs has been run, so that the result is
+//! the same on every machine.
 
 use std::ops::Range;
 
@@ -18,10 +18,10 @@ use crate::entropy::{Entropy, FATE, PLAN, Recorded, Tape, peer_strand};
 use crate::oracle::Violation;
 use crate::sweep::say;
 
-/// Inputs that engines are handed in all attempts together: about half a minute.
+/// Inputs for engines in all attempts together: about half a minute.
 const INPUTS_MAX: u64 = 20_000_000;
 
-/// To make a world takes as long as so many inputs.
+/// Making a world takes as long as so many inputs.
 const BEGINNING: u64 = 100;
 
 /// How many other histories of one plan are tried.
@@ -54,9 +54,9 @@ struct Search {
     kind: Kind,
     best: Recorded,
     violation: Violation,
-    /// What the best one took.
+    /// How many inputs the best one took.
     inputs: u64,
-    /// Of all attempts, and when that is enough for now.
+    /// Inputs of all attempts, and how many are enough for now.
     spent: u64,
     limit: u64,
 }
@@ -82,7 +82,7 @@ impl Search {
         self.spent > self.limit
     }
 
-    /// Part of what may be spent is not for what comes next.
+    /// Keeps a part of the budget for the next step.
     fn spare(&mut self, part: u64) {
         self.limit = self.spent + (INPUTS_MAX - self.spent.min(INPUTS_MAX)) / part;
     }
@@ -104,7 +104,7 @@ impl Search {
         ));
     }
 
-    /// Runs a history, and keeps it if it is a smaller one. Whether it is.
+    /// Runs a history, and keeps it if it is smaller. Returns whether it is.
     fn attempt(&mut self, tape: Tape, then: Option<u64>) -> bool {
         if self.is_over() {
             return false;
@@ -140,7 +140,7 @@ impl Search {
         tape != self.best.tape && self.attempt(tape, None)
     }
 
-    /// How many choices a strand has.
+    /// Returns how many choices a strand has.
     fn len(&self, strand: usize) -> usize {
         self.best.tape.0.get(strand).map_or(0, Vec::len)
     }
@@ -157,7 +157,7 @@ impl Search {
         }
     }
 
-    /// Leaves out the end, and those who are not needed.
+    /// Leaves out the end, and choosers that are not needed.
     fn cut(&mut self) {
         self.spare(4);
         for _ in 0..2 {
@@ -174,8 +174,8 @@ impl Search {
         }
     }
 
-    /// Tames the plan, one choice after the other. What happens in the tamer world is the same as
-    /// far as can be, or anything if the fault shows often.
+    /// Calms the plan, one choice after another. What happens in the calmer world is the same as
+    /// far as possible, or anything if the fault shows often.
     fn other_worlds(&mut self) {
         self.spare(3);
         let often = self.others(&self.plan());
@@ -191,7 +191,7 @@ impl Search {
         }
     }
 
-    /// The world with one choice of its plan tamed.
+    /// Returns the world with one choice of its plan calmed.
     fn other_world(&mut self, at: usize, tame: u32, often: bool) -> bool {
         let mut plan = self.plan();
         plan[at] = tame;
@@ -201,12 +201,12 @@ impl Search {
         }) || (often && self.others(&plan))
     }
 
-    /// Other histories of a plan. Whether one is smaller.
+    /// Tries other histories of a plan. Returns whether one is smaller.
     fn others(&mut self, plan: &[u32]) -> bool {
         (0..OTHERS).any(|seed| self.attempt(Tape(vec![plan.to_vec()]), Some(seed)))
     }
 
-    /// The choices of the plan alone.
+    /// Returns the choices of the plan alone.
     fn plan(&self) -> Vec<u32> {
         let mut entropy = Entropy::of_tape(self.best.tape.clone(), None).recording();
         let _ = (self.kind.draw)(&mut entropy);
@@ -241,8 +241,8 @@ impl Search {
         self.say("places changed");
     }
 
-    /// Leaves out all that was chosen in a span of time, of every length that is worth it, from the
-    /// end to the beginning. What comes behind it comes sooner.
+    /// Leaves out all choices of a span of time, for every useful length, from the end to the
+    /// beginning. Later choices move forward.
     fn without_spans(&mut self) {
         let mut parts = 1;
         while parts <= PARTS && !self.is_over() {
@@ -253,7 +253,7 @@ impl Search {
                 let end = self.end();
                 found |= self.without(end * part / parts..end * (part + 1) / parts + 1);
             }
-            // What was in the way may be gone.
+            // An obstacle may be gone now.
             parts = if found && parts > 1 {
                 parts / 2
             } else {
@@ -262,7 +262,7 @@ impl Search {
         }
     }
 
-    /// When the last choice was made.
+    /// Returns when the last choice was made.
     fn end(&self) -> Time {
         let last = self.best.times.iter().filter_map(|times| times.last());
         last.copied().max().unwrap_or(0)
@@ -306,8 +306,8 @@ impl Search {
         }
     }
 
-    /// Zero if that will do. If not, it is halved between what will and what will not, until what
-    /// is left between them is small: the last digits tell nothing.
+    /// Tries zero. If that does not do, halves the distance to the largest number that does not,
+    /// until little is left: the last digits do not matter.
     fn lower_one(&mut self, strand: usize, at: usize) {
         let mut high = self.best.tape.0[strand][at];
         if high == 0 || self.attempt_change(strand, |choices| choices[at] = 0) {
@@ -324,7 +324,7 @@ impl Search {
         }
     }
 
-    /// Lets clients change places, and servers: those in front have more to do.
+    /// Lets clients change places, and servers: the first ones have more to do.
     fn change_places(&mut self) {
         for behind in (peer_strand(0)..self.best.tape.0.len()).rev() {
             for before in (peer_strand(0)..behind).filter(|before| (behind - before) % 2 == 0) {
@@ -337,7 +337,7 @@ impl Search {
         }
     }
 
-    /// What may stand in the place of a choice: from the tamest on.
+    /// Returns replacements for a choice, the calmest first.
     fn tamer(&self, choice: u32) -> impl Iterator<Item = u32> + use<> {
         let fewer = [0, choice / 2, choice.saturating_sub(1)];
         fewer.into_iter().filter(move |tame| *tame < choice)

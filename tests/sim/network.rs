@@ -1,4 +1,4 @@
-//! The network: what carries bytes from one to the other, and the kernels at both ends.
+//! The network: what carries bytes between the ends, and the kernels at both ends.
 //!
 //! A connection keeps the order, may be torn anywhere, and brings what was sent before a reset in
 //! part. Between two connections of one client to one node the order is kept too, as on one path.
@@ -12,14 +12,14 @@ use crate::plan::USER_TIMEOUT;
 use crate::trace;
 use crate::world::{Event, World};
 
-/// After how long a kernel knocks again where the backlog was full.
+/// After how long a kernel tries again if the backlog was full.
 const KNOCK_AGAIN: Time = SECOND;
 
-/// After how long a silence a kernel is sure that nobody is there: it asks after five seconds, and
-/// three times.
+/// After how much silence a kernel gives the other end up: it asks after five seconds, and three
+/// times.
 pub(crate) const KEEP_ALIVE: Time = 8 * SECOND;
 
-/// The error number of a connection that was given up for want of acknowledgements.
+/// The error number of a connection that was given up for lack of acknowledgements.
 const TIMED_OUT: i32 = 110;
 
 impl World {
@@ -98,7 +98,7 @@ impl World {
 
     // ----- the beginning ------------------------------------------------------------------------
 
-    /// A process opens a connection. Its number.
+    /// A process opens a connection. Returns its number.
     pub(crate) fn open(&mut self, peer: usize, process: Process, node: usize) -> usize {
         let conn = self.conns.len();
         let server = self.plan.server_of(node);
@@ -146,14 +146,14 @@ impl World {
             link.forget_far();
             self.end_near_later(conn, LinkError::Closed);
         } else {
-            // What the client had sent meets a closed door.
+            // What the client had sent is answered by a reset.
             self.reset_from_far(conn);
         }
     }
 
     // ----- the end ------------------------------------------------------------------------------
 
-    /// A client lets go of a connection by a reset: of what is on its way some arrives first.
+    /// A client closes a connection by a reset: some of the bytes on their way arrive first.
     pub(crate) fn abort(&mut self, conn: usize) {
         self.conns[conn].near.gone = true;
         self.conns[conn].cut = true;
@@ -165,7 +165,8 @@ impl World {
         }
     }
 
-    /// What a kernel still holds goes with its connection; of what has left some arrives.
+    /// Bytes that the kernel still holds are lost with the connection; some of those on their way
+    /// arrive.
     fn keep_some_up(&mut self, conn: usize) {
         let link = &self.conns[conn];
         let kept = if link.up.is_held() || link.dark {
@@ -177,8 +178,8 @@ impl World {
         self.hurry(conn);
     }
 
-    /// A process closes a connection, or is gone, and its kernel sends what it was given. If there
-    /// is something that was not read, that is a reset.
+    /// A process closes a connection, or ends, and its kernel sends what it was given. If something
+    /// was not read, that is a reset.
     pub(crate) fn hang_up(&mut self, conn: usize) {
         if !self.conns[conn].near.arrived.is_empty() {
             self.abort(conn);
@@ -192,7 +193,7 @@ impl World {
         self.end_far_later(conn, End::Polite);
     }
 
-    /// What a connection that has ended still brings does not come behind that of a later one.
+    /// The last bytes of an ended connection arrive before those of a later one.
     fn hurry(&mut self, conn: usize) {
         let now = self.now;
         self.conns[conn].up.hurry(now);
@@ -205,7 +206,7 @@ impl World {
         let server = link.server;
         match (link.far.state, end) {
             (FarState::Gone, _) => {}
-            // Never accepted: it is as if it had never been.
+            // Never accepted: as if it had never existed.
             (FarState::Backlog, End::Reset) => {
                 link.forget_far();
                 self.servers[server]
@@ -232,7 +233,7 @@ impl World {
         self.wake_peer(peer);
     }
 
-    /// The kernel looks whether its bytes were acknowledged.
+    /// The kernel checks whether its bytes were acknowledged.
     pub(crate) fn user_timeout(&mut self, conn: usize) {
         let link = &mut self.conns[conn];
         if link.near.gone && !link.near.lingers || link.near.end.is_some() {
@@ -250,7 +251,7 @@ impl World {
         self.time_out(conn);
     }
 
-    /// A connection has died without a word.
+    /// A connection has died without a notice.
     pub(crate) fn darken(&mut self, conn: usize) {
         self.conns[conn].dark = true;
         self.at(self.now + KEEP_ALIVE, Event::KeepAlive(conn));
@@ -283,7 +284,7 @@ impl World {
         self.end_near_later(conn, reason);
     }
 
-    /// The server's end is gone with its process.
+    /// The server's end ends with its process.
     pub(crate) fn reset_from_far(&mut self, conn: usize) {
         self.conns[conn].cut = true;
         self.keep_some_down(conn);
@@ -297,7 +298,7 @@ impl World {
         self.conns[conn].down.keep(kept);
     }
 
-    /// The server's end sees the end behind what still arrives.
+    /// The server's end sees the end after the last bytes that arrive.
     pub(crate) fn end_far_later(&mut self, conn: usize, end: End) {
         let link = &self.conns[conn];
         let cut_off = self.partitions[link.peer][link.node][Way::ToServer as usize];
@@ -316,7 +317,7 @@ impl World {
             return;
         }
         if self.partitions[link.peer][link.node][Way::ToClient as usize] {
-            // The word of it is lost, until the client says something and is heard.
+            // The notice is lost, until the client sends something and gets an answer.
             link.near.ends_with = Some(reason);
             self.at(self.now + KEEP_ALIVE, Event::KeepAlive(conn));
             return;
@@ -372,7 +373,7 @@ impl World {
             Way::ToClient => &mut link.down,
         };
         if pipe.is_held() {
-            // A kernel tries more and more rarely: what was said before it was closed comes some
+            // A kernel repeats more and more rarely: bytes from before the close arrive at some
             // time.
             let lingers = way == Way::ToServer && link.near.lingers;
             let held = pipe.oldest().map_or(0, |sent| self.now - sent);

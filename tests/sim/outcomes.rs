@@ -1,4 +1,4 @@
-//! How often each kind of refusal was told, to know that worlds are not dead.
+//! How often each kind of refusal was reported, to know that the worlds are not idle.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl Outcomes {
         self.0[names.expect("one of the names")] += 1;
     }
 
-    /// A user is told of the end of its call.
+    /// The end of its call is reported to a user.
     pub(crate) fn told(&mut self, told: &Told) {
         match told {
             Told::Acquired { result, .. } => self.unlocked(result.as_ref().err()),
@@ -60,7 +60,7 @@ impl Outcomes {
         }
     }
 
-    /// An extension was refused, at once or at its end.
+    /// An extension was refused, at the call or at its end.
     pub(crate) fn unextended(&mut self, error: &ExtendError) {
         if matches!(error, ExtendError::Lost(_)) {
             self.count("Lost");
@@ -71,7 +71,7 @@ impl Outcomes {
         }
     }
 
-    /// A user has thought better of it.
+    /// A user has cancelled.
     pub(crate) fn cancelled(&mut self) {
         self.count("Cancelled");
     }

@@ -1,6 +1,6 @@
-//! What kind of world it is: how many of everything, and how often what goes wrong.
+//! The kind of world: how many of everything, and how often faults happen.
 //!
-//! Everything is drawn anew for every world, and many rates are zero in many of them: worlds in
+//! Everything is drawn again for every world, and many rates are zero in many of them: worlds in
 //! which all faults happen a little look alike, worlds in which few happen a lot do not.
 
 use crate::clock::{MICRO, MILLI, NEVER, SECOND, Time};
@@ -9,14 +9,14 @@ use crate::faults::{FAULTS, Fault};
 use crate::network::KEEP_ALIVE;
 use crate::theme;
 
-/// What clients give where servers want one.
+/// The password of clients, where servers want one.
 const PASSWORD: &str = "secret";
 
-/// Below this many parts in a thousand million two clocks are not taken to be stepped, however the two
-/// drift: a half of 500 parts in a million, less a little.
+/// Below this many parts in a thousand million two clocks never look stepped, however they drift: a
+/// half of 500 parts in a million, less a little.
 const WATCHED_DRIFT: u32 = 240_000;
 
-/// How clients try again unless a call says otherwise: so often, and after so many milliseconds.
+/// How clients try again unless a call says otherwise: number of tries, and milliseconds of delay.
 pub(crate) const TRIES: u32 = 6;
 pub(crate) const SHORTEST_REST: u64 = 5;
 pub(crate) const LONGEST_REST: u64 = 60;
@@ -24,26 +24,26 @@ pub(crate) const LONGEST_REST: u64 = 60;
 /// How long a client's kernel waits for an acknowledgement before it gives a connection up.
 pub(crate) const USER_TIMEOUT: Time = 5 * SECOND;
 
-/// How long a client waits for a connection and its greeting, and how long it waits at most
-/// before it tries again.
+/// How long a client waits for a connection and its handshake, and how long it waits at most before
+/// it tries again.
 pub(crate) const CONNECT_TIMEOUT: Time = SECOND;
 pub(crate) const LONGEST_BACKOFF: Time = 2 * SECOND;
 
-/// The same when it has failed once; twice as long after each other time.
+/// The same after the first failure; twice as long after each further one.
 pub(crate) const FIRST_BACKOFF: Time = 50 * MILLI;
 
-/// When all is well a ttl has time enough for every node. A quarantine is to be short, and lasts
-/// longer than any lock.
+/// A ttl that leaves time enough for every node while all is well. Quarantines should be short, and
+/// last longer than any lock.
 const COMFORTABLE: u64 = 2_000;
 const COMFORTABLE_GUARDED: u64 = 500;
 
-/// No lock is longer where quarantines are to be short.
+/// No lock is longer where quarantines should be short.
 const LONGEST_GUARDED: u64 = 1_000;
 
-/// The longest ttl of those clients that have a shorter one than others.
+/// The longest ttl of clients that have a shorter one than others.
 const SHORTER: u64 = COMFORTABLE_GUARDED;
 
-/// How much longer a server is kept out that is met for the first time.
+/// How much longer a server is kept out to which a client connects for the first time.
 const UPTIME_GRAIN: Time = 2 * SECOND;
 
 /// The numbers of one world.
@@ -63,7 +63,7 @@ pub(crate) struct Plan {
     /// Whether exclusion has to hold throughout.
     pub(crate) covered: bool,
 
-    /// Fast or slow by so many parts in a thousand million, at most.
+    /// The most that clocks are fast or slow, in parts in a thousand million.
     pub(crate) server_drift: u32,
     pub(crate) client_drift: u32,
 
@@ -76,13 +76,13 @@ pub(crate) struct Plan {
 
     // Of servers.
     pub(crate) kinds: Kinds,
-    /// They do not allow the short way to release that they know.
+    /// They do not permit the native release that they know.
     pub(crate) native_refused: bool,
     /// Clients have to give a password.
     pub(crate) credentials: bool,
     /// The database that clients select.
     pub(crate) database: u32,
-    /// Connections that wait to be accepted, before more are turned away.
+    /// Connections that wait to be accepted, before more are refused.
     pub(crate) backlog: usize,
     /// How many servers never come back when all other faults end, and whether they are silent
     /// rather than dead.
@@ -92,13 +92,13 @@ pub(crate) struct Plan {
     // Of users.
     pub(crate) shortest_ttl: u64,
     pub(crate) longest_ttl: u64,
-    /// Every ttl is one of the two, and none is between.
+    /// Every ttl is one of the two, none is between.
     pub(crate) extremes: bool,
     pub(crate) work: Time,
     pub(crate) rest: Time,
     pub(crate) wait: Time,
-    /// Weights of what a holder does next: release, drop, extend, hand over, overstay, ask for how
-    /// long it has the lock.
+    /// Weights of what a holder does next: release, drop, extend, hand over, keep the lock too
+    /// long, confirm.
     pub(crate) habits: [u32; 6],
     pub(crate) cancels: u32,
     /// How often a call is cancelled in the turn in which an answer to it may have been read.
@@ -114,10 +114,10 @@ pub(crate) struct Plan {
     pub(crate) node_timeout: Option<u64>,
 
     // Faults.
-    /// How long it is from one to the next at least, and how much longer at most.
+    /// The least time from one fault to the next, and how much longer it may be.
     pub(crate) shortest_gap: Time,
     pub(crate) gap: Time,
-    /// How long faults last at least, and how much longer at most.
+    /// The least length of a fault, and how much longer it may be.
     pub(crate) shortest_fault: Time,
     pub(crate) longest_fault: Time,
     /// Weights, in the order of [`FAULTS`].
@@ -125,35 +125,35 @@ pub(crate) struct Plan {
 
     /// Clients look whether the clocks of servers are stepped.
     pub(crate) watch: bool,
-    /// Servers that carry markers lose nothing in a restart, and say so.
+    /// Servers that carry markers lose nothing in a restart, and report that.
     pub(crate) durable: bool,
-    /// How clients keep servers from voting that were started again.
+    /// How clients treat restarted servers.
     pub(crate) guard: Guard,
-    /// Whether operators vouch for nodes that were never used.
+    /// Whether operators trust nodes that were never used.
     pub(crate) trusted: bool,
     pub(crate) members: Members,
 
     pub(crate) switches: Switches,
 }
 
-/// What clients are told of restarts.
+/// What clients know of restarts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Guard {
-    /// Whoever is started again votes.
+    /// A restarted server votes.
     Off,
     /// It does not, and all know the longest ttl of all.
     Observed,
-    /// It does not, and nobody knows that.
+    /// It does not, and no client knows the longest ttl.
     Untold,
-    /// The servers carry markers, and say themselves whether they vote.
+    /// The servers carry markers, and decide themselves whether they vote.
     Strict,
 }
 
-/// Who the clients of a world with markers are. Who is not like the first ones begins when every server
-/// carries a marker of those.
+/// The clients of a world with markers. Those that differ from the first ones begin when every
+/// server carries a marker of the first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Members {
-    /// They all say the same.
+    /// All have the same configuration.
     Alike,
     /// Every other client has a shorter longest ttl, and joins.
     ShortLater,
@@ -165,30 +165,30 @@ pub(crate) enum Members {
     OtherNodes,
 }
 
-/// What is otherwise than it should be: an assumption that does not hold, or a driver that does
-/// wrong. Every one off is the world as it is meant.
+/// Deviations: an assumption that does not hold, or a driver that works wrongly. With every one off
+/// the world is as it should be.
 #[derive(Clone, Debug)]
 pub(crate) struct Switches {
-    /// Exclusion has to hold whatever happens.
+    /// Exclusion has to hold in any case.
     pub(crate) no_excuses: bool,
-    /// Only this oracle is listened to.
+    /// Only this oracle is on.
     pub(crate) only: Option<&'static str>,
-    /// Every server's clock is as fast as it can be and every client's as slow.
+    /// Every server's clock is as fast as it can be, and every client's as slow.
     pub(crate) worst_clocks: bool,
-    /// Clients read a clock that stops while the machine sleeps.
+    /// Clients read a clock that stops while the machine is suspended.
     pub(crate) monotonic: bool,
     /// How long a server that lost its memory stays away at least.
     pub(crate) restart_delay: Time,
     /// Drivers read the clock once in a turn, at its beginning.
     pub(crate) stale_clock: bool,
-    /// Drivers close connections politely: what is on its way arrives all the same, some time.
+    /// Drivers close connections with FIN: the bytes on their way arrive at some time.
     pub(crate) polite: bool,
     /// Drivers go on with the connection of a probe that was answered.
     pub(crate) keeps_probes: bool,
-    /// Drivers send releases over a connection of their own and merge the answers: they overtake
-    /// the `SET`s that they were asked for behind.
+    /// Drivers send releases over a connection of their own and merge the answers: the releases
+    /// overtake their `SET`s.
     pub(crate) overtakes: bool,
-    /// From when on servers do not say who they are.
+    /// From when on servers do not tell their identity.
     pub(crate) secretive_from: Time,
 }
 
@@ -209,13 +209,13 @@ impl Default for Switches {
     }
 }
 
-/// Which servers there are.
+/// The kinds of servers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kinds {
     Redis,
-    /// They can compare and delete without a script.
+    /// They have a native release.
     Valkey,
-    /// They can do so in another way.
+    /// They have another native release.
     Newest,
     /// They know neither `HELLO` nor RESP3.
     Old,
@@ -236,7 +236,7 @@ impl Plan {
         let shortest_ttl = entropy.pick(&[200, 20, 50, 1_000]);
         let drift = entropy.below(4_950) * 1_000;
         let watch = entropy.pick(&[false, false, true]);
-        // Two clocks that run apart any faster seem to be stepped.
+        // Two clocks that drift apart faster look stepped.
         let drift = if watch { drift % WATCHED_DRIFT } else { drift };
         let delay = entropy.pick(&[50, 20, 200, 2_000]) * MICRO;
         let strangers = entropy.pick(&[0, 0, 1, 2]);
@@ -264,7 +264,7 @@ impl Plan {
                 Kinds::Old,
             ]),
             native_refused: entropy.pick(&[false, false, true]),
-            // Strangers know neither.
+            // Strangers have no password and know no database.
             credentials: entropy.pick(&[false, false, true]) && strangers == 0,
             database: entropy.pick(&[0, 0, 5]),
             backlog: entropy.pick(&[511, 511, 2, 0]),
@@ -284,7 +284,7 @@ impl Plan {
             pause: entropy.pick(&[0, 0, 1_000, 20_000]),
             longest_pause: entropy.pick(&[1, 20, 300, 3_000]) * MILLI,
             dead_after: entropy.pick(&[2_000, 200, 30_000]),
-            // Who fixes it below the usual round trip gets no lock, and that is no news.
+            // A node timeout below the usual round trip gives no lock, which is not interesting.
             node_timeout: if delay < MILLI {
                 entropy.pick(&[None, None, Some(5), Some(50)])
             } else {
@@ -315,8 +315,8 @@ impl Plan {
         theme::bend(plan, entropy)
     }
 
-    /// One world in two keeps restarted servers from voting, and then servers may forget also where
-    /// exclusion has to hold.
+    /// In one world in two clients quarantine restarted servers, and then servers may forget also
+    /// where exclusion has to hold.
     pub(crate) fn guarded(mut self, entropy: &mut Entropy) -> Self {
         if entropy.below(2) == 0 {
             return self;
@@ -331,8 +331,8 @@ impl Plan {
         self
     }
 
-    /// The servers carry markers, and then whatever befalls them may where exclusion has to hold.
-    /// Who the clients are is drawn too.
+    /// The servers carry markers, and then every fault may happen where exclusion has to hold. The
+    /// kinds of clients are drawn too.
     pub(crate) fn marked(mut self, entropy: &mut Entropy) -> Self {
         self.guard = Guard::Strict;
         self.strangers = 0;
@@ -357,8 +357,8 @@ impl Plan {
         self.with_members()
     }
 
-    /// The plan, with as many clients as its members are, and without the faults that those are known
-    /// not to outlive.
+    /// The plan with as many clients as its kinds need, and without the faults that these are known
+    /// not to survive.
     pub(crate) fn with_members(mut self) -> Self {
         let mut never: &[Fault] = &[];
         match self.members {
@@ -376,7 +376,7 @@ impl Plan {
             never = &[Fault::Amnesia, Fault::Flush, Fault::Promote, Fault::Follow];
         }
         if self.has_outsider() {
-            // A server without a marker would be that of whoever comes first.
+            // A server without a marker would belong to the first client that comes.
             never = &[
                 Fault::Amnesia,
                 Fault::Flush,
@@ -401,8 +401,8 @@ impl Plan {
         self
     }
 
-    /// How many servers forget. What only some clients know has to be known to the others of every
-    /// majority.
+    /// How many servers forget. What only some clients know has to be known to the others from
+    /// every majority.
     pub(crate) fn forgetful(&self) -> usize {
         match self.members {
             Members::ShortLater => self.nodes - self.quorum(),
@@ -411,18 +411,18 @@ impl Plan {
         }
     }
 
-    /// Whether exclusion outlives a server that forgets: all who contend keep it from voting until
-    /// every lock is over. Strangers know of no such thing.
+    /// Returns `true` if exclusion survives a server that forgets: all contenders quarantine it
+    /// until every lock is over. Strangers have no quarantine.
     pub(crate) fn is_guarded(&self) -> bool {
         matches!(self.guard, Guard::Observed | Guard::Strict) && self.strangers == 0
     }
 
-    /// Whether it outlives one that forgets and keeps its connections.
+    /// Returns `true` if it survives a server that forgets and keeps its connections.
     pub(crate) fn is_marked(&self) -> bool {
         self.guard == Guard::Strict && self.strangers == 0
     }
 
-    /// The ttl of those who take a lock when nothing goes wrong any more.
+    /// The ttl of the locks that are taken after the faults.
     fn comfortable_ttl(&self) -> u64 {
         self.longest_ttl.max(match self.guard {
             Guard::Off => COMFORTABLE,
@@ -430,12 +430,12 @@ impl Plan {
         })
     }
 
-    /// The longest ttl that anybody uses.
+    /// The longest ttl of all.
     pub(crate) fn max_ttl(&self) -> u64 {
         self.comfortable_ttl()
     }
 
-    /// The longest that this client may use, and does when nothing goes wrong any more.
+    /// The longest ttl of this client, which it uses after the faults.
     pub(crate) fn max_ttl_of(&self, client: usize) -> u64 {
         let odd = client % 2 == 1;
         let shorter = match self.members {
@@ -446,18 +446,18 @@ impl Plan {
         if shorter { SHORTER } else { self.max_ttl() }
     }
 
-    /// Whether clients learn of longer ttls than they know, from whichever node.
+    /// Returns `true` if clients learn of longer ttls than they know, from any node.
     pub(crate) fn are_raised(&self) -> bool {
         matches!(self.members, Members::ShortLater | Members::LongLater)
     }
 
-    /// Whether a client begins only when every server carries a marker.
+    /// Returns `true` if a client begins only when every server carries a marker.
     pub(crate) fn is_late(&self, client: usize) -> bool {
         let odd = client % 2 == 1;
         self.are_raised() && odd || self.is_outsider(client)
     }
 
-    /// Whether a client is one of another cluster.
+    /// Returns `true` if a client is of another cluster.
     pub(crate) fn is_outsider(&self, client: usize) -> bool {
         self.has_outsider() && client + 1 == self.clients
     }
@@ -466,13 +466,13 @@ impl Plan {
         matches!(self.members, Members::OtherName | Members::OtherNodes)
     }
 
-    /// How many nodes a client knows of.
+    /// Returns how many nodes a client knows of.
     pub(crate) fn nodes_of(&self, client: usize) -> usize {
         let other = self.members == Members::OtherNodes && self.is_outsider(client);
         self.nodes - usize::from(other)
     }
 
-    /// For how long a server is kept from voting at most, by true time, if all know the longest ttl.
+    /// How long a server is quarantined at most, by true time, if all know the longest ttl.
     pub(crate) fn quarantine(&self) -> Time {
         if !matches!(self.guard, Guard::Observed | Guard::Strict) {
             return 0;
@@ -482,7 +482,7 @@ impl Plan {
         span + span / 50
     }
 
-    /// Three nodes, and nothing goes wrong: what plans for a purpose begin with.
+    /// Three nodes, and no faults: the base of plans for a purpose.
     pub(crate) fn tame(clients: usize) -> Self {
         Self {
             nodes: 3,
@@ -535,7 +535,7 @@ impl Plan {
         }
     }
 
-    /// Five nodes, eight clients, sixty seconds; a little of all that is covered goes wrong.
+    /// Five nodes, eight clients, sixty seconds; a few of all covered faults.
     pub(crate) fn standard(_: &mut Entropy) -> Self {
         Self {
             nodes: 5,
@@ -555,7 +555,7 @@ impl Plan {
         FAULTS.map(|fault| u32::from(faults.contains(&fault)))
     }
 
-    /// How fast the clock of a client is, in parts of a thousand million.
+    /// Returns how fast the clock of a client is, in parts of a thousand million.
     pub(crate) fn client_skew(&self, entropy: &mut Entropy) -> i64 {
         if self.switches.worst_clocks {
             -i64::from(self.client_drift)
@@ -572,7 +572,7 @@ impl Plan {
         }
     }
 
-    /// For how long a peer wants a lock.
+    /// Returns the ttl that a peer asks for.
     pub(crate) fn draw_ttl(&self, peer: usize, entropy: &mut Entropy) -> u64 {
         let longest = self.longest_ttl.min(self.max_ttl_of(peer));
         let longer = longest - self.shortest_ttl;
@@ -588,7 +588,7 @@ impl Plan {
         self.nodes / 2 + 1
     }
 
-    /// A node as clients are configured with it.
+    /// Returns a node as clients are configured with it.
     pub(crate) fn url(&self, node: usize) -> String {
         match (self.credentials, self.database) {
             (false, 0) => format!("node{node}"),
@@ -605,7 +605,7 @@ impl Plan {
         self.credentials.then_some(PASSWORD.as_bytes())
     }
 
-    /// The server behind a node of the configuration.
+    /// Returns the server of a configured node.
     pub(crate) fn server_of(&self, node: usize) -> usize {
         node % self.servers
     }
@@ -615,40 +615,40 @@ impl Plan {
         self.clients + self.strangers
     }
 
-    /// For how long a client asks one node at most, by its clock: a vote is worth nothing when
-    /// half of the lock's life is over, unless the user has fixed it; but a node that was never
+    /// How long a client asks one node at most, by its clock: a vote is useless when half of the
+    /// lock's life is over, unless the user has fixed the timeout. But a node that was never
     /// reached before has as long as a connection may take.
     pub(crate) fn longest_vote(&self, ttl: u64) -> Time {
         let vote = self.node_timeout.unwrap_or(ttl / 2) * MILLI;
         vote.max(CONNECT_TIMEOUT)
     }
 
-    /// How long a call that has only its tries to end it may take, by its client's clock: every
-    /// attempt its longest vote, and the longest rest behind it. Each of the two may end a tick
-    /// and a turn late.
+    /// How long a call that has only tries to end it may take, by its client's clock: its longest
+    /// vote and the longest delay for every attempt. Each of the two may end a tick and a turn
+    /// late.
     pub(crate) fn longest_tries(&self, tries: u32, ttl: u64) -> Time {
         let attempt = self.longest_vote(ttl) + LONGEST_REST * MILLI;
         u64::from(tries) * (attempt + 2 * (2 * MILLI + self.lag))
     }
 
-    /// When nothing goes wrong any more, somebody gets each lock within this time.
+    /// After the faults a client gets each lock within this time.
     pub(crate) fn lock_within(&self) -> Time {
-        // Keys of those who died, or were handed from one to another on their way, stay that long.
+        // Keys of dead clients, or of locks in a hand-over, stay that long.
         let ttl = self.longest_ttl * MILLI;
         let ttl = ttl + ttl / 50 + 2 * MILLI;
-        // A connection that died without a word is noticed by the kernel: five seconds after
-        // something was written to it, or by asking who is there. A greeting that hangs in one is
-        // noticed by the client, and sooner.
+        // The kernel notices a connection that died without a notice: five seconds after something
+        // was written to it, or by its keepalive. The client notices a handshake that hangs in one,
+        // and sooner.
         let noticed = USER_TIMEOUT.max(KEEP_ALIVE).max(CONNECT_TIMEOUT);
-        // Then it is opened again, sooner or later.
+        // Then it is opened again, after a while.
         let opened = LONGEST_BACKOFF + CONNECT_TIMEOUT;
-        // It may be kept from voting then, and then the next attempt finds it.
+        // The node may be quarantined then, and the next attempt finds it ready.
         self.quarantine() + ttl + noticed + opened + LONGEST_REST * MILLI + self.answers()
     }
 
-    /// And everything that was begun before, or to get those locks, is over within this time.
+    /// And everything that was begun before, or to get those locks, ends within this time.
     pub(crate) fn patience(&self) -> Time {
-        // The calls that were open have as long as they were given, by their clients' clocks.
+        // Open calls have as long as they were given, by their clients' clocks.
         let calls = self.wait.max(self.longest_tries(TRIES, self.longest_ttl));
         let calls = calls + calls / 50;
         // The release at the end of one may be the first to find that a connection is dead: it is

@@ -1,8 +1,8 @@
-//! What is going to happen, in order.
+//! The future events, in order.
 //!
-//! Most of what is arranged happens soon: that is sorted by time, the next event last, and the place of
-//! another is found near the end, where little has to move. That is cheaper than a heap; whatever happens
-//! later than [`NEAR`] others goes into one.
+//! Most events happen soon: these are sorted by time, the next one last, and a new one is inserted
+//! near the end, where little has to move. That is cheaper than a heap; events that happen later
+//! than [`NEAR`] others go into a heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use crate::clock::Time;
 use crate::world::Event;
 
-/// How many events are looked at for the place of another.
+/// How many events are compared to insert another.
 const NEAR: usize = 32;
 
 /// See the [module](self).
@@ -21,7 +21,7 @@ pub(crate) struct Queue {
     pushed: u64,
 }
 
-/// An event, by its time and by the order in which those of one time were arranged.
+/// An event, ordered by its time and then by the order of scheduling.
 #[derive(Clone, Copy, Debug)]
 struct Entry(Time, u64, Event);
 
@@ -52,7 +52,7 @@ impl PartialEq for Entry {
 impl Eq for Entry {}
 
 impl Queue {
-    /// Behind everything that was arranged for the same time before.
+    /// Behind every event that was scheduled for the same time before.
     pub(crate) fn push(&mut self, at: Time, event: Event) {
         self.pushed += 1;
         let entry = Entry(at, self.pushed, event);
@@ -65,7 +65,7 @@ impl Queue {
         }
     }
 
-    /// When something happens next.
+    /// Returns when the next event happens.
     pub(crate) fn next_at(&self) -> Option<Time> {
         let later = self.later.peek().map(|Reverse(entry)| entry.0);
         let soon = self.soon.last().map(|entry| entry.0);
@@ -85,7 +85,7 @@ impl Queue {
 }
 
 #[test]
-fn what_is_arranged_first_happens_first() {
+fn events_at_one_time_happen_in_the_order_they_were_scheduled() {
     let mut queue = Queue::default();
     for (server, at) in [5, 7, 5, 9, 1, 7].into_iter().enumerate() {
         queue.push(at, Event::Serve(server));
@@ -98,9 +98,9 @@ fn what_is_arranged_first_happens_first() {
     assert_eq!(happened, [(1, 4), (5, 0), (5, 2), (7, 1), (7, 5), (9, 3)]);
 }
 
-/// Whatever is arranged, and when, as a stable sort would have it.
+/// Any schedule comes out as a stable sort would order it.
 #[test]
-fn what_is_far_away_happens_in_its_turn() {
+fn a_distant_event_happens_in_its_turn() {
     let mut queue = Queue::default();
     let mut arranged = Vec::new();
     for server in 0..5_000 {

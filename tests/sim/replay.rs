@@ -1,18 +1,18 @@
 //! A failure in words, and the one command that shows it again.
 //!
-//! | variable | what it asks for |
+//! | variable | what it does |
 //! | --- | --- |
-//! | `SEED=17` | this one history, with its trace |
-//! | `MINIMISE=1` | the same, made as short as can be: at most half a minute or so |
-//! | `STORE=path` | the shortened history is written there, to be kept as a test |
+//! | `SEED=17` | plays this one history, with its trace |
+//! | `MINIMISE=1` | the same, made as short as possible: at most half a minute or so |
+//! | `STORE=path` | writes the shortened history there, to be kept as a test |
 //! | `WORLD=name` | a kind of world other than `any` |
-//! | `ONLY=oracle` | only this oracle is listened to |
-//! | `MUTANT=name` | a guard that is taken out, or what else is broken: `bash tests/breakages.sh --see` |
+//! | `ONLY=oracle` | only this oracle is on |
+//! | `MUTANT=name` | takes out a guard, or breaks something else: `bash tests/breakages.sh --see` |
 //! | `ROWS=name,name` | only these rows of the table of mutants |
 //! | `SEEDS=n`, `FIRST_SEED=n` | so many histories, from that seed on |
 //! | `HISTORY=name` | a history of `histories/`, with its trace |
-//! | `BYTES=path` | what a fuzzer has found, with its trace |
-//! | `RECORD_ANEW=1` | all of `histories/`, as [`crate::history`] says |
+//! | `BYTES=path` | the input that a fuzzer has found, with its trace |
+//! | `RECORD_ANEW=1` | records all of `histories/` again, as [`crate::history`] says |
 
 use crate::case::{ANY, Case, Choices, Keep, Kind};
 use crate::history::History;
@@ -20,7 +20,7 @@ use crate::minimise::minimise;
 use crate::oracle::Violation;
 use crate::trace::{millis, objection};
 
-/// The number that a variable holds, if it is set.
+/// Returns the number that a variable holds, if it is set.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(
@@ -29,14 +29,14 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     )
 }
 
-/// The kind of world that is asked for.
+/// Returns the kind of world that a variable names.
 pub(crate) fn kind() -> Kind {
     std::env::var("WORLD").map_or(ANY, |name| {
         Kind::of_name(&name).unwrap_or_else(|| panic!("there is no world of the name {name}"))
     })
 }
 
-/// What an oracle objected to, and how to see it again.
+/// Says what an oracle objected to, and how to play it again.
 pub(crate) fn report(kind: Kind, seed: u64, violation: &Violation) -> String {
     let command = command(kind, seed);
     format!(
@@ -66,7 +66,7 @@ fn command(kind: Kind, seed: u64) -> String {
     format!("{mutant}{world}SEED={seed} {run}")
 }
 
-/// Shows the history that is asked for, if one is. Whether one was.
+/// Plays the history that a variable names, if one does. Returns whether it did.
 pub(crate) fn replay() -> bool {
     if let Ok(path) = std::env::var("BYTES") {
         let bytes = std::fs::read(&path).expect("it can be read");

@@ -28,7 +28,7 @@ use crate::written::Writing;
 /// Bytes that the server reads from one connection before it looks at the next.
 const READ_BYTES: usize = 16 << 10;
 
-/// Most words of a command that anybody here sends.
+/// The most words of a command here.
 const WORDS_MAX: usize = 16;
 
 #[derive(Debug)]
@@ -44,14 +44,14 @@ pub(crate) struct Server {
     pub(crate) stalled: bool,
     /// It does not come back.
     pub(crate) lost: bool,
-    /// It executes no writes for a while.
+    /// It executes no writes for now.
     pub(crate) paused: bool,
-    /// Connections whose next command waits for the end of that, in the order in which it came.
+    /// Connections whose next command waits for the end of that, in the order of their arrival.
     pub(crate) postponed: Vec<usize>,
     /// It has as many clients as it may have; how often that was so.
     pub(crate) crowded: bool,
     pub(crate) crowds: u32,
-    /// What it takes longer on the way there and back.
+    /// The additional time of the way there and back.
     pub(crate) slow: Time,
     /// Connections with something to read, in the order of the kernel's list.
     pub(crate) ready: VecDeque<usize>,
@@ -60,27 +60,27 @@ pub(crate) struct Server {
     /// It will run at the next `Serve`.
     serving: bool,
     pub(crate) mood: Mood,
-    /// The mood of whatever began last, so that an older end does not end it.
+    /// The newest mood, so that the end of an older one does not end it.
     pub(crate) mood_number: u32,
-    /// What was on disk, newest last.
+    /// The data on disk, newest last.
     pub(crate) snapshots: VecDeque<(Time, Store)>,
     pub(crate) starts: u32,
-    /// The next that starts here has been up for long.
+    /// The next server that starts here has a long uptime.
     pub(crate) promoted: bool,
-    /// A question was not counted here, or may not have been: the server said so itself.
+    /// A request was not counted here, or may not have been: the server said so itself.
     pub(crate) fenced: bool,
     /// How often its clock was set forward, and by how much.
     pub(crate) jumps: u32,
     pub(crate) jumped: Time,
     /// It has followed another.
     pub(crate) followed: bool,
-    /// It has said what is no answer.
+    /// It has sent an invalid reply.
     pub(crate) uttered: bool,
     /// When it was killed last.
     pub(crate) killed_at: Time,
 }
 
-/// What a server answers instead of doing as it is told.
+/// What a server answers instead of executing a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Mood {
     Fine,
@@ -91,14 +91,14 @@ pub(crate) enum Mood {
     Busy,
     /// Clients have to give a password.
     Locked,
-    /// It does as it is told, but something in front of it loses the answer to a write and says so:
+    /// It executes commands, but something in front of it loses the answer to a write and says so:
     /// an error that promises nothing.
     Doubtful,
     /// It follows another, and says so.
     Replica,
     /// It is one of a cluster that shares keys out.
     Cluster,
-    /// It does as it is told, and answers what is no answer to that.
+    /// It executes commands, and sends invalid replies.
     Garbled,
 }
 
@@ -156,13 +156,12 @@ impl Server {
         }
     }
 
-    /// Whether a client may have reason to think that it has forgotten something.
+    /// Returns `true` if a client may have reason to think that it has forgotten something.
     pub(crate) fn is_doubted(&self) -> bool {
         self.starts > 0 || self.mood_number > 0 || self.fenced
     }
 
-    /// Whether its marker is there, and no barrier: its votes count. The longest ttl that the marker
-    /// tells.
+    /// Returns the longest ttl of its marker if there is one and no barrier: then its votes count.
     fn fence(&self, shown: Instant) -> Option<u64> {
         let marker = self.store.get(shown, MARKER_KEY)?;
         let longest = marker.split(|byte| *byte == b' ').nth(2)?;
@@ -170,14 +169,15 @@ impl Server {
         millis(longest).filter(|_| open)
     }
 
-    /// Whether its marker is there, and of another incarnation than asks to join.
+    /// Returns `true` if its marker is there, and of another incarnation than the one that asks to
+    /// join.
     fn is_of_another_life(&self, shown: Instant, words: &[&[u8]]) -> bool {
         let marker = self.store.get(shown, MARKER_KEY);
         let run_id = words.get(5).copied().unwrap_or_default();
         marker.is_some_and(|marker| !marker.windows(run_id.len().max(1)).any(|id| id == run_id))
     }
 
-    /// Whether `marker` names this process.
+    /// Returns `true` if `marker` names this process.
     pub(crate) fn has_written(&self, now: Time, marker: &[u8]) -> bool {
         let run_id = marker.split(|byte| *byte == b' ').nth(1);
         let mut store = self.store.clone(); // It numbers its clients.
@@ -188,23 +188,23 @@ impl Server {
         run_id.is_some_and(|id| identity.windows(id.len().max(1)).any(|text| text == id))
     }
 
-    /// What a key holds.
+    /// Returns the value of a key.
     pub(crate) fn token_at(&self, shown: Instant, key: &[u8]) -> Option<Token> {
         self.store.get(shown, key).map(token_of)
     }
 }
 
-/// What a proxy says that has not heard the answer in time.
+/// The error of a proxy that had no answer in time.
 const DOUBT: &[u8] = b"-ERR Connection timed out\r\n";
 
 impl Mood {
-    /// Whether commands are executed, whatever is said of them.
+    /// Returns `true` if commands are executed, whatever is answered.
     pub(crate) fn executes(self) -> bool {
         matches!(self, Self::Fine | Self::Doubtful | Self::Garbled)
     }
 
-    /// What the server answers to `words` instead of executing them. `present`: the key of the
-    /// command is there.
+    /// Returns what the server answers to `words` instead of executing them. `present`: the key of
+    /// the command exists.
     fn answer(self, words: &[&[u8]], verb: Verb, present: bool) -> Option<&'static [u8]> {
         if self == Self::Fine {
             return None;
@@ -212,17 +212,17 @@ impl Mood {
         let word = words.first()?;
         let is = |names: &[&[u8]]| names.contains(word);
         let script = is(&[b"EVAL", b"EVALSHA"]);
-        // A script that writes whether there is a key or not.
+        // A script that writes whether the key exists or not.
         let joins = verb == Verb::Join;
         let set = verb == Verb::Set || joins;
         let present = present || set;
         let reads = verb == Verb::Confirm;
-        let greeting = is(&[b"HELLO", b"AUTH", b"INFO"]);
+        let handshake = is(&[b"HELLO", b"AUTH", b"INFO"]);
         match self {
             Self::Fine | Self::Doubtful | Self::Garbled | Self::Locked => None,
             Self::Cluster if verb.is_of_locks() => Some(b"-MOVED 3999 127.0.0.1:6381\r\n"),
             Self::Cluster => None,
-            Self::Loading if greeting => None,
+            Self::Loading if handshake => None,
             Self::Loading => Some(b"-LOADING Redis is loading the dataset in memory\r\n"),
             Self::Busy if is(&[b"HELLO", b"AUTH"]) => None,
             Self::Busy => Some(
@@ -250,7 +250,7 @@ impl Mood {
         }
     }
 
-    /// What a server in this mood says of itself otherwise.
+    /// Returns what a server in this mood says about itself instead.
     fn disguise(self) -> &'static [(&'static [u8], &'static [u8])] {
         match self {
             Self::Replica => &[
@@ -277,18 +277,19 @@ impl Mood {
 /// The version of the embedded store, and one of the same length that knows `DELEX`.
 const NEWEST: (&[u8], &[u8]) = (b"7.0.15", b"8.4.15");
 
-/// What no command about a lock is answered.
+/// A text that answers no lock command.
 const NO_ANSWER: &[u8] = b"+QUEUED\r\n";
 
-/// What a server says of itself that loses nothing in a restart.
+/// What a server that loses nothing in a restart says about itself.
 const WRITES_THROUGH: &[u8] = b"*6\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n$11\r\nappendfsync\r\n\
     $6\r\nalways\r\n$25\r\nno-appendfsync-on-rewrite\r\n$2\r\nno\r\n";
 
-/// Whether it has been the replica of another.
+/// The line of `INFO` that shows whether a server has been the replica of another.
 const WAS_NEVER: &[u8] = b"master_replid2:0000000000000000000000000000000000000000\r\n";
 const WAS_REPLICA: &[u8] = b"master_replid2:00000000000000000000000000000000000000ff\r\n";
 
-/// The words that ask a server to join which is not durable, whatever its client has read before.
+/// Returns the words that ask a server to join that is not durable, whatever its client has read
+/// before.
 fn not_durable<'a>(words: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let mut words = words.to_vec();
     if let Some(word) = words.get_mut(10).filter(|word| **word == b"1") {
@@ -311,7 +312,7 @@ fn lengthen(out: &mut Vec<u8>, start: usize, line: &[u8]) {
     out.splice(start..=start + head, longer.into_bytes());
 }
 
-/// Puts another text in the place of the first that is so; whether there was one.
+/// Replaces the first line that fits by another text. Returns whether there was one.
 fn replace(out: &mut Vec<u8>, start: usize, (from, to): (&[u8], &[u8])) -> bool {
     let at = out[start..]
         .windows(from.len())
@@ -331,20 +332,20 @@ fn is_write(words: &[&[u8]]) -> bool {
     words.first().is_some_and(|verb| WRITES.contains(verb))
 }
 
-/// For how many milliseconds an answer says that it does not count, if it says anything of that.
+/// Returns for how many milliseconds an answer does not count, if it says so.
 fn left_in(reply: &[u8]) -> Option<i64> {
     let mut lines = reply.strip_prefix(b"*2\r\n:")?.split(|byte| *byte == b'\n');
     let second = lines.nth(1)?.strip_prefix(b":")?;
     std::str::from_utf8(second.trim_ascii()).ok()?.parse().ok()
 }
 
-/// The text in a reply, if there is one.
+/// Returns the text in a reply, if there is one.
 fn text_in(reply: &[u8]) -> &[u8] {
     let text = reply.split(|byte| *byte == b'\n').nth(1);
     text.unwrap_or_default().trim_ascii()
 }
 
-/// The words of a command; how many there are.
+/// Reads the words of a command. Returns how many there are.
 fn words_of<'a>(value: &Value<'a>, words: &mut [&'a [u8]; WORDS_MAX]) -> usize {
     let mut count = 0;
     if let Some(items) = value.as_items() {
@@ -356,7 +357,8 @@ fn words_of<'a>(value: &Value<'a>, words: &mut [&'a [u8]; WORDS_MAX]) -> usize {
     count
 }
 
-/// What the store says of itself is what this server would say. Whether that turns a client down.
+/// Turns what the store says about itself into what this server would say. Returns whether that
+/// refuses a client.
 fn introduce(
     there: &Server,
     link: &mut Conn,
@@ -384,7 +386,7 @@ fn introduce(
 }
 
 impl World {
-    /// A server says something that nobody has asked for: a push, or no answer at all.
+    /// A server sends something without a request: a push, or an invalid reply.
     pub(crate) fn utter(&mut self, conn: usize, bytes: &[u8], garbage: bool) {
         let link = &mut self.conns[conn];
         if link.far.state != FarState::Open || link.far.ended || self.plan.clients <= link.peer {
@@ -467,7 +469,7 @@ impl World {
         }
     }
 
-    /// The server reads from one connection, and answers what it has read.
+    /// The server reads from one connection, and answers.
     fn read(&mut self, server: usize, conn: usize) {
         let link = &mut self.conns[conn];
         link.far.ready = false;
@@ -580,15 +582,15 @@ impl World {
             _ => there.mood.answer(words, command.verb, before.is_some()),
         };
         let trusts = command.verb == Verb::Join && words.last() == Some(&&b"trust"[..]);
-        let vouched = self.conns[conn].vouched;
-        if trusts && vouched && !self.oracle.knows_all(server, self.now) {
-            // What the operator knew has been overtaken.
+        let trusted = self.conns[conn].trusted;
+        if trusts && trusted && !self.oracle.knows_all(server, self.now) {
+            // What the operator knew is out of date.
             self.suspend_exclusion(None, 0);
         }
         let there = &mut self.servers[server];
         let link = &mut self.conns[conn];
         let overtakes = self.plan.switches.overtakes && link.written.overtakes(&command);
-        // It was run before its `SET`, and found nothing.
+        // It ran before its `SET`, and found nothing.
         let refusal = refusal.or(overtakes.then_some(b":0\r\n"));
         match (refusal, &mut link.far.session) {
             (Some(refusal), _) => out.extend_from_slice(refusal),
@@ -621,7 +623,7 @@ impl World {
                     let words = not_durable(words);
                     there.store.execute(session, shown, &words, out);
                 }
-                // Everybody shares one database here, and has to have asked for another.
+                // All share one database here, but each client has to have selected another.
                 [b"SELECT", number] => {
                     there.store.execute(session, shown, &[b"SELECT", b"0"], out);
                     let number = millis(number).unwrap_or(0);
@@ -680,7 +682,7 @@ impl World {
         }
         let said = Said::of(command.verb, &out[start..]);
         if words.first() == Some(&&b"SELECT"[..]) && said.is_error() {
-            // What was sent behind it is about another database, and no answer.
+            // Commands after that are about another database, and their answers are wrong.
             let from = link.far.replied;
             let to = from + (out.len() - start) as u64;
             link.garbage.get_or_insert((from, to));
@@ -737,13 +739,13 @@ impl World {
         });
     }
 
-    /// What is on disk, ten times a second.
+    /// Saves the data ten times a second.
     pub(crate) fn snapshot(&mut self) {
         const KEPT: usize = (SECOND / (100 * MILLI)) as usize + 2;
         let now = self.now;
         let ever = |fault: Fault| self.plan.faults[fault as usize] > 0;
         if !ever(Fault::Amnesia) && !ever(Fault::Promote) {
-            return; // Nobody ever loses anything.
+            return; // No server ever loses anything.
         }
         for server in &mut self.servers {
             if server.up {

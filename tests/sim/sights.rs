@@ -1,5 +1,5 @@
-//! How often things were seen to happen that no fault counts and no user is told of, to know that
-//! worlds are not dead.
+//! How often events were seen that no fault counts and no user gets reported, to know that the
+//! worlds are not idle.
 
 use std::fmt;
 
@@ -8,37 +8,37 @@ use std::fmt;
 pub(crate) struct Sights([u64; NAMES.len()]);
 
 const NAMES: [&str; 17] = [
-    // Somebody asked for how long it had a lock, and was told; of an earlier end; of an unknown one.
+    // A confirmation succeeded; with an earlier end; for an unknown end.
     "Confirmed",
     "Shortened",
     "Revived",
-    // A second extension was told while the first was open, or the other way round.
+    // A second extension was reported while the first was open, or the other way round.
     "Doubled",
     // A release by `DELEX`, by `DELIFEQ`, and one that was refused as such.
     "DelEx",
     "DelIfEq",
     "NativeRefused",
-    // A greeting told a client that the server is a replica, or one of a cluster.
+    // A handshake told a client that the server is a replica, or one of a cluster.
     "TurnedDown",
-    // A client has read what is no answer.
+    // A client has read an invalid reply.
     "GarbageRead",
-    // A client was told of its password, and has one.
+    // A client was asked for its password, and has one.
     "LoggedIn",
-    // A server refused as one does that forgets, and stands in the configuration twice.
+    // A server refused like one that forgets, and is configured twice.
     "TwinAlarmed",
     // A client has read that a clock was set.
     "Stepped",
-    // A server that loses nothing has started again, and no barrier was put up.
+    // A server that loses nothing was restarted, and no barrier was set.
     "RestartTrusted",
-    // All nodes were made those of a cluster, or could not all be asked for that.
+    // A `reinit` succeeded, or a node could not be asked.
     "Claimed",
     "Unclaimed",
-    // Where bounds are narrow: a call was refused for want of room, and a node was not asked.
+    // With narrow bounds: a call was refused for lack of room, and a node was not asked.
     "Saturated",
     "Full",
 ];
 
-/// The last of them, which are seen nowhere else.
+/// The last ones, which are seen only in that build.
 const NARROW: usize = 2;
 
 impl Sights {

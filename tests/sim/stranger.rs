@@ -1,10 +1,10 @@
-//! A contender that uses another library: plain Redlock, one node after the other.
+//! A contender that uses another library: plain Redlock, one node after another.
 //!
-//! It asks with `SET NX PX` and waits for each answer, a little while; who does not answer in time
-//! loses its connection. It counts its votes, subtracts the time and the drift by a clock of its
-//! own, and believes that it holds the lock or gives back what it got, with a script that compares
-//! and deletes. It never extends, and it is as careless as such libraries are: what it asked on a
-//! connection that it closed may be done later and stay.
+//! It asks with `SET NX PX` and waits a little for each answer; the connection to a node that does
+//! not answer in time is closed. It counts its votes, subtracts the time and the drift by its own
+//! clock, and believes that it holds the lock, or releases what it got with a script that compares
+//! and deletes. It never extends, and is as careless as such libraries are: a command on a
+//! connection that it closed may be executed later, and its key may stay.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::clock::{Clock, MICRO, MILLI, NEVER, SECOND, Time};
 use crate::oracle::{Belief, Process, Token};
 use crate::world::{Event, World};
 
-/// What it gives back with. The server knows it as a script of somebody else.
+/// The script of its release. The server knows it as a foreign script.
 pub(crate) const SCRIPT: &[u8] =
     b"if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0";
 
@@ -26,15 +26,15 @@ pub(crate) struct Stranger {
     links: Vec<Option<usize>>,
     pub(crate) clock: Clock,
     doing: Doing,
-    /// Which node is asked, whether the question was sent, and until when it waits.
+    /// Which node is asked, whether the request was sent, and until when it waits.
     node: usize,
     asked: bool,
     patience: Time,
-    /// When it goes on by itself, and for when that is arranged.
+    /// When it goes on by itself, and the time of the scheduled event.
     at: Time,
     next_turn: Time,
     timeout: Time,
-    /// The lock that it is about.
+    /// The resource of the lock.
     resource: usize,
     token: Token,
     tokens: u64,
@@ -52,7 +52,7 @@ enum Doing {
     Releasing,
 }
 
-/// What came of a question.
+/// The outcome of a request.
 enum Heard {
     Nothing,
     Yes,
@@ -91,13 +91,13 @@ impl Stranger {
         self.doing == Doing::Resting
     }
 
-    /// It takes no more locks, and gives back what it has.
+    /// It takes no more locks, and releases what it has.
     pub(crate) fn finish(&mut self) {
         self.finishing = true;
         self.at = 0;
     }
 
-    /// No other has it, nor any client: theirs are as random as these are not.
+    /// A token of its own: those of clients are as random as these are not.
     fn next_token(&mut self) {
         self.tokens += 1;
         let number = self.tokens.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -106,7 +106,7 @@ impl Stranger {
         self.token[8..12].copy_from_slice(&self.process.to_le_bytes());
     }
 
-    /// As Redlock has it: the ttl, less the time that passed, less a hundredth and 2 ms.
+    /// The validity of Redlock: the ttl, less the time that passed, less a hundredth and 2 ms.
     fn valid_until(&self) -> Instant {
         let ttl = Duration::from_millis(self.ttl);
         let drift = Duration::from_micros(10 * self.ttl + 2_000);
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// It goes on for as long as it can.
+    /// Goes on for as long as it can.
     pub(crate) fn stranger_turn(&mut self, peer: usize) {
         let now = self.now;
         let stranger = self.stranger(peer);
@@ -150,7 +150,7 @@ impl World {
         self.wake_stranger_at(peer, at.max(now));
     }
 
-    /// Whether it may go on at once.
+    /// Returns `true` if it may go on at once.
     fn stranger_step(&mut self, peer: usize) -> bool {
         let now = self.now;
         let nodes = self.plan.nodes;
@@ -206,7 +206,7 @@ impl World {
         true
     }
 
-    /// It waits for the answer of one node, and no longer than it has patience.
+    /// Waits for the answer of one node, for a limited time.
     fn stranger_waits(&mut self, peer: usize) -> bool {
         let now = self.now;
         let stranger = self.stranger(peer);
@@ -214,9 +214,9 @@ impl World {
             stranger.patience = now + stranger.timeout;
         }
         let (node, late) = (stranger.node, stranger.patience <= now);
-        let heard = self.stranger_hears(peer, node);
+        let answer = self.stranger_reads(peer, node);
         let stranger = self.stranger(peer);
-        match heard {
+        match answer {
             Some(Heard::Nothing) if !late => return false,
             Some(Heard::Yes) => stranger.granted += 1,
             Some(Heard::No) => {}
@@ -233,9 +233,9 @@ impl World {
         true
     }
 
-    /// What there is to hear from a node, which is asked if it was not; `None` if its connection
-    /// has ended.
-    fn stranger_hears(&mut self, peer: usize, node: usize) -> Option<Heard> {
+    /// Returns the answer of a node, and asks it if that was not done; `None` if its connection has
+    /// ended.
+    fn stranger_reads(&mut self, peer: usize, node: usize) -> Option<Heard> {
         let Some(conn) = self.stranger(peer).links[node] else {
             let process = self.stranger(peer).process;
             let conn = self.open(peer, process, node);
@@ -259,7 +259,7 @@ impl World {
         Some(Heard::Nothing)
     }
 
-    /// Whether all of the question was taken.
+    /// Returns `true` if the whole request was taken.
     fn stranger_sends(&mut self, peer: usize, conn: usize) -> bool {
         let mut question = std::mem::take(&mut self.offered);
         question.clear();

@@ -10,14 +10,14 @@ use crate::case::{Case, Keep, Kind, Tally};
 use crate::faults::FAULTS;
 use crate::oracle::Violation;
 
-/// What came of a sweep.
+/// The result of a sweep.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     pub(crate) tally: Tally,
     /// By seed.
     pub(crate) failures: Vec<(u64, Violation)>,
     pub(crate) spent: Duration,
-    /// What the threads have taken of the cores, whoever else was using them.
+    /// The processor time of the threads, also on a busy machine.
     pub(crate) cpu: Duration,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Sweep {
 pub(crate) enum Until {
     /// With the last seed.
     Last,
-    /// With the first seed that an oracle objects to, whichever thread is faster.
+    /// With the first seed to which an oracle objects, whichever thread is faster.
     Objection,
 }
 
@@ -81,7 +81,7 @@ fn real_time() -> Instant {
     Instant::now()
 }
 
-/// What this thread has taken of a core so far, where the system tells.
+/// Returns how much processor time this thread has used, where the system reports it.
 fn thread_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanos = text.split(' ').next()?.parse().ok()?;
@@ -132,12 +132,12 @@ impl Sweep {
     }
 }
 
-/// Says now and then how far it is. Not through the test harness, which would keep it to itself.
+/// Prints its progress from time to time. Not through the test harness, which would hold it back.
 #[derive(Debug)]
 struct Progress {
     all: u64,
     begin: Instant,
-    /// Seconds from the beginning to the last word.
+    /// Seconds from the beginning to the end.
     said: AtomicU64,
 }
 
@@ -175,7 +175,7 @@ impl Progress {
     }
 }
 
-/// A line that is seen whatever the test harness keeps to itself.
+/// Prints a line past the capture of the test harness.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

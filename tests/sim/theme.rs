@@ -1,39 +1,39 @@
-//! Themes: worlds in which one kind of trouble is pointed out.
+//! Themes: worlds that concentrate on one kind of trouble.
 //!
-//! One world in four is as [`Plan::draw`] draws it, and one in ten is so but for the markers that its
-//! servers carry. The others have a theme, which chooses some numbers that lead somewhere only together
-//! and hardly ever meet by chance. What a theme does not name stays as it was drawn. The tamest choice
-//! is no theme, and in every theme exclusion has to hold throughout.
+//! One world in four is as [`Plan::draw`] draws it, and one in ten is so but for the markers of its
+//! servers. The others have a theme, which chooses some numbers that have an effect only together
+//! and hardly ever meet by chance. Other numbers stay as they were drawn. The calmest choice is no
+//! theme, and in every theme exclusion has to hold throughout.
 //!
 //! # What they do not show
 //!
-//! What goes wrong where themes meet: a world has one. Themes know no strangers and no faults that
-//! exclusion does not outlive; both are left to the others.
+//! Combinations of themes: a world has one. Themes have no strangers and no faults that exclusion
+//! does not survive; the other worlds have both.
 
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::entropy::Entropy;
 use crate::faults::Fault;
 use crate::plan::{Guard, Members, Plan};
 
-/// What a world is about.
+/// The subject of a world.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Theme {
-    /// Locks go from hand to hand while one way of a connection is cut: a `SET` that is on its way
+    /// Locks are handed over often while one direction of a connection is cut: a `SET` on its way
     /// arrives when its lock is over, perhaps after its connection.
     Severed,
     /// Servers are away for longer than a lock lives, unless it was extended.
     Away,
-    /// Servers stand still for longer than a lock lives, and execute what they had received.
+    /// Servers stand still for longer than a lock lives, and then execute what they had received.
     Asleep,
-    /// Servers do what they deny, and for less time than a lock lives.
+    /// Servers execute what they refuse, and for less time than a lock lives.
     Doubted,
-    /// Who extends its lock thinks better of it, and holds it to its end all the same.
+    /// Users cancel extensions, and still hold the lock to its end.
     Fickle,
     /// One client has many users, all of whose commands to one node are lost on their way.
     Crowded,
     /// Servers forget their votes while clients cannot reach them, and locks last longer than that.
     Forgetful,
-    /// A server stands in the configuration twice, says that it may forget, and does.
+    /// A server is configured twice, says that it may forget, and does.
     Twins,
     /// As the plan was drawn, and the servers carry markers.
     Marked,
@@ -41,7 +41,7 @@ enum Theme {
     Flushed,
 }
 
-/// How many worlds of [`WORLDS`] have which theme. The costly ones are rare.
+/// How many of [`WORLDS`] have which theme. The costly ones are rare.
 const THEMES: [(Theme, u32); 10] = [
     (Theme::Severed, 9),
     (Theme::Away, 5),
@@ -56,7 +56,7 @@ const THEMES: [(Theme, u32); 10] = [
 ];
 const WORLDS: u32 = 64;
 
-/// The numbers of a plan as a theme has them, if one is drawn.
+/// Sets the numbers of a plan for a theme, if one is drawn.
 pub(crate) fn bend(plan: Plan, entropy: &mut Entropy) -> Plan {
     let mut drawn = WORLDS - 1 - entropy.below(WORLDS);
     let theme = THEMES.iter().find(|(_, worlds)| {
@@ -79,7 +79,7 @@ pub(crate) fn bend(plan: Plan, entropy: &mut Entropy) -> Plan {
     }
 }
 
-/// Locks of which whatever is left behind is there for long enough to be seen.
+/// Locks that are long enough for leftover keys to be noticed.
 fn visible(plan: Plan) -> Plan {
     let nodes = plan.nodes.clamp(3, 5);
     Plan {
@@ -204,7 +204,7 @@ fn twins(plan: Plan) -> Plan {
 
 fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
     let plan = visible(plan).marked(entropy);
-    // Where somebody is of another cluster, nobody forgets.
+    // If a client is of another cluster, no server forgets.
     let members = match plan.members {
         Members::OtherName | Members::OtherNodes => Members::ShortLater,
         Members::Alike | Members::ShortLater | Members::LongLater => plan.members,
@@ -240,7 +240,7 @@ fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
     .with_members()
 }
 
-/// Some know of longer locks than others, and who does is often away for longer than those last.
+/// Some clients know of longer locks than others, and are often away for longer than those last.
 fn apart(plan: Plan) -> Plan {
     let mut faults = plan.faults;
     faults[Fault::Kill as usize] = 12;

@@ -1,5 +1,4 @@
-//! A history in words: one line for each thing that happened, with the true time, whoever it
-//! happened to, and what the clock there showed.
+//! A history in words: one line for each event, with the true time, its place, and the clock there.
 //!
 //! ```text
 //!      true ms  where         its clock  what
@@ -7,7 +6,7 @@
 //!     1204.102  server 2       2204.101  for client 1: SET resource0 1fc0e2.. NX PX 200 => +OK
 //! ```
 //!
-//! How to read it stands at its top: [`LEGEND`].
+//! [`LEGEND`] at its top says how to read it.
 
 use std::fmt;
 use std::time::Duration;
@@ -32,7 +31,7 @@ const LEGEND: &str = "
   Greetings (HELLO, INFO, SCRIPT LOAD) that go well are left out at the servers.
 ";
 
-/// Whom a line is about.
+/// The place of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     World,
@@ -71,7 +70,7 @@ impl Trace {
         trace
     }
 
-    /// How many of everything, and what goes wrong.
+    /// Prints how many of everything there are, and which faults happen.
     fn tell_size(&mut self, plan: &Plan) {
         let Plan {
             nodes,
@@ -103,7 +102,7 @@ impl Trace {
             .push("  All of the plan (times in ns, those of locks in ms):".into());
     }
 
-    /// Every number of the world, a few to a line.
+    /// Prints every number of the world, a few to a line.
     fn tell_plan(&mut self, plan: &Plan) {
         let text = format!("{plan:?}");
         let mut line = String::new();
@@ -146,12 +145,12 @@ pub(crate) fn objection(violation: &Violation) -> String {
     )
 }
 
-/// Milliseconds with the microseconds behind the point.
+/// Milliseconds with three decimals.
 pub(crate) fn millis(nanos: u64) -> String {
     format!("{}.{:03}", nanos / MILLI, nanos % MILLI / 1_000)
 }
 
-/// A fault, and whom it befalls for how long if it takes any time.
+/// A fault, its victim, and its length if it has one.
 pub(crate) fn fault(fault: Fault, peer: Place, node: usize, span: Time) -> String {
     let of_link = matches!(
         fault,
@@ -172,10 +171,10 @@ pub(crate) fn fault(fault: Fault, peer: Place, node: usize, span: Time) -> Strin
 
 // ----- what is sent -------------------------------------------------------------------------------
 
-/// What a server did and how it answers. Nothing of a greeting that goes well.
+/// What a server did and answered. Nothing for a handshake that succeeds.
 pub(crate) fn executed(asker: Place, words: &[&[u8]], reply: &[u8]) -> String {
-    let greets = matches!(words, [b"HELLO" | b"INFO" | b"SCRIPT" | b"CLIENT", ..]);
-    if greets && !reply.starts_with(b"-") {
+    let handshake = matches!(words, [b"HELLO" | b"INFO" | b"SCRIPT" | b"CLIENT", ..]);
+    if handshake && !reply.starts_with(b"-") {
         return String::new();
     }
     format!("for {asker}: {} => {}", command(words), raw(reply))
@@ -214,7 +213,7 @@ fn told(bytes: &[u8], text: impl Fn(&shearline::resp::Value<'_>) -> Option<Strin
     texts.join(" | ")
 }
 
-/// A command in a few words.
+/// A command in short form.
 pub(crate) fn command(words: &[&[u8]]) -> String {
     match *words {
         [verb, script, b"3", key, _, _, token, ttl, marker, ..] if verb.starts_with(b"EVAL") => {
@@ -272,7 +271,7 @@ pub(crate) fn command(words: &[&[u8]]) -> String {
     }
 }
 
-/// A reply in a few characters.
+/// A reply in short form.
 pub(crate) fn raw(bytes: &[u8]) -> String {
     const LONGEST: usize = 60;
     if matches!(bytes, b"_\r\n" | b"$-1\r\n") {
@@ -312,7 +311,7 @@ pub(crate) fn raw(bytes: &[u8]) -> String {
     shown
 }
 
-/// What a marker says but for the incarnation of its server.
+/// A marker without the incarnation of its server.
 fn tail(marker: &str) -> &str {
     let words = marker.match_indices(' ').nth(1);
     words.map_or("", |(at, _)| &marker[at..])
@@ -326,7 +325,7 @@ fn joined(words: &[&[u8]]) -> String {
         .join(" ")
 }
 
-/// A word as it is, a token or a digest by its first bytes.
+/// A word as it is; of a token or a digest the first bytes.
 fn short(word: &[u8]) -> String {
     let printable = word.iter().all(u8::is_ascii_graphic);
     if printable && word.len() < 20 {
@@ -349,9 +348,9 @@ pub(crate) fn token(bytes: &[u8]) -> String {
     shown
 }
 
-// ----- what is told -------------------------------------------------------------------------------
+// ----- what is reported ---------------------------------------------------------------------------
 
-/// For how long a call waits, or how often it tries.
+/// How long a call waits, or how often it tries.
 pub(crate) fn limits(options: &LockOptions) -> String {
     let usual = Retry::new(TRIES, Duration::ZERO..=Duration::ZERO);
     let tries = options.tries_allowed(&usual);
@@ -360,7 +359,7 @@ pub(crate) fn limits(options: &LockOptions) -> String {
     tries.into_iter().chain(wait).collect::<Vec<_>>().join(", ")
 }
 
-/// What a user is told, without the advice.
+/// What is reported to a user, without the advice.
 pub(crate) fn outcome(told: &Told) -> String {
     match told {
         Told::Acquired { result, .. } => match result {

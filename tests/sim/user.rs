@@ -1,4 +1,4 @@
-//! Users of a client: one for each resource, who locks, works, extends, hands over, gives back.
+//! Users of a client: one for each resource, who locks, works, extends, hands over, releases.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::plan::TRIES;
 use crate::trace::{self, Place};
 use crate::world::World;
 
-/// The place of the question for how long a lock is kept among the habits of a plan.
+/// The place of the confirmation among the weights of a plan.
 const CONFIRM: usize = 5;
 
-/// Somebody who wants one resource now and then.
+/// A user who wants one resource from time to time.
 pub(crate) struct User {
     pub(crate) task: Task,
     /// When it does something next.
     pub(crate) at: Time,
-    /// When what it did last was over.
+    /// When its last task ended.
     pub(crate) ended: Time,
-    /// Since when it is at its task, by its clock.
+    /// Since when it has its task, by its clock.
     pub(crate) begun: Instant,
-    /// It is to get its lock once more when all faults have ended.
+    /// It has to get its lock once more after the faults.
     pub(crate) takes: bool,
-    /// Questions about locks that it has let go meanwhile.
+    /// Confirmations of locks that it has released meanwhile.
     pub(crate) let_go: Vec<RoundId>,
 }
 
@@ -65,18 +65,17 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) lock: Lock,
-    /// Its user was told that it is over, and perhaps too early.
+    /// The end was reported to its user, perhaps too early.
     pub(crate) told: bool,
     pub(crate) early: bool,
-    /// The newest extension that it did not wait for.
+    /// The newest extension that was cancelled.
     pub(crate) cancelled: Option<Call>,
-    /// A second extension beside the first, or left behind by it, and the newest such that it did not
-    /// wait for; whether there was any.
+    /// A second extension beside the first, or left from it; the newest such that was cancelled;
+    /// and whether there was any.
     pub(crate) beside: Option<Call>,
     pub(crate) cancelled_beside: Option<Call>,
     pub(crate) doubled: bool,
-    /// A question for how long it is kept, and the newest that it did not wait for; whether there
-    /// was any.
+    /// A confirmation, and the newest that was cancelled; and whether there was any.
     pub(crate) confirming: Option<Confirming>,
     pub(crate) unasked: Option<Call>,
     pub(crate) asked: bool,
@@ -86,7 +85,7 @@ pub(crate) struct Hold {
     pub(crate) extensions: Option<u32>,
 }
 
-/// A question for how long a lock is kept.
+/// A confirmation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Confirming {
     pub(crate) call: Call,
@@ -120,7 +119,7 @@ impl Task {
         self.call().map(|call| call.round)
     }
 
-    /// The lock that is held.
+    /// Returns the lock that is held.
     pub(crate) fn hold(&self) -> Option<&Hold> {
         match self {
             Self::Holding(hold) | Self::Extending { hold, .. } => Some(hold),
@@ -135,7 +134,7 @@ impl Task {
         }
     }
 
-    /// All calls that are open.
+    /// Returns all calls that are open.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
         let asked = self.hold().and_then(|hold| hold.confirming.as_ref());
         let beside = self.hold().and_then(|hold| hold.beside.as_ref());
@@ -145,7 +144,7 @@ impl Task {
             .chain(beside)
     }
 
-    /// The call that is open, but for a question about a lock that is held and a second extension.
+    /// Returns the open call that is neither a confirmation nor a second extension.
     pub(crate) fn call(&self) -> Option<&Call> {
         match self {
             Self::Acquiring { call, .. }
@@ -168,7 +167,7 @@ impl User {
         }
     }
 
-    /// It ends what it does as soon as it can.
+    /// Makes it end its task as soon as it can.
     pub(crate) fn finish(&mut self, now: Time) {
         if matches!(self.task, Task::Holding(_)) || self.takes {
             self.at = self.at.min(now);
@@ -184,7 +183,7 @@ impl World {
             .position(|user| user.task.round() == Some(round))
     }
 
-    /// Who has asked for how long its lock is kept.
+    /// Returns the user of a confirmation.
     fn asker_of(&self, client: usize, round: RoundId) -> Option<usize> {
         let users = &self.clients[client].users;
         let asks = |user: &User| {
@@ -194,7 +193,7 @@ impl World {
         users.iter().position(|user| asks(user).is_some())
     }
 
-    /// Who has begun a second extension.
+    /// Returns the user of a second extension.
     fn doubler_of(&self, client: usize, round: RoundId) -> Option<usize> {
         let users = &self.clients[client].users;
         let beside = |user: &User| user.task.hold()?.beside;
@@ -216,10 +215,10 @@ impl World {
         user.begun = begun;
     }
 
-    /// What a user did is over: it rests.
+    /// The task of a user is over: it pauses.
     fn rest(&mut self, client: usize, user: usize) {
         let rest = self.entropy.rest(self.plan.rest);
-        // Who is of another cluster learns it at once, and has nothing to do in between.
+        // A user of another cluster gets the error at once, and would otherwise do nothing but ask.
         let least = if self.plan.is_outsider(client) {
             50 * MILLI
         } else {
@@ -234,8 +233,8 @@ impl World {
         user.at = now + if user.takes { MILLI } else { rest };
     }
 
-    /// It works for a while before it does anything with its lock, and never does it at once: what
-    /// was sent before and what was sent after are told apart by the time.
+    /// It works for a while before it does anything with its lock, and never does it at once: the
+    /// time separates earlier from later commands.
     fn work(&mut self) -> Time {
         self.now + 1 + self.entropy.span(self.plan.work)
     }
@@ -330,7 +329,7 @@ impl World {
         }
     }
 
-    /// As the faces do, the clock is read once more before a lock is handed out.
+    /// Like the faces, it reads the clock once more before a lock is returned.
     fn got(&mut self, client: usize, user: usize, lock: Lock, call: &Call) {
         self.oracle.counts.locks += 1;
         self.check_grant(client, user, &lock, call);
@@ -358,7 +357,7 @@ impl World {
         self.set_task(client, user, Task::Holding(hold), next);
     }
 
-    /// What is open beside the call of a user has ended.
+    /// A second call of a user has ended.
     fn extended_besides(
         &mut self,
         client: usize,
@@ -415,7 +414,7 @@ impl World {
                 self.check_unextended(client, hold, verb, call, &error);
                 if matches!(error, ExtendError::Lost(_)) {
                     self.told_of_loss(client, hold);
-                    // What copies remain are released, and all the others when it lets go of it.
+                    // Remaining copies are released now, and all others when the user releases it.
                     self.oracle.misses(&hold.lock.token());
                     self.end_belief(client, user);
                 }
@@ -423,7 +422,7 @@ impl World {
         }
     }
 
-    /// A question for how long a lock is kept has ended.
+    /// A confirmation has ended.
     fn confirmed(&mut self, client: usize, user: usize, result: Result<Extension, ExtendError>) {
         let shown = self.shown(client);
         let mut task = self.take_task(client, user);
@@ -445,7 +444,7 @@ impl World {
         }
         let user = &mut self.clients[client].users[user];
         user.task = task;
-        user.begun = shown; // Of an earlier end nobody can have been told before.
+        user.begun = shown; // An earlier end cannot have been reported before.
     }
 
     fn apply_confirmation(
@@ -475,7 +474,7 @@ impl World {
         }
     }
 
-    /// A question has ended whose lock was released meanwhile.
+    /// A confirmation has ended whose lock was released meanwhile.
     fn closed(&mut self, client: usize, round: RoundId, result: &Result<Extension, ExtendError>) {
         let users = &mut self.clients[client].users;
         let mut known = false;
@@ -493,13 +492,13 @@ impl World {
 
     // ----- what users do ------------------------------------------------------------------------
 
-    /// One user whose time has come does something. Whether one did.
+    /// One user whose time has come does something. Returns whether one did.
     pub(crate) fn act(&mut self, client: usize) -> bool {
         if let Some((resource, lock)) = self.clients[client].handed.pop() {
             self.adopt(client, resource, lock);
             return true;
         }
-        if let Some(node) = self.clients[client].vouched.pop() {
+        if let Some(node) = self.clients[client].trusted.pop() {
             self.trust(client, node);
             return true;
         }
@@ -538,7 +537,7 @@ impl World {
         true
     }
 
-    /// Somebody wants all nodes to be of this cluster, whatever their markers say.
+    /// An operator calls `reinit`.
     fn reinit(&mut self, client: usize) {
         let shown = self.shown(client);
         self.say(Place::Client(client), || "claims all nodes".into());
@@ -567,35 +566,35 @@ impl World {
         }
     }
 
-    /// Somebody has vouched for a node.
+    /// An operator trusts a node.
     fn trust(&mut self, client: usize, node: usize) {
         let shown = self.shown(client);
         let link = self.clients[client].links[node];
         let Some(id) = link.and_then(|conn| self.conns[conn].id) else {
-            return; // It is gone again.
+            return; // It is disconnected again.
         };
         let server = self.plan.server_of(node);
         if !self.oracle.knows_all(server, self.now) {
-            return; // It has forgotten since: nobody says otherwise.
+            return; // It has forgotten since: no operator would trust it.
         }
         let engine = &mut self.clients[client].engine;
         let status = engine.node_statuses(shown).nth(node);
         let Some(run_id) = status.and_then(|status| status.run_id) else {
-            return; // It has not told yet which it is.
+            return; // It has not told its identity yet.
         };
         if engine.trust(shown, id, &run_id).is_err() {
-            return; // It is not greeted yet.
+            return; // Its handshake is not done yet.
         }
         self.say(Place::Client(client), || format!("trusts node {node}"));
         self.oracle.trusts(client, server);
         if let Some(conn) = link {
             self.conns[conn].asked_to_join += 1;
-            self.conns[conn].vouched = true;
+            self.conns[conn].trusted = true;
         }
     }
 
-    /// An answer has been read, and whoever waits for the outcome does not want it any more: before
-    /// it is told, and perhaps when it is certain already.
+    /// An answer has been read, and the waiting user cancels: before the outcome is reported, and
+    /// perhaps when it is certain already.
     pub(crate) fn rethink(&mut self, client: usize) {
         if self.plan.second_thoughts == 0 || self.calm {
             return;
@@ -637,7 +636,7 @@ impl World {
         self.rest(client, user);
     }
 
-    /// The options of a call, and how many tries it has.
+    /// Returns the options of a call, and how many tries it has.
     fn options(&mut self, client: usize, user: usize, ttl: Duration) -> LockOptions {
         let wait = MILLI + self.entropy.span(self.plan.wait);
         let kind = self.entropy.below(3);
@@ -700,7 +699,7 @@ impl World {
         }
     }
 
-    /// When all is well there is time enough for every node.
+    /// While all is well there is time enough for every node.
     fn ttl(&mut self, client: usize, user: usize) -> Duration {
         let ttl = self.plan.draw_ttl(client, &mut self.entropy);
         let takes = self.clients[client].users[user].takes;
@@ -733,7 +732,7 @@ impl World {
         }
     }
 
-    /// What a holder does next, by its place in the plan.
+    /// Returns what a holder does next, by its place in the plan.
     fn habit(&mut self, client: usize, hold: &Hold) -> usize {
         let habits = self.plan.habits;
         let total: u32 = habits.iter().sum();
@@ -755,8 +754,7 @@ impl World {
             .unwrap_or(0)
     }
 
-    /// Asks for how long the lock is kept, or does not want to know it any more. Whatever is done
-    /// with the lock is done beside that.
+    /// Confirms the lock, or cancels that. Both happen beside other calls about the lock.
     fn confirm(&mut self, client: usize, user: usize, mut hold: Hold) {
         let shown = self.shown(client);
         let next = self.work();
@@ -808,8 +806,7 @@ impl World {
         });
     }
 
-    /// Nobody asks any more for how long a lock is kept that is let go, nor extends it: the engine ends
-    /// that.
+    /// A lock that is released is no longer confirmed or extended: the engine ends such calls.
     fn let_go(&mut self, client: usize, user: usize, hold: &Hold) {
         if let Some(call) = hold.beside {
             self.extend_ended(client, user, Verb::Beside);
@@ -833,8 +830,8 @@ impl World {
         self.set_task(client, user, Task::Extending { hold, call }, next);
     }
 
-    /// When somebody does something though its extension is open, if ever: some time, or before any
-    /// answer can be read.
+    /// Returns when a user does something though its extension is open, if ever: after some time,
+    /// or before any answer can be read.
     fn thinks_better_at(&mut self) -> Time {
         if !self.entropy.chance(self.plan.cancels) {
             NEVER
@@ -845,7 +842,7 @@ impl World {
         }
     }
 
-    /// A second extension of a lock, beside the one that is open.
+    /// Extends a lock again while an extension is open.
     fn extend_again(&mut self, client: usize, user: usize, mut hold: Hold, call: Call) {
         hold.beside = self.begin_extension(client, user, &mut hold, Verb::Beside);
         hold.doubled |= hold.beside.is_some();
@@ -853,7 +850,7 @@ impl World {
         self.set_task(client, user, Task::Extending { hold, call }, next);
     }
 
-    /// Asks for an extension. Its ttl tells the two kinds apart.
+    /// Extends a lock. The ttl tells the two kinds of extensions apart.
     fn begin_extension(
         &mut self,
         client: usize,
@@ -892,8 +889,8 @@ impl World {
         }
     }
 
-    /// Somebody who extends its lock thinks better of it: it releases the lock, leaves it, hands it
-    /// over, or extends it once more; of two extensions it does not want the second any more.
+    /// A user changes its mind during an extension: it releases the lock, leaves it, hands it over,
+    /// or extends it once more; of two extensions it cancels the second.
     fn interrupt(&mut self, client: usize, user: usize, hold: Hold, call: &Call) {
         let next = self.entropy.below(6);
         if 3 <= next && hold.beside.is_none() {
@@ -970,7 +967,7 @@ impl World {
         self.set_task(client, user, Task::Releasing { call, release }, NEVER);
     }
 
-    /// Gives the lock to another client. One of another machine does not know when it ends.
+    /// Hands the lock to another client. A client on another machine does not know when it ends.
     fn hand_over(&mut self, client: usize, user: usize, hold: Hold) {
         let drawn = self.entropy.below(self.plan.clients as u32) as usize;
         let other = &self.clients[drawn];
@@ -1018,7 +1015,7 @@ impl World {
     }
 }
 
-/// The lock as it is read under another clock than it was written under: nothing is known of its end.
+/// Returns the lock as it is read under another clock: its end is unknown.
 fn from_another_clock(lock: &Lock) -> Lock {
     const CLOCK_KNOWN: usize = 5;
     let mut bytes = lock.to_bytes();

@@ -1,12 +1,12 @@
-//! A watchdog: an engine that is called and does not return would hold up a sweep for ever.
+//! A watchdog: an engine that is called and does not return would block a sweep for ever.
 //!
-//! Each thread that runs a history shows how far it is. When one has worked for [`PATIENCE`] of a core
-//! without getting any further, the process ends, and its last words name the history. Time for which
-//! the thread did not run does not count, so a busy machine does no harm.
+//! Each thread that runs a history shows its progress. If one has worked for [`PATIENCE`] of
+//! processor time without progress, the process ends, and its last message names the history. Time
+//! for which the thread did not run does not count, so a busy machine does no harm.
 //!
 //! # Not here
 //!
-//! Histories that go round in circles but get further: [`World::endless`](crate::world::World::endless).
+//! Histories that make progress without an end: [`World::endless`](crate::world::World::endless).
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,17 +21,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How often it looks.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// With which status the process ends.
+/// The exit status of the process.
 const STATUS: i32 = 102;
 
-/// What the tests of the watchdog itself make of its patience, in milliseconds.
+/// The patience in the tests of the watchdog itself, in milliseconds.
 const SHORTER: &str = "WATCHDOG_MS";
 
 /// One history that is being run.
 #[derive(Debug)]
 struct Run {
     name: String,
-    /// The folder of `/proc` that tells of its thread.
+    /// The folder of its thread in `/proc`.
     thread: String,
     beats: AtomicU64,
     over: AtomicBool,
@@ -44,7 +44,7 @@ thread_local! {
     static OWN: RefCell<Option<Arc<Run>>> = const { RefCell::new(None) };
 }
 
-/// A history is being run by this thread as long as this lives.
+/// Stands for a history that this thread runs, as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Watched(Arc<Run>);
 
@@ -77,7 +77,7 @@ impl Drop for Watched {
     }
 }
 
-/// The history of this thread has got further.
+/// The history of this thread has made progress.
 pub(crate) fn beat() {
     OWN.with_borrow(|run| {
         if let Some(run) = run {
@@ -86,7 +86,7 @@ pub(crate) fn beat() {
     });
 }
 
-/// The folder of `/proc` that tells of this thread.
+/// Returns the folder of this thread in `/proc`.
 fn thread() -> String {
     let link = std::fs::read_link("/proc/thread-self");
     link.map_or_else(
@@ -95,8 +95,8 @@ fn thread() -> String {
     )
 }
 
-/// What a thread has taken of a core so far. Where the system does not tell, the time that passes
-/// counts.
+/// Returns how much processor time a thread has used. If the system does not report it, the time
+/// that passes counts.
 fn taken(run: &Run, passed: Duration) -> Duration {
     let text = std::fs::read_to_string(format!("{}/schedstat", run.thread));
     let nanos = text
@@ -109,11 +109,12 @@ fn patience() -> Duration {
     crate::replay::number(SHORTER).map_or(PATIENCE, Duration::from_millis)
 }
 
-/// Looks at all runs until one of them does not get any further.
+/// Looks at all runs until one of them makes no progress.
 fn look() {
     let patience = patience();
     let period = PERIOD.min(patience);
-    // What each had done when it was last seen to get further, and had taken of its core.
+    // The progress of each run when it last made some, and the processor time that it had used
+    // then.
     let mut seen: Vec<(Arc<Run>, u64, Duration)> = Vec::new();
     let mut passed = Duration::ZERO;
     loop {
@@ -137,7 +138,7 @@ fn look() {
     }
 }
 
-/// Nothing else can end a thread that does not return.
+/// A thread that does not return cannot be ended in another way.
 fn end(run: &Run, beats: u64) -> ! {
     say(&format!(
         "an engine does not return: {}, after {beats} steps",
@@ -164,7 +165,7 @@ mod tests {
 
     const CHILD: &str = "WATCHDOG_CHILD";
 
-    /// Another process, because it does not outlive it.
+    /// In another process, because the watchdog ends it.
     #[test]
     fn a_call_that_does_not_return_is_named() {
         if std::env::var_os(CHILD).is_some() {

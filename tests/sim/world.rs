@@ -1,8 +1,8 @@
-//! The world: true time, what happens when, and who is in it.
+//! The world: true time, the events, and everything in it.
 //!
-//! One queue of events, ordered by true time and then by the order in which they were arranged. No
-//! choice comes from anywhere but the [`Entropy`], no order comes from a hash, no real clock is
-//! read: the same choices give the same history, byte for byte, on every machine.
+//! One queue of events, ordered by true time and then by the order of scheduling. All choices come
+//! from the [`Entropy`], no order comes from a hash, no real clock is read: the same choices give
+//! the same history, byte for byte, on every machine.
 
 use shearline::LinkError;
 
@@ -19,16 +19,16 @@ use crate::stranger::Stranger;
 use crate::trace::{Place, Trace};
 use crate::watchdog;
 
-/// How long the world is looked at after all is over.
+/// How long the world goes on after everything is over.
 const AFTERMATH: Time = 2 * SECOND;
 
-/// For how long all servers have been up when the world begins.
+/// The uptime of all servers when the world begins.
 const LONG_UP: Time = 1_000 * SECOND;
 
-/// More than a history ever takes that does not go round in circles.
+/// More than any history takes that has an end.
 const INPUTS_MAX: u64 = 50_000_000;
 
-/// Odd, and nothing else about it matters.
+/// An odd number; any other would do.
 const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Something that is going to happen.
@@ -41,23 +41,23 @@ pub(crate) enum Event {
     /// The server sees the end of a connection.
     EndFar(usize, End),
     EndNear(usize, LinkError),
-    /// The client's kernel looks whether its bytes were acknowledged.
+    /// The client's kernel checks whether its bytes were acknowledged.
     UserTimeout(usize),
-    /// It looks whether anybody is there, after a long silence.
+    /// It checks whether the other end is there, after a long silence.
     KeepAlive(usize),
     Serve(usize),
     Turn(usize),
     Stranger(usize),
-    /// Another process begins in the place of one that was killed.
+    /// Another process replaces one that was killed.
     Birth(usize),
     Fault,
-    /// What has befallen a server is over.
+    /// The fault of a server is over.
     Over(usize, Fault),
-    /// A server comes up, having lost something or not.
+    /// A server comes up, with or without all of its data.
     Start(usize, bool),
     Heal(usize, usize, Way),
     Cheer(usize, u32),
-    /// The oracles look around.
+    /// The oracles look at everything.
     Look,
 }
 
@@ -84,30 +84,30 @@ pub(crate) struct World {
     pub(crate) opened: Vec<Vec<Vec<usize>>>,
     /// By peer, node and way.
     pub(crate) partitions: Vec<Vec<[bool; 2]>>,
-    /// The digest of the script that is a `SET` where servers carry markers, once one was taught it.
+    /// The digest of the script that is a `SET` where servers carry markers, once it was loaded.
     pub(crate) fenced_set: Vec<u8>,
     pub(crate) oracle: Oracle,
-    /// Nothing goes wrong any more.
+    /// There are no more faults.
     pub(crate) calm: bool,
     /// By when every lock has to be taken once more, then.
     pub(crate) taken_by: Time,
-    /// Inputs that engines were handed, and how many are too many.
+    /// Inputs of engines, and how many are too many.
     pub(crate) inputs: u64,
     pub(crate) inputs_max: u64,
     /// How often a machine has stood still with its clock.
     pub(crate) frozen: u32,
     /// How often each of the faults happened.
     pub(crate) struck: [u64; FAULTS.len()],
-    /// Of all that happened so far: equal in equal histories.
+    /// A hash of all events so far: equal in equal histories.
     pub(crate) fingerprint: u64,
     trace: Option<Trace>,
-    /// Memory that is used again: of servers, of their answers, of clients.
+    /// Memory that is reused: of servers, of their answers, of clients.
     pub(crate) scratch: Vec<u8>,
     pub(crate) replies: Vec<u8>,
     pub(crate) offered: Vec<u8>,
 }
 
-/// What is locked. The last byte tells which it is.
+/// Returns the name of a resource. The last byte tells them apart.
 fn resource_name(resource: usize) -> [u8; 9] {
     let mut name = *b"resource0";
     name[8] += resource as u8;
@@ -115,7 +115,7 @@ fn resource_name(resource: usize) -> [u8; 9] {
 }
 
 impl World {
-    /// A world by a plan that `draw` makes.
+    /// Returns a world by a plan that `draw` makes.
     pub(crate) fn new(draw: fn(&mut Entropy) -> Plan, mut entropy: Entropy, traced: bool) -> Self {
         let plan = draw(&mut entropy);
         let hosts = (0..plan.hosts)
@@ -178,7 +178,8 @@ impl World {
         world
     }
 
-    /// Runs a whole history: with faults, then without. What an oracle objected to, if one did.
+    /// Runs a whole history: with faults, then without. Returns what an oracle objected to, if one
+    /// did.
     pub(crate) fn run(&mut self) -> Result<(), Violation> {
         self.run_until(self.plan.length)?;
         self.heal();
@@ -200,7 +201,7 @@ impl World {
         self.verdict()
     }
 
-    /// By when all who were stopped go on.
+    /// By when all stopped processes go on.
     fn awake_by(&self) -> Time {
         let hosts = self.hosts.iter().map(|host| host.asleep_until);
         let clients = self.clients.iter().map(|client| client.stopped_until);
@@ -234,12 +235,12 @@ impl World {
         Ok(())
     }
 
-    /// Something goes round in circles.
+    /// The history has no end.
     pub(crate) fn endless(&mut self) {
         self.object(ENDLESS, format!("no end after {} inputs", self.inputs));
     }
 
-    /// Takes a word into the fingerprint.
+    /// Adds a word to the fingerprint.
     pub(crate) fn note(&mut self, word: u64) {
         watchdog::beat();
         self.fingerprint = (self.fingerprint.rotate_left(5) ^ word).wrapping_mul(MIXER);
@@ -251,7 +252,7 @@ impl World {
         }
     }
 
-    /// Whose choices follow when something happens.
+    /// Returns the strand of choices of an event.
     fn strand_of(&self, event: Event) -> usize {
         match event {
             Event::Turn(peer) | Event::Stranger(peer) | Event::Birth(peer) => peer_strand(peer),
@@ -297,7 +298,7 @@ impl World {
         }
     }
 
-    /// The clock by which a client or a stranger lives.
+    /// Returns the clock of a client or a stranger.
     pub(crate) fn clock_of(&self, peer: usize) -> &Clock {
         match self.clients.get(peer) {
             Some(client) => &self.hosts[client.host].clock,
@@ -307,7 +308,7 @@ impl World {
 
     // ----- words about it ---------------------------------------------------------------------
 
-    /// A line of the trace, if there is one.
+    /// Adds a line to the trace, if there is one.
     pub(crate) fn say(&mut self, place: Place, what: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
             let clock = match place {
@@ -332,7 +333,7 @@ impl World {
         }
     }
 
-    /// What happened, and what was chosen.
+    /// Returns what happened, and what was chosen.
     pub(crate) fn into_story(self) -> (Vec<String>, Recorded) {
         let lines = self.trace.map(Trace::into_lines);
         (lines.unwrap_or_default(), self.entropy.into_recorded())

@@ -1,8 +1,8 @@
-//! What a client has written into one connection, and when: what came first of two things, though
-//! true time may stand still between them.
+//! What a client has written into one connection, and when. It tells which of two events came
+//! first, although true time may stand still between them.
 //!
-//! The order is that of the inputs that engines were handed: whatever a client reads, writes or is
-//! told to do has a place between two of them.
+//! The order is that of the inputs of engines: everything that a client reads, writes or is told to
+//! do has a place between two of them.
 
 use std::collections::VecDeque;
 
@@ -11,23 +11,23 @@ use shearline::Instant;
 use crate::clock::Time;
 use crate::oracle::{Command, Token, Verb};
 
-/// So many inputs had been handed in.
+/// How many inputs there were before.
 pub(crate) type Place = u64;
 
 /// Bytes that were written at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Writing {
-    /// With which byte of the stream they end.
+    /// The byte of the stream with which they end.
     pub(crate) end: u64,
     pub(crate) place: Place,
-    /// Nothing of it was asked for before: when all was written that there was, or when the first
-    /// write of those was that were cut short, if it has waited for room.
+    /// No byte of it was asked for before this: the time when everything had been written or, if it
+    /// has waited for room, of the first write in the row that was cut short.
     pub(crate) asked: Place,
     /// When that was.
     pub(crate) since: Time,
-    /// The newest time that the client had looked at its timers.
+    /// The newest time at which the client had looked at its timers.
     pub(crate) ticked: Instant,
-    /// The node had been silent beyond all patience when it was asked for.
+    /// The node had been silent for too long when it was asked for.
     pub(crate) to_silent: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Written {
     cut: Option<(Place, Time)>,
     /// Up to which byte the client has read answers.
     pub(crate) answered: u64,
-    /// The first turn in which it heard nothing though something was open, by its clock.
+    /// The first turn without a reply though something was open, by its clock.
     pub(crate) silent_since: Option<Instant>,
     /// The last turn in which nothing was open when it looked at its timers, by its clock.
     pub(crate) idle_at: Instant,
@@ -55,7 +55,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Of what was offered `len` bytes were taken; `all` of them or not.
+    /// Of the offered bytes, `len` were taken; `all` of them or not.
     pub(crate) fn wrote(&mut self, len: usize, all: bool, writing: Writing) {
         self.bytes += len as u64;
         let (asked, since) = self.cut.unwrap_or((writing.asked, writing.since));
@@ -71,7 +71,7 @@ impl Written {
         self.cut = if all { None } else { Some((asked, since)) };
     }
 
-    /// How the byte at `place` left. The server asks in the order of the stream.
+    /// Returns how the byte at `place` left. The server asks in the order of the stream.
     pub(crate) fn writing_of(&mut self, byte: u64) -> Writing {
         while let Some(front) = self.writings.front() {
             if byte < front.end {
@@ -82,13 +82,13 @@ impl Written {
         Writing::default() // Of a stranger.
     }
 
-    /// Whether something was written and not answered.
+    /// Returns `true` if something was written and not answered.
     pub(crate) fn is_open(&self) -> bool {
         self.answered < self.bytes
     }
 
-    /// Whether a release comes in front of a `SET` that was read together with it, over whatever
-    /// connection the two came.
+    /// Returns `true` if a release comes before a `SET` that was read together with it, over any
+    /// connections.
     pub(crate) fn overtakes(&mut self, command: &Command<'_>) -> bool {
         match (command.verb, command.token) {
             (Verb::Set, Some(token)) => {

@@ -1,8 +1,8 @@
-//! A baseline where the stored one does not hold: the library as it was before, counted by the
-//! program of today in the same run.
+//! A baseline for when the stored one does not apply: the library of an earlier commit, counted by
+//! the present program in the same run.
 //!
-//! "Before" is where this branch left `main`, or the parent of what is checked out where that is
-//! itself on `main`.
+//! The earlier commit is where this branch left `main`, or on `main` itself the parent of the
+//! checked out commit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ use crate::callgrind::Failure;
 pub struct Ancestor {
     /// Which commit.
     pub commit: String,
-    /// What its paths cost.
+    /// The costs of its paths.
     pub costs: Costs,
 }
 
-/// Counts what the paths cost in an ancestor of the repository at `root`. Everything is built in
-/// `place`, which is emptied before.
+/// Counts the costs of the paths in an ancestor of the repository at `root`. Everything is built in
+/// `place`, which is emptied first.
 ///
 /// # Errors
 ///
-/// Why that could not be done: there is no history, or the program of today does not compile with
-/// the library of then.
+/// Why that failed: there is no history, or the present program does not compile with the earlier
+/// library.
 pub fn count(root: &Path, place: &Path) -> Result<Ancestor, Failure> {
     let commit = commit(root)?;
     if place.exists() {
@@ -73,7 +73,7 @@ fn commit(root: &Path) -> Result<String, Failure> {
     said(git(root).args(["rev-parse", "--verify", "--quiet", "HEAD^"]))
 }
 
-/// Puts the program of today beside the library of then.
+/// Puts the present program beside the earlier library.
 fn put_program(root: &Path, tree: &Path) -> Result<PathBuf, Failure> {
     const PACKAGE: &str = "benches/instructions";
     let package = tree.join(PACKAGE);
@@ -94,7 +94,7 @@ fn git(root: &Path) -> Command {
     git
 }
 
-/// What a command has written, without the end of its last line.
+/// Returns the output of a command, without the end of its last line.
 fn said(command: &mut Command) -> Result<String, Failure> {
     let output = command.output()?;
     if !output.status.success() {

@@ -1,31 +1,32 @@
-//! What the costs are held against: a text with a line for each path, and under what it holds.
+//! What the costs are compared with: a text with a line for each path, and the conditions of the
+//! count.
 //!
 //! Another compiler, another C library or other dependencies make other instructions of the same
-//! source. So a baseline names all three, and is of no use under others.
+//! source. So a baseline names all three, and does not apply under others.
 
 use std::fmt::{self, Write};
 use std::process::Command;
 
-/// More than so many times the baseline is too much, and less than its inverse is a gain.
+/// A cost above the baseline times this is too much, and one below its inverse is a gain.
 const TOLERANCE: f64 = 1.03;
 
-/// Under what costs were counted.
+/// The conditions of a count.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Conditions {
-    /// The compiler and what it compiles for.
+    /// The compiler and its target.
     compiler: String,
     /// The C library: its `memcpy` is counted too.
     library: String,
-    /// What the file that names the versions of all dependencies hashes to.
+    /// A hash of the file with the versions of all dependencies.
     lock: String,
 }
 
-/// What one of each path costs, under these conditions.
+/// The cost of each path, under these conditions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// Under what.
+    /// The conditions.
     pub conditions: Conditions,
-    /// The name of each path and what one takes, in instructions.
+    /// The name of each path and the instructions of one operation.
     pub paths: Vec<(String, f64)>,
 }
 
@@ -34,14 +35,14 @@ pub struct Costs {
 pub struct Comparison {
     /// A line for each path that costs too much more.
     pub worse: Vec<String>,
-    /// A line for each that costs as much less.
+    /// A line for each path that costs less by as much.
     pub better: Vec<String>,
     /// The paths that only one of both has.
     pub unmatched: Vec<String>,
 }
 
 impl Conditions {
-    /// Those of this program.
+    /// Returns the conditions of this program.
     #[must_use]
     pub fn present() -> Self {
         let library = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
@@ -53,7 +54,7 @@ impl Conditions {
         }
     }
 
-    /// How these differ from `others`, in words.
+    /// Returns how these differ from `others`, in words.
     #[must_use]
     pub fn differences(&self, others: &Self) -> Vec<String> {
         let pairs = [
@@ -101,7 +102,7 @@ impl Costs {
         Ok(Self { conditions, paths })
     }
 
-    /// Holds these costs against those of `baseline`.
+    /// Compares these costs with those of `baseline`.
     #[must_use]
     pub fn compare(&self, baseline: &Self) -> Comparison {
         let mut comparison = Comparison::default();
@@ -126,7 +127,7 @@ impl Costs {
         comparison
     }
 
-    /// What one of these costs.
+    /// Returns the cost of one of these.
     #[must_use]
     pub fn of(&self, name: &str) -> Option<f64> {
         let path = self.paths.iter().find(|(other, _)| other == name);
@@ -177,14 +178,14 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// FNV-1a: enough to tell that a file is another.
+/// FNV-1a: enough to detect another file.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// The costs as a table for people.
+/// Returns the costs as a table in Markdown.
 #[must_use]
 pub fn table(costs: &Costs) -> String {
     let mut table = String::from("| path | instructions |\n| --- | --- |\n");
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_baseline_is_read_back() {
         let costs = costs(&[
             ("decode +OK", 12.25),
             ("wheel insert, 1,000,000 armed", 111.0),
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn three_percent_more_are_too_many() {
+    fn an_increase_of_more_than_three_percent_is_reported_as_worse() {
         let baseline = costs(&[("a", 100.0), ("b", 100.0), ("c", 100.0), ("old", 1.0)]);
         let now = costs(&[("a", 103.0), ("b", 103.5), ("c", 90.0), ("new", 1.0)]);
         assert_eq!(
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn other_conditions_are_named() {
+    fn differing_conditions_are_named() {
         let own = Conditions::present();
         assert_eq!(own.differences(&own), [""; 0]);
         let other = Conditions {

@@ -1,7 +1,7 @@
-//! Counting: a program runs under `callgrind`, and only what it says is counted.
+//! Counting: a program runs under `callgrind`, and only chosen parts of it are counted.
 //!
-//! What is run in [`counted`] is; [`end_of_sum`] closes one sum and opens the next. Both are known to
-//! `callgrind` by their names, so the program is the same with it and without.
+//! [`counted`] runs what is counted; [`end_of_sum`] closes one sum and opens the next. `callgrind`
+//! knows both by their names, so the program is the same with and without it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,24 +13,25 @@ use std::process::{Command, Stdio};
 /// Why nothing was counted.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The C library picks how it copies by what the machine can do. Here all pick the same.
+/// The C library chooses how it copies by the features of the processor. Here it chooses the same
+/// everywhere.
 const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512VL,-AVX512F,-AVX2,-AVX,-ERMS,-FSRM,\
                         -AVX_Fast_Unaligned_Load,-Fast_Unaligned_Copy,-SSSE3,-SSE4_2";
 
-/// Runs `work` and has it counted.
+/// Runs `work` and counts it.
 // Never inlined, and with this name: `callgrind` turns its counter on and off by it.
 #[inline(never)]
 pub fn counted<T>(work: impl FnOnce() -> T) -> T {
     black_box(work())
 }
 
-/// Ends a sum: what is counted from now on is the next one.
+/// Ends a sum: later instructions belong to the next one.
 #[inline(never)]
 pub fn end_of_sum() {
     black_box(());
 }
 
-/// What was counted from one end of a sum to the next.
+/// The counts from one end of a sum to the next.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sum {
     /// Instructions.
@@ -41,8 +42,8 @@ pub struct Sum {
     pub missed_last: u64,
 }
 
-/// The caches that are simulated: 32 KiB and 1 MiB, as the first two of many processors. The third is
-/// shared with whoever else is there.
+/// The simulated caches: 32 KiB and 1 MiB, like the first two of many processors. The third is
+/// shared with other programs.
 const CACHES: [&str; 4] = [
     "--cache-sim=yes",
     "--I1=32768,8,64",
@@ -50,21 +51,22 @@ const CACHES: [&str; 4] = [
     "--LL=1048576,16,64",
 ];
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// In the order in which the program closed them: instructions, and with a simulated cache what
-    /// follows there.
+    /// In the order in which the program closed them: instructions, and with a simulated cache its
+    /// misses.
     pub sums: Vec<Sum>,
-    /// What the program has written.
+    /// The output of the program.
     pub output: String,
 }
 
-/// Runs `program` under the counter, whose file is made in `place`; `with_caches` simulates these too.
+/// Runs `program` under the counter, whose file is made in `place`; `with_caches` simulates these
+/// too.
 ///
 /// # Errors
 ///
-/// If there is no `valgrind`, or the program failed; then what it said has been shown.
+/// If there is no `valgrind`, or the program failed; then its output has been shown.
 pub fn run(
     program: &Path,
     arguments: &[&str],

@@ -1,19 +1,19 @@
 //! How many instructions the hot paths of shearline take.
 //!
 //! Time differs from machine to machine and from moment to moment; the count of instructions does
-//! not, if all machines run the same ones. So nothing here is chosen by what the processor can do:
-//! `memchr` is built without `std`, the random numbers without vectors, and the C library is told to
-//! copy plainly. What is counted is the difference between so many repetitions and twice as many:
-//! what it takes to begin cancels out.
+//! not, if all machines run the same ones. So nothing here depends on the features of the
+//! processor: `memchr` is built without `std`, the random numbers without vectors, and the C
+//! library copies plainly. The count is the difference between so many repetitions and twice as
+//! many: the cost of the start cancels out.
 //!
-//! * [`nodes`]: an engine over nodes in memory, that answer at once.
+//! * [`nodes`]: an engine over nodes in memory that answer at once.
 //! * [`paths`]: what is counted.
 //! * [`callgrind`]: how it is counted.
-//! * [`baseline`]: what it is held against, and [`ancestor`] where that does not hold.
+//! * [`baseline`]: what it is compared with, and [`ancestor`] if that does not apply.
 //!
 //! # Not here
 //!
-//! What a count does not show: cache misses, wrong guesses of branches, system calls. See the other
+//! What a count does not show: cache misses, mispredicted branches, system calls. See the other
 //! benches for time.
 
 pub mod ancestor;

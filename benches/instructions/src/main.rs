@@ -1,4 +1,4 @@
-//! Counts the instructions of the hot paths and holds them against the baseline.
+//! Counts the instructions of the hot paths and compares them with the baseline.
 //!
 //! ```text
 //! cd benches/instructions
@@ -22,7 +22,7 @@ use shearline_instructions::baseline::{Comparison, Conditions, Costs, table};
 use shearline_instructions::callgrind::{self, Failure, Sum};
 use shearline_instructions::paths::{self, Played};
 
-/// What only the program under the counter is told.
+/// The argument of the program under the counter.
 const PLAY: &str = "play";
 
 fn main() -> Result<ExitCode, Failure> {
@@ -45,7 +45,7 @@ fn main() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Under the counter: plays all paths, and says how many things were done in each.
+/// Under the counter: plays all paths, and prints how many operations each has done.
 fn play() {
     for path in paths::all() {
         let Played { once, twice } = path.play();
@@ -53,7 +53,7 @@ fn play() {
     }
 }
 
-/// What each path costs.
+/// Returns the cost of each path.
 fn count() -> Result<Costs, Failure> {
     let each =
         |played: Played, once: Sum, twice: Sum| played.each(once.instructions, twice.instructions);
@@ -63,7 +63,7 @@ fn count() -> Result<Costs, Failure> {
     })
 }
 
-/// How often each path finds what it needs not in a cache, as a table for people.
+/// Returns how often each path misses the caches, as a table in Markdown.
 fn misses() -> Result<String, Failure> {
     let each = |played: Played, once: Sum, twice: Sum| {
         let first = played.each(once.missed_first, twice.missed_first);
@@ -77,7 +77,7 @@ fn misses() -> Result<String, Failure> {
     Ok(table)
 }
 
-/// Plays all paths under the counter, and says for each what `each` makes of its two sums.
+/// Plays all paths under the counter. Returns for each what `each` makes of its two sums.
 fn of_each<T>(
     with_caches: bool,
     each: impl Fn(Played, Sum, Sum) -> T,
@@ -87,7 +87,7 @@ fn of_each<T>(
     let mut lines = run.output.lines();
     let mut all = Vec::new();
     for path in paths::all() {
-        // The first sum is what it took to become warm.
+        // The first sum is the warm-up.
         let (Some(&[_, once, twice]), Some(line)) = (sums.next(), lines.next()) else {
             return Err(format!("{} was not counted", path.name).into());
         };
@@ -128,7 +128,7 @@ fn check() -> Result<ExitCode, Failure> {
     }
 }
 
-/// Whether nothing has become worse, and everything was compared.
+/// Returns `true` if nothing has become worse, and everything was compared.
 fn against_the_stored(comparison: &Comparison) -> bool {
     print!("{comparison}");
     let good = comparison.worse.is_empty() && comparison.unmatched.is_empty();
@@ -143,7 +143,8 @@ fn against_the_stored(comparison: &Comparison) -> bool {
     good
 }
 
-/// The same without a baseline that holds. What cannot be compared is said and lets pass.
+/// The same without a baseline that applies. What cannot be compared is named, and is not a
+/// failure.
 fn against_an_ancestor(costs: &Costs) -> Result<bool, Failure> {
     match ancestor::count(&root(), &place()?.join("ancestor")) {
         Err(error) => {
@@ -167,7 +168,7 @@ fn against_an_ancestor(costs: &Costs) -> Result<bool, Failure> {
     }
 }
 
-/// What holds under every compiler, and does not.
+/// Checks what holds under every compiler.
 fn claims(costs: &Costs) -> Vec<&'static str> {
     let cost = |name: &str| costs.of(name).unwrap_or(f64::NAN);
     let at_most = |times: f64, name: &str, other: &str| cost(name) <= times * cost(other);
@@ -206,7 +207,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Where files are left: beside this program.
+/// The directory for files: beside this program.
 fn place() -> Result<PathBuf, Failure> {
     let program = env::current_exe()?;
     let place = program.parent().ok_or("a program without a directory")?;

@@ -1,11 +1,9 @@
-//! An engine over nodes in memory that answer as they are told.
+//! An engine over nodes in memory that give chosen answers.
 //!
-//! A node reads what it is sent only while it is greeted. From then on whoever drives the engine
-//! knows what was asked and says what is answered, so that next to nothing of what is counted is
-//! the nodes' own.
+//! A node reads its commands only during the handshake. After that the driver of the engine knows
+//! what was asked and chooses the answer, so that the nodes add almost nothing to the count.
 //!
-//! Not here: time-outs, refusals, lost connections. What is counted is the way that things usually
-//! go.
+//! Not here: time-outs, refusals, lost connections. The count is of the usual case.
 
 use std::time::Duration;
 
@@ -13,10 +11,10 @@ use shearline::engine::{Engine, Event, Input, NodeId, Output, Request};
 use shearline::resp::{Inbox, Limits, Value};
 use shearline::{Config, Instant, Lock, LockOptions};
 
-/// How long an answer takes.
+/// The time until an answer.
 const ONE_WAY: Duration = Duration::from_micros(50);
 
-/// How long locks are asked for.
+/// The ttl of all locks.
 pub const TTL: Duration = Duration::from_secs(30);
 
 /// An engine, its nodes, and the time.
@@ -28,8 +26,8 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// So many nodes that have greeted. Nobody asks them for the time: that would be done once a
-    /// second or so, and would be counted in some rounds and in others not.
+    /// Returns so many nodes after their handshakes. They are not asked for the time: that happens
+    /// about once a second, and would be counted in some rounds and not in others.
     #[must_use]
     pub fn new(count: usize) -> Self {
         let names = (0..count).map(|node| format!("node{node}:6379"));
@@ -53,13 +51,13 @@ impl Nodes {
         nodes
     }
 
-    /// Time passes, and what is due is done.
+    /// Lets time pass, and does what is due.
     pub fn pass(&mut self, span: Duration) {
         self.now = self.now.saturating_add(span);
         self.engine.handle(self.now, Input::Tick);
     }
 
-    /// Begins to take a lock; the question is not sent yet.
+    /// Begins to take a lock; the command is not sent yet.
     pub fn ask(&mut self, resource: &[u8], ttl: Duration) {
         let options = LockOptions::new(ttl).tries(1);
         let request = Request::new(resource, &options);
@@ -78,7 +76,7 @@ impl Nodes {
         asked.expect("a lock that is held");
     }
 
-    /// One exchange: what was asked is sent, and every node says `answers`. Each event is handed to
+    /// One exchange: sends the commands, and every node answers `answers`. Each event goes to
     /// `told`.
     pub fn exchange(&mut self, answers: &[u8], mut told: impl FnMut(Event)) {
         self.drain(&mut told);
@@ -93,7 +91,7 @@ impl Nodes {
         self.drain(&mut told);
     }
 
-    /// So many locks are taken at once, each by a caller of its own.
+    /// Takes so many locks at once, each by its own caller.
     pub fn acquire_all<N: AsRef<[u8]>>(&mut self, resources: &[N], ttl: Duration) -> Vec<Lock> {
         for resource in resources {
             self.ask(resource.as_ref(), ttl);
@@ -105,7 +103,7 @@ impl Nodes {
         locks
     }
 
-    /// So many locks are released at once.
+    /// Releases so many locks at once.
     pub fn release_all(&mut self, locks: Vec<Lock>) {
         let answers = b":1\r\n".repeat(locks.len());
         let mut open = locks.len();
@@ -116,7 +114,7 @@ impl Nodes {
         assert_eq!(open, 0, "all nodes confirmed all");
     }
 
-    /// One lock is taken.
+    /// Takes one lock.
     pub fn acquire(&mut self, resource: &[u8]) -> Lock {
         self.ask(resource, TTL);
         let mut lock = None;
@@ -124,7 +122,7 @@ impl Nodes {
         lock.expect("all nodes granted it")
     }
 
-    /// One lock is extended.
+    /// Extends one lock.
     pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) {
         self.ask_longer(lock, ttl);
         let mut extended = false;
@@ -132,7 +130,7 @@ impl Nodes {
         assert!(extended, "all nodes confirmed it");
     }
 
-    /// One lock is released.
+    /// Releases one lock.
     pub fn release(&mut self, lock: Lock) {
         self.give_back(lock);
         let mut released = false;
@@ -140,7 +138,7 @@ impl Nodes {
         assert!(released, "all nodes confirmed it");
     }
 
-    /// Does what the engine wants done.
+    /// Does what the engine asks for.
     fn drain(&mut self, told: &mut impl FnMut(Event)) {
         while let Some(output) = self.engine.poll(self.now) {
             match output {
@@ -160,7 +158,7 @@ impl Nodes {
         }
     }
 
-    /// Lets all nodes greet.
+    /// Lets all nodes do their handshake.
     fn greet(&mut self) {
         let mut wires: Vec<Inbox> = Vec::new();
         let mut answers: Vec<(NodeId, Vec<u8>)> = Vec::new();
@@ -204,11 +202,11 @@ impl Nodes {
     }
 }
 
-/// The lock that an attempt has won.
+/// Returns the lock that an attempt has won.
 ///
 /// # Panics
 ///
-/// If this is anything else.
+/// If the event is anything else.
 pub fn granted(event: Event) -> Lock {
     let Event::Acquired { result, .. } = event else {
         panic!("no lock: {event:?}");
@@ -216,11 +214,11 @@ pub fn granted(event: Event) -> Lock {
     result.expect("granted")
 }
 
-/// Lets `lock` have what an extension has brought; whether it was its own.
+/// Applies an extension to `lock`. Returns whether it was its own.
 ///
 /// # Panics
 ///
-/// If this is anything else.
+/// If the event is anything else.
 pub fn apply(event: &Event, lock: &mut Lock) -> bool {
     let Event::Extended { result, .. } = event else {
         panic!("no extension: {event:?}");
@@ -228,13 +226,13 @@ pub fn apply(event: &Event, lock: &mut Lock) -> bool {
     result.as_ref().expect("extended").apply(lock)
 }
 
-/// Whether this is a release that went as it should.
+/// Returns `true` if this is a successful release.
 #[must_use]
 pub fn is_released(event: &Event) -> bool {
     matches!(event, Event::Released { result: Ok(_), .. })
 }
 
-/// What a node says to one command of the greeting.
+/// The answer of a node to one command of the handshake.
 fn answer(out: &mut Vec<u8>, node: NodeId, command: Value<'_>) {
     let words = command.as_items().expect("an array");
     let word = |index| {

@@ -1,4 +1,4 @@
-//! The hot paths: what one of each costs.
+//! The hot paths: the cost of one operation of each.
 
 mod codec;
 mod engine;
@@ -6,21 +6,22 @@ mod wheel;
 
 use crate::callgrind::end_of_sum;
 
-/// One thing whose cost is counted.
+/// An operation whose cost is counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
-    /// As in the baseline.
+    /// Its name in the baseline.
     pub name: &'static str,
     /// How often it is repeated for the smaller of the two sums.
     repetitions: u64,
-    /// Makes ready, and gives what does so many repetitions and says how many they came to.
+    /// Prepares the path. Returns what does so many repetitions and says how many operations they
+    /// were.
     prepare: fn() -> Play,
 }
 
-/// So many repetitions; how many things were done in them.
+/// So many repetitions; returns how many operations were done.
 type Play = Box<dyn FnMut(u64) -> u64>;
 
-/// What the program under the counter said of one path: how many things were done for either sum.
+/// The output of the program under the counter about one path: the operations of either sum.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Played {
     /// In the repetitions.
@@ -36,12 +37,12 @@ pub fn all() -> Vec<Path> {
 }
 
 impl Path {
-    /// Plays both numbers of repetitions, each a sum of its own. The first time it is warmed up.
+    /// Plays both numbers of repetitions, each as a sum of its own. The first time is the warm-up.
     #[must_use]
     pub fn play(&self) -> Played {
         let mut play = (self.prepare)();
         play(2 * self.repetitions);
-        end_of_sum(); // What it took to become warm is nobody's.
+        end_of_sum(); // The warm-up counts for no path.
         let once = play(self.repetitions);
         end_of_sum();
         let twice = play(2 * self.repetitions);
@@ -51,7 +52,7 @@ impl Path {
 }
 
 impl Played {
-    /// How much of something came to one, by what was counted of it in both sums.
+    /// Returns how much of something one operation takes, by the counts of both sums.
     #[must_use]
     pub fn each(self, once: u64, twice: u64) -> f64 {
         (twice as f64 - once as f64) / (self.twice as f64 - self.once as f64)

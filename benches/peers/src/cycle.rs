@@ -1,14 +1,14 @@
-//! What is repeated and timed: take a lock, perhaps extend it, give it back.
+//! The cycle that is repeated and timed: take a lock, perhaps extend it, release it.
 //!
-//! A [`Client`] runs cycles, alone or with many callers at once, and notes in a [`Log`] how long
-//! each took. [`Caller`] and [`Futures`] are what a library has to offer for that.
+//! A [`Client`] runs cycles, alone or with many callers at once, and records in a [`Log`] how long
+//! each took. [`Caller`] and [`Futures`] are the interfaces of a library for that.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
 use crate::measure::Failure;
 
-/// For how long locks are taken: no holder of these comparisons lives as long.
+/// The ttl of all locks: no holder of these comparisons lives as long.
 pub const TTL: Duration = Duration::from_secs(10);
 
 /// A part of a cycle.
@@ -16,7 +16,7 @@ pub const TTL: Duration = Duration::from_secs(10);
 pub enum Span {
     /// From the first byte of the acquisition to the outcome of the release.
     Cycle,
-    /// Until the lock is there.
+    /// Until the lock is granted.
     Acquire,
     /// Until it is extended.
     Extend,
@@ -39,7 +39,7 @@ pub enum Until {
 }
 
 impl Until {
-    /// What one of so many callers does of it.
+    /// Returns the share of one of so many callers.
     #[must_use]
     pub const fn share(self, callers: u64) -> Self {
         match self {
@@ -48,7 +48,7 @@ impl Until {
         }
     }
 
-    /// Whether it is time, after so many cycles.
+    /// Returns `true` if it is time, after so many cycles.
     #[must_use]
     pub fn reached(self, now: Instant, cycles: u64) -> bool {
         match self {
@@ -65,7 +65,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// With room for so many cycles, so that noting them allocates nothing.
+    /// Has room for so many cycles, so that recording them allocates nothing.
     #[must_use]
     pub fn with_capacity(cycles: usize) -> Self {
         Self {
@@ -73,11 +73,11 @@ impl Log {
         }
     }
 
-    /// A cycle that began and ended like this, with what was in between.
+    /// Records a cycle that began and ended like this, with its parts.
     pub fn note(&mut self, begun: Instant, acquired: Instant, extended: Instant, end: Instant) {
         let mut push = |span: Span, from: Instant, to: Instant| {
             let nanos = (to - from).as_nanos();
-            // A part of four seconds or more is told as four seconds.
+            // A part of four seconds or more is recorded as four seconds.
             self.spans[span as usize].push(u32::try_from(nanos).unwrap_or(u32::MAX));
         };
         push(Span::Cycle, begun, end);
@@ -92,17 +92,17 @@ impl Log {
         self.spans[0].len() as u64
     }
 
-    /// The times of one part, in any order.
+    /// Returns the times of one part, in any order.
     pub fn times(&mut self, span: Span) -> &mut [u32] {
         &mut self.spans[span as usize]
     }
 
-    /// Forgets everything but keeps the room.
+    /// Removes everything but keeps the room.
     pub fn clear(&mut self) {
         self.spans.iter_mut().for_each(Vec::clear);
     }
 
-    /// Takes over what another has noted.
+    /// Adds the records of another log.
     pub fn merge(&mut self, other: &Self) {
         for (own, others) in self.spans.iter_mut().zip(&other.spans) {
             own.extend_from_slice(others);
@@ -110,13 +110,13 @@ impl Log {
     }
 }
 
-/// Who runs cycles.
+/// A contestant that runs cycles.
 pub trait Client {
-    /// Runs cycles and notes them.
+    /// Runs cycles and records them.
     ///
     /// # Errors
     ///
-    /// A lock was not to be had, or was lost: nobody else wants it.
+    /// A lock was not granted, or was lost, although no other client wants it.
     fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure>;
 
     /// Before the time begins.
@@ -128,8 +128,7 @@ pub trait Client {
         Ok(())
     }
 
-    /// When the time is over: lets what was left behind come to its end, so that the next one does
-    /// not pay for it.
+    /// Called at the end: lets open work finish, so that the next contestant does not pay for it.
     ///
     /// # Errors
     ///
@@ -162,14 +161,14 @@ pub trait Caller {
     /// It was not extended.
     fn extend(&mut self, lock: &mut Self::Lock) -> Result<(), Failure>;
 
-    /// Gives it back, and waits until it is known to be free.
+    /// Releases it, and waits until it is known to be free.
     ///
     /// # Errors
     ///
     /// It was lost meanwhile.
     fn release(&mut self, lock: Self::Lock) -> Result<(), Failure>;
 
-    /// Lets what was left behind come to its end.
+    /// Lets open work finish.
     ///
     /// # Errors
     ///
@@ -195,7 +194,7 @@ pub trait Futures: Clone + Send + Sync + 'static {
     /// Extends it.
     fn extend(&self, lock: Self::Lock) -> impl Future<Output = Result<Self::Lock, Failure>> + Send;
 
-    /// Gives it back.
+    /// Releases it.
     fn release(&self, lock: Self::Lock) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
@@ -218,7 +217,7 @@ pub fn run_calls(
     Ok(())
 }
 
-/// One cycle of blocking calls, which begins now; when it ended.
+/// One cycle of blocking calls, which begins now. Returns when it ended.
 ///
 /// # Errors
 ///
@@ -274,7 +273,7 @@ pub async fn run_futures(
     Ok(())
 }
 
-/// What time it is.
+/// Returns the time.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Figures with the interval that they are uncertain by, and the bounds that they are held against.
+//! Figures with their interval, and the bounds that they are compared with.
 //!
 //! A [`Figure`] is a median with its 95 % interval from the bootstrap. A [`Bound`] is missed only
 //! by a figure whose whole interval is beyond it.
@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::random::Random;
 
-/// A median and the 95 % interval that it is uncertain by.
+/// A median and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     /// The median of all rounds.
@@ -22,7 +22,7 @@ impl Figure {
     const RESAMPLES: usize = 2000;
     const SEED: u64 = 0x5eed;
 
-    /// The figure of these values, which must not be none.
+    /// Returns the figure of these values; there must be at least one.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let mut random = Random::new(Self::SEED);
@@ -66,7 +66,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// What a figure is held against.
+/// The limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// It may not be larger.
@@ -75,19 +75,19 @@ pub enum Bound {
     AtLeast(f64),
 }
 
-/// What came of it.
+/// The result of a comparison with a bound.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// The median keeps the bound.
     Met,
-    /// The median does not, but part of the interval does: nobody can say.
+    /// The median does not, but part of the interval does: undecided.
     Open,
     /// The whole interval is beyond the bound.
     Missed,
 }
 
 impl Bound {
-    /// Holds a figure against the bound.
+    /// Compares a figure with the bound.
     #[must_use]
     pub fn judge(self, figure: Figure) -> Verdict {
         let (met, missed) = match self {
@@ -121,7 +121,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The middle of the values, which must not be none; sorts them.
+/// Returns the middle of the values, of which there must be at least one; sorts them.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_missed_only_by_a_whole_interval() {
+    fn a_bound_is_missed_only_if_the_whole_interval_is_beyond_it() {
         let figure = Figure {
             median: 3.1,
             low: 2.9,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_shown_with_three_digits_or_two_behind_the_point() {
+    fn figures_have_three_digits_or_two_decimals() {
         let figure = |median| Figure {
             median,
             low: median,

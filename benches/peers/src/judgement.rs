@@ -7,33 +7,33 @@ use crate::figure::{Bound, Figure, Verdict};
 /// Counts verdicts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Judgement {
-    /// Within the bound, or nobody can say otherwise.
+    /// Within the bound, or undecided.
     pub met: usize,
-    /// Beyond it for certain.
+    /// Certainly beyond it.
     pub missed: usize,
-    /// For want of somebody to compare with.
+    /// Without a contestant to compare with.
     pub unjudged: usize,
 }
 
 impl Judgement {
-    /// Whether anything was to be judged.
+    /// Returns `true` if anything was compared with a bound.
     #[must_use]
     pub const fn any(self) -> bool {
         self.met + self.missed + self.unjudged > 0
     }
 
-    /// Whether everything was judged and met.
+    /// Returns `true` if everything was compared and met.
     #[must_use]
     pub const fn good(self) -> bool {
         self.missed == 0 && self.unjudged == 0
     }
 
-    /// Holds a figure against a bound: both in words.
+    /// Compares a figure with a bound, and says the result.
     pub fn note(&mut self, figure: Figure, bound: Bound) -> String {
         format!("{figure} {}", self.count(bound.judge(figure)))
     }
 
-    /// Holds a number that is certain against a bound: both in words.
+    /// Compares an exact number with a bound, and says the result.
     pub fn note_exact(&mut self, number: f64, bound: Bound) -> String {
         let figure = Figure {
             median: number,

@@ -5,7 +5,7 @@
 //!
 //! * For what only computes: [`measure`].
 //! * For locks: [`turns`] measures [`cycle`]s of the [`clients`], the [`floor`] among them, on
-//!   [`servers`], with a [`proxy`] in front of those that are to be in trouble.
+//!   [`servers`], with a [`proxy`] in front of those that are disturbed.
 //! * For both: [`figure`], [`judgement`], [`allocations`], [`random`], [`table`] and [`progress`].
 
 pub mod allocations;

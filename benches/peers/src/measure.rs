@@ -1,12 +1,12 @@
 //! Interleaved rounds.
 //!
-//! A machine that others use is faster in one moment and slower in the next. So contestants take
-//! turns of a few milliseconds, in reversed order every second round, and only those turns are
-//! compared that stand in the same round. What only computes is measured by the processor time of
-//! its thread, or longer turns would pay for other processes more often than short ones.
+//! A shared machine is faster in one moment and slower in the next. So contestants take turns of a
+//! few milliseconds, in reversed order every second round, and only turns of the same round are
+//! compared. Pure computations are measured by the processor time of their thread, or longer turns
+//! would pay for other processes more often than short ones.
 //!
-//! Not here: what is measured. A turn is any work that says how long it took, which may as well
-//! be the latency of a lock ([`Contestant::timed`]).
+//! Not here: what is measured. A turn is any work that says how long it took, such as the latency
+//! of a lock ([`Contestant::timed`]).
 
 use std::error::Error;
 use std::fmt;
@@ -22,18 +22,18 @@ use crate::figure::{Figure, median};
 /// Why something could not be measured.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// One of those that are compared: work that can be repeated, in passes.
+/// A contestant: work that can be repeated, in passes.
 pub struct Contestant<'a> {
     units: f64,
     run: Box<dyn FnMut(u64) -> Result<Ran, Failure> + 'a>,
 }
 
-/// What came of some passes.
+/// The result of some passes.
 #[derive(Clone, Copy, Debug)]
 pub struct Ran {
     /// How long they took together.
     pub time: Duration,
-    /// What the last of them found out: the proof that the work was done.
+    /// The result of the last of them: the proof that the work was done.
     pub sum: u64,
 }
 
@@ -46,8 +46,8 @@ impl fmt::Debug for Contestant<'_> {
 }
 
 impl<'a> Contestant<'a> {
-    /// `pass` computes `units` of whatever is compared, and gives a sum that depends on all of
-    /// them. The processor time of this thread counts.
+    /// `pass` computes `units` of the compared work, and returns a sum that depends on all of them.
+    /// The processor time of this thread counts.
     pub fn new(units: u64, mut pass: impl FnMut() -> Result<u64, Failure> + 'a) -> Self {
         Self::timed(units, move |passes| {
             let begin = thread_time();
@@ -82,7 +82,7 @@ impl<'a> Contestant<'a> {
         })
     }
 
-    /// Work that measures itself: `run` does so many passes and says how long they took.
+    /// Work that measures itself: `run` does so many passes and returns how long they took.
     pub fn timed(units: u64, run: impl FnMut(u64) -> Result<Ran, Failure> + 'a) -> Self {
         Self {
             units: units as f64,
@@ -90,7 +90,7 @@ impl<'a> Contestant<'a> {
         }
     }
 
-    /// What one pass finds out, and how often it allocates for each unit once it is warm.
+    /// Returns the result of one pass, and how often it allocates for each unit once it is warm.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl<'a> Contestant<'a> {
         Ok((ran?.sum, allocations as f64 / self.units))
     }
 
-    /// How many passes fill `slot`: at least one. Warms it up too.
+    /// Returns how many passes fill `slot`: at least one. Also warms up.
     fn passes_in(&mut self, slot: Duration) -> Result<u64, Failure> {
         let mut passes = 1;
         loop {
@@ -118,9 +118,9 @@ impl<'a> Contestant<'a> {
 /// How long to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// So many rounds at least.
+    /// At least so many rounds.
     pub rounds: usize,
-    /// And for so long at least.
+    /// And for at least so long.
     pub time: Duration,
     /// How long a turn is, unless a single pass takes longer.
     pub slot: Duration,
@@ -129,11 +129,11 @@ pub struct Plan {
 /// The times of all turns.
 #[derive(Clone, Debug)]
 pub struct Rounds {
-    /// Nanoseconds for each unit; of each contestant for each round.
+    /// Nanoseconds for each unit, by contestant and round.
     nanos: Vec<Vec<f64>>,
 }
 
-/// Lets the contestants take turns. `progress` is told how many rounds are over.
+/// Lets the contestants take turns. Reports to `progress` how many rounds are over.
 ///
 /// # Errors
 ///
@@ -166,25 +166,25 @@ pub fn measure(
 }
 
 impl Rounds {
-    /// How many there were.
+    /// Returns how many there were.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nanos.first().map_or(0, Vec::len)
     }
 
-    /// Whether there were none.
+    /// Returns `true` if there were none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The median time that a contestant took for each unit, in nanoseconds.
+    /// Returns the median time of a contestant for each unit, in nanoseconds.
     #[must_use]
     pub fn nanos(&self, contestant: usize) -> f64 {
         median(&mut self.nanos[contestant].clone())
     }
 
-    /// How many times as long one contestant took as another.
+    /// Returns how many times as long one contestant took as another.
     #[must_use]
     pub fn ratio(&self, contestant: usize, other: usize) -> Figure {
         let pairs = self.nanos[contestant].iter().zip(&self.nanos[other]);
@@ -192,7 +192,7 @@ impl Rounds {
     }
 }
 
-/// Processor time that this thread has used. A system call, that turns are long compared with.
+/// Returns the processor time of this thread. A system call; turns are long compared with it.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     // No thread is as old as the numbers are wide.
@@ -203,7 +203,7 @@ fn thread_time() -> Duration {
 mod tests {
     use super::*;
 
-    /// A contestant whose clock is made up: the next of `times` for each pass.
+    /// A contestant with given times: the next of `times` for each pass.
     fn scripted(times: Vec<u64>) -> Contestant<'static> {
         let mut times = times.into_iter().cycle();
         Contestant::timed(10, move |passes| {
@@ -220,7 +220,7 @@ mod tests {
     };
 
     #[test]
-    fn a_steady_ratio_has_no_interval() {
+    fn a_constant_ratio_has_an_interval_without_width() {
         let mut contestants = [scripted(vec![3000]), scripted(vec![2000])];
         let rounds = measure(&PLAN, &mut contestants, |_| ()).unwrap();
         let exactly = |ratio| Figure {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_prepared_is_prepared_for_each_pass() {
+    fn preparation_runs_before_each_pass() {
         let mut made = 0;
         let prepare = || {
             made += 1;

@@ -1,8 +1,8 @@
-//! How far it is: on a terminal one line that changes, otherwise a line for each contest.
+//! Shows the progress: on a terminal one line that changes, otherwise a line for each contest.
 
 use std::io::{IsTerminal, Write, stderr};
 
-/// What is told on standard error while contests are held.
+/// Progress on standard error while contests run.
 #[derive(Debug)]
 pub struct Progress {
     terminal: bool,
@@ -51,7 +51,7 @@ impl Progress {
                 ..
             } = self;
             eprint!("\r\x1b[K{contest}/{contests} {title}, {what} {number}");
-            // Nobody misses a progress line that could not be written.
+            // A progress line that could not be written is not missed.
             let _ = stderr().flush();
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! The server behind it goes on unharmed, with the same identity, so that it can be back at once.
 //! Three threads for each connection: simple, and slower than the loopback by as much. So only
-//! nodes that are to be in trouble stand behind one.
+//! nodes that are disturbed are behind one.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ pub const DELAY: Duration = Duration::from_millis(20);
 /// How long a port may stay taken after it was closed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What it does with what it gets.
+/// What it does with the bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 enum Mode {
@@ -43,7 +43,7 @@ pub struct Proxy {
 struct Shared {
     server: SocketAddr,
     mode: AtomicU8,
-    /// Both sides of every connection, to be cut.
+    /// Both sides of every connection, to close them.
     streams: Mutex<Vec<TcpStream>>,
 }
 
@@ -73,12 +73,12 @@ impl Proxy {
         format!("redis://{}", self.address)
     }
 
-    /// Answers come later by [`DELAY`] from now on.
+    /// Delays answers by [`DELAY`] from now on.
     pub fn slow(&self) {
         self.shared.set(Mode::Slow);
     }
 
-    /// What comes from now on is taken and vanishes; connections stay open.
+    /// Drops all later bytes; connections stay open.
     pub fn swallow(&self) {
         self.shared.set(Mode::Swallow);
     }
@@ -86,7 +86,7 @@ impl Proxy {
     /// Ends all connections and refuses new ones.
     pub fn close(&mut self) {
         self.shared.set(Mode::Closed);
-        // Whom it accepts next tells it to stop; nobody is told if it has stopped already.
+        // A last connection tells it to stop; it may have stopped already.
         drop(TcpStream::connect(self.address));
         if let Some(thread) = self.listening.take() {
             let _ = thread.join();
@@ -94,11 +94,11 @@ impl Proxy {
         self.shared.cut();
     }
 
-    /// Passes everything on again. Connections on which something vanished end.
+    /// Passes everything on again. Connections that lost bytes are closed.
     ///
     /// # Errors
     ///
-    /// Somebody has taken the port of one that was closed.
+    /// Another process has taken the port of one that was closed.
     pub fn mend(&mut self) -> Result<(), Failure> {
         let before = self.shared.mode();
         self.shared.set(Mode::Pass);
@@ -155,7 +155,7 @@ fn listen(shared: &Arc<Shared>, listener: TcpListener) -> JoinHandle<()> {
             if shared.is(Mode::Closed) {
                 return;
             }
-            // Who cannot be relayed is dropped, which tells him.
+            // A connection that cannot be relayed is closed.
             drop(relay(&shared, client));
         }
     })
@@ -191,7 +191,7 @@ fn relay(shared: &Arc<Shared>, client: TcpStream) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Hands on what it reads until somebody has had enough.
+/// Passes on what it reads until one side has closed.
 fn pump(mut from: TcpStream, mut to: impl FnMut(&[u8]) -> bool) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(len @ 1..) = from.read(&mut buffer) {
@@ -201,7 +201,7 @@ fn pump(mut from: TcpStream, mut to: impl FnMut(&[u8]) -> bool) {
     }
 }
 
-/// Writes every piece when it is due, and ends the connection behind the last.
+/// Writes every piece when it is due, and closes the connection behind the last.
 fn deliver(mut client: TcpStream, pieces: &Receiver<(Instant, Vec<u8>)>) {
     for (due, piece) in pieces {
         let left = due.saturating_duration_since(now());
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn it_passes_delays_swallows_and_refuses_and_is_mended() {
+    fn the_proxy_passes_delays_swallows_and_refuses_and_recovers() {
         let mut proxy = Proxy::to(echo()).unwrap();
         let mut stream = TcpStream::connect(proxy.address).unwrap();
         assert_eq!(round_trip(&mut stream).unwrap(), b'x');

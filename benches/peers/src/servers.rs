@@ -28,7 +28,7 @@ use crate::measure::Failure;
 /// How long a server may take to start or to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often another port is tried when somebody was faster.
+/// How often another port is tried if it was taken meanwhile.
 const TRIES: usize = 20;
 
 /// A `redis-server` of ours. Dropping it ends the process.
@@ -89,7 +89,8 @@ impl Server {
     pub fn freeze(&self) -> Result<(), Failure> {
         self.signal(Signal::STOP)?;
         let begin = now();
-        // The signal is sent, not yet obeyed; a command right behind it could still be served.
+        // The signal is sent, but may not have arrived; a command right behind it could still be
+        // served.
         while self.state() != Some('T') {
             if PATIENCE < begin.elapsed() {
                 return Err("a server does not stop".into());
@@ -108,7 +109,7 @@ impl Server {
         self.signal(Signal::CONT)
     }
 
-    /// Asks one command on a connection of its own, and gives the first line of the answer.
+    /// Sends one command on its own connection, and returns the first line of the answer.
     ///
     /// # Errors
     ///
@@ -123,13 +124,14 @@ impl Server {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
-    /// The state letter of the process, behind its name in parentheses.
+    /// The state letter of the process, after its name in parentheses.
     fn state(&self) -> Option<char> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         stat.rsplit(')').next()?.trim_start().chars().next()
     }
 
-    /// Waits until it answers. `false` if it has ended, because somebody else has the port.
+    /// Waits until it answers. Returns `false` if it has ended, because another process has the
+    /// port.
     fn await_answer(&mut self) -> Result<bool, Failure> {
         let begin = now();
         while begin.elapsed() < PATIENCE {
@@ -137,7 +139,8 @@ impl Server {
                 return Ok(false);
             }
             if self.ask(&["PING"]).is_ok_and(|answer| answer == "+PONG") {
-                // With the port taken, another would answer for it, and it would end soon.
+                // If the port was taken, another server would answer for it, and this one would end
+                // soon.
                 thread::sleep(Duration::from_millis(20));
                 return Ok(self.child.try_wait()?.is_none());
             }
@@ -149,7 +152,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already; there is nobody to be told.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -182,7 +185,7 @@ fn spawn(port: u16) -> Result<Child, Failure> {
     })
 }
 
-/// Asks one command and gives the first line of the answer.
+/// Sends one command and returns the first line of the answer.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! Interleaved turns of clients that lock, and ratios of what was measured within one round.
 //!
 //! As in [`measure`](crate::measure) the clients take turns, in reversed order every second round,
-//! and only turns of the same round are compared. A turn lasts for a fixed time here, and tells
-//! several things: see [`Metric`].
+//! and only turns of the same round are compared. A turn lasts for a fixed time here, and gives
+//! several figures: see [`Metric`].
 
 use std::fmt;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Plan {
     pub slot: Duration,
 }
 
-/// What can be told of a turn.
+/// A figure of a turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Metric {
     /// The median latency of a part of the cycle, in nanoseconds.
@@ -37,7 +37,7 @@ pub enum Metric {
     Rate,
 }
 
-/// What a turn told.
+/// The figures of a turn.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     median: [f64; Span::ALL.len()],
@@ -57,14 +57,14 @@ impl Sample {
     }
 }
 
-/// What all turns told: of each client for each round.
+/// The figures of all turns, by client and round.
 #[derive(Clone, Debug)]
 pub struct Turns {
     samples: Vec<Vec<Sample>>,
 }
 
-/// Lets the clients take turns. `progress` is told how many rounds are over. A first turn of each
-/// does not count.
+/// Lets the clients take turns. Reports to `progress` how many rounds are over. A first turn of
+/// each does not count.
 ///
 /// # Errors
 ///
@@ -108,8 +108,8 @@ fn turn(plan: &Plan, client: &mut dyn Client, log: &mut Log) -> Result<Sample, F
     })
 }
 
-/// How often a client allocates for each cycle once it is warm. What happens once in a turn does
-/// not count: it is told by the difference between a short and a longer one.
+/// Returns how often a client allocates for each cycle once it is warm. The difference between a
+/// short and a longer turn is taken, so allocations that happen once in a turn do not count.
 ///
 /// # Errors
 ///
@@ -131,7 +131,7 @@ pub fn allocations(client: &mut dyn Client, cycles: u64) -> Result<f64, Failure>
 }
 
 impl Turns {
-    /// The median over all rounds.
+    /// Returns the median over all rounds.
     #[must_use]
     pub fn median(&self, metric: Metric, client: usize) -> f64 {
         let mut values: Vec<f64> = self.samples[client]
@@ -141,13 +141,13 @@ impl Turns {
         median(&mut values)
     }
 
-    /// How many times as much one client took as another.
+    /// Returns how many times as much one client took as another.
     #[must_use]
     pub fn ratio(&self, metric: Metric, client: usize, other: usize) -> Figure {
         self.paired(metric, client, other, |value, other| value / other)
     }
 
-    /// By how much one client is above so many times another.
+    /// Returns by how much one client is above so many times another.
     #[must_use]
     pub fn excess(&self, metric: Metric, client: usize, times: f64, other: usize) -> Figure {
         self.paired(metric, client, other, |value, other| value - times * other)
@@ -175,8 +175,7 @@ fn rank(times: &mut [u32], hundredths: usize) -> f64 {
     f64::from(*times.select_nth_unstable(place).1)
 }
 
-/// Processor time that all threads of this process have used: what `getrusage` tells, more
-/// finely.
+/// Returns the processor time of all threads of this process: as `getrusage`, but finer.
 fn process_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_compared_within_a_round_and_reversed_in_every_second() {
+    fn turns_are_compared_within_a_round_and_reversed_in_every_second_round() {
         let order = std::rc::Rc::default();
         let scripted = |name, micros| Scripted {
             micros,

@@ -1,4 +1,4 @@
-//! The counting allocator. One test alone in its binary: another would allocate beside it.
+//! The counting allocator. One test in its own binary: another would allocate at the same time.
 
 use std::hint::black_box;
 
@@ -7,7 +7,7 @@ use shearline_peers::allocations::{
 };
 
 #[test]
-fn exactly_the_allocations_in_between_are_counted() {
+fn exactly_the_allocations_of_the_closure_are_counted() {
     drop(black_box(vec![1_u8; 100]));
     let work = || {
         let mut grown = black_box(Vec::<u8>::with_capacity(1));

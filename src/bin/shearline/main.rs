@@ -1,6 +1,6 @@
 //! The `shearline` command: one file or folder for each subcommand, and nothing of the algorithm.
 //!
-//! The exit status is 0 if all went as it should, 1 if not, and 2 for arguments that make no sense.
+//! The exit status is 0 for success, 1 for failure, and 2 for wrong arguments.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![expect(
@@ -37,8 +37,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// An argument that is not understood is repeated in the message. If it may be the URL of a node,
-/// there may be a password in it.
+/// The message about an unknown argument would repeat it. If it may be the URL of a node, there may be
+/// a password in it.
 fn without_credentials(mut error: clap::Error) -> clap::Error {
     let may_hold_some = |value: &ContextValue| value.to_string().contains('@');
     let kinds: Vec<ContextKind> = error

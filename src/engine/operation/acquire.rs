@@ -23,7 +23,7 @@ use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::patience::Patience;
 use super::round::{Round, State};
-use super::{After, Context, Operate};
+use super::{After, Context, Operate, vote};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
@@ -152,10 +152,10 @@ impl Acquire {
             Access::Open => {
                 cx.round.leave_out(cx.now, node, &cx.parts.nodes);
                 let _ = ask(node, claim, &mut command, cx);
-                self.judge_if_voting(cx);
+                let _ = self.judge_if_voting(cx);
             }
             Access::Handshake { .. } => {}
-            Access::Shut(outcome) => self.count(node, Vote::Abstain, outcome, cx),
+            Access::Shut(outcome) => drop(vote(self, node, (Vote::Abstain, outcome), cx)),
         }
         cx.parts.claims.sent(command);
     }
@@ -164,33 +164,17 @@ impl Acquire {
 
     /// `node` has answered the `SET` of the present attempt.
     pub(in crate::engine) fn answered(&mut self, node: usize, said: Said, cx: &mut Context<'_>) {
-        let (vote, outcome) = match said {
+        let said = match said {
             Said::Vote(vote, outcome) => (vote, outcome),
             Said::Nil => match self.own_key(node, cx) {
                 OwnKey::No => (Vote::No, NodeOutcome::Held),
                 OwnKey::AskedAgain => return,
                 OwnKey::Still => (Vote::Abstain, NodeOutcome::Pending),
             },
-            Said::Forgotten(outcome) => {
-                if self.ask_by_text(node, cx) {
-                    return;
-                }
-                (Vote::Abstain, outcome)
-            }
+            Said::Forgotten(_) if self.ask_by_text(node, cx) => return,
+            Said::Forgotten(outcome) => (Vote::Abstain, outcome),
         };
-        self.count(node, vote, outcome, cx);
-    }
-
-    pub(super) fn count(
-        &mut self,
-        node: usize,
-        vote: Vote,
-        outcome: NodeOutcome,
-        cx: &mut Context<'_>,
-    ) {
-        if cx.round.count(cx.now, node, vote, outcome) {
-            self.judge_if_voting(cx);
-        }
+        let _ = vote(self, node, said, cx);
     }
 
     /// Returns whether a nil was due to a key of our own whose release is under repair on this
@@ -202,7 +186,7 @@ impl Acquire {
             entry: Some(entry),
             resent,
             ..
-        }) = claim
+        }) = claim.must()
         else {
             return OwnKey::No;
         };
@@ -224,7 +208,7 @@ impl Acquire {
                 claim.resent.insert(node);
             }
             if !ask(node, key, &mut command, cx) {
-                self.judge_if_voting(cx);
+                let _ = self.judge_if_voting(cx);
             }
         }
         cx.parts.claims.sent(command);
@@ -238,7 +222,7 @@ impl Acquire {
     /// once, if `round` still waits for this node. Returns `true` if it did.
     fn ask_by_text(&mut self, node: usize, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
-        let Some(claim) = claim else {
+        let Some(claim) = claim.must() else {
             return false;
         };
         if !cx.round.awaits(node)
@@ -250,19 +234,13 @@ impl Acquire {
         let key = claim.key;
         let mut command = cx.parts.claims.command();
         if !ask(node, key, &mut command, cx) {
-            self.judge_if_voting(cx);
+            let _ = self.judge_if_voting(cx);
         }
         cx.parts.claims.sent(command);
         true
     }
 
     // ----- verdicts -------------------------------------------------------------------------
-
-    fn judge_if_voting(&mut self, cx: &mut Context<'_>) {
-        if cx.round.is_voting() {
-            self.judge_attempt(cx);
-        }
-    }
 
     /// Ends the attempt if its outcome is certain. Returns `true` if it was.
     fn judge_attempt(&mut self, cx: &mut Context<'_>) -> bool {
@@ -350,29 +328,7 @@ impl Acquire {
             .map(|rest| cx.now.saturating_add(rest))
     }
 
-    /// A majority answers again: ends the delay if it began because there was none.
-    pub(in crate::engine) fn regained(&mut self, cx: &mut Context<'_>) {
-        if matches!(cx.round.state, State::Resting { .. })
-            && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
-        {
-            let at = cx.now.saturating_add(Duration::from_nanos(NANOS_PER_TICK));
-            self.rest_until(at, Refusal::NoQuorum, cx);
-        }
-    }
-
     // ----- another cluster's ----------------------------------------------------------------
-
-    /// A node has said that it is another cluster's: no lock is taken.
-    pub(in crate::engine) fn refuse(&mut self, cx: &mut Context<'_>) {
-        match cx.round.state {
-            State::Voting => drop(self.refuse_for_other_cluster(cx)),
-            State::Resting { .. } => {
-                name_other_clusters(cx);
-                self.decide(Verdict::Refused(Refusal::OtherCluster), cx);
-            }
-            State::Decided | State::Told => {}
-        }
-    }
 
     /// Refuses an attempt if any node is another cluster's. Returns `true` if it did.
     fn refuse_for_other_cluster(&mut self, cx: &mut Context<'_>) -> bool {
@@ -458,6 +414,28 @@ impl Operate for Acquire {
         After::Nothing
     }
 
+    /// No lock is taken where a node is another cluster's.
+    fn other_cluster(&mut self, cx: &mut Context<'_>) {
+        match cx.round.state {
+            State::Voting => drop(self.refuse_for_other_cluster(cx)),
+            State::Resting { .. } => {
+                name_other_clusters(cx);
+                self.decide(Verdict::Refused(Refusal::OtherCluster), cx);
+            }
+            State::Decided | State::Told => {}
+        }
+    }
+
+    /// Ends the delay if it began because no majority answered.
+    fn regained(&mut self, cx: &mut Context<'_>) {
+        if matches!(cx.round.state, State::Resting { .. })
+            && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
+        {
+            let at = cx.now.saturating_add(Duration::from_nanos(NANOS_PER_TICK));
+            self.rest_until(at, Refusal::NoQuorum, cx);
+        }
+    }
+
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         let (claims, mut below) = cx.parts.claims(cx.now);
         if let Some(claim) = self.claim.and_then(|key| claims.get_mut(key)) {
@@ -473,10 +451,7 @@ impl Operate for Acquire {
         self.tries_allowed = Some(round.tries);
     }
 
-    fn rested(&mut self, cx: &mut Context<'_>) {
-        let State::Resting { until } = cx.round.state else {
-            return;
-        };
+    fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         if cx.round.deadline.is_some_and(|deadline| deadline <= cx.now) {
             let after = core::mem::replace(&mut self.verdict, Verdict::Open);
             self.decide(after, cx);

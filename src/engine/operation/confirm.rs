@@ -17,14 +17,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::error::{ExtendError, NodeOutcome};
-use crate::keys::ClaimKey;
-use crate::node::Said;
-use crate::quorum::{Lock, Majority, NodeSet, Vote};
+use crate::error::ExtendError;
+use crate::node::{Question, Reply, Said};
+use crate::quorum::{Lock, Majority, NodeSet};
 use crate::time::Instant;
 
 use super::Context;
-use super::held::{AboutHeld, Held, Question, Verdict, claim_of, known_end};
+use super::held::{AboutHeld, Held, Verdict, claim_of, known_end};
 use crate::engine::claims::Claims;
 use crate::engine::parts::Parts;
 
@@ -52,35 +51,10 @@ impl Confirm {
     }
 
     pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
-        let held = Held::new(lock, Question::HowLong, parts)?;
+        let held = Held::new(lock, Question::Confirm, parts)?;
         let kept = vec![Duration::ZERO; parts.nodes.len()].into();
         Ok(Self { held, kept })
     }
-
-    /// `node` keeps it for so long.
-    pub(in crate::engine) fn is_kept(&mut self, node: usize, kept: Duration) {
-        self.kept[node] = kept;
-    }
-}
-
-/// Updates the claim, if there is one, by the answer of `node` to a confirmation, even if that is
-/// no longer open. Returns the vote and the outcome for a report.
-pub(in crate::engine) fn learn(
-    now: Instant,
-    node: usize,
-    claim: Option<ClaimKey>,
-    said: Said,
-    parts: &mut Parts,
-) -> (Vote, NodeOutcome) {
-    let (vote, outcome) = said.vote();
-    if let Some(claim) = claim.and_then(|claim| parts.claims.get_mut(claim)) {
-        match vote {
-            Vote::Yes => claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
-            Vote::No => drop(claim.lacking.insert(node)),
-            Vote::Abstain => {}
-        }
-    }
-    (vote, outcome)
 }
 
 /// For how long `quorum` of those who said yes keep it: the q-th largest of their answers.
@@ -94,6 +68,12 @@ fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Durati
 impl AboutHeld for Confirm {
     fn held(&mut self) -> &mut Held {
         &mut self.held
+    }
+
+    fn heard(&mut self, node: usize, reply: Reply) {
+        if let Some((_, kept)) = Said::of_confirmation(reply) {
+            self.kept[node] = kept;
+        }
     }
 
     /// `majority` has the lock. If it keeps it for less long than was known, other nodes may keep

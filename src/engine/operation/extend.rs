@@ -4,14 +4,13 @@
 //! the old validity. Nothing is revived and nothing is shortened: the new validity counts from
 //! before the send, and a lock whose validity has run out is refused before any byte is sent.
 
-use crate::error::{ExtendError, NodeOutcome};
-use crate::keys::ClaimKey;
-use crate::node::Said;
-use crate::quorum::{Lock, Majority, Vote};
+use crate::error::ExtendError;
+use crate::node::Question;
+use crate::quorum::{Lock, Majority};
 use crate::time::Instant;
 
 use super::Context;
-use super::held::{AboutHeld, Held, Question, Verdict};
+use super::held::{AboutHeld, Held, Verdict};
 use crate::engine::parts::Parts;
 
 /// See the [module](self).
@@ -33,36 +32,9 @@ impl Extend {
     }
 
     pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
-        let held = Held::new(lock, Question::AtLeast, parts)?;
+        let held = Held::new(lock, Question::Extend, parts)?;
         Ok(Self { held })
     }
-}
-
-/// Updates the claim, if there is one, by the answer of `node` to an extension, even if that is no
-/// longer open. Returns the vote and the outcome for a report.
-pub(in crate::engine) fn learn(
-    now: Instant,
-    node: usize,
-    claim: Option<ClaimKey>,
-    said: Said,
-    parts: &mut Parts,
-) -> (Vote, NodeOutcome) {
-    let (vote, outcome) = said.vote();
-    if let Some(claim) = claim.and_then(|claim| parts.claims.get_mut(claim)) {
-        match vote {
-            Vote::Yes => {
-                claim.unknown.remove(node);
-                claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl));
-            }
-            // A key that is missing or another's was not extended.
-            Vote::No => {
-                claim.unknown.remove(node);
-                claim.lacking.insert(node);
-            }
-            Vote::Abstain => {}
-        }
-    }
-    (vote, outcome)
 }
 
 impl AboutHeld for Extend {

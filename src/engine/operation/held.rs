@@ -1,21 +1,23 @@
 //! A question about a lock that is held: what extensions and confirmations share.
 //!
 //! The same nodes count, the same lock is over when a majority misses it, and the same verdicts close
-//! the question. What is asked, and what a majority of answers means, is in the file of each operation.
+//! the question. What is request, and what a majority of answers means, is in the file of each operation.
 
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::{ExtendError, NodeOutcome};
+use crate::error::{ExtendError, LinkError, NodeOutcome, Unusable};
+use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::COMMAND_BYTES_MAX;
-use crate::node::{Access, Command, Request};
+use crate::node::{Access, Command, Question, Reply, Request, Said, Trouble, wants_the_text};
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::patience::Patience;
+use super::permission::missing_to_extend;
 use super::round::Round;
-use super::{After, Context, Operate};
+use super::{After, Context, Operate, vote};
 use crate::engine::claims::Claims;
 use crate::engine::claims::claim::Claim;
 use crate::engine::contract::{Event, Extension, RoundId, random_part};
@@ -38,15 +40,6 @@ pub(in crate::engine) struct Held {
     /// How often one of them had it again by then.
     pub(super) regained: u32,
     verdict: Verdict,
-}
-
-/// What the nodes are asked.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Question {
-    /// To keep it for the ttl of the round at least.
-    AtLeast,
-    /// For how long they keep it.
-    HowLong,
 }
 
 /// The result of the answers.
@@ -100,8 +93,8 @@ impl Held {
     /// Sets the deadline, and makes `round.key` the newest operation of its claim.
     fn begin(&self, cx: &mut Context<'_>) {
         let ends = match self.question {
-            Question::AtLeast => true,
-            Question::HowLong => self.valid_until != Instant::ZERO,
+            Question::Extend => true,
+            Question::Confirm => self.valid_until != Instant::ZERO,
         };
         cx.round.deadline = ends.then_some(self.valid_until);
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
@@ -153,17 +146,15 @@ impl Held {
         if guard!(ExtensionRepairedAfterEnd, over) {
             return;
         }
-        let there = &mut cx.parts.nodes[node];
-        let request = self.request(cx.round.key);
-        match self.question {
-            Question::AtLeast => {
-                if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
-                    claim.unknown.insert(node);
-                }
-                there.send_extend(cx.now, request, command, &self.entry, cx.round.ttl, by_text);
-            }
-            Question::HowLong => there.send_confirm(cx.now, request, command, &self.entry),
+        if self.question == Question::Extend
+            && let Some(claim) = self.claim_in(&mut cx.parts.claims)
+        {
+            claim.unknown.insert(node);
         }
+        let request = self.request(cx.round.key);
+        let there = &mut cx.parts.nodes[node];
+        let bytes = there.question(self.question, command, &self.entry, cx.round.ttl, by_text);
+        there.send(cx.now, request, bytes);
         cx.parts.nodes.has_to_write(node);
         cx.round.ballots[node].asked = true;
     }
@@ -176,12 +167,12 @@ impl Held {
         }
     }
 
-    /// Returns the request that stands for this question of `operation`.
+    /// Returns what is asked for `operation`.
     fn request(&self, operation: OperationKey) -> Request {
-        let claim = self.claim;
-        match self.question {
-            Question::AtLeast => Request::Extend { operation, claim },
-            Question::HowLong => Request::Confirm { operation, claim },
+        Request::Question {
+            question: self.question,
+            operation,
+            claim: self.claim,
         }
     }
 
@@ -189,21 +180,19 @@ impl Held {
 
     /// Returns how an answer counts: a yes counts only within the old validity, and from a node
     /// that the lock stands on.
-    pub(super) fn worth(
+    fn worth(
         &self,
-        now: Instant,
         node: usize,
         (vote, outcome): (Vote, NodeOutcome),
-        round: &Round,
-        claims: &Claims,
+        cx: &Context<'_>,
     ) -> (Vote, NodeOutcome) {
         // One without a deadline is about a lock whose end is not known. A later question may have
         // found an earlier end.
-        let found = self.claim.and_then(|claim| claims.get(claim));
+        let found = self.claim.and_then(|claim| cx.parts.claims.get(claim));
         let found = found.map(|claim| claim.valid_until);
         let found = found.filter(|end| *end != Instant::ZERO);
-        let ends = round.deadline.into_iter().chain(found);
-        let late = ends.min().is_some_and(|end| end <= now);
+        let ends = cx.round.deadline.into_iter().chain(found);
+        let late = ends.min().is_some_and(|end| end <= cx.now);
         match vote {
             Vote::Yes if guard!(ExtensionAfterValidity, late) => {
                 (Vote::Abstain, NodeOutcome::TimedOut)
@@ -259,7 +248,7 @@ impl Held {
                 cx.parts.adopt(cx.now, self.valid_until, cx.round.ttl)
             }
         };
-        if let Some(claim) = cx.parts.claims.get_mut(key) {
+        if let Some(claim) = cx.parts.claims.get_mut(key).must() {
             claim.entry = Some(copy);
             claim.valid_until = cx.now;
         }
@@ -323,7 +312,7 @@ impl Held {
         ttl: Duration,
         claims: &mut Claims,
     ) -> Extension {
-        let exact = self.question == Question::HowLong;
+        let exact = self.question == Question::Confirm;
         if let Some(claim) = self.claim_in(claims) {
             claim.told_until = match exact {
                 true => valid_until,
@@ -348,6 +337,11 @@ pub(super) trait AboutHeld {
     /// The nodes are about to be asked.
     fn prepare(&mut self, cx: &mut Context<'_>) {
         let _ = cx;
+    }
+
+    /// `node` has answered by `reply`, which may or may not count.
+    fn heard(&mut self, node: usize, reply: Reply) {
+        let _ = (node, reply);
     }
 
     /// `majority` keeps the lock.
@@ -385,16 +379,35 @@ impl<T: AboutHeld> Operate for T {
         self.held().tell(cx)
     }
 
+    fn answered(&mut self, node: usize, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
+        let held = self.held();
+        if lacks_script(held.question, said) {
+            let mut command = cx.parts.claims.command();
+            held.send(node, &mut command, true, cx);
+            cx.parts.claims.sent(command);
+            return After::Nothing;
+        }
+        let said = match reply.missing(cx.parts.nodes[node].dialect_of(held.question).verb()) {
+            Some(missing) => unusable(missing),
+            None if held.ask_why(node, reply, cx) => return After::Nothing,
+            None => said.vote(),
+        };
+        let said = held.worth(node, said, cx);
+        self.heard(node, reply);
+        vote(self, node, said, cx)
+    }
+
+    fn why_answered(&mut self, node: usize, reply: Reply, cx: &mut Context<'_>) -> After {
+        vote(self, node, missing_to_extend(reply), cx)
+    }
+
     fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
         let held = self.held();
         let mut command = cx.parts.claims.command();
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         let _ = held.ask(node, &mut command, cx);
         cx.parts.claims.sent(command);
-        match cx.round.is_voting() {
-            true => self.judge(cx),
-            false => After::Nothing,
-        }
+        self.judge_if_voting(cx)
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
@@ -412,6 +425,47 @@ impl<T: AboutHeld> Operate for T {
     fn end(&mut self, parts: &mut Parts) {
         self.held().end(&mut parts.claims);
     }
+}
+
+/// `node` has answered `question`. The claim learns from that, whether or not the question is still
+/// open. Returns what the answer says of the token.
+pub(in crate::engine) fn learn(
+    now: Instant,
+    node: usize,
+    (question, claim): (Question, Option<ClaimKey>),
+    reply: Reply,
+    parts: &mut Parts,
+) -> Result<Said, Trouble> {
+    let said = question.read(reply);
+    let said = said.ok_or(Trouble::Link(LinkError::Protocol))?;
+    if lacks_script(question, said) {
+        parts.nodes.forgot_scripts(now, node);
+    }
+    let Some(claim) = claim.and_then(|claim| parts.claims.get_mut(claim)) else {
+        return Ok(said); // It is over, or was never in this engine's care.
+    };
+    let (vote, _) = said.vote();
+    if question == Question::Extend && vote != Vote::Abstain {
+        claim.unknown.remove(node);
+    }
+    match vote {
+        Vote::Yes => claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
+        // A key that is missing or another's was not extended.
+        Vote::No => drop(claim.lacking.insert(node)),
+        Vote::Abstain => {}
+    }
+    Ok(said)
+}
+
+/// Returns `true` if the node has forgotten the script of the question: it gets the text.
+fn lacks_script(question: Question, said: Said) -> bool {
+    matches!(said, Said::Refused(error)
+        if question == Question::Extend && guard!(NoscriptExtensionDropped, wants_the_text(error)))
+}
+
+/// Returns the vote of a node where the user lacks a permission.
+pub(super) fn unusable(missing: Unusable) -> (Vote, NodeOutcome) {
+    (Vote::Abstain, NodeOutcome::Unusable(missing))
 }
 
 /// Returns the claim of `lock`, if this engine has one.

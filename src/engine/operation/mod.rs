@@ -12,30 +12,31 @@
 //! take, [`held`] is about locks that are held, [`top_up`] sends copies, [`permission`] finds out what
 //! a user may not do.
 //!
-//! A new operation is a type here that is an [`Operate`], and a line in [`Kind`].
+//! A new operation is a type here that is an [`Operate`], a line in [`Kind`], and an [`Event`].
 
 pub(super) mod acquire;
 pub(super) mod confirm;
 pub(super) mod extend;
 pub(super) mod held;
 pub(super) mod patience;
-mod permission;
+pub(super) mod permission;
 pub(super) mod reinit;
 pub(super) mod release;
 pub(super) mod round;
 mod top_up;
 
-use crate::error::NodeOutcome;
+use crate::error::{ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError};
 use crate::keys::ClaimKey;
-use crate::quorum::{NodeSet, Vote};
+use crate::node::{Reply, Said};
+use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::time::Instant;
 
-use super::contract::Event;
+use super::contract::{Extension, RoundId};
 use super::parts::Parts;
 use acquire::Acquire;
 use confirm::Confirm;
 use extend::Extend;
-use held::{Held, Verdict};
+use held::Held;
 use reinit::Reinit;
 use release::Release;
 use round::{Round, State};
@@ -57,6 +58,62 @@ pub(super) enum Kind {
     Reinit(Reinit),
 }
 
+/// Something a user waits for.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The outcome of [`Engine::acquire`](crate::engine::Engine::acquire).
+    Acquired {
+        /// Of which round.
+        round: RoundId,
+        /// The lock, or why there is none.
+        result: Result<Lock, LockError>,
+    },
+    /// The outcome of [`Engine::extend`](crate::engine::Engine::extend) or
+    /// [`Engine::confirm`](crate::engine::Engine::confirm).
+    Extended {
+        /// Of which round.
+        round: RoundId,
+        /// The new end, to be applied to the lock, or why there is none.
+        result: Result<Extension, ExtendError>,
+    },
+    /// The outcome of [`Engine::release`](crate::engine::Engine::release).
+    Released {
+        /// Of which round.
+        round: RoundId,
+        /// How it went.
+        result: Result<Released, UnlockError>,
+    },
+    /// The outcome of [`Engine::reinit`](crate::engine::Engine::reinit).
+    Reinitialised {
+        /// Of which round.
+        round: RoundId,
+        /// Whether every node is of this cluster now.
+        result: Result<(), ReinitError>,
+    },
+    /// A lock that was not released is lost: its validity ends within a tick, or a majority of the
+    /// nodes said that it is gone. Reported once for each lock, by a timer and not by a reply, so
+    /// also when every node is silent.
+    Expired {
+        /// Which lock.
+        lock: LockId,
+    },
+}
+
+impl Event {
+    /// Returns the round that ends with it, if one does.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn round(&self) -> Option<RoundId> {
+        match self {
+            Self::Acquired { round, .. }
+            | Self::Extended { round, .. }
+            | Self::Released { round, .. }
+            | Self::Reinitialised { round, .. } => Some(*round),
+            Self::Expired { .. } => None,
+        }
+    }
+}
+
 /// What a verdict means for other operations.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
@@ -76,7 +133,7 @@ pub(super) struct Context<'a> {
     pub(super) parts: &'a mut Parts,
 }
 
-/// What every operation implements.
+/// What every operation implements. What it does not answer for itself means nothing to it.
 pub(super) trait Operate {
     /// Asks the nodes.
     fn begin(&mut self, cx: &mut Context<'_>) -> After;
@@ -87,11 +144,43 @@ pub(super) trait Operate {
     /// Returns the decided outcome for the caller. Returns `None` if it no longer stands.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
+    // ----- what nodes say -------------------------------------------------------------------
+
+    /// `node` has answered its question by `reply`, which says this of the token.
+    fn answered(&mut self, node: usize, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
+        let _ = (node, reply, said, cx);
+        After::Nothing
+    }
+
+    /// `node` has answered which permission was missing.
+    fn why_answered(&mut self, node: usize, reply: Reply, cx: &mut Context<'_>) -> After {
+        let _ = (node, reply, cx);
+        After::Nothing
+    }
+
+    /// `node` has joined its cluster.
+    fn joined(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+        let _ = (node, cx);
+        After::Nothing
+    }
+
     /// Asks `node`, which has just finished its handshake.
     fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
         let _ = (node, cx);
         After::Nothing
     }
+
+    /// A node has said that it is another cluster's.
+    fn other_cluster(&mut self, cx: &mut Context<'_>) {
+        let _ = cx;
+    }
+
+    /// A majority answers again, which did not before.
+    fn regained(&mut self, cx: &mut Context<'_>) {
+        let _ = cx;
+    }
+
+    // ----- time, and its end ----------------------------------------------------------------
 
     /// Withdraws the question to those of `nodes` where no byte of it has left.
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
@@ -108,9 +197,9 @@ pub(super) trait Operate {
         let _ = round;
     }
 
-    /// The random delay before the next attempt may be over.
-    fn rested(&mut self, cx: &mut Context<'_>) {
-        let _ = cx;
+    /// The random delay before the next attempt, `until` then, may be over.
+    fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
+        let _ = (until, cx);
     }
 
     /// The caller cancels: releases what may have been locked.
@@ -122,6 +211,85 @@ pub(super) trait Operate {
     fn end(&mut self, parts: &mut Parts) {
         let _ = parts;
     }
+
+    // ----- what is the same for all ---------------------------------------------------------
+
+    /// Ends it, or its attempt, if its outcome is certain.
+    fn judge_if_voting(&mut self, cx: &mut Context<'_>) -> After {
+        match cx.round.is_voting() {
+            true => self.judge(cx),
+            false => After::Nothing,
+        }
+    }
+
+    /// The connection to `node` is lost. A yes that a lock rests on is lost with it; an answer that
+    /// changed something for good stays counted.
+    fn lose(&mut self, node: usize, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
+        let changed = match self.rests_on_answers() {
+            true => cx.round.lose(node, outcome),
+            false => cx.round.record(node, Vote::Abstain, outcome),
+        };
+        match guard!(LostVoteNotJudged, changed) {
+            true => self.judge_if_voting(cx),
+            false => After::Nothing,
+        }
+    }
+
+    /// What `node` says does not count any more: where a lock rests on it, its yes is lost.
+    fn lose_answer(&mut self, node: usize, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
+        match self.rests_on_answers() && cx.round.lose(node, outcome) {
+            true => self.judge_if_voting(cx),
+            false => After::Nothing,
+        }
+    }
+
+    /// Its timer has fired.
+    fn due(&mut self, cx: &mut Context<'_>) -> After {
+        cx.round.fired();
+        match cx.round.state {
+            State::Resting { until } => self.rested(until, cx),
+            State::Voting => {
+                self.time_out(cx);
+                let after = self.judge_if_voting(cx);
+                if cx.round.is_voting() {
+                    cx.round.arm(&mut cx.parts.timers);
+                }
+                return after;
+            }
+            State::Decided | State::Told => {}
+        }
+        After::Nothing
+    }
+
+    /// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A
+    /// question of which no byte has left is withdrawn: it is never sent late.
+    fn time_out(&mut self, cx: &mut Context<'_>) {
+        let (now, nodes) = (cx.now, &cx.parts.nodes);
+        let open = cx.round.tally.open();
+        cx.round
+            .time_out(now, |node| nodes[node].trouble().outcome());
+        if cx.round.deadline.is_some_and(|deadline| deadline <= now) {
+            cx.round.close();
+            self.out_of_time(cx.round);
+        }
+        let closed = open.without(cx.round.tally.open());
+        let given_up = closed.union(cx.round.end_left_out(now));
+        self.withdraw(given_up, cx);
+    }
+}
+
+/// `node` has answered `operation`, and `outcome` is what it said.
+#[inline]
+pub(super) fn vote(
+    operation: &mut dyn Operate,
+    node: usize,
+    (vote, outcome): (Vote, NodeOutcome),
+    cx: &mut Context<'_>,
+) -> After {
+    if !cx.round.count(cx.now, node, vote, outcome) {
+        return After::Nothing;
+    }
+    operation.judge_if_voting(cx)
 }
 
 impl Kind {
@@ -138,144 +306,37 @@ impl Kind {
     /// Returns the question about a lock that is held, if the operation is one.
     pub(super) fn held(&self) -> Option<&Held> {
         match self {
-            Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
+            Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
+            Self::Acquire(_) | Self::Release(_) | Self::Reinit(_) => None,
+        }
+    }
+
+    pub(super) fn held_mut(&mut self) -> Option<&mut Held> {
+        match self {
+            Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
             Self::Acquire(_) | Self::Release(_) | Self::Reinit(_) => None,
         }
     }
 }
 
 impl Operation {
-    /// Returns the operation itself, and the context that it works with at `now`.
+    /// Returns the operation itself, and what it works with at `now`.
     pub(super) fn at<'a>(
         &'a mut self,
         now: Instant,
         parts: &'a mut Parts,
-    ) -> (&'a mut Kind, Context<'a>) {
+    ) -> (&'a mut dyn Operate, Context<'a>) {
         let round = &mut self.round;
-        (&mut self.kind, Context { now, round, parts })
-    }
-
-    /// Asks the nodes.
-    pub(super) fn begin(&mut self, now: Instant, parts: &mut Parts) -> After {
-        let (kind, mut cx) = self.at(now, parts);
-        kind.get().begin(&mut cx)
-    }
-
-    /// Ends it, or its attempt, if its outcome is certain.
-    pub(super) fn judge(&mut self, now: Instant, parts: &mut Parts) -> After {
-        let (kind, mut cx) = self.at(now, parts);
-        match cx.round.is_voting() {
-            true => kind.get().judge(&mut cx),
-            false => After::Nothing,
-        }
-    }
-
-    /// `node` has answered, and `outcome` is what it said.
-    pub(super) fn vote(
-        &mut self,
-        now: Instant,
-        node: usize,
-        (vote, outcome): (Vote, NodeOutcome),
-        parts: &mut Parts,
-    ) -> After {
-        if !self.round.count(now, node, vote, outcome) {
-            return After::Nothing;
-        }
-        self.judge(now, parts)
-    }
-
-    /// Does the same for an answer to a question about a lock that is held.
-    pub(super) fn vote_held(
-        &mut self,
-        now: Instant,
-        node: usize,
-        said: (Vote, NodeOutcome),
-        parts: &mut Parts,
-    ) -> After {
-        let Some(held) = self.kind.held() else {
-            return After::Nothing;
-        };
-        let said = held.worth(now, node, said, &self.round, &parts.claims);
-        self.vote(now, node, said, parts)
-    }
-
-    /// `node` has forgotten the script of a question about a lock that is held: sends the same by
-    /// its text.
-    pub(super) fn ask_by_text(&mut self, now: Instant, node: usize, parts: &mut Parts) {
-        let (kind, mut cx) = self.at(now, parts);
-        if let Some(held) = kind.held() {
-            let mut command = cx.parts.claims.command();
-            held.send(node, &mut command, true, &mut cx);
-            cx.parts.claims.sent(command);
-        }
-    }
-
-    /// Ends the question about a lock that is held with `verdict`.
-    pub(super) fn end_question(&mut self, now: Instant, verdict: Verdict, parts: &mut Parts) {
-        let (kind, mut cx) = self.at(now, parts);
-        if let Kind::Extend(Extend { held }) | Kind::Confirm(Confirm { held, .. }) = kind {
-            held.decide(verdict, &mut cx);
-        }
-    }
-
-    /// The connection to `node` is lost. A yes that a lock rests on is lost with it; an answer that
-    /// changed something for good stays counted.
-    pub(super) fn lose(
-        &mut self,
-        now: Instant,
-        node: usize,
-        outcome: NodeOutcome,
-        parts: &mut Parts,
-    ) -> After {
-        let changed = match self.rests_on_answers() {
-            true => self.round.lose(node, outcome),
-            false => self.round.record(node, Vote::Abstain, outcome),
-        };
-        match guard!(LostVoteNotJudged, changed) {
-            true => self.judge(now, parts),
-            false => After::Nothing,
-        }
-    }
-
-    pub(super) fn rests_on_answers(&mut self) -> bool {
-        self.kind.get().rests_on_answers()
-    }
-
-    /// Asks `node`, which has just finished its handshake, if its answer still counts.
-    pub(super) fn ask_late(&mut self, now: Instant, node: usize, parts: &mut Parts) -> After {
-        let (kind, mut cx) = self.at(now, parts);
-        match cx.round.asks_late(now, node) {
-            true => kind.get().ask_late(node, &mut cx),
-            false => After::Nothing,
-        }
-    }
-
-    /// Its timer has fired.
-    pub(super) fn due(&mut self, now: Instant, parts: &mut Parts) -> After {
-        let (kind, mut cx) = self.at(now, parts);
-        cx.round.fired();
-        match cx.round.state {
-            State::Resting { .. } => kind.get().rested(&mut cx),
-            State::Voting => {
-                time_out(kind.get(), &mut cx);
-                let after = self.judge(now, parts);
-                if self.round.is_voting() {
-                    self.round.arm(&mut parts.timers);
-                }
-                return after;
-            }
-            State::Decided | State::Told => {}
-        }
-        After::Nothing
+        (self.kind.get(), Context { now, round, parts })
     }
 
     /// Returns the event for its caller. `now` may be later than when it was decided.
     pub(super) fn tell(&mut self, now: Instant, parts: &mut Parts) -> Option<Event> {
-        let (kind, mut cx) = self.at(now, parts);
+        let (operation, mut cx) = self.at(now, parts);
         if cx.round.state != State::Decided {
             return None;
         }
-        let event = kind.get().tell(&mut cx)?;
+        let event = operation.tell(&mut cx)?;
         cx.round.state = State::Told;
         Some(event)
     }
@@ -288,25 +349,9 @@ impl Operation {
 
     /// Ends it without reporting an outcome.
     pub(super) fn cancel(&mut self, now: Instant, parts: &mut Parts) {
-        let (kind, mut cx) = self.at(now, parts);
+        let (operation, mut cx) = self.at(now, parts);
         let all = cx.parts.nodes.set();
-        kind.get().withdraw(all, &mut cx);
-        kind.get().cancel(&mut cx);
+        operation.withdraw(all, &mut cx);
+        operation.cancel(&mut cx);
     }
-}
-
-/// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A
-/// question of which no byte has left is withdrawn: it is never sent late.
-fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
-    let (now, nodes) = (cx.now, &cx.parts.nodes);
-    let open = cx.round.tally.open();
-    cx.round
-        .time_out(now, |node| nodes[node].trouble().outcome());
-    if cx.round.deadline.is_some_and(|deadline| deadline <= now) {
-        cx.round.close();
-        operation.out_of_time(cx.round);
-    }
-    let closed = open.without(cx.round.tally.open());
-    let given_up = closed.union(cx.round.end_left_out(now));
-    operation.withdraw(given_up, cx);
 }

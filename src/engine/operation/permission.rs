@@ -18,179 +18,151 @@ use crate::quorum::Vote;
 use crate::time::Instant;
 
 use super::acquire::Acquire;
-use super::{After, Context, Operation};
-use crate::engine::operations::Operations;
+use super::held::Held;
+use super::{Context, vote};
 use crate::engine::parts::Parts;
 
 // ----- the first `SET` ----------------------------------------------------------------------
 
-impl Operations {
-    /// `node` has answered the first `SET` of a connection.
-    pub(in crate::engine) fn first_set_answered(
-        &mut self,
-        now: Instant,
-        node: usize,
-        claim: ClaimKey,
-        reply: Reply,
-        parts: &mut Parts,
-    ) -> Result<(), Trouble> {
-        let plain = match reply {
-            Reply::Ok | Reply::Integer(1) => Reply::Ok,
-            Reply::Nil | Reply::Integer(0) => Reply::Nil,
-            Reply::Integer(_)
-            | Reply::Forbidden(_)
-            | Reply::Pair(..)
-            | Reply::Error(_)
-            | Reply::Other => {
-                let Some(missing) = missing_to_lock(reply) else {
-                    return self.set_answered(now, node, claim, reply, parts);
-                };
-                if let Some(claim) = parts.claims.get_mut(claim) {
-                    claim.unanswered.remove(node);
-                    claim.denied(node);
-                }
-                self.scripts_forbidden(now, node, claim, missing, parts);
-                parts.claims.settle(claim, &mut parts.timers);
-                return Ok(());
-            }
-        };
-        parts.nodes[node].scripts_permitted();
-        self.set_answered(now, node, claim, plain, parts)
-    }
+/// Whether a `SET` may be sent to a node.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) enum Leave {
+    /// Its lock may be released there.
+    Permitted,
+    /// Not, and why.
+    Withheld(NodeOutcome),
+}
 
-    /// `node` has answered the native release of a token that no key has. What it says of the key
-    /// does not matter: a user who gets such an answer may run it.
-    pub(in crate::engine) fn native_answered(
-        &mut self,
-        now: Instant,
-        node: usize,
-        claim: ClaimKey,
-        reply: Reply,
-        parts: &mut Parts,
-    ) -> Result<(), Trouble> {
-        let outcome = match Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))? {
+/// `node` has answered the first `SET` of a connection. Returns what the plain one would have been
+/// answered; or, if it was not done, what its attempt is to hear, if that is known already.
+pub(in crate::engine) fn first_set_answered(
+    now: Instant,
+    node: usize,
+    claim: ClaimKey,
+    reply: Reply,
+    parts: &mut Parts,
+) -> Result<Reply, Option<Leave>> {
+    let plain = match reply {
+        Reply::Ok | Reply::Integer(1) => Reply::Ok,
+        Reply::Nil | Reply::Integer(0) => Reply::Nil,
+        Reply::Integer(_)
+        | Reply::Forbidden(_)
+        | Reply::Pair(..)
+        | Reply::Error(_)
+        | Reply::Other => {
+            return match missing_to_lock(reply) {
+                Some(missing) => Err(withheld(now, node, claim, missing, parts)),
+                None => Ok(reply),
+            };
+        }
+    };
+    parts.nodes[node].scripts_permitted();
+    Ok(plain)
+}
+
+/// The `SET` was not done: locks cannot be released on `node` by a script. Its native command is tried,
+/// if it has one.
+fn withheld(
+    now: Instant,
+    node: usize,
+    claim: ClaimKey,
+    missing: Unusable,
+    parts: &mut Parts,
+) -> Option<Leave> {
+    let there = &mut parts.nodes[node];
+    there.forbidden(missing);
+    let claim = parts.claims.get_mut(claim)?; // It may be over.
+    claim.unanswered.remove(node);
+    claim.denied(node);
+    let native = there.native_release();
+    let native = native.filter(|_| missing != Unusable::KeyPermission);
+    let (Some(way), Some(entry)) = (native, &claim.entry) else {
+        return Some(Leave::Withheld(NodeOutcome::Unusable(missing)));
+    };
+    there.ask_native(now, claim.key, entry, way);
+    parts.nodes.has_to_write(node);
+    None
+}
+
+/// `node` has answered the native release of a token that no key has. What it says of the key
+/// does not matter: a user who gets such an answer may run it.
+pub(in crate::engine) fn native_answered(
+    node: usize,
+    reply: Reply,
+    parts: &mut Parts,
+) -> Result<Leave, Trouble> {
+    let there = &mut parts.nodes[node];
+    Ok(
+        match Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))? {
             Said::Done | Said::Missing | Said::Foreign => {
-                parts.nodes[node].native_permitted();
-                if let Some((acquire, mut cx)) = self.attempt_of(now, claim, parts) {
-                    acquire.permitted(node, &mut cx);
-                }
-                return Ok(());
+                there.native_permitted();
+                Leave::Permitted
             }
             Said::Refused(error) if refuses_the_verb(error) => {
-                let there = &mut parts.nodes[node];
                 there.refused_native_release();
                 let missing = there.missing_permission();
-                NodeOutcome::Unusable(missing.unwrap_or(Unusable::NoPermission))
+                let missing = missing.unwrap_or(Unusable::NoPermission);
+                Leave::Withheld(NodeOutcome::Unusable(missing))
             }
-            Said::Refused(error) => NodeOutcome::Refused(error),
-        };
-        if let Some((acquire, mut cx)) = self.attempt_of(now, claim, parts) {
-            acquire.refused(node, outcome, &mut cx);
-        }
-        Ok(())
-    }
-
-    /// Locks cannot be released on `node` by a script. Its native command is tried, if it has one.
-    fn scripts_forbidden(
-        &mut self,
-        now: Instant,
-        node: usize,
-        claim: ClaimKey,
-        missing: Unusable,
-        parts: &mut Parts,
-    ) {
-        let there = &mut parts.nodes[node];
-        there.forbidden(missing);
-        let native = there.native_release();
-        let native = native.filter(|_| missing != Unusable::KeyPermission);
-        let entry = parts.claims.get(claim);
-        let entry = entry.and_then(|claim| claim.entry.as_ref());
-        if let (Some(way), Some(entry)) = (native, entry) {
-            there.ask_native(now, claim, entry, way);
-            parts.nodes.has_to_write(node);
-        } else if let Some((acquire, mut cx)) = self.attempt_of(now, claim, parts) {
-            acquire.refused(node, NodeOutcome::Unusable(missing), &mut cx);
-        }
-    }
-
-    /// Returns the operation whose present attempt `claim` is, if it is not over.
-    fn attempt_of<'a>(
-        &'a mut self,
-        now: Instant,
-        claim: ClaimKey,
-        parts: &'a mut Parts,
-    ) -> Option<(&'a mut Acquire, Context<'a>)> {
-        let operation = parts.claims.get(claim)?.attempted_by()?;
-        self.acquire(now, operation, parts)
-    }
+            Said::Refused(error) => Leave::Withheld(NodeOutcome::Refused(error)),
+        },
+    )
 }
 
 impl Acquire {
-    /// Its lock may be released on `node`: its `SET` goes out, if it is still wanted.
-    fn permitted(&mut self, node: usize, cx: &mut Context<'_>) {
-        let in_time = cx.round.awaits(node) || cx.now < cx.round.ballots[node].deadline;
-        if cx.round.asks(node) && in_time {
-            self.ask_now(node, cx);
+    /// `node` has shown whether its `SET` may be sent there. It is, if it is still wanted. A refusal is
+    /// reported also of a node whose answer would not have counted.
+    pub(in crate::engine) fn has_leave(&mut self, node: usize, leave: Leave, cx: &mut Context<'_>) {
+        let asks = cx.round.asks(node);
+        match leave {
+            Leave::Permitted => {
+                let in_time = cx.round.awaits(node) || cx.now < cx.round.ballots[node].deadline;
+                if asks && in_time {
+                    self.ask_now(node, cx);
+                }
+            }
+            Leave::Withheld(outcome) => {
+                if asks && !cx.round.awaits(node) {
+                    cx.round.ballots[node].outcome = outcome;
+                }
+                let _ = vote(self, node, (Vote::Abstain, outcome), cx);
+            }
         }
-    }
-
-    /// No `SET` of it goes to `node`, for what `outcome` says; that is reported also of a node whose
-    /// answer would not have counted.
-    fn refused(&mut self, node: usize, outcome: NodeOutcome, cx: &mut Context<'_>) {
-        if !cx.round.awaits(node) && cx.round.asks(node) {
-            cx.round.ballots[node].outcome = outcome;
-        }
-        self.count(node, Vote::Abstain, outcome, cx);
     }
 }
 
 // ----- extensions ---------------------------------------------------------------------------
 
-impl Operation {
-    /// Asks `node` which permission was missing when it answered an extension or confirmation by
-    /// `reply`. Returns `false` if `reply` tells nothing of a permission, or `node` cannot be asked.
-    pub(in crate::engine) fn ask_why(
-        &mut self,
-        now: Instant,
-        node: usize,
-        reply: Reply,
-        parts: &mut Parts,
-    ) -> bool {
-        if reply != Reply::Forbidden(Forbidden::Within)
-            || parts.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open
-            || !self.round.awaits(node)
-        {
-            return false;
+impl Held {
+    /// Asks `node` which permission was missing when it answered by `reply`. Returns `false` if `reply`
+    /// tells nothing of a permission, or `node` cannot be asked.
+    pub(super) fn ask_why(&self, node: usize, reply: Reply, cx: &mut Context<'_>) -> bool {
+        let asks = reply == Reply::Forbidden(Forbidden::Within)
+            && cx.parts.nodes[node].access(COMMAND_BYTES_MAX) == Access::Open
+            && cx.round.awaits(node);
+        if asks {
+            cx.parts.nodes[node].ask_why(cx.now, cx.round.key, &self.entry);
+            cx.parts.nodes.has_to_write(node);
         }
-        let Some(held) = self.kind.held() else {
-            return false;
-        };
-        parts.nodes[node].ask_why(now, self.round.key, &held.entry);
-        parts.nodes.has_to_write(node);
-        true
+        asks
     }
+}
 
-    /// `node` has answered what was missing when an extension or confirmation was refused.
-    pub(in crate::engine) fn why_answered(
-        &mut self,
-        now: Instant,
-        node: usize,
-        reply: Reply,
-        parts: &mut Parts,
-    ) -> After {
-        let missing = match reply {
-            Reply::Integer(answer) => forbidden_to_extend(answer),
-            Reply::Forbidden(_)
-            | Reply::Ok
-            | Reply::Nil
-            | Reply::Pair(..)
-            | Reply::Error(_)
-            | Reply::Other => reply.missing(Dialect::Text.verb()),
-        };
-        let unnamed = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
-        let outcome = missing.map_or(unnamed, NodeOutcome::Unusable);
-        self.vote_held(now, node, (Vote::Abstain, outcome), parts)
-    }
+/// Returns the vote of a node that has answered `reply` when it was asked what was missing for an
+/// extension or confirmation.
+pub(super) fn missing_to_extend(reply: Reply) -> (Vote, NodeOutcome) {
+    let missing = match reply {
+        Reply::Integer(answer) => forbidden_to_extend(answer),
+        Reply::Forbidden(_)
+        | Reply::Ok
+        | Reply::Nil
+        | Reply::Pair(..)
+        | Reply::Error(_)
+        | Reply::Other => reply.missing(Dialect::Text.verb()),
+    };
+    let unnamed = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
+    let outcome = missing.map_or(unnamed, NodeOutcome::Unusable);
+    (Vote::Abstain, outcome)
 }
 
 /// Returns what is missing by this answer to the first `SET` of a connection, which was not done

@@ -4,12 +4,13 @@
 
 use alloc::vec::Vec;
 
-use crate::error::{ReinitError, Report, Unusable};
+use crate::error::{NodeOutcome, ReinitError, Report, Unusable};
 use crate::node::{Access, Mode, Trouble};
+use crate::quorum::Vote;
 use crate::time::Instant;
 
 use super::round::Round;
-use super::{After, Context, Operate};
+use super::{After, Context, Operate, vote};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::parts::Parts;
 
@@ -71,6 +72,10 @@ impl Operate for Reinit {
             cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
         }
         After::Nothing
+    }
+
+    fn joined(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+        vote(self, node, (Vote::Yes, NodeOutcome::Granted), cx)
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {

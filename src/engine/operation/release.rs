@@ -4,6 +4,7 @@
 //! to nodes that do not answer stays owed beyond the operation, by the claim.
 
 use crate::error::{NodeOutcome, Released, UnlockError};
+use crate::invariant::Must;
 use crate::keys::ClaimKey;
 use crate::quorum::{Releasing, Vote};
 
@@ -35,7 +36,7 @@ impl Operate for Release {
     /// Sends the releases of `claim`, and counts what is known already.
     fn begin(&mut self, cx: &mut Context<'_>) -> After {
         let claim = self.claim;
-        let ttl = cx.parts.claims.get(claim).map(|claim| claim.ttl);
+        let ttl = cx.parts.claims.get(claim).must().map(|claim| claim.ttl);
         let patience = Patience::for_release(ttl.unwrap_or_default(), &cx.parts.settings);
         for node in 0..cx.parts.nodes.len() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
@@ -68,6 +69,7 @@ impl Operate for Release {
         cx.round.arm(&mut cx.parts.timers);
         After::Nothing
     }
+
     fn judge(&mut self, cx: &mut Context<'_>) -> After {
         if self.verdict.is_none() {
             self.verdict = cx.round.tally.release(self.valid);

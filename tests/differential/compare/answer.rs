@@ -1,4 +1,4 @@
-//! What a decoder says, in a form that is common to all of them: values as text.
+//! What a decoder answers, in a form that is common to all of them: values as text.
 //!
 //! Each type keeps the byte that it has on the wire, so that `+"a"` and `$"a"` are not the same.
 //! Doubles are exact, but one NaN is like another. The elements of maps, sets and attributes are
@@ -12,7 +12,7 @@ use redis_protocol::resp3::types::{
 };
 use shearline::resp::OwnedValue;
 
-/// One of the three things that a decoder says about the first reply of some bytes.
+/// One of three answers of a decoder about the first reply of some bytes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Answer {
     /// A reply and how many bytes it took.

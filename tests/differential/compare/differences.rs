@@ -1,4 +1,4 @@
-//! Where our decoder and `redis-protocol` 6.0 are known to part, and who is right.
+//! The known differences between our decoder and `redis-protocol` 6.0, and who is right.
 //!
 //! The judge is the specification: "Redis serialization protocol specification" (redis.io), below
 //! by the name of a section, and "RESP3 specification" 1.6 (redis/redis-specifications), below as
@@ -6,7 +6,7 @@
 
 use super::Dialect::{self, Resp2, Resp3};
 
-/// One thing that the two decoders do not do alike.
+/// One thing that the two decoders do differently.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Difference {
     LateRefusal,
@@ -69,7 +69,7 @@ impl Differences {
     }
 }
 
-/// Who is right by the specification.
+/// The verdict of the specification.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Right {
     Ours,
@@ -78,20 +78,20 @@ pub(crate) enum Right {
     Both,
 }
 
-/// A difference and the judgement on it.
+/// A difference and the verdict on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) difference: Difference,
     /// Which of the other decoders are concerned.
     pub(crate) of: &'static [Dialect],
     pub(crate) right: Right,
-    /// By what the specification says.
+    /// The verdict of the specification.
     pub(crate) because: &'static str,
-    /// Few bytes that show it and nothing else.
+    /// A few bytes that show it and nothing else.
     pub(crate) example: &'static [u8],
-    /// What ours says to them.
+    /// What ours answers to them.
     pub(crate) ours: &'static str,
-    /// What the other says.
+    /// What the other answers.
     pub(crate) theirs: &'static str,
 }
 

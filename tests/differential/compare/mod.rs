@@ -1,10 +1,10 @@
 //! Our decoder against the crate `redis-protocol`, on any bytes. Run by the fuzz target
 //! `differential` and, over the committed corpora, by the ordinary tests beside this.
 //!
-//! A reader written plainly from the grammar ([`reader`]) stands between the two. It has a switch
-//! for each known difference ([`differences`]). With all of them off it has to give our answer,
-//! with all of them on the other's, both to the byte. So nothing is excused in general: each
-//! disagreement is foretold, and named by the first switch that it met.
+//! A plain reader, written from the grammar ([`reader`]), is between the two. It has a switch for
+//! each known difference ([`differences`]). With all of them off it must give our answer, with all
+//! of them on the other's, both to the byte. So no disagreement is excused in general: each one is
+//! predicted, and named by the first switch that it met.
 //!
 //! Not here: streams that are cut (the target `decode_torn`), limits other than the defaults, and
 //! the other crate's interface for streamed types, which ours refuses as a whole.
@@ -32,25 +32,25 @@ pub(crate) enum Dialect {
     Resp3,
 }
 
-/// What became of one comparison.
+/// The result of one comparison.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verdict {
     /// Both gave the same answer.
     Same,
-    /// They did not, because of this.
+    /// They did not, because of this difference.
     Differs(Difference),
     /// The other decoder was not asked.
     Unfit(Unfit),
 }
 
-/// Longer input is not looked at: the reader does not know the bound on a reply as a whole, which
-/// takes several times as many bytes to reach.
+/// Longer input is skipped: the reader does not know the bound on a whole reply, which takes
+/// several times as many bytes to reach.
 const INPUT_BYTES_MAX: usize = 1 << 20;
 
 impl Dialect {
     pub(crate) const ALL: [Self; 2] = [Self::Resp2, Self::Resp3];
 
-    /// What the other decoder says about the first reply of `bytes`.
+    /// Returns the answer of the other decoder about the first reply of `bytes`.
     pub(crate) fn theirs(self, bytes: &[u8]) -> Answer {
         let bytes = Bytes::copy_from_slice(bytes);
         match self {
@@ -65,11 +65,11 @@ impl Dialect {
     }
 }
 
-/// What our decoder says about the first reply of `bytes`.
+/// Returns our decoder's answer about the first reply of `bytes`.
 ///
 /// # Panics
 ///
-/// When the reader says otherwise.
+/// If the reader answers otherwise.
 pub(crate) fn ours(bytes: &[u8]) -> Answer {
     let mut decoder = Decoder::new(Limits::DEFAULT);
     let ours = Answer::of(decoder.decode(bytes), |frame| {
@@ -85,7 +85,7 @@ pub(crate) fn ours(bytes: &[u8]) -> Answer {
 ///
 /// # Panics
 ///
-/// On a disagreement that nothing in the list foretells.
+/// On a disagreement that the list does not predict.
 pub(crate) fn compare(stream: &[u8]) {
     let mut rest = &stream[..stream.len().min(INPUT_BYTES_MAX)];
     loop {
@@ -100,18 +100,18 @@ pub(crate) fn compare(stream: &[u8]) {
     }
 }
 
-/// The first reply of `bytes`, about which ours has spoken.
+/// Compares the first reply of `bytes`, with our answer.
 ///
 /// # Panics
 ///
-/// On a disagreement that nothing in the list foretells.
+/// On a disagreement that the list does not predict.
 pub(crate) fn compare_first(dialect: Dialect, bytes: &[u8], ours: &Answer) -> Verdict {
-    let foretold = read(bytes, Differences::of(dialect));
-    let theirs = match foretold.answer {
+    let predicted = read(bytes, Differences::of(dialect));
+    let theirs = match predicted.answer {
         Err(unfit) => return Verdict::Unfit(unfit),
         Ok(answer) => answer,
     };
-    let met = &foretold.met;
+    let met = &predicted.met;
     assert_eq!(
         dialect.theirs(bytes),
         theirs,
@@ -121,7 +121,7 @@ pub(crate) fn compare_first(dialect: Dialect, bytes: &[u8], ours: &Answer) -> Ve
     if theirs == *ours {
         return Verdict::Same;
     }
-    // Up to the first difference that was met, both were read alike.
+    // Up to the first difference both were read alike.
     let first = met.first().expect("a difference, if they differ");
     Verdict::Differs(*first)
 }

@@ -1,4 +1,4 @@
-//! What the reader makes of values: the common form, and what the other decoder would do with it.
+//! The reader's values: the common form, and what the other decoder would do with them.
 
 use super::answer;
 use super::differences::Difference;
@@ -14,14 +14,14 @@ pub(crate) struct Node {
     pub(crate) marks: Marks,
 }
 
-/// What is in a value, its attributes included.
+/// The contents of a value, its attributes included.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     /// There is a string in it.
     string: bool,
     /// There is a NaN in it, which is not equal to itself.
     nan: bool,
-    /// There is a text in it that is not UTF-8, where the other decoder wants it to be.
+    /// There is a text in it that is not UTF-8, where the other decoder requires it.
     pub(crate) not_utf8: bool,
 }
 
@@ -108,12 +108,12 @@ impl Node {
         self
     }
 
-    /// Whether the other decoder has a place for attributes beside it.
+    /// Returns `true` if the other decoder has a place for attributes beside it.
     pub(crate) fn takes_attributes(&self) -> bool {
         !matches!(self.kind, b'_' | b';' | b'H')
     }
 
-    /// Whether the other decoder puts it into a hash table.
+    /// Returns `true` if the other decoder puts it into a hash table.
     fn is_hashable(&self) -> bool {
         !matches!(self.kind, b'*' | b'%' | b'~' | b'>' | b'H')
     }
@@ -151,7 +151,7 @@ impl Entry {
     }
 }
 
-/// What is left of these entries in a hash table, if the other decoder makes one.
+/// Returns what a hash table keeps of these entries, if the other decoder makes one.
 pub(crate) fn hashed(entries: Vec<Entry>, rules: &mut Rules) -> Result<Vec<Entry>, Stop> {
     if entries.iter().any(|entry| !entry.key.is_hashable()) {
         rules.forbid(Difference::AggregateKey)?;

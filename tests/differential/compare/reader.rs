@@ -1,7 +1,7 @@
-//! The protocol read plainly: a function per type that calls the others, on bytes that are all
-//! there. No speed, no resuming, no views: a second opinion on what the fast decoder does.
+//! The protocol read plainly: a function per type that calls the others, on complete bytes. No
+//! speed, no resuming, no views: a second opinion on the fast decoder.
 //!
-//! Where the two decoders part, the reader asks its [`Rules`] which way to go.
+//! Where the two decoders differ, the reader asks its [`Rules`].
 
 use shearline::resp::Limits;
 
@@ -17,7 +17,7 @@ const LIMITS: Limits = Limits::DEFAULT;
 /// The other decoder is not given input that is nested deeper: see [`Unfit::Deep`].
 const THEIR_DEPTH_MAX: usize = 64;
 
-/// What the reader says about the first reply of some bytes.
+/// The reader's answer about the first reply of some bytes.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) answer: Result<Answer, Unfit>,
@@ -47,7 +47,7 @@ pub(crate) fn read(bytes: &[u8], in_force: Differences) -> Reading {
     }
 }
 
-/// Where a value stands.
+/// The place of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Place {
     Top,
@@ -96,7 +96,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The byte of a type, if it may stand there.
+    /// Returns the byte of a type, if it may be there.
     fn kind(&mut self, place: Place, depth: usize) -> Result<u8, Stop> {
         let (kind, next) = match *self.rest() {
             [] => return Err(Stop::Torn),
@@ -112,7 +112,7 @@ impl Reader<'_> {
         if place != Place::Top && kind == b'>' {
             self.rules.allow(Difference::PushInside)?;
         }
-        // A null is no array, whatever it is spelled like.
+        // A null is not an array, in any spelling.
         let array = kind == b'*' && next.is_some_and(|next| next != b'-');
         if array || b"%~>|".contains(&kind) {
             if LIMITS.depth <= depth {
@@ -265,8 +265,8 @@ impl<'a> Reader<'a> {
         &self.bytes[self.at..]
     }
 
-    /// A line, and what it says by its `syntax`. One that has not ended can become valid if it
-    /// is with one of the `endings`.
+    /// Reads a line with its `syntax`. A line without an end can become valid if it is with one of
+    /// the `endings`.
     fn line<T>(
         &mut self,
         endings: &[&str],

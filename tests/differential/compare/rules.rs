@@ -7,8 +7,8 @@ use super::differences::{Difference, Differences};
 pub(crate) enum Unfit {
     /// It calls itself once per level until its stack is used up, and then the process ends.
     Deep,
-    /// Its answer is chance. It tells the two zeros apart by their hashes, of which a few bits
-    /// under a random seed are compared, and otherwise holds them to be equal.
+    /// Its answer is random. It tells the two zeros apart by their hashes, of which a few bits
+    /// under a random seed are compared, and otherwise takes them as equal.
     Zeros,
 }
 
@@ -35,17 +35,17 @@ impl Rules {
         }
     }
 
-    /// What was met, in order.
+    /// The switches that were met, in order.
     pub(crate) fn into_met(self) -> Vec<Difference> {
         self.met
     }
 
-    /// Whether the switch is on, whatever comes of it.
+    /// Returns `true` if the switch is on.
     pub(crate) fn has(&self, difference: Difference) -> bool {
         self.in_force.contains(difference)
     }
 
-    /// Whether to do as the other decoder does, at a place where that matters.
+    /// Returns `true` to do as the other decoder does, at a place where that matters.
     pub(crate) fn meet(&mut self, difference: Difference) -> bool {
         let meets = self.has(difference);
         if meets {

@@ -1,12 +1,12 @@
 //! How the numbers of the protocol are spelled: integers, lengths, doubles, big numbers.
 //!
-//! Each function takes the text of a whole line. Where the text is valid for one side only it asks
-//! the [`Rules`], and goes on with the text as the other side understands it.
+//! Each function takes the text of a whole line. If it is valid for one side only, it asks the
+//! [`Rules`], and goes on with the text as that side understands it.
 
 use super::differences::Difference;
 use super::rules::{Rules, Stop};
 
-/// What the header of a string or an aggregate says.
+/// The header of a string or an aggregate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Length {
     Of(usize),
@@ -14,7 +14,7 @@ pub(crate) enum Length {
     Null,
 }
 
-/// What the kind of a string or an aggregate allows its header to say.
+/// What the header of this kind may say.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     /// Ours refuses more.

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 
 type Words = Vec<Vec<u8>>;
 
-/// The scripts of the library, written out: a change of any must be seen here.
+/// The scripts of the library, written out, so that any change fails here.
 const RELEASE: &str = "local v=redis.call('get',KEYS[1]) \
     if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
     if v then return -1 end return 0";
@@ -86,7 +86,7 @@ pub(super) const JOIN: (&str, &str) = (
     "59534fe468c207290343f3f842fceb3d4c79f9bb",
 );
 
-/// Markers, of which some are what the others are written over, and some cannot be read.
+/// Markers: some of them replace others, some cannot be read.
 const MARKERS: [&str; 10] = [
     "1 r 30000000 3 2 0 c",
     "1 r 30000000 3 2 1 c",
@@ -100,7 +100,7 @@ const MARKERS: [&str; 10] = [
     "1 r 30000000 3 2 0 c ",
 ];
 
-/// No number of milliseconds, or one that is too small or too large.
+/// Texts that are no number of milliseconds, or one that is too small or too large.
 const BAD_MILLIS: [&str; 12] = [
     "0",
     "-1",
@@ -139,7 +139,7 @@ impl Commands {
         self.random.random_range(0..bound)
     }
 
-    /// Commands to be sent together.
+    /// Commands that are sent together.
     pub(super) fn batch(&mut self) -> Vec<Words> {
         let most = if self.one_in(4) {
             LONG_BATCH
@@ -179,7 +179,7 @@ impl Commands {
             38 => vec![b"DELIFEQ".to_vec(), self.key(), self.value()],
             _ => self.unknown(),
         };
-        let is_fenced = (27..31).contains(&kind); // What is missing there is told by Lua itself.
+        let is_fenced = (27..31).contains(&kind); // Lua itself reports what is missing there.
         if !is_fenced && self.one_in(25) {
             self.spoil(&mut words);
         }
@@ -271,7 +271,7 @@ impl Commands {
                 self.pick(&MARKERS).into(),
             ],
             1 => self.marker_or_barrier(),
-            // So many words are refused to clients without the password.
+            // Clients without the password may not send so many words.
             2..5 if self.password.is_none() => self.join(),
             _ => {
                 let scripts = [ACQUIRE, FENCED_EXTEND, FENCED_CONFIRM];
@@ -404,7 +404,7 @@ impl Commands {
         vec![b"SELECT".to_vec(), self.pick(&numbers).into()]
     }
 
-    /// Without `SYNC`, which is a command of its own when its first word is taken away.
+    /// Not `SYNC`, which remains when the first word of `FLUSHALL SYNC` is taken away.
     fn flush(&mut self) -> Words {
         words(self.pick(&[
             "FLUSHALL",
@@ -439,7 +439,7 @@ impl Commands {
         words
     }
 
-    /// One of few, so that commands meet.
+    /// One of few, so that commands meet the same key.
     fn key(&mut self) -> Vec<u8> {
         self.pick(&["a", "b\r\n", "", "\0c"]).into()
     }
@@ -456,8 +456,8 @@ impl Commands {
         }
     }
 
-    /// A number of milliseconds that lies 1000 s or more from every other, in turns longer and
-    /// shorter than those before; or none at all.
+    /// A number of milliseconds that is at least 1000 s from every other, by turns longer and
+    /// shorter than those before; or no number.
     fn millis(&mut self) -> Vec<u8> {
         if self.one_in(8) {
             return self.pick(&BAD_MILLIS).into();

@@ -1,4 +1,4 @@
-//! The library on embedded nodes: the least that a demo or a user's test relies on.
+//! The library on embedded nodes: what a demo or a user's test relies on.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn await_copies(driver: &mut Driver, nodes: &[EmbeddedNode], copies: usize) {
 }
 
 #[test]
-fn a_lock_is_taken_extended_and_given_back() {
+fn a_lock_is_taken_extended_and_released() {
     let nodes = five();
     let mut driver = driver(&nodes);
     let mut held = lock(&mut driver);
@@ -88,7 +88,7 @@ fn two_of_five_may_be_stopped_and_come_back() {
     unlock(&mut driver, first);
     await_copies(&mut driver, &nodes, 2);
     let second = lock(&mut driver);
-    // The first lock's release is owed to both; one has forgotten the key, the other has not.
+    // Both nodes are owed the first lock's release; one has forgotten the key, the other has not.
     nodes[0].restart(Memory::Kept).expect("restarted");
     nodes[4].restart(Memory::Lost).expect("restarted");
     await_copies(&mut driver, &nodes, 3);
@@ -116,7 +116,7 @@ fn two_of_five_may_be_paused_and_resumed() {
             .all(|status| status.state == NodeState::Ready && status.in_flight == 0);
         all.then_some(())
     });
-    // Whatever was executed late was executed in order.
+    // Commands that were executed late were executed in order.
     await_copies(&mut driver, &nodes, 0);
     let held = lock(&mut driver);
     await_copies(&mut driver, &nodes, 5);

@@ -1,4 +1,4 @@
-//! The two sides of the comparison, behind one call: commands in, replies out.
+//! The two sides of the comparison behind one interface: commands in, replies out.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use shearline::resp::{Decoder, Limits, command};
 
 use crate::servers::uninterrupted;
 
-/// What is held against the server.
+/// The side that is compared with the server.
 pub(super) enum Model {
     Store(Store, time::Instant),
     Node(EmbeddedNode),
@@ -68,7 +68,7 @@ impl Remote {
         Self(stream)
     }
 
-    /// A few at a time: a server closes a client that has not yet said who it is when a KiB of
+    /// Sends a few at a time: a server closes a client that is not authenticated when a KiB of
     /// replies waits for it.
     fn exchange(&mut self, batch: &[Vec<Vec<u8>>]) -> Vec<Vec<u8>> {
         let few = batch.chunks(4).map(|few| self.exchange_at_once(few));

@@ -1,7 +1,7 @@
-//! Servers that come back as others, and the restart guard's word on it.
+//! Servers that restart or are replaced, and what the restart guard says about them.
 //!
-//! Whatever a server may have forgotten, its answers do not count before every lock is over that it
-//! may have known of; its copy of a lock keeps others out meanwhile.
+//! The answers of a server that may have forgotten locks do not count before all of them are over;
+//! its copies of locks keep others out meanwhile.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use super::story::{Scene, report_of};
 use crate::face::{Face, Which};
 use crate::servers::{End, LONG, Options, Server, eventually, within_patience};
 
-/// The longest ttl of all clients in these stories, and so how long a node is kept from voting.
+/// The longest ttl of all clients in these stories, and so the length of the quarantine.
 const TTL: Duration = Duration::from_secs(3);
 
-/// What makes a node one that may have forgotten.
+/// An event after which a node may have forgotten.
 struct Event {
     name: &'static str,
     options: fn() -> Options,
     happens: fn(&mut Scene, &mut Face),
 }
 
-/// What only a marker tells.
+/// An event that only a marker reveals.
 const FLUSHALL: Event = Event {
     name: "FLUSHALL",
     options: Options::redis,
@@ -69,7 +69,7 @@ const EVENTS: [Event; 5] = [
     },
 ];
 
-/// Another server stands at the address from now on, which had followed the first until it died.
+/// Replaces the server at the address by another, which had followed the first until it died.
 fn promote(scene: &mut Scene) {
     let port = scene.cluster[0].port().to_string();
     let follower = Options::redis().arguments(["--replicaof", "127.0.0.1", &port]);
@@ -83,11 +83,11 @@ fn promote(scene: &mut Scene) {
     raw.run("REPLICAOF NO ONE");
     scene.proxies[0].redirect(replica.address());
     scene.proxies[0].cut(End::Rst);
-    // Whatever asks the first node from outside asks this one.
+    // Connections from outside to the first node go to this one now.
     scene.cluster[0] = replica;
 }
 
-/// The data is loaded again, with the connections open, and that takes until it was noticed.
+/// Loads the data again, with the connections open, for as long as it takes to be noticed.
 fn reload(server: &Server, face: &mut Face) {
     let mut raw = server.raw();
     let fill = b"for i = 1, 10000 do redis.call('set', 'filler:' .. i, string.rep('x', 200)) end";
@@ -100,7 +100,7 @@ fn reload(server: &Server, face: &mut Face) {
     loading.join().expect("it only waits");
 }
 
-/// Whoever is asked to write and cannot is given up, to be greeted anew.
+/// A node that cannot write is given up, and connected again.
 fn await_unusable(face: &mut Face) {
     eventually("the node is given up", || {
         if let Ok(lock) = face.try_lock("await", TTL) {
@@ -118,30 +118,30 @@ fn a_node_that_may_have_forgotten_does_not_vote_for_as_long_as_a_lock_lasts() {
     thread::scope(|scope| {
         for event in &EVENTS {
             for which in Which::BOTH {
-                scope.spawn(move || tell(event, which, RestartGuard::Observed));
+                scope.spawn(move || play(event, which, RestartGuard::Observed));
             }
         }
     });
 }
 
 #[test]
-fn a_node_whose_marker_shows_that_it_may_have_forgotten_does_not_vote_for_as_long() {
+fn a_node_whose_marker_was_lost_does_not_vote_for_as_long_as_a_lock_lasts() {
     thread::scope(|scope| {
         for event in EVENTS.iter().chain([&FLUSHALL]) {
             for which in Which::BOTH {
-                scope.spawn(move || tell(event, which, RestartGuard::Strict));
+                scope.spawn(move || play(event, which, RestartGuard::Strict));
             }
         }
     });
 }
 
-/// Tells it until the node was seen while it did not vote.
-fn tell(event: &Event, which: Which, guard: RestartGuard) {
+/// Repeats the story until the node was observed while it did not vote.
+fn play(event: &Event, which: Which, guard: RestartGuard) {
     let seen = (0..5).any(|_| is_seen_not_to_vote(event, which, guard));
     assert!(seen, "{}: every look came too late", event.name);
 }
 
-/// Returns `false` if the first look came when every lock was over that the node may have known of.
+/// Returns `false` if the node was first observed when every lock was over that it may have known.
 fn is_seen_not_to_vote(event: &Event, which: Which, guard: RestartGuard) -> bool {
     let name = event.name;
     let mut scene = Scene::new(&(event.options)());
@@ -154,7 +154,7 @@ fn is_seen_not_to_vote(event: &Event, which: Which, guard: RestartGuard) -> bool
     let begin = Instant::now();
     (event.happens)(&mut scene, &mut face);
 
-    // A stranger has one of the two others, so that the vote of this one would decide.
+    // A stranger holds one of the two others, so that the vote of this node would decide.
     scene.cluster[1].raw().set_px(b"b", b"foreign", LONG);
     let mut last = None;
     let seen = within_patience(|| {
@@ -177,7 +177,7 @@ fn is_seen_not_to_vote(event: &Event, which: Which, guard: RestartGuard) -> bool
         None => panic!("{name}: reported was {last:?}"),
     }
 
-    // It gets its copy of a lock that the others grant, and the copy of one that was refused goes.
+    // The node gets its copy of a lock that the others grant, and loses the copy of a refused one.
     let lock = face.lock("c", TTL).expect("two of three");
     eventually(&format!("{name}, {which:?}: all have it"), || {
         face.settle();
@@ -197,7 +197,7 @@ fn is_seen_not_to_vote(event: &Event, which: Which, guard: RestartGuard) -> bool
     true
 }
 
-/// Waits until every node votes, of which some are too young to do so unless they are vouched for.
+/// Waits until every node votes. Some have too short an uptime unless they are trusted.
 fn all_vote(face: &mut Face) {
     eventually("all nodes vote", || {
         face.trust();
@@ -207,7 +207,7 @@ fn all_vote(face: &mut Face) {
     });
 }
 
-/// What no handle can see, which is why the guarantees name it.
+/// No handle can see this, which is why the guarantees exclude it.
 #[test]
 fn data_that_is_flushed_is_not_noticed() {
     let scene = Scene::new(&Options::redis());

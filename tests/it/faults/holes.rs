@@ -1,4 +1,5 @@
-//! A hole: for a while every packet to and from every node is lost. How soon a lock is had behind it.
+//! A hole: for a while every packet to and from every node is lost. How soon the first lock comes
+//! after it.
 //!
 //! The packets are real ones, lost between two kernels' ends of TCP connections
 //! ([`crate::servers::Link`]), so that TCP waits as it does before it sends them again.
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use shearline::{NodeState, Redlock, UnlockError};
 
 use crate::face::{Face, Held, Which};
-use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
+use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
 use crate::servers::{
     Cluster, LONG, Link, Options, Raw, Reply, STOOD_STILL_MAX, Weather, eventually, longest_stop,
 };
@@ -21,11 +22,11 @@ const OWN: Namespaces = Namespaces {
     inside: "faults::holes::inside",
 };
 
-/// How long the first lock behind a hole may take, with six round trips of a few microseconds.
+/// How long the first lock after a hole may take, with six round trips of a few microseconds.
 const BOUND: Duration = Duration::from_millis(310);
 
-/// How long holes last in milliseconds, and how often one is looked at: a busy machine may delay one.
-/// Where something stood still meanwhile there is one hole more.
+/// The lengths of holes in milliseconds, and how often each is played: a busy machine may delay
+/// one. If something stood still meanwhile, the hole is repeated.
 const HOLES: [(&str, u64, usize); 4] = [
     ("hole of 0.3 s", 300, 5),
     ("hole of 1 s", 1_000, 4),
@@ -34,21 +35,21 @@ const HOLES: [(&str, u64, usize); 4] = [
 ];
 
 #[test]
-fn the_first_lock_behind_a_hole_is_had_soon() {
+fn the_first_lock_after_a_network_hole_comes_soon() {
     if !OWN.can_be_had() {
         return;
     }
     thread::scope(|scope| {
         for (story, ..) in HOLES {
-            scope.spawn(move || OWN.tell(story, ""));
+            scope.spawn(move || OWN.play(story, ""));
         }
     });
 }
 
-/// The part of the process in the namespace; without a part it has nothing to do.
+/// The part of the process in the namespace. Without a story it does nothing.
 #[test]
 fn inside() {
-    let Some((story, _)) = to_be_told() else {
+    let Some((story, _)) = story_to_play() else {
         return;
     };
     run("ip link set lo up");
@@ -100,8 +101,8 @@ fn behind(name: &str, hole: Duration, times: usize) {
             thread::sleep(hole);
             let end = Instant::now();
             {
-                // Who has a lock looks at it only when it is there.
-                let mut over = over.lock().expect("nobody panics with it");
+                // The holder of the mutex looks at the value only when it is there.
+                let mut over = over.lock().expect("no thread panics while it holds this");
                 link.set(Weather::default());
                 *over = Some(Instant::now());
             }
@@ -127,12 +128,12 @@ fn behind(name: &str, hole: Duration, times: usize) {
     }
 }
 
-/// Tries until there is a lock. How long after the end of the hole that was.
+/// Tries until there is a lock. Returns how long after the end of the hole that was.
 fn first_lock(face: &mut Face, name: &str, over: &Mutex<Option<Instant>>) -> Duration {
     for attempt in 0.. {
         if let Ok(lock) = face.try_lock(format!("{name}:{attempt}"), LONG) {
             let had = Instant::now();
-            let over = over.lock().expect("nobody panics with it");
+            let over = over.lock().expect("no thread panics while it holds this");
             let over = over.expect("no packet gets through before");
             give_back(face, lock);
             return had.saturating_duration_since(over);
@@ -142,7 +143,7 @@ fn first_lock(face: &mut Face, name: &str, over: &Mutex<Option<Instant>>) -> Dur
     unreachable!("it goes on until there is one")
 }
 
-/// By default settings it is not waited for as long as a machine may stand still; then it is owed.
+/// With default settings a release waits less long than a machine may stand still; then it is owed.
 fn give_back(face: &mut Face, lock: Held) {
     let released = face.unlock(lock);
     assert!(
@@ -167,8 +168,8 @@ fn settle(face: &mut Face) {
     });
 }
 
-/// Every `SET` that the node has seen is followed by a release, and none is released twice over one
-/// connection.
+/// Checks that every `SET` that the node has seen is followed by a release, and that none is
+/// released twice over one connection.
 #[track_caller]
 fn released_once(cluster: &Cluster, node: usize, monitor: &mut Raw) {
     cluster[node].raw().run("ECHO the-end");
@@ -181,12 +182,12 @@ fn released_once(cluster: &Cluster, node: usize, monitor: &mut Raw) {
         if line.contains("the-end") {
             break;
         }
-        // Each word stands in quotation marks; in front of them the time and whose it is.
+        // Each word is in quotation marks, after the time and the client.
         let words: Vec<&str> = line.split("\" \"").collect();
         let (front, verb) = words[0].split_once('"').unwrap_or_default();
         match (verb, words.len()) {
             ("SET", _) => drop(sets.insert(words[1].to_owned())),
-            // With a key and a token: not the question whether a command may be run.
+            // With a key and a token: not the request that checks a permission.
             ("EVAL" | "EVALSHA", 5) if 20 <= words[4].len() => {
                 let from = front.split(' ').nth(2).unwrap_or_default();
                 let place = (words[3].to_owned(), from.to_owned());

@@ -1,4 +1,4 @@
-//! What answers is out to do harm: it costs the node its connection, and the others nothing.
+//! A hostile server costs the node its connection, and the others nothing.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::servers::{Mischief, Options};
 /// far less than what is sent in a second by one server that does not stop.
 const MEMORY: u64 = 256 << 20;
 
-/// On the connection that was open, or in the greeting of the next.
+/// Either on the open connection, or in the handshake of the next.
 fn wrong(outcome: NodeOutcome) -> bool {
     matches!(
         outcome,
@@ -31,7 +31,7 @@ macro_rules! hostile {
 }
 
 #[test]
-fn announcements_of_what_would_fill_the_memory() {
+fn announced_sizes_that_would_fill_the_memory_take_none() {
     let before = most_memory();
     play(
         &Options::redis(),
@@ -47,7 +47,7 @@ fn announcements_of_what_would_fill_the_memory() {
 }
 
 #[test]
-fn answers_without_an_end() {
+fn endless_answers_take_no_memory() {
     let before = most_memory();
     play(
         &Options::redis(),

@@ -1,5 +1,5 @@
 //! Packets that are lost by chance, doubled and overtaken, on the links to a minority and to a
-//! majority of the nodes: nothing is promised that is not kept, and nothing is left behind.
+//! majority of the nodes: every promise is kept, and no key is left.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use shearline::{Builder, ExtendError, LockError, NodeState, RestartGuard, UnlockError};
 
 use crate::face::{Face, Held, Which, at};
-use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
+use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
 use crate::servers::{Cluster, LONG, Link, Options, Weather, eventually, within_patience};
 
 const OWN: Namespaces = Namespaces {
@@ -16,24 +16,25 @@ const OWN: Namespaces = Namespaces {
     inside: "faults::lossy::inside",
 };
 
-/// What a vote is waited for where most links are not good, so that much is tried in each weather.
+/// The node timeout where most links are bad: short, so that there are many attempts in each
+/// weather.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Between two attempts.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(4);
 
 /// How long each weather lasts.
 const WHILE: Duration = Duration::from_millis(600);
 
-/// How long a burst lasts in which all is lost.
+/// How long a burst lasts in which every packet is lost.
 const BURST: Duration = Duration::from_millis(150);
 
 #[test]
-fn packets_are_lost_by_chance() {
+fn no_key_is_left_where_packets_are_lost_by_chance() {
     if !OWN.can_be_had() {
         return;
     }
-    // Each in namespaces of its own, side by side.
+    // Each story in its own namespaces, side by side.
     thread::scope(|scope| {
         for story in [
             "one of three",
@@ -42,15 +43,15 @@ fn packets_are_lost_by_chance() {
             "given up by a shared handle",
             "given up by a local handle",
         ] {
-            scope.spawn(move || OWN.tell(story, ""));
+            scope.spawn(move || OWN.play(story, ""));
         }
     });
 }
 
-/// The part of the process in the namespaces; without a part it has nothing to do.
+/// The part of the process in the namespaces. Without a story it does nothing.
 #[test]
 fn inside() {
-    let Some((story, _)) = to_be_told() else {
+    let Some((story, _)) = story_to_play() else {
         return;
     };
     run("ip link set lo up");
@@ -65,7 +66,7 @@ fn inside() {
     }
 }
 
-/// Servers, of which the first are behind a link that is not good.
+/// Servers, the first of which are behind a bad link.
 struct Field {
     cluster: Cluster,
     victims: usize,
@@ -95,8 +96,8 @@ impl Field {
         }
     }
 
-    /// Waits until every node has answered everything. The kernel may wait for five seconds for its
-    /// next attempt, and a node that was given up is tried again after two.
+    /// Waits until every node has answered everything. The kernel may wait for five seconds before
+    /// its next attempt, and a node that was given up is tried again after two.
     #[track_caller]
     fn settle(&self, face: &mut Face) {
         let settled = (0..3).find_map(|_| {
@@ -120,16 +121,16 @@ impl Field {
     }
 }
 
-/// What the good links amount to.
+/// What the good links allow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Promise {
-    /// A majority: whatever is asked for succeeds.
+    /// They are a majority: every call succeeds.
     Kept,
-    /// A minority: it may also be said that too few have answered.
+    /// They are a minority: a call may also find too few answers.
     Open,
 }
 
-/// Three holders compete for one key, and each has one of its own, in every weather.
+/// Three holders compete for one key, and each has another key to itself, in every weather.
 fn weathers(field: &Field, promise: Promise) {
     let (over, inside) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut faces = [Which::Shared, Which::Local, Which::Shared].map(|which| {
@@ -148,7 +149,7 @@ fn weathers(field: &Field, promise: Promise) {
                     while !over.load(Ordering::Relaxed) {
                         alone(face, &own, promise);
                         exclusions += u32::from(together(face, inside));
-                        // Other tests run beside.
+                        // Other tests run at the same time.
                         thread::sleep(PAUSE);
                     }
                     exclusions
@@ -172,7 +173,7 @@ fn weathers(field: &Field, promise: Promise) {
     field.cluster.assert_empty();
 }
 
-/// All weathers, one after the other; in the end it is good.
+/// Plays all weathers one after another; the last one is good.
 fn pass(link: &Link) {
     let weathers = [
         Weather::lost(5),
@@ -205,7 +206,7 @@ fn pass(link: &Link) {
     }
 }
 
-/// Nobody else wants it.
+/// Takes the key that only this holder uses.
 fn alone(face: &mut Face, key: &str, promise: Promise) {
     let open = promise == Promise::Open;
     let mut lock = match face.try_lock(key, LONG) {
@@ -221,14 +222,14 @@ fn alone(face: &mut Face, key: &str, promise: Promise) {
     give_back(face, lock, promise);
 }
 
-/// Whether it was this one's turn.
+/// Returns `true` if this holder got the shared key.
 fn together(face: &mut Face, inside: &AtomicBool) -> bool {
     match face.try_lock("together", LONG) {
         Ok(lock) => {
             assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
             thread::sleep(Duration::from_millis(1));
             assert!(inside.swap(false, Ordering::SeqCst), "two were inside");
-            // The nodes that it stands on need not be those that are reached.
+            // The nodes that have the lock need not be those that are reached.
             give_back(face, lock, Promise::Open);
             true
         }
@@ -245,10 +246,11 @@ fn give_back(face: &mut Face, lock: Held, promise: Promise) {
     }
 }
 
-/// What the kernel has for a node is sent late if it can be within five seconds (the user timeout),
-/// with its release behind it; after that never, and the release goes out on the next connection.
+/// What the kernel has for a node is sent late if that is possible within five seconds (the user
+/// timeout), with its release behind it. After that it is never sent, and the release goes out on
+/// the next connection.
 fn given_up(field: &Field, which: Which) {
-    // Nobody but the kernel gives a connection up.
+    // Only the kernel gives a connection up.
     let mut face = which.build(field.builder().dead_after(LONG));
     face.await_ready();
     let before = field.sets();
@@ -289,7 +291,7 @@ fn given_up(field: &Field, which: Which) {
     field.cluster.assert_empty();
 }
 
-/// Locks that two of three grant and release.
+/// Takes and releases locks that two of three nodes grant.
 fn a_few(face: &mut Face) {
     for number in 0..5 {
         let lock = face.try_lock(format!("few:{number}"), LONG);

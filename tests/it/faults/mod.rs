@@ -1,26 +1,25 @@
 //! The fault matrix, against real servers.
 //!
-//! A [`story::Fault`] is a way to mistreat a node and to make it good again. Each is told four
-//! times, with either face, of one node of three and of two:
+//! A [`story::Fault`] is a way to disturb a node and to undo it. Each is played four times, with
+//! either face, on one node of three and on two:
 //!
 //! * **One of three**, between lock and unlock and before the lock: lock, extension and unlock
-//!   succeed by the other two; a report says of the node what it should; when it is over, the node
-//!   gets a copy of every lock again.
-//! * **Two of three**: nothing can be had, which is said in time, and the first call after the end
-//!   of it has the lock.
+//!   succeed by the other two; a report says of the node what it should; afterwards the node gets a
+//!   copy of every lock again.
+//! * **Two of three**: every call fails in time, and the first call afterwards gets the lock.
 //! * In the end no node has a key.
 //!
-//! Where what:
+//! Files:
 //!
-//! * [`network`]: what happens between the client and a server, by way of a relay.
+//! * [`network`]: faults between the client and a server, by a relay.
 //! * [`process`]: servers that stand still, are busy, are killed, load their data.
-//! * [`refusing`]: servers that answer and refuse, and those that let nobody in.
-//! * [`forgetful`]: servers that come back as others, and the restart guard's word on it.
-//! * [`hostile`]: what answers is out to do harm.
-//! * [`places`]: addresses at which nobody can be reached, and running out of descriptors.
-//! * [`packets`]: packets that are lost, in a network namespace of the test's own.
+//! * [`refusing`]: servers that answer and refuse, also every client.
+//! * [`forgetful`]: servers that restart or are replaced, and the restart guard.
+//! * [`hostile`]: hostile servers.
+//! * [`places`]: addresses that cannot be reached, and running out of descriptors.
+//! * [`packets`]: lost packets, in a separate network namespace.
 //! * [`lossy`]: the same by chance.
-//! * [`holes`]: all of them for a while, and how soon a lock is had behind that.
+//! * [`holes`]: all packets lost for a while, and how soon the first lock comes afterwards.
 
 mod forgetful;
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! What happens between the client and a server.
+//! Faults between the client and a server.
 
 use std::thread;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn silent(outcome: NodeOutcome) -> bool {
     outcome == NodeOutcome::TimedOut
 }
 
-/// A connection that ended, or that cannot be had.
+/// A connection that ended, or could not be made.
 fn broken(outcome: NodeOutcome) -> bool {
     use LinkError::{Closed, ConnectTimeout, HandshakeReset, Protocol, Reset};
     match outcome {
@@ -40,9 +40,9 @@ fn broken(outcome: NodeOutcome) -> bool {
     }
 }
 
-/// Nothing that takes less than the node timeout costs a vote.
+/// A delay below the node timeout costs no vote.
 #[test]
-fn slow_networks_cost_nothing() {
+fn delays_below_the_node_timeout_cost_no_vote() {
     play(&[
         Fault {
             name: "delay",
@@ -76,7 +76,7 @@ fn slow_networks_cost_nothing() {
 }
 
 #[test]
-fn bytes_that_do_not_arrive_in_time() {
+fn a_node_whose_bytes_come_too_late_times_out() {
     play_silent(&[
         Fault {
             name: "late",
@@ -105,9 +105,9 @@ fn bytes_that_do_not_arrive_in_time() {
     ]);
 }
 
-/// Within an answer, in the middle of the greeting, and at once.
+/// Within an answer, in the middle of the handshake, and at once.
 #[test]
-fn connections_that_end() {
+fn a_node_whose_connection_ends_is_unreachable() {
     play(&[
         Fault {
             name: "cut at byte 0",
@@ -154,9 +154,9 @@ fn connections_that_end() {
     ]);
 }
 
-/// Those that are open serve on. New ones do not get through their greeting in time.
+/// Open connections go on. New ones do not finish their handshake in time.
 #[test]
-fn connections_that_are_too_slow_to_be_made() {
+fn a_node_that_connects_too_slowly_is_unreachable() {
     play_silent(&[
         Fault {
             name: "greeting, one byte each 50 ms",
@@ -183,9 +183,9 @@ fn too_slow(outcome: NodeOutcome) -> bool {
     outcome == NodeOutcome::Unreachable(LinkError::ConnectTimeout)
 }
 
-/// At every one of the first bytes that the node says, and at many of the later ones.
+/// At each of the first bytes from the node, and at many of the later ones.
 #[test]
-fn a_greeting_that_ends_anywhere() {
+fn a_handshake_may_end_at_any_byte() {
     let places = (0..24).chain((24..6_000).step_by(313));
     thread::scope(|scope| {
         for which in Which::BOTH {
@@ -218,9 +218,9 @@ fn ends_at(scene: &Scene, which: Which, place: usize, end: End) {
     });
 }
 
-/// An answer to nothing ends the connection, and so does what is no protocol.
+/// An answer without a request ends the connection, and so does a protocol error.
 #[test]
-fn answers_that_nobody_asked_for() {
+fn an_unrequested_answer_ends_the_connection() {
     play(&[
         Fault {
             name: "an extra answer",
@@ -253,7 +253,7 @@ fn answers_that_nobody_asked_for() {
     ]);
 }
 
-/// A broken protocol, seen on the old connection or in the greeting of the next.
+/// A broken protocol, on the old connection or in the handshake of the next.
 fn wrong(outcome: NodeOutcome) -> bool {
     matches!(
         outcome,
@@ -264,7 +264,7 @@ fn wrong(outcome: NodeOutcome) -> bool {
 
 /// A connection that is cut again and again is made again at once, each time.
 #[test]
-fn a_connection_that_is_cut_now_and_then() {
+fn a_connection_that_was_cut_is_made_again_at_once() {
     play(&[
         Fault {
             name: "closed once",

@@ -1,5 +1,4 @@
-//! Packets that are lost, names with more than one address, and a full disk, in namespaces of the
-//! test's own.
+//! Lost packets, names with more than one address, and a full disk, in separate namespaces.
 //!
 //! The test starts itself again in a network and a mount namespace ([`crate::namespaces`]), where
 //! routing rules swallow the packets of single ports.
@@ -11,7 +10,7 @@ use shearline::{LinkError, NodeOutcome, NodeState, RestartGuard};
 
 use super::story::{Fault, Scene, Victim, play, play_silent};
 use crate::face::{Which, at, no_quorum};
-use crate::namespaces::{Namespaces, PROBE, run, to_be_told};
+use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
 use crate::servers::{Cluster, LONG, Options, eventually, within_patience};
 
 const OWN: Namespaces = Namespaces {
@@ -20,26 +19,26 @@ const OWN: Namespaces = Namespaces {
 };
 
 #[test]
-fn packets_are_lost_and_names_are_twofold_and_disks_are_full() {
+fn lost_packets_double_names_and_full_disks_are_survived() {
     if !OWN.can_be_had() {
         return;
     }
-    // Each in namespaces of its own, side by side.
+    // Each story in its own namespaces, side by side.
     thread::scope(|scope| {
         for story in ["packets", "long", "names", "disk"] {
-            scope.spawn(move || OWN.tell(story, ""));
+            scope.spawn(move || OWN.play(story, ""));
         }
     });
 }
 
-/// The part of the process in the namespaces; without a part it has nothing to do.
+/// The part of the process in the namespaces. Without a story it does nothing.
 #[test]
 fn inside() {
-    let Some((story, _)) = to_be_told() else {
+    let Some((story, _)) = story_to_play() else {
         return;
     };
     run("ip link set lo up");
-    // Before the rule for what is local anything else can be said of it.
+    // Moves the rule for local addresses back, so that other rules can come before it.
     run("ip rule add pref 100 lookup local");
     run("ip rule del pref 0");
     match story.as_str() {
@@ -55,14 +54,14 @@ fn inside() {
     }
 }
 
-/// Whatever goes to the port is lost.
+/// Loses every packet to the port.
 fn lose_commands(port: u16, verb: &str) {
     run(&format!(
         "ip rule {verb} pref 5 ipproto tcp dport {port} blackhole"
     ));
 }
 
-/// Whatever comes from the port is lost.
+/// Loses every packet from the port.
 fn lose_answers(port: u16, verb: &str) {
     run(&format!(
         "ip rule {verb} pref 6 ipproto tcp sport {port} blackhole"
@@ -71,7 +70,7 @@ fn lose_answers(port: u16, verb: &str) {
 
 fn packets() {
     fn lost(outcome: NodeOutcome) -> bool {
-        // A connection that is tried meanwhile finds no way there.
+        // A connection that is tried meanwhile finds no route.
         matches!(
             outcome,
             NodeOutcome::TimedOut
@@ -109,7 +108,7 @@ fn packets() {
     );
 }
 
-/// What was owed over the connection that the kernel gave up is paid on the next one.
+/// What was owed over the connection that the kernel gave up is sent on the next one.
 fn long() {
     thread::scope(|scope| {
         for which in Which::BOTH {
@@ -147,7 +146,7 @@ fn long() {
     });
 }
 
-/// Nobody listens at the first address; the second is the server's.
+/// No server listens at the first address; the second is the server's.
 fn names() {
     let directory = tempfile::tempdir().expect("a directory");
     let hosts = directory.path().join("hosts");
@@ -176,7 +175,7 @@ fn names() {
     }
 }
 
-/// The log of the victim is on a disk of one megabyte, which somebody else fills.
+/// The log of the victim is on a disk of one megabyte, which another file fills.
 fn disk() {
     let options = Options::redis().arguments(["--enable-protected-configs", "yes"]);
     let full = Fault {
@@ -192,7 +191,7 @@ fn disk() {
             let filler = vec![0; 2 << 20];
             let filled = fs::write(small.join("filler"), filler);
             filled.expect_err("that is more than there is");
-            // More than what is left of the last page of the log.
+            // More than the rest of the last page of the log.
             let long: [&[u8]; 3] = [b"SET", b"filler", &[b'x'; 16 << 10]];
             victim.server.raw().command(&long);
             await_log(victim, "aof_last_write_status", "err");

@@ -1,6 +1,6 @@
-//! Addresses at which nobody can be reached, and running out of descriptors.
+//! Addresses that cannot be reached, and running out of descriptors.
 //!
-//! Refused connections and strangers stand in [`crate::refusal`].
+//! Refused connections and strangers are in [`crate::refusal`].
 
 use std::env;
 use std::io::ErrorKind;
@@ -21,8 +21,8 @@ use crate::servers::{Cluster, LONG, Manner, PATIENCE, Raw, Stranger, eventually,
 /// The addresses of the nodes, for the process with no descriptor left.
 const NODES: &str = "SHEARLINE_TEST_NO_DESCRIPTOR";
 
-/// A listener that does not accept and whose queue is full: the kernel answers to no connection any
-/// more.
+/// A listener that does not accept and whose queue is full: the kernel answers no further
+/// connection.
 struct Crowded {
     port: u16,
     _listener: OwnedFd,
@@ -69,7 +69,7 @@ fn a_listener_whose_queue_is_full_is_unreachable_and_the_others_go_on() {
     );
 }
 
-/// Where there is a name server at all, it may not be heard in time.
+/// If there is a name server, it may not answer in time.
 #[test]
 fn a_name_that_does_not_resolve_is_unreachable_and_the_others_go_on() {
     check(
@@ -81,8 +81,8 @@ fn a_name_that_does_not_resolve_is_unreachable_and_the_others_go_on() {
     );
 }
 
-/// However often a lock is asked for: the back-off grows, and who is short of a quorum may try
-/// four times a second.
+/// However often a lock is asked for: the back-off grows, and a call that is short of a quorum may
+/// try four times a second.
 #[test]
 fn nodes_that_cannot_serve_are_not_tried_hot() {
     const ASKED_FOR: Duration = Duration::from_secs(1);
@@ -111,7 +111,7 @@ fn nodes_that_cannot_serve_are_not_tried_hot() {
     }
 }
 
-/// The limit is one of a process, so another one runs into it.
+/// The limit is per process, so another process runs into it.
 #[test]
 fn a_process_without_descriptors_goes_on_with_the_connections_it_has() {
     let cluster = Cluster::start(3);
@@ -126,7 +126,7 @@ fn a_process_without_descriptors_goes_on_with_the_connections_it_has() {
     cluster.assert_empty();
 }
 
-/// The part of the other process; without a part it has nothing to do.
+/// The part of the other process. Without a part it does nothing.
 #[test]
 fn with_no_descriptor_left() {
     let Ok(nodes) = env::var(NODES) else {
@@ -146,7 +146,7 @@ fn without_descriptors(which: Which, nodes: &str) {
         .map(|url| url.rsplit(['/', '@']).next().expect("behind all else"))
         .map(|address| Raw::connect(address.parse().expect("an address")).expect("it listens"))
         .collect();
-    // No number is left for a new one, nor is that of one which is closed free again.
+    // No new descriptor can be opened, and the number of a closed one is not reused either.
     let usual = getrlimit(Resource::Nofile);
     let none = Rlimit {
         current: Some(3),
@@ -155,7 +155,7 @@ fn without_descriptors(which: Which, nodes: &str) {
     setrlimit(Resource::Nofile, none).expect("less is allowed");
     assert!(matches!(builder.build_local(), Err(BuildError::Io(_))));
 
-    // The connections that are there serve on; one that ends cannot be made again.
+    // The open connections go on; one that ends cannot be made again.
     let lock = face.try_lock("few", LONG).expect("three of three");
     inside[0].run("CLIENT KILL TYPE normal SKIPME yes");
     face.unlock(lock).expect("two of three");

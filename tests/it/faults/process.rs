@@ -9,7 +9,7 @@ fn silent(outcome: NodeOutcome) -> bool {
     outcome == NodeOutcome::TimedOut
 }
 
-/// It refuses for the time being: on a connection that is open, or in the greeting.
+/// It refuses for now: on an open connection, or in the handshake.
 fn says(outcome: NodeOutcome, code: &str) -> bool {
     match outcome {
         NodeOutcome::Refused(error) | NodeOutcome::Unusable(Unusable::Refused(error)) => {
@@ -20,7 +20,7 @@ fn says(outcome: NodeOutcome, code: &str) -> bool {
 }
 
 #[test]
-fn servers_that_stand_still() {
+fn a_server_that_stands_still_times_out() {
     let options = Options::redis().arguments(["--enable-debug-command", "yes"]);
     play_silent(
         &options,
@@ -32,7 +32,7 @@ fn servers_that_stand_still() {
                 says: Some(silent),
             },
             Fault {
-                // It ends by itself: not even the command that would end it is served.
+                // It ends by itself: the command that would end it is not served either.
                 name: "CLIENT PAUSE ALL",
                 strike: |victim| victim.run("CLIENT PAUSE 8000 ALL"),
                 heal: |victim| victim.run("PING"),
@@ -59,10 +59,10 @@ fn servers_that_stand_still() {
     );
 }
 
-/// A script without an end, and data that takes half a minute to load, were it not for the end of
-/// the fault: on the connections that are open, and after a restart, before anybody was greeted.
+/// A script without an end, and data that would take half a minute to load if the fault did not end
+/// before: on the open connections, and after a restart, before any handshake.
 #[test]
-fn servers_that_are_busy_and_say_so() {
+fn a_server_that_is_busy_or_loading_is_named_so() {
     let options = Options::redis().arguments([
         "--enable-debug-command",
         "yes",
@@ -139,7 +139,7 @@ fn await_loading(victim: &mut Victim<'_>) {
 }
 
 #[test]
-fn servers_that_are_killed_and_come_back() {
+fn a_killed_server_is_unreachable_until_it_is_back() {
     let empty = Fault {
         name: "kill -9, empty",
         strike: |victim| victim.server.kill(),
@@ -147,7 +147,7 @@ fn servers_that_are_killed_and_come_back() {
         says: Some(gone),
     };
     play(&Options::redis(), &[empty]);
-    // It has the keys of before, whose releases are owed to it.
+    // It has its old keys, whose releases are owed to it.
     let with_its_log = Fault {
         name: "kill -9, AOF",
         strike: |victim| victim.server.kill(),

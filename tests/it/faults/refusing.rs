@@ -1,4 +1,4 @@
-//! Servers that answer and refuse, and those that let nobody in.
+//! Servers that answer and refuse, also every client.
 
 use std::net::Ipv4Addr;
 use std::{fs, path::Path};
@@ -19,18 +19,18 @@ fn unusable(outcome: NodeOutcome, reason: Unusable) -> bool {
 }
 
 #[test]
-fn servers_that_refuse_to_write() {
+fn a_server_that_refuses_to_write_is_named_with_its_error() {
     refuse_to_write(Options::redis());
 }
 
-/// They have their own command for a release.
+/// Valkey has its own command for a release.
 #[test]
-fn valkey_servers_that_refuse_to_write() {
+fn a_valkey_server_that_refuses_to_write_is_named_with_its_error() {
     refuse_to_write(Options::valkey());
 }
 
 /// The connections stay, and each command is refused. A release is refused too where no write is
-/// possible, and is tried again until it is.
+/// possible, and is repeated until it is.
 fn refuse_to_write(options: Options) {
     play(
         &options.arguments(["--enable-protected-configs", "yes"]),
@@ -42,7 +42,7 @@ fn refuse_to_write(options: Options) {
                 says: Some(|outcome| refused(outcome, "OOM")),
             },
             Fault {
-                // It throws out what it can, locks too, and when that is not enough it refuses.
+                // The server evicts what it can, locks too. When that is not enough it refuses.
                 name: "eviction",
                 strike: |victim| {
                     victim.run("CONFIG SET maxmemory-policy allkeys-random");
@@ -69,7 +69,7 @@ fn refuse_to_write(options: Options) {
                 says: Some(|outcome| refused(outcome, "NOREPLICAS")),
             },
             Fault {
-                // With a master that is not there: it keeps its keys.
+                // With a missing master: it keeps its keys.
                 name: "REPLICAOF",
                 strike: |victim| victim.run("REPLICAOF 127.0.0.1 1"),
                 heal: |victim| victim.run("REPLICAOF NO ONE"),
@@ -79,7 +79,7 @@ fn refuse_to_write(options: Options) {
     );
 }
 
-/// Snapshots are wanted, and the directory for them has vanished.
+/// Snapshots are configured, and their directory is gone.
 fn no_more_snapshots(victim: &mut Victim<'_>) {
     let wanted: [&[u8]; 4] = [b"CONFIG", b"SET", b"save", b"3600 1"];
     victim.server.raw().command(&wanted);
@@ -106,7 +106,7 @@ fn await_snapshot(victim: &mut Victim<'_>, status: &str) {
 }
 
 #[test]
-fn servers_that_let_nobody_in() {
+fn a_server_that_refuses_every_client_is_unusable() {
     play(
         &Options::redis(),
         &[
@@ -129,7 +129,7 @@ fn servers_that_let_nobody_in() {
                 says: Some(|outcome| unusable(outcome, Unusable::TooManyClients)),
             },
             Fault {
-                // Without a password, only who comes from 127.0.0.1 is no stranger.
+                // Without a password, only clients from 127.0.0.1 are allowed.
                 name: "protected mode",
                 strike: |victim| {
                     victim.run("CONFIG SET protected-mode yes");
@@ -156,18 +156,18 @@ fn want_a_password(victim: &mut Victim<'_>) {
     victim.run(&format!("ACL SETUSER default resetpass >{PASSWORD}"));
 }
 
-/// Makes the user whom the handles are.
+/// Creates the user of the handles.
 fn let_in() -> String {
     format!("ACL SETUSER {USER} on resetpass >{PASSWORD} ~* &* +@all")
 }
 
 #[test]
-fn users_whose_rights_change_while_they_are_connected() {
+fn a_user_who_loses_permissions_while_connected_makes_the_node_unusable() {
     change_rights(&Options::redis());
 }
 
 #[test]
-fn users_of_valkey_whose_rights_change_while_they_are_connected() {
+fn a_valkey_user_who_loses_permissions_while_connected_makes_the_node_unusable() {
     change_rights(&Options::valkey());
 }
 
@@ -203,7 +203,7 @@ fn change_rights(options: &Options) {
                 says: Some(|outcome| unusable(outcome, Unusable::WrongCredentials)),
             },
             Fault {
-                // Who is connected stays so; whoever comes again needs the new password.
+                // Open connections stay; new ones need the new password.
                 name: "rotation",
                 strike: |victim| {
                     victim.run(&format!("ACL SETUSER {USER} resetpass >other"));
@@ -216,9 +216,9 @@ fn change_rights(options: &Options) {
     );
 }
 
-/// What looks like a fault and costs nothing, all three nodes at once neither.
+/// What looks like a fault costs no vote, also on all three nodes at once.
 #[test]
-fn servers_that_forget_scripts_and_data_and_connections() {
+fn a_server_that_forgets_scripts_data_or_connections_costs_no_vote() {
     let debug = Options::redis().arguments(["--enable-debug-command", "yes"]);
     play(
         &debug,
@@ -257,7 +257,7 @@ fn servers_that_forget_scripts_and_data_and_connections() {
     );
 }
 
-/// A server that throws keys out votes, and the operator can see it.
+/// A server that evicts keys votes, and the operator can see that it does.
 #[test]
 fn servers_that_may_evict_locks_are_named() {
     let evicting = ["--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"];

@@ -1,4 +1,4 @@
-//! One fault, told four times: of one node of three and of two, with each face.
+//! One fault, played four times: on one node of three and on two, with each face.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use crate::servers::{
     Cluster, LONG, Options, PATIENCE, Proxy, Raw, Server, eventually, within_patience,
 };
 
-/// What a vote is waited for where a fault makes nodes silent, which costs it once for each report.
+/// The node timeout for faults that make nodes silent. Each report costs it once.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Greetings that are too slow are given up after this.
+/// Handshakes that are slower are given up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What can be the matter with a node.
+/// A disturbance of a node.
 pub(super) struct Fault {
     pub(super) name: &'static str,
     pub(super) strike: fn(&mut Victim<'_>),
     pub(super) heal: fn(&mut Victim<'_>),
-    /// Whether a report may say this of the node; `None` for what costs it its vote for a moment at
-    /// most.
+    /// Returns `true` if a report may say this of the node. `None` for a fault that costs the vote
+    /// for a moment at most.
     pub(super) says: Option<fn(NodeOutcome) -> bool>,
 }
 
@@ -40,12 +40,12 @@ pub(super) struct Victim<'a> {
 pub(super) struct Memory {
     /// A connection that was made before.
     pub(super) inside: Option<Raw>,
-    /// A command that is answered only when the fault is over.
+    /// A command that is answered only after the fault.
     pub(super) open: Option<JoinHandle<()>>,
 }
 
 impl Victim<'_> {
-    /// Runs a command on a connection of its own that stays open.
+    /// Runs a command on a new connection that stays open.
     #[track_caller]
     pub(super) fn run(&mut self, line: &str) {
         let server = &self.server;
@@ -53,31 +53,31 @@ impl Victim<'_> {
         inside.run(line);
     }
 
-    /// Sends a command whose answer is awaited by [`Victim::await_open`].
+    /// Sends a command whose answer [`Victim::await_open`] waits for.
     pub(super) fn begin(&mut self, words: &'static [&'static [u8]]) {
         let mut raw = self.server.raw();
         self.memory.open = Some(thread::spawn(move || drop(raw.try_command(words))));
     }
 
-    /// Waits until what was begun has ended.
+    /// Waits until the open command has ended.
     pub(super) fn await_open(&mut self) {
         let open = self.memory.open.take().expect("begun");
         open.join().expect("it only waits");
     }
 }
 
-/// Tells every fault of the table with each face, all side by side, on servers of their own that
+/// Plays every fault of the table with each face, all side by side, on servers of their own that
 /// are started with `options`.
 pub(super) fn play(options: &Options, faults: &[Fault]) {
     play_in(|| Scene::new(options), faults);
 }
 
-/// The same of faults that make nodes silent.
+/// The same for faults that make nodes silent.
 pub(super) fn play_silent(options: &Options, faults: &[Fault]) {
     play_in(|| Scene::new(options).silent(), faults);
 }
 
-/// The same in scenes that are made otherwise.
+/// The same in scenes that `scene` makes.
 pub(super) fn play_in(scene: impl Fn() -> Scene + Sync, faults: &[Fault]) {
     thread::scope(|scope| {
         for fault in faults {
@@ -112,13 +112,13 @@ impl Scene {
         }
     }
 
-    /// Handles give these credentials, `user:password`.
+    /// Handles use these credentials, `user:password`.
     pub(super) fn credentials(mut self, credentials: String) -> Self {
         self.credentials = Some(credentials);
         self
     }
 
-    /// Votes are waited for less long.
+    /// Uses the shorter node timeout.
     fn silent(mut self) -> Self {
         self.is_silent = true;
         self
@@ -145,63 +145,63 @@ impl Scene {
         }
     }
 
-    /// Every node has it, and it does not matter.
+    /// The fault is on every node, and costs no vote.
     fn all_three(&mut self, fault: &Fault, which: Which) {
-        let mut told = Told::begin(self, fault, which);
-        told.strike(3);
-        let lock = told.lock("during");
-        drop(told.face.unlock(lock));
-        told.heal(3);
-        told.is_a_node_again(0);
-        told.nothing_is_left();
+        let mut run = Run::begin(self, fault, which);
+        run.strike(3);
+        let lock = run.lock("during");
+        drop(run.face.unlock(lock));
+        run.heal(3);
+        run.is_a_node_again(0);
+        run.nothing_is_left();
     }
 
-    /// The two others are a majority for all that is asked; a report says what the node has; and
-    /// when that is over it has a copy of every lock again, and none that it should not have.
+    /// The two others are a majority for every call. A report names the fault of the node.
+    /// Afterwards the node has a copy of every lock again, and no other key.
     fn one_of_three(&mut self, fault: &Fault, which: Which) {
-        let mut told = Told::begin(self, fault, which);
-        let mut lock = told.lock("between");
-        told.all_have("between");
-        told.strike(1);
-        told.face.extend(&mut lock, LONG).unwrap_or_else(|error| {
+        let mut run = Run::begin(self, fault, which);
+        let mut lock = run.lock("between");
+        run.all_have("between");
+        run.strike(1);
+        run.face.extend(&mut lock, LONG).unwrap_or_else(|error| {
             panic!("{}: extend: {error}", fault.name);
         });
-        told.unlock(lock);
+        run.unlock(lock);
 
-        let mut lock = told.lock("before");
-        told.face
+        let mut lock = run.lock("before");
+        run.face
             .extend(&mut lock, LONG)
             .unwrap_or_else(|error| panic!("{}: extend: {error}", fault.name));
-        told.unlock(lock);
+        run.unlock(lock);
 
-        told.reported();
-        // A handle that meets it so is built without it, and has it later.
-        let mut late = which.build(told.scene.builder());
-        std::mem::swap(&mut told.face, &mut late);
-        let lock = told.lock("late");
-        told.unlock(lock);
-        std::mem::swap(&mut told.face, &mut late);
-        told.heal(1);
-        told.is_a_node_again(0);
-        std::mem::swap(&mut told.face, &mut late);
-        told.is_a_node_again(0);
-        told.owes_nothing();
-        std::mem::swap(&mut told.face, &mut late);
-        told.nothing_is_left();
+        run.reported();
+        // A handle that is built during the fault lacks the node, and gets it later.
+        let mut late = which.build(run.scene.builder());
+        std::mem::swap(&mut run.face, &mut late);
+        let lock = run.lock("late");
+        run.unlock(lock);
+        std::mem::swap(&mut run.face, &mut late);
+        run.heal(1);
+        run.is_a_node_again(0);
+        std::mem::swap(&mut run.face, &mut late);
+        run.is_a_node_again(0);
+        run.owes_nothing();
+        std::mem::swap(&mut run.face, &mut late);
+        run.nothing_is_left();
     }
 
-    /// Nothing can be had and it is said in time; the first call after the end of it has the lock.
+    /// Every call fails in time; the first call afterwards gets the lock.
     fn two_of_three(&mut self, fault: &Fault, which: Which) {
-        let mut told = Told::begin(self, fault, which);
-        let mut lock = told.lock("between");
-        told.all_have("between");
-        told.strike(2);
-        // What becomes of these depends on the fault; that they end and that nothing stays does not.
-        drop(told.in_time(|face, _| face.extend(&mut lock, LONG)));
-        drop(told.in_time(|face, _| face.unlock(lock)));
+        let mut run = Run::begin(self, fault, which);
+        let mut lock = run.lock("between");
+        run.all_have("between");
+        run.strike(2);
+        // The outcome of these depends on the fault; but they end, and no key stays.
+        drop(run.in_time(|face, _| face.extend(&mut lock, LONG)));
+        drop(run.in_time(|face, _| face.unlock(lock)));
         let options = LockOptions::new(LONG).wait(Duration::from_millis(200));
         eventually("nothing can be had", || {
-            let error = told.refused("during", &options)?;
+            let error = run.refused("during", &options)?;
             assert!(
                 matches!(error, LockError::NoQuorum(_)),
                 "{}: `NoQuorum` was expected: {error:?}",
@@ -209,17 +209,17 @@ impl Scene {
             );
             Some(())
         });
-        told.heal(2);
-        let lock = told.lock("after");
-        told.unlock(lock);
-        told.is_a_node_again(0);
-        told.is_a_node_again(1);
-        told.nothing_is_left();
+        run.heal(2);
+        let lock = run.lock("after");
+        run.unlock(lock);
+        run.is_a_node_again(0);
+        run.is_a_node_again(1);
+        run.nothing_is_left();
     }
 }
 
-/// One telling of a story.
-struct Told<'a> {
+/// One run of a story.
+struct Run<'a> {
     scene: &'a mut Scene,
     fault: &'a Fault,
     which: Which,
@@ -227,7 +227,7 @@ struct Told<'a> {
     memories: [Memory; 3],
 }
 
-impl<'a> Told<'a> {
+impl<'a> Run<'a> {
     fn begin(scene: &'a mut Scene, fault: &'a Fault, which: Which) -> Self {
         let mut face = which.build(scene.builder());
         face.await_ready();
@@ -264,8 +264,8 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// A call that must not outstay its deadline. None is given more than a second here; a busy
-    /// machine is.
+    /// A call that must not exceed its deadline. None gets more than a second here; a busy machine
+    /// does.
     #[track_caller]
     fn in_time<T>(&mut self, call: impl FnOnce(&mut Face, &dyn Fn(&str) -> String) -> T) -> T {
         let start = Instant::now();
@@ -276,8 +276,8 @@ impl<'a> Told<'a> {
         result
     }
 
-    /// One call, which may try as often as it likes. It ends at once while a majority is unusable, which
-    /// nodes that were mended are until they have been asked again: then there is another one.
+    /// A call that may try as often as it likes. It ends at once while a majority is unusable,
+    /// which nodes are after the fault until they have been asked again: then it is repeated.
     #[track_caller]
     fn lock(&mut self, part: &str) -> crate::face::Held {
         let options = LockOptions::new(LONG).wait(2 * PATIENCE);
@@ -311,8 +311,8 @@ impl<'a> Told<'a> {
         });
     }
 
-    /// Asks for a lock that cannot be had. Where a node's answers become bad, those from before count:
-    /// on a busy machine they may arrive only now. Such a lock stands on a majority, and is given back.
+    /// Asks for a lock that cannot be had. Earlier good answers of a node count, and on a busy
+    /// machine they may arrive only now. Such a lock is on a majority, and is released.
     #[track_caller]
     fn refused(&mut self, part: &str, options: &LockOptions) -> Option<LockError> {
         let key = self.key(part);
@@ -328,7 +328,7 @@ impl<'a> Told<'a> {
         None
     }
 
-    /// A report is made for a refusal: a stranger takes one of the two other nodes.
+    /// A refusal gives a report: a stranger takes one of the two other nodes.
     #[track_caller]
     fn reported(&mut self) {
         let Some(says) = self.fault.says else { return };
@@ -356,7 +356,7 @@ impl<'a> Told<'a> {
             self.face.settle();
             let state = self.face.nodes()[node].state;
             let lock = self.face.try_lock(&key, LONG).ok()?;
-            // The copy of a straggler may be on its way.
+            // The copy of a straggler may still arrive.
             let copies = self.scene.cluster.copies(&key);
             drop(self.face.unlock(lock));
             last = Some((state, copies));
@@ -368,7 +368,7 @@ impl<'a> Told<'a> {
         );
     }
 
-    /// For a handle that is not looked after any more.
+    /// For a handle that is not used any more.
     #[track_caller]
     fn owes_nothing(&mut self) {
         eventually("all is answered", || {
@@ -396,7 +396,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Whether so many nodes are unusable that there is no majority without them.
+/// Returns `true` if so many nodes are unusable that the others are no majority.
 fn is_unusable(report: &Report) -> bool {
     let unusable = |node: &&NodeReport| matches!(node.outcome, NodeOutcome::Unusable(_));
     let nodes = report.nodes();

@@ -36,12 +36,12 @@ impl Cluster {
         self.iter().map(Server::url).collect()
     }
 
-    /// One connection from outside to each node.
+    /// Opens one connection from outside to each node.
     pub(crate) fn raws(&self) -> Vec<Raw> {
         self.iter().map(Server::raw).collect()
     }
 
-    /// What each node holds under `key`.
+    /// Returns what each node holds under `key`.
     pub(crate) fn values(&self, key: impl AsRef<[u8]>) -> Vec<Option<Vec<u8>>> {
         self.raws()
             .iter_mut()
@@ -49,13 +49,13 @@ impl Cluster {
             .collect()
     }
 
-    /// On how many nodes `key` stands.
+    /// Returns on how many nodes `key` is.
     pub(crate) fn copies(&self, key: impl AsRef<[u8]>) -> usize {
         self.values(key).iter().flatten().count()
     }
 
     /// Waits until no node has `key`. The lock's ttl has to be much longer than the wait, so that
-    /// expiry cannot do the work of a release.
+    /// the key cannot just expire.
     #[track_caller]
     pub(crate) fn assert_gone(&self, key: impl AsRef<[u8]>) {
         let key = key.as_ref();
@@ -69,7 +69,8 @@ impl Cluster {
 
     /// Waits until every node has run at least one `command` and none has any key left.
     ///
-    /// For what is served late: without the first half, "no key" would be true before it began.
+    /// For commands that are served late: without the first half, "no key" would be true before
+    /// they ran.
     #[track_caller]
     pub(crate) fn assert_empty_after(&self, command: &str) {
         let field = format!("cmdstat_{command}");

@@ -1,10 +1,10 @@
-//! A link that loses packets, doubles some and delays others: real ones, between two kernels' ends
-//! of TCP connections, so that all that TCP does about it happens.
+//! A link that loses packets, doubles some and delays others. The packets are real, between two
+//! kernels' ends of TCP connections, so that TCP reacts as it always does.
 //!
 //! A tun device hands every packet for [`THERE`] to a thread here, which swaps source and
 //! destination and hands it back: what is sent to a port there arrives at the same port [`HERE`],
 //! as if it came from there, and the answers go the same way. (No checksum changes by the swap.)
-//! Beside the link the same servers are reached at the loopback address, where nothing is lost.
+//! Beside the link the same servers can be reached at the loopback address, where nothing is lost.
 //!
 //! Only in a network namespace of the test's own, with which the device ends.
 
@@ -30,13 +30,13 @@ const HERE: &str = "10.77.0.1";
 const THERE: &str = "10.77.0.2";
 const DEVICE: &str = "lossy";
 
-/// What is delayed comes at most so late. Until then others overtake it.
+/// A delayed packet comes at most so late. Others overtake it meanwhile.
 const DELAY_MAX: Duration = Duration::from_millis(40);
 
-/// Room for the longest packet that the device has.
+/// Room for the longest packet of the device.
 const PACKET_BYTES: usize = 2048;
 
-/// What becomes of packets: of a hundred, so many.
+/// What happens to packets, in percent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weather {
     /// Are lost on the way to a server.
@@ -50,7 +50,7 @@ pub(crate) struct Weather {
 }
 
 impl Weather {
-    /// So many are lost, either way.
+    /// So many are lost, in either direction.
     pub(crate) fn lost(of_a_hundred: u32) -> Self {
         Self {
             lost_there: of_a_hundred,
@@ -60,7 +60,7 @@ impl Weather {
     }
 }
 
-/// The link, for as long as it is not dropped. In the beginning it is good.
+/// The link, until it is dropped. It is good at first.
 #[derive(Debug)]
 pub(crate) struct Link {
     shared: Arc<Shared>,
@@ -75,7 +75,7 @@ struct Shared {
 }
 
 impl Link {
-    /// Its chances follow from the seed.
+    /// Its choices follow from the seed.
     pub(crate) fn new(seed: u64) -> Self {
         let device = open_device();
         run(&format!("ip addr add {HERE}/24 dev {DEVICE}"));
@@ -94,15 +94,19 @@ impl Link {
     }
 
     pub(crate) fn set(&self, weather: Weather) {
-        *self.shared.weather.lock().expect("nobody panics with it") = weather;
+        *self
+            .shared
+            .weather
+            .lock()
+            .expect("no thread panics while it holds this") = weather;
     }
 
-    /// How many packets were lost.
+    /// Returns how many packets were lost.
     pub(crate) fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed)
     }
 
-    /// Where the server is reached over the link. It has to listen at every address.
+    /// The URL of the server over the link. The server has to listen at every address.
     pub(crate) fn url(&self, server: &Server) -> String {
         format!("redis://{}{THERE}:{}", credentials(), server.port())
     }
@@ -112,7 +116,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
         if let Some(forwarder) = self.forwarder.take() {
-            // If it has panicked, packets were missed, and the test has failed already.
+            // If the thread has panicked, the test has failed already.
             let _ = forwarder.join();
         }
     }
@@ -141,7 +145,8 @@ impl Forwarder {
         }
     }
 
-    /// Until a packet comes or is due, and not for long, because the end is not told otherwise.
+    /// Waits until a packet comes or is due, but not for long, because nothing else reports the
+    /// end.
     fn wait(&self) {
         let due = self.delayed.iter().map(|(due, _)| *due).min();
         let now = Instant::now();
@@ -149,7 +154,7 @@ impl Forwarder {
         let limit = Timespec::try_from(limit).expect("a short time");
         let mut devices = [PollFd::new(&self.device, PollFlags::IN)];
         match poll(&mut devices, Some(&limit)) {
-            // This process was stopped, and goes on.
+            // A signal interrupted the wait.
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => panic!("it can be waited for: {error}"),
         }
@@ -157,9 +162,13 @@ impl Forwarder {
 
     fn take(&mut self, packet: &mut [u8]) {
         let Some(there) = swap(packet) else {
-            return; // The kernel's own talk with its neighbours.
+            return; // A packet of the kernel itself, to its neighbours.
         };
-        let weather = *self.shared.weather.lock().expect("nobody panics with it");
+        let weather = *self
+            .shared
+            .weather
+            .lock()
+            .expect("no thread panics while it holds this");
         let mut happens = |of_a_hundred: u32| self.random.random_range(0..100) < of_a_hundred;
         let lost = match there {
             true => happens(weather.lost_there),
@@ -194,8 +203,8 @@ impl Forwarder {
     }
 }
 
-/// Turns a packet from here to there into one from there to here; whether a server is to have it.
-/// `None` if it is no TCP.
+/// Turns a packet from here to there into one from there to here. Returns `true` if it goes to a
+/// server, and `None` if it is not TCP.
 fn swap(packet: &mut [u8]) -> Option<bool> {
     const TCP: u8 = 6;
     let header = usize::from(*packet.first()? & 0x0f) * 4;

@@ -3,14 +3,14 @@
 //! * A [`Server`] is one process with a port and a directory of its own. Dropping it kills that
 //!   process and waits for its end, in a panic too.
 //! * A [`Cluster`] is N of them, independent of each other, as Redlock wants them.
-//! * [`Raw`] is a blocking connection with a reply parser that shares no line with the library.
-//! * [`Proxy`] does to a connection what networks do, and worse; [`Link`] does it to packets.
-//! * [`watched`] tells for how long something stood still while a story was told.
-//! * [`Stranger`] is what answers at an address where no server should have been; [`ClosedPort`] is
-//!   an address at which nobody listens.
+//! * [`Raw`] is a blocking connection with a reply parser that shares no code with the library.
+//! * [`Proxy`] disturbs a connection as networks do, and worse; [`Link`] disturbs packets.
+//! * [`watched`] says how long something stood still during a story.
+//! * [`Stranger`] answers at an address where a server should be; [`ClosedPort`] is an address at
+//!   which no process listens.
 //!
-//! Nothing here sleeps for a result. Where a state has to be awaited, it is polled for, and the
-//! wait has an end at which the test fails with what was seen last.
+//! Nothing here sleeps for a result. A test polls for a state, up to a limit at which it fails and
+//! shows the last state.
 
 mod cluster;
 #[cfg(target_os = "linux")]
@@ -38,19 +38,19 @@ pub(crate) use watch::{STOOD_STILL_MAX, watched};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for something that must happen soon. Far more than any machine needs,
-/// far less than the ttl of the locks whose keys are awaited to go.
+/// How long a test waits for something that must happen soon. Far more than any machine needs, and
+/// far less than the ttl of the locks whose keys have to vanish.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
 
 /// A ttl that no test outlives: a key that has gone was released, it did not expire.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// The ttl of a lock that is to end by itself. Far more than it takes to get it and to begin what is
-/// told of it, also where something stands still meanwhile.
+/// The ttl of a lock that ends by itself. Far more than it takes to get it and to begin the story,
+/// also if something stands still meanwhile.
 pub(crate) const BRIEF: Duration = Duration::from_secs(2);
 
-/// What a node is waited for in stories about silent nodes, which wait for as long: more than a
-/// machine stands still for.
+/// The node timeout in stories about silent nodes, which wait for that long: longer than a machine
+/// stands still.
 pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
 /// Five servers.

@@ -1,8 +1,8 @@
-//! The same tests under the permissions that the manual asks for, and no more.
+//! The same tests with exactly the permissions that the manual names.
 //!
-//! With `SHEARLINE_TEST_ACL=1` every server knows a user with the manual's line, and every URL of a
-//! server, a relay or a link is that user's. What tests do to servers from outside they do as the
-//! default user, as ever. `tests/run.sh` says which tests are run so.
+//! With `SHEARLINE_TEST_ACL=1` every server has a user with the manual's line, and every URL of a
+//! server, a relay or a link uses it. Tests access servers from outside as the default user, as
+//! always. `tests/run.sh` says which tests are run so.
 
 use std::env;
 use std::sync::LazyLock;
@@ -10,18 +10,18 @@ use std::sync::LazyLock;
 use crate::canary::{ESCAPED, LOCKER, PASSWORD};
 use crate::readme::acl_line;
 
-/// The words behind `ACL SETUSER`, or as an argument behind `--user`.
+/// The words after `ACL SETUSER`, or after `--user` as an argument.
 static RULES: LazyLock<Option<Vec<String>>> = LazyLock::new(|| {
     let asked = env::var_os("SHEARLINE_TEST_ACL").is_some_and(|value| value == "1");
     asked.then(|| rules(&acl_line()))
 });
 
-/// The user that servers are to know, if any.
+/// The user that servers get, if any.
 pub(super) fn rules_of_user() -> Option<&'static [String]> {
     RULES.as_deref()
 }
 
-/// What stands in front of the address in a URL: `user:password@`, or nothing.
+/// The text before the address in a URL: `user:password@`, or nothing.
 pub(super) fn credentials() -> String {
     match *RULES {
         Some(_) => format!("{LOCKER}:{ESCAPED}@"),
@@ -51,7 +51,7 @@ fn rules(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn servers_know_a_user_with_the_line_of_the_manual() {
+fn servers_have_a_user_with_the_acl_line_of_the_manual() {
     let rules = rules(&acl_line());
     let begin = [LOCKER, "on", &format!(">{PASSWORD}"), "~*", "+set"];
     assert_eq!(rules[..5], begin);

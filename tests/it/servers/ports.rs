@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use rustix::net::{AddressFamily, SocketType};
 
 /// Below the range from which systems take the ports of outgoing connections, so that no client
-/// sits on the port of a server that is killed and restarted.
+/// occupies the port of a server that is killed and restarted.
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 20_000;
 
-/// A loopback port that nobody listens on at this moment, not given out before in this process.
+/// Returns a loopback port on which no process listens now, and which was not given out before in
+/// this process.
 ///
-/// Another process may take it in the meantime; whoever binds it has to be ready to ask again.
+/// Another process may take it in the meantime; a caller that cannot bind it has to ask again.
 pub(crate) fn free() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Test processes that run side by side begin at different places.
@@ -30,13 +31,13 @@ pub(crate) fn free() -> u16 {
     panic!("no free port from {FIRST} on");
 }
 
-/// Whether it is one of those that are given out here, and not a client's.
+/// Returns `true` if it is one of the ports that are given out here, and not a client's.
 pub(crate) fn is_of_a_server(port: u16) -> bool {
     (FIRST..FIRST + COUNT).contains(&port)
 }
 
-/// A port that is taken but not listened on: every connect is refused, and no other test's server
-/// can turn up there.
+/// A port that is taken but not listened on: every connection is refused, and no other test's
+/// server can get it.
 #[derive(Debug)]
 pub(crate) struct ClosedPort {
     port: u16,

@@ -1,4 +1,4 @@
-//! One server process: where its binary is, how it starts, and the ways to mistreat it.
+//! One server process: where its binary is, how it starts, and the ways to disturb it.
 
 use std::env;
 use std::fs::{self, File};
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// How a server is to be started.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     kind: Kind,
@@ -77,7 +77,7 @@ impl Options {
         self
     }
 
-    /// Further arguments, behind and so above the usual ones.
+    /// Further arguments, after the usual ones, so that they override them.
     pub(crate) fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
         self.arguments.extend(arguments.map(str::to_owned));
         self
@@ -164,16 +164,17 @@ impl Server {
     /// SIGSTOP: the kernel goes on accepting and buffering for the process, which does nothing.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
-        // The signal is sent, not yet obeyed; a command right behind it could still be served.
+        // The signal is sent, but may not have arrived; a command right behind it could still be
+        // served.
         eventually("the process stops", || (self.state()? == 'T').then_some(()));
     }
 
-    /// SIGCONT: what was buffered is served.
+    /// SIGCONT: the server runs what was buffered.
     pub(crate) fn thaw(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// SIGKILL, and waits for the end of the process. What it held in memory is gone.
+    /// SIGKILL, and waits for the end of the process. Its memory is lost.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("our own child");
@@ -202,17 +203,18 @@ impl Server {
         });
     }
 
-    /// Waits until it has its data.
+    /// Waits until it has loaded its data.
     pub(crate) fn await_loaded(&self) {
         eventually("the data is loaded", || self.answers().then_some(()));
     }
 
-    /// Where it keeps its files.
+    /// The directory of its files.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Starts the process and waits until it answers. `false` if somebody has the port.
+    /// Starts the process and waits until it answers. Returns `false` if another process has the
+    /// port.
     fn launch(&mut self) -> bool {
         let log = self.directory.path().join("log");
         self.child = Some(self.spawn(&log));
@@ -270,7 +272,7 @@ impl Server {
             })
     }
 
-    /// Whether this very process answers: with the port taken, another would.
+    /// Returns `true` if this very process answers: another would if it has the port.
     fn answers(&self) -> bool {
         let Ok(mut raw) = Raw::connect(self.address()) else {
             return false;
@@ -293,11 +295,11 @@ impl Server {
         kill_process(Pid::from_child(child), signal).expect("our own child");
     }
 
-    /// The state letter of the process in `/proc`, behind its name in parentheses.
+    /// The state letter of the process in `/proc`, after its name in parentheses.
     fn state(&self) -> Option<char> {
         let child = self.child.as_ref()?;
         let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", child.id())) else {
-            // No `/proc` here: take the signal as obeyed.
+            // No `/proc` here: assume that the signal has arrived.
             return Some('T');
         };
         stat.rsplit(')').next()?.trim_start().chars().next()

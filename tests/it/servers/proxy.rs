@@ -1,9 +1,8 @@
-//! A TCP relay in front of a server that can do to a connection what networks do, and worse.
+//! A TCP relay in front of a server that disturbs a connection as networks do, and worse.
 //!
-//! One thread with one `poll` for all connections of a proxy. What it does is a [`Mischief`] that
-//! can be changed at any time; connections that are open are treated by the new one from the next
-//! piece of data on. With [`Mischief::None`] it passes on what it gets, in order, at once, and
-//! also what was held before.
+//! One thread with one `poll` serves all connections of a proxy. Its [`Mischief`] can be changed at
+//! any time, and applies to open connections from the next piece of data on. With
+//! [`Mischief::None`] it passes on everything, in order, at once, also what was held before.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -28,7 +27,7 @@ pub(crate) enum End {
     Rst,
 }
 
-/// Which way bytes go.
+/// A direction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Way {
     /// Commands.
@@ -37,7 +36,7 @@ pub(crate) enum Way {
     ToClient,
 }
 
-/// What a proxy does to what passes.
+/// What a proxy does to the bytes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Mischief {
     #[default]
@@ -46,26 +45,26 @@ pub(crate) enum Mischief {
     Delay(Duration),
     /// Answers wait for up to this long, each piece for another share of it, in their order.
     Jitter(Duration),
-    /// No more than so many bytes a second, either way.
+    /// No more than so many bytes a second, in each direction.
     Bandwidth(u32),
     /// Answers come byte by byte, this far apart.
     Drip(Duration),
-    /// Nothing passes this way; it is kept, as a network's retransmission would, and passes when
-    /// this is over. New connections are left in the queue of the kernel if it is the way to the
-    /// server.
+    /// No bytes pass in this direction. They are kept, as a network's retransmission would, and
+    /// pass afterwards. If it is the direction to the server, new connections stay in the queue of
+    /// the kernel.
     Hold(Way),
-    /// The connection ends, on both sides, behind so many bytes of answers.
+    /// The connection ends, on both sides, after so many bytes of answers.
     Cut(usize, End),
-    /// The server's side is gone and the client is not told: what it sends vanishes. The
-    /// connections are reset when this is over.
+    /// The server's side is gone and the client does not know: what it sends is lost. Afterwards
+    /// the connections are reset.
     HalfOpen,
     /// Every answer comes twice.
     Twice,
-    /// Behind every piece of answers come these bytes.
+    /// After every piece of answers come these bytes.
     Extra(&'static [u8]),
-    /// In place of every piece of answers come these bytes.
+    /// These bytes come in place of every piece of answers.
     Instead(&'static [u8]),
-    /// Instead of answers these bytes come without an end, as fast as they are taken.
+    /// These bytes come endlessly in place of answers, as fast as they are read.
     Flood(&'static [u8]),
 }
 
@@ -82,12 +81,12 @@ pub(crate) struct Proxy {
 struct Shared {
     mischief: Mischief,
     server: SocketAddr,
-    /// The address from which the server is connected to.
+    /// The address from which the proxy connects to the server.
     source: Option<Ipv4Addr>,
-    /// All connections are to end now.
+    /// All connections must end now.
     cut: Option<End>,
     closed: bool,
-    /// Something was changed that the thread has not done yet.
+    /// A change that the thread has not seen yet.
     changed: bool,
     /// A client has reset a connection.
     was_reset: bool,
@@ -132,12 +131,12 @@ impl Proxy {
         }
     }
 
-    /// From now on it does this.
+    /// Sets the mischief.
     pub(crate) fn set(&self, mischief: Mischief) {
         self.change(|shared| shared.mischief = mischief);
     }
 
-    /// Answers that arrive from now on wait this long.
+    /// Sets how long answers that arrive from now on wait.
     pub(crate) fn delay(&self, delay: Duration) {
         self.set(Mischief::Delay(delay));
     }
@@ -147,12 +146,12 @@ impl Proxy {
         self.change(|shared| shared.cut = Some(end));
     }
 
-    /// Connections that are made from now on go to another server.
+    /// Sets another server for later connections.
     pub(crate) fn redirect(&self, server: SocketAddr) {
         self.change(|shared| shared.server = server);
     }
 
-    /// Connections that are made from now on come to the server from this address.
+    /// Sets the source address of later connections to the server.
     pub(crate) fn come_from(&self, source: Option<Ipv4Addr>) {
         self.change(|shared| shared.source = source);
     }
@@ -184,15 +183,19 @@ impl Proxy {
         format!("redis://{credentials}@{}", self.address)
     }
 
-    /// Changes something and waits until it is done to all connections.
+    /// Changes something and waits until all connections have it.
     fn change(&self, change: impl FnOnce(&mut Shared)) {
         let mut shared = lock(&self.shared);
         change(&mut shared);
         shared.changed = true;
-        // A full pipe wakes it just as well.
+        // A full pipe wakes it too.
         let _ = (&self.wake).write(&[0]);
         while shared.changed {
-            shared = self.shared.1.wait(shared).expect("nobody panics with it");
+            shared = self
+                .shared
+                .1
+                .wait(shared)
+                .expect("no thread panics while it holds this");
         }
     }
 }
@@ -208,10 +211,13 @@ impl Drop for Proxy {
 }
 
 fn lock(shared: &(Mutex<Shared>, Condvar)) -> MutexGuard<'_, Shared> {
-    shared.0.lock().expect("nobody panics with it")
+    shared
+        .0
+        .lock()
+        .expect("no thread panics while it holds this")
 }
 
-/// Most bytes that wait in one direction before no more are read.
+/// Most bytes that wait in one direction; the proxy reads no more then.
 const FULL: usize = 1 << 20;
 
 struct Relay {
@@ -223,7 +229,7 @@ struct Relay {
     random: u64,
 }
 
-/// What was changed from outside.
+/// The state that other threads change.
 struct Change {
     any: bool,
     cut: Option<End>,
@@ -231,14 +237,14 @@ struct Change {
 
 struct Connection {
     client: TcpStream,
-    /// `None`: it is gone and the client was not told.
+    /// `None` if it is gone and the client does not know.
     server: Option<TcpStream>,
     commands: Pipe,
     answers: Pipe,
     over: Option<End>,
 }
 
-/// What was read on one side and not yet written to the other.
+/// Bytes that were read on one side and not yet written to the other.
 struct Pipe {
     way: Way,
     pieces: VecDeque<(Instant, Vec<u8>)>,
@@ -287,7 +293,7 @@ impl Relay {
         }
     }
 
-    /// Takes what was changed from outside. `None`: it is over.
+    /// Reads the changes of other threads. `None`: the proxy ends.
     fn look(&mut self) -> Option<Change> {
         let _ = (&self.woken).read(&mut [0; 64]);
         let mut shared = lock(&self.shared);
@@ -311,7 +317,7 @@ impl Relay {
         })
     }
 
-    /// Waits for something to do: a readable or writable socket, or a time that has come.
+    /// Waits for something to do: a readable or writable socket, or a due time.
     fn wait(&self) {
         let now = Instant::now();
         let mut fds = vec![PollFd::new(&self.woken, PollFlags::IN)];
@@ -365,7 +371,7 @@ impl Relay {
                 let shared = lock(&self.shared);
                 (shared.server, shared.source)
             };
-            // A server that is not there refuses: the connection ends as soon as it was made.
+            // A missing server refuses: the connection ends as soon as it was made.
             let Ok(server) = connect(address, source) else {
                 set_socket_linger(&client, Some(Duration::ZERO)).expect("a socket option");
                 continue;
@@ -412,7 +418,7 @@ impl Connection {
         answers.fill(server, |pipe| pipe.due_for(mischief, random, now));
         match commands.drain(server, mischief, now) {
             Ok(end) => *over = over.or(end),
-            // Who does not listen any more may have said why.
+            // A side that reads no more may have said why.
             Err(_) => commands.close(),
         }
         match answers.drain(client, mischief, now) {
@@ -425,7 +431,7 @@ impl Connection {
         }
     }
 
-    /// Nothing that was delayed waits any longer.
+    /// Lets all delayed pieces pass.
     fn hurry(&mut self) {
         let now = Instant::now();
         for pipe in [&mut self.commands, &mut self.answers] {
@@ -471,7 +477,7 @@ impl Pipe {
     fn discard(&mut self) {
         self.pieces.clear();
         self.waiting = 0;
-        // An end of the client's is the end of it all.
+        // If the client ends, the whole connection ends.
         self.closed |= self.ended.is_some();
     }
 
@@ -481,7 +487,7 @@ impl Pipe {
         self.discard();
     }
 
-    /// When something can be written next; `None` if there is nothing, or it may not pass.
+    /// Returns when something can be written next; `None` if there is nothing, or it may not pass.
     fn due(&self, mischief: Mischief) -> Option<Instant> {
         if self.closed || self.is_unheard || mischief == Mischief::Hold(self.way) {
             return None;
@@ -502,7 +508,7 @@ impl Pipe {
         }
     }
 
-    /// When a piece that was read `now` may pass.
+    /// Returns when a piece that was read `now` may pass.
     fn due_for(&self, mischief: Mischief, random: &mut u64, now: Instant) -> Instant {
         let delay = match mischief {
             Mischief::Delay(delay) => delay,
@@ -524,13 +530,13 @@ impl Pipe {
                     self.pieces.push_back((self.last, buffer[..len].to_vec()));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // What came before it is passed on before it.
+                // Earlier bytes are passed on first.
                 Err(_) => self.ended = Some(End::Rst),
             }
         }
     }
 
-    /// Writes what is due; says so if the connection has to end now.
+    /// Writes what is due. Returns whether the connection has to end now.
     fn drain(
         &mut self,
         to: &mut TcpStream,
@@ -558,7 +564,7 @@ impl Pipe {
                 break;
             };
             let answers = self.way == Way::ToClient;
-            // How much of the piece passes, and when the rest of it is due.
+            // How much of the piece passes, and when the rest is due.
             let (most, again) = match mischief {
                 Mischief::Drip(pause) if answers => (1, pause),
                 Mischief::Bandwidth(rate) => {
@@ -592,7 +598,7 @@ impl Pipe {
         Ok(None)
     }
 
-    /// Writes a piece, or what the mischief makes of it; how much of the piece is done with.
+    /// Writes a piece, or its replacement. Returns how much of the piece is done.
     fn write(&self, to: &mut TcpStream, piece: &[u8], mischief: Mischief) -> io::Result<usize> {
         let changed = match mischief {
             _ if self.way == Way::ToServer => None,
@@ -602,7 +608,7 @@ impl Pipe {
             _ => None,
         };
         if let Some(bytes) = changed {
-            // What does not fit is lost: it is nonsense anyway.
+            // What does not fit is dropped: it is garbage anyway.
             return to.write(&bytes).map(|_| piece.len());
         }
         match to.write(piece) {
@@ -612,7 +618,8 @@ impl Pipe {
     }
 }
 
-/// Writes as much as is taken, at most a few megabytes at once. Not always whole repetitions.
+/// Writes as much as the socket takes, at most a few megabytes at once. The last repetition may be
+/// cut.
 fn flood(to: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     let piece = bytes.repeat((64 << 10) / bytes.len());
     for _ in 0..64 {
@@ -632,7 +639,7 @@ fn gone_is_good(error: io::Error) -> io::Result<()> {
     Err(error)
 }
 
-/// A number from 0 up to 1, another each time.
+/// Returns the next pseudo-random number from 0 up to 1.
 fn share(random: &mut u64) -> f64 {
     *random = random
         .wrapping_mul(6_364_136_223_846_793_005)

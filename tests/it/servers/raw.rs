@@ -1,10 +1,10 @@
-//! A blocking RESP2 client for looking at servers from outside, independent of the library.
+//! A blocking RESP2 client that looks at servers from outside, independent of the library.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// What a server answered.
+/// An answer of a server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Reply {
     Simple(String),
@@ -16,7 +16,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    /// The text of a reply that is one.
+    /// Returns the text of a reply that is a text.
     #[track_caller]
     pub(crate) fn into_text(self) -> String {
         match self {
@@ -70,7 +70,8 @@ impl Raw {
         }
     }
 
-    /// Whether a `PING` is answered within fifty milliseconds. The connection is of no use after.
+    /// Returns `true` if a `PING` is answered within fifty milliseconds. The connection must not be
+    /// used afterwards.
     pub(crate) fn answers_soon(mut self) -> bool {
         let soon = Some(Duration::from_millis(50));
         self.stream.get_ref().set_read_timeout(soon).is_ok() && self.try_command(&[b"PING"]).is_ok()
@@ -101,13 +102,13 @@ impl Raw {
         self.integer(&[b"DEL", key]) == 1
     }
 
-    /// How many keys there are in the database.
+    /// Returns how many keys there are in the database.
     #[track_caller]
     pub(crate) fn keys(&mut self) -> i64 {
         self.integer(&[b"DBSIZE"])
     }
 
-    /// Sets a key with an expiry, over whatever was there.
+    /// Sets a key with an expiry, over any other value.
     #[track_caller]
     pub(crate) fn set_px(&mut self, key: &[u8], value: &[u8], ttl: Duration) {
         let millis = ttl.as_millis().to_string();
@@ -135,7 +136,7 @@ impl Raw {
         Some(value.trim_end().to_owned())
     }
 
-    /// The next reply, be it one that was asked for or, after `MONITOR`, another.
+    /// Reads the next reply: to a request or, after `MONITOR`, another line.
     pub(crate) fn reply(&mut self) -> io::Result<Reply> {
         let line = self.line()?;
         let (kind, rest) = line.split_at_checked(1).ok_or_else(|| malformed(&line))?;
@@ -174,7 +175,8 @@ impl Raw {
     }
 }
 
-/// The same once more if this process was stopped meanwhile: that ends a read with a time limit.
+/// Repeats a read that was interrupted because this process was stopped: that ends a read with a
+/// time limit.
 pub(crate) fn uninterrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match read() {

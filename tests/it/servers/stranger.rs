@@ -1,4 +1,4 @@
-//! What may answer at the address of a node that is no Redis server.
+//! What may answer at the address of a node and is not a Redis server.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// How a [`Stranger`] treats who connects.
+/// How a [`Stranger`] treats a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Manner {
-    /// Reads a line and answers as a web server does to what it does not understand, then closes.
+    /// Reads a line and answers as a web server does to an unknown request, then closes.
     Http,
     /// Closes as soon as it has accepted.
     Closes,
-    /// Answers whatever comes with bytes that are no protocol, and stays.
+    /// Answers everything with bytes that are not RESP, and stays.
     Garbage,
     /// Accepts, reads, and never answers.
     Silent,

@@ -1,7 +1,7 @@
 //! How long something stood still: this process, or a server that should have answered.
 //!
-//! For stories about timeouts that nobody set, which are shorter than a machine may stand still for:
-//! what they saw then says nothing, and they look once more.
+//! For stories about default timeouts, which are shorter than a machine may stand still. If it
+//! stood still, the result says nothing, and the story is repeated.
 
 use std::panic::resume_unwind;
 use std::thread;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::Raw;
 
-/// What stands still for less than this harms no story.
+/// A shorter stop does not disturb a story.
 pub(crate) const STOOD_STILL_MAX: Duration = Duration::from_millis(50);
 
 /// Asks every server, again and again until it is `over`. Returns the longest time that one round

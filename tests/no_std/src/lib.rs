@@ -5,7 +5,7 @@
 //! may be only one in a program, and `std` has one, so `cargo check` ends with E0152 (duplicate
 //! lang item) as soon as any crate below this one links `std`.
 //!
-//! `cargo check --features std` is the counter-proof: `tests/run.sh` wants to see it fail so.
+//! `cargo check --features std` is the counter-proof: `tests/run.sh` checks that it fails so.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -20,13 +20,13 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// An engine over `nodes`, as a firmware would make it: with a seed and a clock of its own.
+/// An engine over `nodes`, as a firmware would make it: with its own seed and clock.
 pub fn engine(nodes: &[&str], seed: [u8; 32], now: Instant) -> Result<Engine, ConfigError> {
     let config = Config::builder().nodes(nodes).config()?;
     Ok(Engine::new(&config, seed, now))
 }
 
-/// One turn without a network: what waits for time is served, what is to be written is not.
+/// One turn without a network: serves due timers, and writes nothing.
 pub fn turn(engine: &mut Engine, now: Instant) -> Option<Event> {
     engine.handle(now, Input::Tick);
     while let Some(output) = engine.poll(now) {

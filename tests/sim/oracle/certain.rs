@@ -1,18 +1,17 @@
-//! Certain: a call ends in the turn in which its outcome is certain, and waits for nobody more.
+//! Certain: a call ends in the turn in which its outcome is certain, and waits for no further node.
 //!
-//! By the end of a turn no call is open for which a majority has answered the same, or for which the
-//! answers that may still come could not make one: nodes that have answered, and nodes whose
-//! connection was lost since the call, which are not waited for. Nor is a call for a lock that a node
-//! has said to be of another cluster.
-//!
+//! At the end of a turn no call is open if a majority has given the same answer, or if the answers
+//! that may still come could not make one. Nodes that have answered, and nodes whose connection was
+//! lost since the call, do not count as open. Nor is a call for a lock open if a node has said that
+//! it is of another cluster.
 //! # What it does not see
 //!
-//! Answers that are read when the shortest node timeout is over, and calls for a lock that may try
-//! again. Who could not be asked at all, and whose nil or error may be
-//! asked again, counts here as one who may still answer; so does, under a guard, a node that was ever
-//! restarted or refused. Extensions and releases of locks that were
-//! handed over, where not every answer counts, and releases of locks that were lost: what copies were
-//! left was released before, and the answers to both are not told apart.
+//! Answers that are read after the shortest node timeout, and calls for a lock that may try again.
+//! A node that could not be asked at all, or whose nil or error may lead to another request, counts
+//! here as one that may still answer; so does, under a guard, a node that was ever restarted or
+//! refused. Extensions and releases of locks that were handed over, where not every answer counts,
+//! and releases of locks that were lost: the remaining copies were released before, and the answers
+//! to both cannot be told apart.
 
 use super::Release;
 use super::ledger::{Code, Entry};
@@ -23,18 +22,18 @@ use crate::plan::Guard;
 use crate::user::{Call, Task};
 use crate::world::World;
 
-/// What the nodes have made of one call.
+/// The answers of the nodes to one call.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     yes: usize,
     no: usize,
-    /// Nodes that do not answer any more.
+    /// Nodes that will not answer.
     abstained: usize,
     open: usize,
 }
 
 impl World {
-    /// A client has done all that its turn brought.
+    /// A client has finished its turn.
     pub(crate) fn certain(&mut self, client: usize) {
         for user in 0..self.plan.resources {
             let refused = self.oracle.shut_out[client] < NEVER
@@ -63,7 +62,7 @@ impl World {
                 ..
             } => {
                 let [token] = self.oracle.asked[client][user][..] else {
-                    return None; // Nobody has executed it yet, or it is behind another call's.
+                    return None; // No server has executed it yet, or it is behind another call's.
                 };
                 if !self.has_asked(client, user, token) {
                     return None;
@@ -94,7 +93,7 @@ impl World {
         certain.then(|| format!("{count:?} leaves one outcome"))
     }
 
-    /// Whether a majority misses a lock, none can keep it, or all have said for how long.
+    /// Returns why the outcome is certain, if a majority misses a lock, none can keep it, or all have said for how long.
     fn is_confirmed(&self, client: usize, user: usize) -> Option<String> {
         let quorum = self.plan.quorum();
         let hold = self.clients[client].users[user].task.hold()?;
@@ -118,7 +117,7 @@ impl World {
         certain.then(|| format!("{count:?} leaves one outcome"))
     }
 
-    /// The token, if it is of this process and was never anybody else's.
+    /// Returns the token, if it is of this process and never belonged to another.
     fn own(&self, client: usize, token: TokenId) -> Option<TokenId> {
         let record = self.oracle.ledger.record(token);
         let own = record.owner == self.clients[client].process && record.heirs.is_empty();
@@ -132,14 +131,14 @@ impl World {
             let entry = cell.asked(verb);
             let lost = there.paths[node].lost_at;
             let answers = entry.answers(there.process, call.since) && entry.is_read();
-            // What was read later may have come when its time was over.
+            // An answer that was read later may have come too late.
             let soon = entry.read_shown < call.begun.saturating_add(TOO_SOON);
-            // Nor does a release wait for who was not greeted when it was called, or has refused it. Of
-            // several that are asked for again nobody knows which was answered.
-            let greeted = there.paths[node].ready_at < call.since;
+            // A release does not wait for a node that was not connected at the call, or has refused
+            // it. If several are asked for again, it is not known which of them was answered.
+            let was_ready = there.paths[node].ready_at < call.since;
             let known = cell.releases.refused == 0 && !cell.releases.are_mixed_up();
-            let waited_for = verb != Verb::Release || greeted && known;
-            // One that waited for room may be the rest of an earlier one.
+            let waited_for = verb != Verb::Release || was_ready && known;
+            // A request that waited for room may be the rest of an earlier one.
             let waited_for = waited_for
                 && (!matches!(verb, Verb::Extend | Verb::Beside | Verb::Confirm)
                     || entry.sent == call.since);
@@ -154,7 +153,8 @@ impl World {
                 &mut count.open
             } else {
                 match entry.said {
-                    // What was lost behind its answer is gone with it, but for a release.
+                    // A connection that was lost after its answer takes the answer with it, but for
+                    // a release.
                     Said::Ok | Said::One if verb != Verb::Release && entry.read <= lost => {
                         &mut count.abstained
                     }
@@ -168,7 +168,7 @@ impl World {
         count
     }
 
-    /// Whether a client may keep a node from voting, by its guard against those who forget.
+    /// Returns `true` if the restart guard of a client may keep a node from voting.
     pub(super) fn may_not_count(&self, node: usize) -> bool {
         let server = &self.servers[self.plan.server_of(node)];
         let set = self.plan.watch && (server.jumps > 0 || self.frozen > 0);
@@ -177,7 +177,7 @@ impl World {
     }
 }
 
-/// Whether no answer that may still come changes what a release has come to.
+/// Returns `true` if no later answer can change the outcome of a release.
 fn is_released(count: Count, release: Release, quorum: usize) -> bool {
     let Count { yes, no, open, .. } = count;
     let enough = quorum <= yes + no;
@@ -190,10 +190,10 @@ fn is_released(count: Count, release: Release, quorum: usize) -> bool {
         && (quorum <= yes || quorum <= no || yes + no + open < quorum || enough && certain)
 }
 
-/// Whether there may be another answer: a nil may be due to a key of the client's own, a script may
-/// be forgotten, and a command unknown.
+/// Returns `true` if there may be another answer: a nil may be caused by a key of the client's own,
+/// a script may be forgotten, and a command unknown.
 fn may_be_asked_again(entry: &Entry, verb: Verb) -> bool {
-    // Of a question about a lock that is held its client asks which permission was missing.
+    // For a lock that is held, the client asks which permission was missing.
     let again = |code: Code| code.is_no_script() || verb != Verb::Set && code.is_any_error();
     match entry.said {
         Said::Nil => true,

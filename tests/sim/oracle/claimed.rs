@@ -1,11 +1,11 @@
-//! Reinitialisations: an operator makes all nodes those of the cluster that they are of already.
+//! Reinitialisations: an operator calls `reinit` for nodes that are of this cluster already.
 //!
-//! * *outcome*: it is not begun where a node cannot be asked, and only there; it is told to be done when
-//!   every node has said so since it was called, and not done when one has not.
+//! * *outcome*: it is refused exactly if a node cannot be asked. It succeeds if every node has
+//!   confirmed it since the call, and fails if one has not.
 //! * *settling*: it ends when a connection would have.
 //!
-//! That nobody else's lock is broken is a matter of `exclusion` and of `quarantine`: a node that was
-//! claimed has a barrier as long as the longest lock.
+//! The oracles `exclusion` and `quarantine` check that it breaks no other lock: a claimed node has
+//! a barrier as long as the longest lock.
 //!
 //! # What it does not see
 //!
@@ -25,7 +25,7 @@ use crate::world::World;
 const TICKS: Duration = Duration::from_millis(2);
 
 impl World {
-    /// It was not begun.
+    /// It was refused.
     pub(crate) fn check_unclaimed(&mut self, client: usize, error: &ReinitError) {
         let there = &self.clients[client];
         let statuses = there.engine.node_statuses(there.shown);
@@ -34,7 +34,7 @@ impl World {
         let narrow = crate::mutations::is_narrow() && matches!(error, ReinitError::Saturated);
         let why = narrow || matches!(error, ReinitError::Unready(_));
         self.oracle.counts.sights.note("Unclaimed");
-        // Who has no room is as little ready as who has no connection.
+        // A node without room is no more ready than one without a connection.
         if !why || !narrow && all && there.paths.iter().all(|path| !path.was_full()) {
             let text = format!("client {client} cannot claim its nodes: {error:?}");
             self.object("outcome", text);
@@ -64,7 +64,7 @@ impl World {
         }
     }
 
-    /// It is over in time.
+    /// It ends in time.
     pub(crate) fn claims_in_time(&mut self, client: usize, ticked: Instant) {
         let end = Duration::from_nanos(CONNECT_TIMEOUT);
         let call = self.clients[client].reinit;

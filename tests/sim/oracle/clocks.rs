@@ -1,23 +1,24 @@
-//! Clocks: whoever watches those of servers sees that one was set, and only then.
+//! Clocks: a client that watches the clocks of servers detects that one was set, and only then.
 //!
-//! * *quarantine*: a client that has read a time which a server whose clock was not set could not have
-//!   told counts none of its votes for the longest ttl of all, where it has a guard.
-//! * *outcome*: no clock is told to be stepped more often than it, or that of the client, was set.
-//! * *storm*: a server is asked for its time no more than once a second over one connection.
+//! * *quarantine*: a client reads a time that a server with a regular clock could not have shown.
+//!   If it has a guard, it then counts none of the server's votes for the longest ttl of all.
+//! * *outcome*: no clock is reported to be stepped more often than it, or that of the client, was
+//!   set.
+//! * *storm*: a server is asked for its time at most once a second over one connection.
 //!
 //! # What it does not see
 //!
-//! Steps within what the round trips and the drift may account for.
+//! Steps within what the round trips and the drift may explain.
 
 use super::{Answer, Verb};
 use crate::clock::{MILLI, SECOND, Time};
 use crate::world::World;
 
-/// What may always seem to be a step and is none, and room for whole milliseconds.
+/// An error that may always look like a step, and room for whole milliseconds.
 const SLACK: Time = 15 * MILLI;
 
 impl World {
-    /// A client has read what the clock of a server shows.
+    /// A client has read the clock of a server.
     pub(super) fn time_read(&mut self, client: usize, node: usize, answer: &Answer) {
         let (now, worst) = (self.now, self.clients[client].worst_trip());
         let path = &mut self.clients[client].paths[node];
@@ -42,7 +43,7 @@ impl World {
         }
     }
 
-    /// Nobody sees a clock set that was not.
+    /// A client reports a step only of a clock that was set.
     pub(crate) fn false_steps(&mut self) {
         let frozen = self.frozen;
         let servers = &self.servers;
@@ -55,7 +56,7 @@ impl World {
                 let mut statuses = client.engine.node_statuses(client.shown).enumerate();
                 let wrong = statuses.find(|(node, status)| {
                     let server = &servers[plan.server_of(*node)];
-                    // A machine that stands still sees a step when it does, and when it goes on.
+                    // A machine that stands still sees a step when it stops, and when it goes on.
                     server.jumps + 2 * frozen < status.clock_steps
                 });
                 wrong.map(|(node, _)| (number, node))

@@ -1,22 +1,22 @@
-//! Confirmations: what a client is told of how long a majority keeps its lock.
+//! Confirmations: how long a majority keeps a lock, according to the client.
 //!
-//! * *votes*: a majority that may vote has said that it keeps the lock, and by their own words so many
-//!   keep it until the end that was told.
-//! * *validity*: that end is no later than the q-th largest of the answers allows, counted from before
-//!   the first byte, less the drift. Where an extension was asked for behind the question, what was
-//!   known before may stand.
-//! * *told*: nothing is asked about a lock whose holder was told that it is over.
-//! * *outcome*: a lock that a majority misses is told to be lost, and only such a one; *unconfirmed* has no
-//!   majority either way. A lock that is over, let go or lost meanwhile ends the question.
-//! * *settling*: it ends by the old end, in the turn in which its outcome is certain, and by its node
-//!   timeouts where the end is not known.
-//! * *storm*: it is put to a node once for each call. That none is when its call is over is a matter of
-//!   [`late`](super::late).
+//! * *votes*: a majority that may vote has said that it keeps the lock, and according to their
+//!   answers enough of them keep it until the reported end.
+//! * *validity*: that end is no later than the q-th largest of the answers allows, counted from
+//!   before the first byte, less the drift. If an extension was asked for after the request, the
+//!   end that was known before may stand.
+//! * *told*: nothing is asked about a lock whose end was reported to its holder.
+//! * *outcome*: a lock is reported lost exactly if a majority misses it; *unconfirmed* has no
+//!   majority either way. A lock that is over, released or lost meanwhile ends the request.
+//! * *settling*: it ends by the old end, in the turn in which its outcome is certain, and by its
+//!   node timeouts where the end is not known.
+//! * *storm*: each call asks a node once. [`late`](super::late) checks that it asks none
+//!   afterwards.
 //!
 //! # What it does not see
 //!
-//! An end that is told earlier than it had to be: nobody is harmed by that, and liveness sees locks
-//! that are of no use. Of a lock that was handed over, which answers count.
+//! An end that is earlier than necessary: that does no harm, and liveness notices useless locks.
+//! Which answers count for a lock that was handed over.
 
 use shearline::{ExtendError, Instant, Lock};
 
@@ -28,7 +28,7 @@ use crate::user::{Confirming, Hold};
 use crate::world::World;
 
 impl World {
-    /// A client asks for how long its lock is kept.
+    /// A client asks how long its lock is kept.
     pub(crate) fn check_confirmation_begun(&mut self, client: usize, hold: &Hold) {
         let known = hold.lock.valid_until() != Instant::ZERO;
         let over = known && !hold.lock.is_valid_at(self.clients[client].shown);
@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    /// It is not asked.
+    /// The request is refused.
     pub(crate) fn check_unbegun_confirmation(
         &mut self,
         client: usize,
@@ -47,7 +47,7 @@ impl World {
     ) {
         let known = hold.lock.valid_until() != Instant::ZERO;
         let over = known && !hold.lock.is_valid_at(self.clients[client].shown);
-        // What a cancelled question has found the engine knows, and its user does not.
+        // The engine knows the result of a cancelled request, and its user does not.
         let over = over || hold.told || hold.unasked.is_some();
         if !(over && matches!(error, ExtendError::Expired)) {
             let text = format!("client {client} got {error:?} for a lock that it holds");
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// A majority keeps a lock, until the end that is told. `before`: what was known.
+    /// A majority keeps a lock, until the reported end. `before`: the end that was known.
     pub(crate) fn check_confirmation(
         &mut self,
         client: usize,
@@ -70,7 +70,7 @@ impl World {
         let until = lock.valid_until();
         let quorum = self.plan.quorum();
         let (yes, keep) = self.keepers(client, id, asked, until);
-        // What an extension has made of it is not a matter of these answers.
+        // These answers do not decide the outcome of an extension.
         let kept_before = asked.overtaken && until <= before.max(asked.within);
         if yes < quorum || keep < quorum && !kept_before {
             let text = format!(
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// How many servers have said that they keep a lock, and how many until then.
+    /// Returns how many servers have said that they keep a lock, and how many of them until then.
     fn keepers(
         &self,
         client: usize,
@@ -116,7 +116,7 @@ impl World {
         (yes.len, keep.len)
     }
 
-    /// The latest end that the answers allow.
+    /// Returns the latest end that the answers allow.
     fn longest_confirmed(&self, client: usize, id: TokenId, asked: &Confirming) -> Instant {
         let process = self.clients[client].process;
         let cells = self.oracle.ledger.cells(id).iter();
@@ -133,7 +133,7 @@ impl World {
             .saturating_add(longest_validity(kept))
     }
 
-    /// It has come to nothing.
+    /// The confirmation has failed.
     pub(crate) fn check_unconfirmed(
         &mut self,
         client: usize,
@@ -188,7 +188,8 @@ impl World {
         }
     }
 
-    /// Whether a majority has answered to a question of this kind that it misses the token.
+    /// Returns `true` if a majority has answered to a request of this kind that it misses the
+    /// token.
     pub(super) fn misses_it(&self, client: usize, id: TokenId, verb: Verb) -> bool {
         let process = self.clients[client].process;
         let cells = self.oracle.ledger.cells(id).iter();
@@ -200,7 +201,7 @@ impl World {
         self.plan.quorum() <= missing.count()
     }
 
-    /// Whether a majority has answered so to any other question about a lock than `verb`.
+    /// Returns `true` if a majority has answered so to any other request about a lock than `verb`.
     pub(super) fn other_misses_it(&self, client: usize, id: TokenId, verb: Verb) -> bool {
         let mut others = [Verb::Extend, Verb::Beside, Verb::Confirm].into_iter();
         others.any(|other| other != verb && self.misses_it(client, id, other))
@@ -208,7 +209,7 @@ impl World {
 
     // ----- when ---------------------------------------------------------------------------------
 
-    /// What of a question that is open should have ended it by now.
+    /// Returns what should have ended an open request by now.
     pub(super) fn unended(
         &self,
         client: usize,
@@ -230,7 +231,7 @@ impl World {
         (open && late(end)).then_some("a confirmation is open after its end")
     }
 
-    /// A node is asked for how long it keeps a token.
+    /// A node is asked how long it keeps a token.
     pub(super) fn asked_for_how_long(&mut self, deed: &Deed<'_>, id: TokenId) {
         if deed.command.verb != Verb::Confirm || self.plan.clients <= deed.peer {
             return;

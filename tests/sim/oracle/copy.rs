@@ -1,18 +1,18 @@
 //! Copies: a lock that is held is sent to a node again only where it helps.
 //!
-//! * A `SET` of a token whose lock was told already is sent only within an extension that its owner
-//!   asked for, to a node that has said before that extension was begun that it lacks the key, and
-//!   behind the yes of a majority without that node, which counts.
-//! * It is not sent when its owner has released the lock, dropped it or handed it over.
+//! * A `SET` of a token whose lock was returned already is sent only within an extension that its
+//!   owner asked for, to a node that has said before the extension began that it lacks the key, and
+//!   after a majority without that node, whose answers count, has said yes.
+//! * It is not sent after its owner has released the lock, dropped it or handed it over.
 //! * It expires when the others do, a drift and a millisecond later at most: counted from the
 //!   newest answer that made the majority.
-//! * There are no more of them for one node than extensions were asked for.
+//! * A node gets no more of them than there were extensions.
 //!
 //! # What it does not see
 //!
-//! What was asked for while the connection was waiting for room, or in the turn in which the next
-//! extension was begun: then it is not known which extension it belongs to. What arrives when the lock
-//! was handed over meanwhile.
+//! Copies that were asked for while the connection was waiting for room, or in the turn in which
+//! the next extension began: it is not known which extension they belong to. Copies that arrive
+//! after the lock was handed over.
 
 use super::{Deed, TokenId, Verb};
 use crate::clock::MILLI;
@@ -21,7 +21,7 @@ use crate::world::World;
 use super::votes::{Servers, drift};
 
 impl World {
-    /// Looks at a `SET` of a lock that is held. Whether it is one.
+    /// Checks a `SET` of a lock that is held. Returns whether it is one.
     pub(super) fn copy(&mut self, deed: &Deed<'_>, id: TokenId) -> bool {
         let copy = self.oracle.ledger.record(id).is_copy(deed.begun.place);
         if deed.command.verb != Verb::Set || self.plan.clients <= deed.peer || !copy {
@@ -44,18 +44,18 @@ impl World {
         if record.owner != deed.process || record.ended <= deed.begun.asked {
             return Some("a copy of a lock that was let go");
         }
-        // It follows from one of the two extensions that there may be.
+        // It follows from one of the two possible extensions.
         let one = self.copy_of(deed, id, Verb::Extend)?;
         self.copy_of(deed, id, Verb::Beside).map(|_| one)
     }
 
-    /// What is wrong with a copy, if it follows from this extension.
+    /// Returns what is wrong with a copy, if it follows from this extension.
     fn copy_of(&self, deed: &Deed<'_>, id: TokenId, verb: Verb) -> Option<&'static str> {
         let record = self.oracle.ledger.record(id);
         let alive = self.clients[deed.peer].process == deed.process;
         let calls = self.oracle.calls[deed.peer][record.resource].of(verb);
         if !alive || !record.heirs.is_empty() || deed.begun.asked < calls.spell.from {
-            return None; // Of an extension before the newest, or before the heir's.
+            return None; // From an extension before the newest, or before the new holder's.
         }
         if calls.spell.to < deed.begun.asked {
             return Some("a copy outside of any extension");
@@ -67,7 +67,8 @@ impl World {
         self.copy_without_majority(deed, id, verb)
     }
 
-    /// Whether no majority without the node had confirmed the lock, or it ends before the copy.
+    /// Returns what is wrong: no majority without the node had confirmed the lock, or it ends before the
+    /// copy.
     fn copy_without_majority(
         &self,
         deed: &Deed<'_>,

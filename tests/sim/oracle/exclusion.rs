@@ -1,15 +1,15 @@
-//! Exclusion: no two believe that they hold one resource at the same true time.
+//! Exclusion: no two clients believe that they hold one resource at the same true time.
 //!
-//! A belief begins when the call returns the lock and ends with the release, the drop, the
-//! hand-over, the word that the lock is lost, the death of the process, or the first true time at
-//! which the believer's clock shows the end of the validity. A process that is stopped goes on
-//! believing. Strangers believe too.
+//! A belief begins when the call returns the lock. It ends with the release, the drop, the
+//! hand-over, the report of the loss, the death of the process, or the first true time at which the
+//! believer's clock shows the end of the validity. A process that is stopped goes on believing.
+//! Strangers believe too.
 //!
 //! # What it does not see
 //!
 //! For a while after a fault that no lock with an expiry survives (a node that forgets, a clock
 //! that jumps, an operator who deletes) several may believe: until all locks that were alive then
-//! are dead.
+//! are over.
 
 use shearline::Instant;
 
@@ -17,7 +17,7 @@ use super::Oracle;
 use crate::clock::{MILLI, Time};
 use crate::world::World;
 
-/// Somebody takes himself for the holder.
+/// A client believes that it holds the lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Belief {
     /// By its own clock.
@@ -25,7 +25,8 @@ pub(crate) struct Belief {
 }
 
 impl Oracle {
-    /// Several may believe that they hold `resource`, or any, for as long as a lock can live.
+    /// Until when several may believe that they hold `resource`, or any: as long as a lock can
+    /// live.
     fn excuse(&mut self, now: Time, resource: Option<usize>) {
         if self.no_excuses {
             return;
@@ -38,19 +39,19 @@ impl Oracle {
         }
     }
 
-    /// Whether several may believe that they hold it.
+    /// Returns `true` if several may believe that they hold it.
     pub(super) fn is_excused(&self, now: Time, resource: usize) -> bool {
         now < self.excused[resource]
     }
 }
 
 impl World {
-    /// Something happens that exclusion does not outlive, for `span`.
+    /// A fault that exclusion does not survive, for `span`.
     pub(crate) fn suspend_exclusion(&mut self, resource: Option<usize>, span: Time) {
         self.oracle.excuse(self.now + span, resource);
     }
 
-    /// `peer` takes itself for the holder from now on.
+    /// `peer` believes from now on that it holds it.
     pub(crate) fn believe(&mut self, peer: usize, resource: usize, belief: Belief) {
         self.oracle.beliefs[resource][peer] = Some(belief);
         if !self.oracle.is_excused(self.now, resource) {

@@ -1,24 +1,23 @@
-//! Keys: whose they are, who may delete them, and when they end.
+//! Keys: who owns them, who may delete them, and when they end.
 //!
 //! * *foreign key*: a command changes or deletes a key only if it comes from the owner of its
-//!   token, or from somebody it was handed to.
+//!   token, or from a client that the lock was handed to.
 //! * *early release*: no release is executed for a token while the process that sent it holds the
-//!   lock and was not told of its end. An extension that fails gives nothing back.
+//!   lock and does not know of its end. An extension that fails releases nothing.
 //! * *expiry*: a key is gone at the latest when the ttl of its newest `SET` or extension has passed
 //!   on its server's clock since that was *executed*. So a process that is killed leaves keys for
 //!   one ttl and not longer.
 //!
 //! # What it does not see
 //!
-//! Keys that an operator has made. What a killed process left before it was killed is not asked to
-//! be gone any sooner.
+//! Keys that an operator has made. The keys of a killed process need not be gone any sooner.
 
 use super::{Deed, TokenId, Verb};
 use crate::user::{Hold, Task};
 use crate::world::World;
 
 impl World {
-    /// Nobody's key is deleted or replaced but by its owner.
+    /// Only its owner deletes or replaces a key.
     pub(super) fn foreign_key(&mut self, deed: &Deed<'_>) {
         let Some(before) = deed.before.filter(|_| deed.after != deed.before) else {
             return;
@@ -47,17 +46,17 @@ impl World {
         let Some(client) = self.clients.get(deed.peer) else {
             return; // A stranger.
         };
-        // Who is stopped in the middle of its turn may be about to be told.
+        // A client that is stopped in the middle of its turn may be about to learn of the end.
         let told = client.process != deed.process || client.in_turn;
         if deed.command.verb != Verb::Release || told {
             return;
         }
         let record = self.oracle.ledger.record(id);
         if record.lost {
-            return; // Whoever goes on with it was told that it is over.
+            return; // A holder that goes on with it knows of the end.
         }
         if record.owner == deed.process && record.heirs.contains(&deed.process) {
-            return; // It has handed it over to itself: a copy that had not answered is given back.
+            return; // It has handed the lock over to itself: an unanswered copy is released.
         }
         let user = &client.users[record.resource];
         if let Task::Holding(hold) | Task::Extending { hold, .. } = &user.task
@@ -94,7 +93,7 @@ impl World {
         }
     }
 
-    /// The token that a key holds, if anybody has set it by a command.
+    /// Returns the token that a key holds, if a command has set it.
     pub(super) fn token_on(&self, server: usize, key: &[u8]) -> Option<TokenId> {
         let server = &self.servers[server];
         let token = server.token_at(server.clock.show(self.now), key)?;
@@ -104,6 +103,6 @@ impl World {
 
 fn is_held(hold: &Hold, deed: &Deed<'_>) -> bool {
     let token = deed.command.token;
-    // One sent before it was handed over went behind a `SET` that was not answered.
+    // A `SET` from before the hand-over followed one that was not answered.
     !hold.told && hold.since < deed.sent && token == Some(super::token_of(&hold.lock.token()))
 }

@@ -2,18 +2,18 @@
 //!
 //! * No `SET` begins to leave outside of the call that asked for it, behind one of a later attempt,
 //!   or when its node has had all the time that a vote may take. So neither does one that was
-//!   cancelled or decided while it waited for room, for a greeting or for another try.
-//! * No extension begins to leave outside of its call, which ends with its verdict, its cancelling,
-//!   the release of the lock or its hand-over; nor when a majority of yes was read already.
-//! * No question for how long a lock is kept begins to leave outside of its call.
+//!   cancelled or decided while it waited for room, for a handshake or for another try.
+//! * No extension begins to leave outside of its call, which ends with its verdict, its
+//!   cancellation, the release of the lock or its hand-over; nor after a majority of yes was read.
+//! * No confirmation begins to leave outside of its call.
 //!
 //! # What it does not see
 //!
-//! What never arrived. A copy of a lock that is held is a matter of [`copy`](super::copy). Under a guard,
-//! an extension that is decided with the yes of a server that was started again or had a mood.
-//! Where a verdict falls and is told in one turn, only that of an extension is
-//! seen before it is told: a yes counts here if it was read so soon that no node timeout can have
-//! ended the vote. Of a node that is greeted for the first time, that a `SET` waits for it too long.
+//! Commands that never arrived. Copies of held locks, which [`copy`](super::copy) checks. Under a
+//! guard, an extension that is decided with the yes of a server that was restarted or had a mood.
+//! If a verdict falls and is reported in one turn, only that of an extension is known before it is
+//! reported: a yes counts here if it was read so soon that no node timeout can have ended the vote.
+//! That a `SET` waits too long for a node in its first handshake.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::user::{Call, Hold};
 use crate::world::World;
 use crate::written::Place;
 
-/// Shorter than any vote may take.
+/// No vote takes less.
 const SOON: Duration = Duration::from_millis(5);
 
 /// Room in which a `SET` is written at once.
@@ -46,15 +46,15 @@ pub(super) struct Calls {
     pub(super) extend: Extending,
     /// The second extension of the same lock.
     pub(super) beside: Extending,
-    /// The newest question for how long the lock is kept.
+    /// The newest confirmation.
     confirm: Spell,
 }
 
-/// The newest call for an extension.
+/// The newest extension.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extending {
     pub(super) spell: Spell,
-    /// When it was made, and by the client's clock; until when the lock was valid.
+    /// When the call was made, also by the client's clock; until when the lock was valid.
     pub(super) since: Time,
     begun: Instant,
     pub(super) within: Instant,
@@ -70,7 +70,7 @@ impl Calls {
         }
     }
 
-    /// Where the newest question of this kind about a lock was asked.
+    /// When the newest request of this kind about a lock was made.
     pub(super) fn asked_at(&self, verb: Verb) -> Place {
         if verb == Verb::Confirm {
             self.confirm.from
@@ -96,7 +96,7 @@ impl Extending {
     }
 }
 
-/// From where to where the newest call was open, and where the one before it ended.
+/// When the newest call was open, and when the one before it ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spell {
     before: Place,
@@ -113,7 +113,7 @@ impl Spell {
         };
     }
 
-    /// Whether `place` is outside of both calls.
+    /// Returns `true` if `place` is outside of both calls.
     fn misses(&self, place: Place) -> bool {
         self.to < place || self.before < place && place < self.from
     }
@@ -124,13 +124,14 @@ impl World {
         self.oracle.calls[client][user].acquire.begin(self.inputs);
     }
 
-    /// Whether the present call of a user for a lock has asked for a token, and not one before it.
+    /// Returns `true` if the present call of a user for a lock has asked for a token, and not an
+    /// earlier one.
     pub(super) fn has_asked(&self, client: usize, user: usize, token: TokenId) -> bool {
         let from = self.oracle.calls[client][user].acquire.from;
         from <= self.oracle.ledger.record(token).first
     }
 
-    /// A call for a lock is over. What it asked for in vain has come to its end.
+    /// A call for a lock is over, and so are its failed attempts.
     pub(crate) fn acquire_ended(
         &mut self,
         client: usize,
@@ -188,7 +189,7 @@ impl World {
     pub(super) fn late(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
         let current = self.clients.get(deed.peer).map(|client| client.process);
         if current != Some(deed.process) {
-            return; // A stranger, or somebody who is dead.
+            return; // A stranger, or a process that was killed.
         }
         let what = match deed.command.verb {
             Verb::Set if copy => None,
@@ -222,21 +223,21 @@ impl World {
         }
     }
 
-    /// Whether a `SET` has left when its attempt had waited for its node as long as it may.
+    /// Returns `true` if a `SET` left after its attempt had waited for its node as long as it may.
     fn is_beyond_vote(&self, deed: &Deed<'_>, id: TokenId) -> bool {
         let client = &self.clients[deed.peer];
         let path = &client.paths[deed.node];
         let since = self.oracle.ledger.record(id).sent;
-        // It may wait longer for one that was never reached before the call.
+        // It may wait longer for a node that was never reached before the call.
         let resource = self.oracle.ledger.record(id).resource;
         let call = client.users[resource].task.call();
         let Some(called) = call.map(|call| call.since).filter(|call| *call <= since) else {
-            return false; // It is of an earlier call.
+            return false; // It is from an earlier call.
         };
         let lost = 0 < path.lost_at && path.lost_at < called;
         let ready = path.ready_at < called;
         let clock = self.clock_of(deed.peer);
-        // When one byte follows the other, nobody knows when the first was asked for.
+        // If bytes follow each other, it is not known when the first was asked for.
         let whole = if self.plan.guard == Guard::Strict {
             WHOLE_SCRIPT
         } else {
@@ -260,7 +261,7 @@ impl World {
         if calls.spell.misses(place) {
             return Some("an extension outside of its call");
         }
-        // Not every node's yes counts for a lock that was handed over.
+        // After a hand-over not every node's yes counts.
         let own = record.owner == deed.process && record.heirs.is_empty();
         let certain = own && calls.spell.from <= place && self.is_extended(deed, id, calls);
         certain.then_some("an extension that is decided")
@@ -273,7 +274,7 @@ impl World {
         misses.then_some("a question for how long outside of its call")
     }
 
-    /// Whether a majority had said yes when the command left.
+    /// Returns `true` if a majority had said yes when the command left.
     fn is_extended(&self, deed: &Deed<'_>, id: TokenId, calls: &Extending) -> bool {
         let within = calls.within.min(calls.begun.saturating_add(SOON));
         let mut yes = Servers::default();

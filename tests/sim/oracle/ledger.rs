@@ -1,14 +1,15 @@
-//! The ledger: what every node did for every token, and what of it the clients have read.
+//! The ledger: what every node did for every token, and which answers the clients have read.
 //!
 //! The other oracles judge by it. An entry is made when a server executes a command, not when a
-//! client sends it: what never arrived never happened. An answer counts as read when its last byte
-//! was handed to the engine. What a server did and what it said are two things: something in front
-//! of it may have lost the answer. Keys are judged by what was done, calls by what was said.
+//! client sends it: a command that never arrived never happened. An answer counts as read when its
+//! last byte was handed to the engine. What a server did and what it answered can differ: something
+//! in front of it may have lost the answer. Keys are judged by what was done, calls by what was
+//! answered.
 //!
 //! # What it does not see
 //!
 //! Of several commands of one kind for one token on one node it keeps the newest by the time of
-//! sending. That is enough because a client asks again only for what came to nothing.
+//! sending. That is enough because a client asks again only for what failed.
 
 use shearline::{Instant, MARKER_KEY, ServerError};
 
@@ -19,13 +20,13 @@ use crate::written::Place;
 /// The random part of a token.
 pub(crate) type Token = [u8; 20];
 
-/// A token by the order of their first execution.
+/// A token, numbered by first execution.
 pub(crate) type TokenId = u32;
 
-/// One life of a client. Who is killed and comes back is another.
+/// One life of a client. A restarted client is another.
 pub(crate) type Process = u32;
 
-/// The number of milliseconds that a command names.
+/// The milliseconds in a command.
 pub(crate) fn millis(word: &[u8]) -> Option<u64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
@@ -47,22 +48,22 @@ pub(crate) struct Record {
     pub(crate) sent: Time,
     /// The place of the first byte of any command that set it.
     pub(crate) first: Place,
-    /// When whoever had it let go of it, or learned that it had not got it.
+    /// When its holder released it, or learned that it was lost.
     pub(crate) ended: Place,
-    /// When its lock was told.
+    /// When its lock was returned.
     pub(crate) granted: Place,
     /// How often it was sent to a node again while it was held.
     pub(crate) copies: u32,
     /// The longest ttl that was asked for.
     pub(crate) ttl: u64,
-    /// The nodes that did not vote for who handed it over first, when it did: a bit for each.
+    /// The nodes that did not vote for the first holder that handed it over, at that time: a bit
+    /// for each.
     pub(crate) doubted: u32,
-    /// Those it was handed to.
+    /// The clients that it was handed to.
     pub(crate) heirs: Vec<Process>,
-    /// A holder was told that a majority misses it: what copies remain are released.
+    /// A holder learned that a majority misses it: remaining copies are released.
     pub(crate) lost: bool,
-    /// How often its holders have asked for an extension, for how long it is kept, and for its
-    /// release.
+    /// How often its holders have asked for an extension, a confirmation, and a release.
     pub(crate) extends: u32,
     pub(crate) confirms: u32,
     pub(crate) releases: u32,
@@ -80,19 +81,19 @@ pub(crate) struct Cell {
     pub(crate) until: Instant,
     /// Since when its owner has known that the node lacks the key, if it does.
     pub(crate) lacking: Option<Place>,
-    /// A `SET` was executed, whatever was said of it.
+    /// A `SET` was executed, whatever the answer was.
     pub(crate) was_set: bool,
     /// A command has deleted it.
     pub(crate) gone: bool,
-    /// Whose key was in the way of its `SET`.
+    /// The owner of the key that was in the way of its `SET`.
     pub(crate) blocked_by: Option<TokenId>,
     /// It was sent there again while its lock was held.
     pub(crate) copied: bool,
-    /// How many commands there were, for the count of them.
+    /// How many commands there were, to count them.
     pub(crate) sets: u32,
     /// Over which connection the last `SET` came, and how many commands had come before it there.
     pub(crate) set_over: (usize, u64),
-    /// That connection had died without a word before it was executed.
+    /// That connection had died without a notice before the `SET` was executed.
     pub(crate) astray: bool,
     pub(crate) extends: u32,
     pub(crate) confirms: u32,
@@ -103,10 +104,10 @@ pub(crate) struct Cell {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Releases {
     pub(crate) count: u32,
-    /// How many were refused, and how many of the server had forgotten the script.
+    /// How many were refused, and how many of them because the server had forgotten the script.
     pub(crate) refused: u32,
     pub(crate) repairs: u32,
-    /// With which words.
+    /// The error words.
     pub(crate) refusals: Codes,
     /// How many connections they came over, and the last of them.
     pub(crate) conns: u32,
@@ -127,7 +128,7 @@ pub(crate) struct Entry {
     pub(crate) sent: Time,
     pub(crate) said: Said,
     pub(crate) fence: Fence,
-    /// For how many milliseconds the node keeps the key, if it was asked for that.
+    /// For how many milliseconds the node keeps the key, if it was asked.
     pub(crate) kept: u64,
     /// What the node's clock showed then.
     pub(crate) kept_at: Instant,
@@ -142,13 +143,13 @@ pub(crate) struct Entry {
 /// Whether an answer counts, where servers carry markers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fence {
-    /// It does not say.
+    /// Unknown.
     None,
-    /// It does, and its server's marker tells this longest ttl.
+    /// It counts, and its server's marker names this longest ttl.
     Open(u64),
-    /// It does not.
+    /// It does not count.
     Shut,
-    /// It says so, and its server has no marker, or a barrier.
+    /// It says that it counts, and its server has no marker, or a barrier.
     Broken,
 }
 
@@ -162,7 +163,7 @@ pub(crate) enum Said {
     Zero,
     Foreign,
     Refused(Code),
-    /// None that a lock command has.
+    /// An answer that no lock command has.
     Else,
 }
 
@@ -196,17 +197,17 @@ impl Code {
         CODES[usize::from(self.0)] == error.code()
     }
 
-    /// Whether it may mean that the server does not know the command.
+    /// Returns `true` if it may mean that the server does not know the command.
     pub(crate) fn is_any_error(self) -> bool {
         matches!(self.0, 8 | 11)
     }
 
-    /// Whether its server may be about to replace what it remembers.
+    /// Returns `true` if its server may be about to replace its data.
     pub(crate) fn may_forget(self) -> bool {
         matches!(self.0, 2 | 3)
     }
 
-    /// Whether a server that says so has done nothing.
+    /// Returns `true` if a server with this error has done nothing.
     pub(crate) fn is_certain(self) -> bool {
         matches!(self.0, 2..8 | 10 | 11)
     }
@@ -216,7 +217,7 @@ impl Code {
     }
 }
 
-/// Some of them: a bit for each.
+/// A set of nodes: a bit for each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Codes(u16);
 
@@ -241,13 +242,13 @@ impl Record {
         &self.token
     }
 
-    /// Whether a `SET` whose first byte left at `place` is a copy of a lock that is held.
+    /// Returns `true` if a `SET` whose first byte left at `place` is a copy of a lock that is held.
     pub(crate) fn is_copy(&self, place: Place) -> bool {
         self.granted < place
     }
 }
 
-/// The first integer of an array.
+/// Returns the first integer of an array.
 fn first_of(reply: &[u8]) -> &[u8] {
     let [b'*', _, b'\r', b'\n', rest @ ..] = reply else {
         return &[];
@@ -256,7 +257,7 @@ fn first_of(reply: &[u8]) -> &[u8] {
     &rest[..end.unwrap_or(rest.len())]
 }
 
-/// The number that a server answers, alone or in front of others.
+/// Returns the number of an answer, alone or in front of others.
 pub(crate) fn number_in(reply: &[u8]) -> Option<i64> {
     let number = match first_of(reply) {
         [] => reply.strip_suffix(b"\r\n")?,
@@ -266,19 +267,19 @@ pub(crate) fn number_in(reply: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Whether a script asks for how long a key is kept.
+/// Returns `true` if a script asks how long a key is kept.
 pub(crate) fn is_confirmation(script: &[u8]) -> bool {
     script.windows(4).any(|text| text == b"9e15")
 }
 
-/// Whether a script is a `SET` where servers carry markers.
+/// Returns `true` if a script is a `SET` where servers carry markers.
 pub(crate) fn is_fenced_set(script: &[u8]) -> bool {
     script.windows(4).any(|text| text == b"'nx'")
 }
 
 impl Said {
-    /// What a server says of a fenced command is what it would say of the plain one, and whether that
-    /// counts; to who joins, whether it may.
+    /// Turns the answer to a command with a marker check into the answer to the plain command, and
+    /// whether it counts; for a join, whether it may.
     pub(crate) fn of(verb: Verb, reply: &[u8]) -> Self {
         match (verb, first_of(reply)) {
             (Verb::Set, b":1") => Self::Ok,
@@ -311,8 +312,8 @@ impl Said {
 }
 
 impl Releases {
-    /// Whether it is not known which of several releases is asked for again, and so which of them an
-    /// answer is for: a server that has forgotten the script refuses each of them.
+    /// Returns `true` if it is not known which of several releases is asked for again, and so which
+    /// of them an answer is for: a server that has forgotten the script refuses each of them.
     pub(crate) fn are_mixed_up(&self) -> bool {
         1 < self.repairs + self.refused
     }
@@ -334,7 +335,7 @@ impl Entry {
         read_place: Place::MAX,
     };
 
-    /// Whether it answers a question that `by` sent at `since` or later.
+    /// Returns `true` if it answers a request that `by` sent at `since` or later.
     pub(crate) fn answers(&self, by: Process, since: Time) -> bool {
         self.by == by && since <= self.sent && self.said != Said::Nothing
     }
@@ -385,14 +386,14 @@ pub(crate) enum Verb {
     Set,
     Release,
     Extend,
-    /// A second extension of the same lock, beside the first: its ttl is odd, and that of every other is
-    /// even.
+    /// A second extension of the same lock, beside the first: its ttl is odd, and that of every
+    /// other is even.
     Beside,
-    /// Asks for how long a key is kept.
+    /// Asks how long a key is kept.
     Confirm,
-    /// Teaches a script: the last questions of a greeting.
+    /// Loads a script: the last requests of a handshake.
     Load,
-    /// Asks to join, where servers carry markers: the last question of all.
+    /// Asks to join, where servers carry markers: the very last request of a handshake.
     Join,
     /// Asks what the clock shows.
     Time,
@@ -400,7 +401,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Whether it is about a lock.
+    /// Returns `true` if it is about a lock.
     pub(crate) fn is_of_locks(self) -> bool {
         matches!(
             self,
@@ -442,7 +443,7 @@ impl<'a> Command<'a> {
             [b"EVAL", script, b"1", key, token] if is_confirmation(script) => {
                 (Verb::Confirm, key, token, &[][..])
             }
-            // The first on a connection. Without a ttl it only asks for permissions.
+            // The first on a connection. Without a ttl it only checks permissions.
             [b"EVAL", script, b"1", key, token, ttl, _, ..] if is_fenced_set(script) => {
                 match ttl.is_empty() {
                     false => (Verb::Set, key, token, ttl),
@@ -495,8 +496,8 @@ pub(crate) struct Ledger {
     records: Vec<Record>,
     /// By token and node.
     cells: Vec<Box<[Cell]>>,
-    /// Tokens by their first bytes, which are random: the next free place behind them. One more
-    /// than the number of the token, and zero where there is none.
+    /// Tokens by their first bytes, which are random: if the place is taken, the next free one. One
+    /// more than the number of the token, and zero for a free place.
     places: Vec<TokenId>,
 }
 
@@ -510,7 +511,7 @@ impl Ledger {
         }
     }
 
-    /// Where `token` stands, or could.
+    /// Returns where `token` is, or would be.
     fn place(&self, token: &Token) -> usize {
         let mask = self.places.len() - 1;
         let mut place = usize::from_le_bytes(token[..8].try_into().expect("eight")) & mask;
@@ -526,7 +527,7 @@ impl Ledger {
         self.places[self.place(token)].checked_sub(1)
     }
 
-    /// The token, entered if it is not there.
+    /// Returns the token, and enters it if it is missing.
     pub(crate) fn enter(
         &mut self,
         token: Token,
@@ -589,7 +590,7 @@ impl Ledger {
         &mut self.cells[id as usize][node]
     }
 
-    /// What is known of a token, node by node.
+    /// Returns the records of a token, node by node.
     pub(crate) fn cells(&self, id: TokenId) -> &[Cell] {
         &self.cells[id as usize]
     }
@@ -653,7 +654,7 @@ impl Cell {
         },
     };
 
-    /// The newest question of this kind about a lock, and its answer.
+    /// Returns the newest request of this kind about a lock, and its answer.
     pub(crate) fn asked(&self, verb: Verb) -> &Entry {
         match verb {
             Verb::Set | Verb::Load | Verb::Join | Verb::Time | Verb::Other => &self.set,
@@ -677,11 +678,11 @@ impl Cell {
 }
 
 #[test]
-fn a_token_is_found_again() {
+fn a_recorded_token_is_found() {
     let mut ledger = Ledger::new(3);
     let token = |number: u32| {
         let mut token = [0; 20];
-        // Many of them meet at one place.
+        // Many of them want the same place.
         token[0] = (number % 7) as u8;
         token[8..12].copy_from_slice(&number.to_le_bytes());
         token

@@ -1,15 +1,15 @@
-//! Liveness: when nothing goes wrong any more, all ends well.
+//! Liveness: after the faults, everything ends well.
 //!
 //! A majority of the servers is healed, in some worlds all of them. From then on everything that
 //! was begun ends within [`Plan::patience`](crate::plan::Plan::patience), with nothing owed to a
-//! server that lives, and for each resource somebody gets the lock within
-//! [`Plan::lock_within`](crate::plan::Plan::lock_within). Where servers carry markers, all that are
-//! connected vote again when that time is over.
+//! live server, and for each resource a client gets the lock within
+//! [`Plan::lock_within`](crate::plan::Plan::lock_within). Where servers carry markers, all
+//! connected servers vote again after that time.
 //!
 //! # What it does not see
 //!
-//! Who is served while faults go on: then a call may always fail. What is owed to a server that
-//! never comes back stays owed.
+//! Calls while faults go on: they may always fail. Releases owed to a server that never comes back
+//! stay owed.
 
 use shearline::engine::{NodeState, NodeStatus};
 
@@ -19,7 +19,7 @@ use crate::user::Task;
 use crate::world::World;
 
 impl World {
-    /// All faults have ended: one client for each resource is to take it.
+    /// All faults have ended: one client for each resource has to take it.
     pub(crate) fn let_take(&mut self) {
         for resource in 0..self.plan.resources {
             let drawn = self.entropy.below(self.plan.clients as u32) as usize;
@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// Somebody has got a lock.
+    /// A client has got a lock.
     pub(crate) fn took(&mut self, client: usize, resource: usize) {
         if self.calm {
             self.oracle.taken[resource] = true;
@@ -42,11 +42,11 @@ impl World {
         if self.taken_by <= self.now
             && let Some(resource) = self.oracle.taken.iter().position(|taken| !taken)
         {
-            self.object("liveness", format!("nobody gets resource {resource}"));
+            self.object("liveness", format!("no client gets resource {resource}"));
         }
     }
 
-    /// Whether everything that was begun is over and every lock was taken.
+    /// Returns `true` if everything that was begun is over and every lock was taken.
     pub(crate) fn is_settled(&self) -> bool {
         let taken = self.oracle.taken.iter().all(|taken| *taken);
         let strangers = self.strangers.iter().all(|stranger| stranger.is_resting());
@@ -69,7 +69,7 @@ impl World {
         idle && load.rounds == 0 && client.handed.is_empty() && done
     }
 
-    /// No server keeps itself from voting any more, as far as clients know that are connected.
+    /// No server is kept from voting any more, as far as connected clients know.
     pub(crate) fn check_voting(&mut self) {
         if self.plan.guard != Guard::Strict {
             return;
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Everything that was begun is over by now.
+    /// Everything that was begun is over now.
     pub(crate) fn check_settled(&mut self) {
         if !self.is_settled() {
             let loads: Vec<_> = self

@@ -1,20 +1,20 @@
-//! Memory: what an engine has open is within its limits and in proportion to what it was asked for.
+//! Memory: what an engine has open is within its limits and in proportion to its calls.
 //!
 //! * As many rounds as calls are open: none is forgotten, none outlives its caller.
 //! * As many claims as locks are held and attempts are open; any other has a release in flight or
 //!   owed somewhere.
 //! * No more releases are owed to a node than there are claims, and no more bytes wait than the
 //!   commands in flight have.
-//! * No more commands are in flight to one node than there may be, and what waits for it fits its
-//!   buffer. The latter is seen when its kernel has room again; until then only what waits for all
-//!   nodes is known.
-//! * A call for a lock is begun where there is room for it, and refused for want of room only where
+//! * No more commands are in flight to one node than allowed, and the bytes that wait for it fit
+//!   its buffer. The latter is known when its kernel has room again; until then only the bytes for
+//!   all nodes together are known.
+//! * A call for a lock begins if there is room for it, and is refused for lack of room only if
 //!   there is none.
 //!
 //! # What it does not see
 //!
-//! The bytes of the heap. Whether half of the room is kept for releases: only when all of it is
-//! taken, and more, somebody objects.
+//! The bytes of the heap. Whether half of the room is kept for releases: an oracle objects only
+//! when more than all of it is taken.
 
 use shearline::engine::Load;
 use shearline::limits::{self, COMMAND_BYTES_MAX, HANDSHAKE_BYTES_MAX};
@@ -32,7 +32,7 @@ struct Bounds {
     out_bytes: usize,
 }
 
-/// Commands of a greeting, which are sent whether there is room or not.
+/// Commands of a handshake, which are sent without asking for room.
 const GREETING: usize = 12;
 
 impl Bounds {
@@ -70,7 +70,7 @@ struct Open {
 }
 
 impl World {
-    /// A client has done all that its turn brought.
+    /// A client has finished its turn.
     pub(crate) fn memory(&mut self, client: usize) {
         let load = self.clients[client].engine.load();
         let mut open = Open::default();
@@ -100,7 +100,7 @@ impl World {
         beyond.then_some("more in flight to one node than it may have")
     }
 
-    /// Notes whether a client has no room for another question to some node.
+    /// Records whether a client has no room for another request to some node.
     fn is_full(&mut self, client: usize) {
         let there = &self.clients[client];
         let half = (Bounds::get().in_flight - GREETING) / 2;
@@ -122,7 +122,8 @@ impl World {
         }
     }
 
-    /// A client has no room for a call, and has sent nothing for it. `before`: what was open then.
+    /// A call is refused for lack of room, and nothing was sent for it. `before`: what was open
+    /// then.
     pub(crate) fn check_saturated(&mut self, client: usize, before: Load) {
         self.oracle.counts.sights.note("Saturated");
         let full = Bounds::get().is_full(&before);
@@ -132,7 +133,7 @@ impl World {
         }
     }
 
-    /// Whether a call for a lock, or about one, was refused for want of room.
+    /// Returns `true` if a call for a lock, or about one, was refused for lack of room.
     pub(crate) fn is_saturated(error: &LockError) -> bool {
         is_narrow() && matches!(error, LockError::Saturated)
     }
@@ -182,7 +183,7 @@ fn too_much(load: &Load, open: &Open, nodes: usize) -> Option<&'static str> {
 
 fn beyond_limits(load: &Load, nodes: usize) -> Option<&'static str> {
     let bounds = Bounds::get();
-    // Locks that are handed to an engine are taken in whether there is room or not.
+    // Locks that are handed to an engine are adopted without asking for room.
     let claims = load.claims <= bounds.claims || is_narrow();
     // No release is ever refused.
     let releases = if is_narrow() { load.claims } else { 0 };

@@ -1,31 +1,32 @@
-//! What must never be seen, whatever goes wrong. One function for each promise.
+//! What must never happen, whatever goes wrong. One function for each promise.
 //!
 //! The oracles know true time and every node's memory, which no client does. They look at what
 //! clients believe, what nodes execute and what calls return, and never into an engine.
 //!
-//! | oracle | promise | stands in |
+//! | oracle | promise | file |
 //! | --- | --- | --- |
-//! | exclusion | no two believe that they hold one resource at the same true time | `exclusion` |
-//! | votes | every lock and every extension stands on a majority that may vote, read before it was told | `votes`, `quarantine` |
+//! | exclusion | no two clients believe that they hold one resource at the same true time | `exclusion` |
+//! | votes | every lock and every extension has a majority that may vote, read before it was reported | `votes`, `quarantine` |
 //! | validity | it ends when the rule says, counted from before the first byte | `votes` |
-//! | foreign key | nobody's key is deleted or replaced but by its owner | `keys` |
-//! | early release | nobody's key is deleted while its owner holds the lock | `keys` |
+//! | foreign key | only its owner deletes or replaces a key | `keys` |
+//! | early release | no key is deleted while its owner holds the lock | `keys` |
 //! | expiry | every key ends, also if its owner is dead | `keys` |
 //! | orphans | no key of an ended attempt or lock stays on a node that answers | `orphans` |
-//! | settling | every call ends in time and when its outcome is certain, what is lost is opened again, and no engine runs hot or sleeps for ever | `settling`, `certain` |
-//! | wake | whatever is due is asked for in time, and nothing is done before | `wake` |
-//! | told | every holder is told of the end of its lock, once and in time | `told` |
+//! | settling | every call ends in time and when its outcome is certain, lost connections are opened again, and no engine runs hot or sleeps for ever | `settling`, `certain` |
+//! | wake | the engine asks to be woken in time for everything that is due, and does nothing before | `wake` |
+//! | told | the end of its lock is reported to every holder, once and in time | `told` |
 //! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
-//! | starvation | nobody is passed over for ever | `starvation` |
+//! | starvation | no waiter is passed over for ever | `starvation` |
 //! | copy | a held lock is copied only to a node that lacks it, when a majority without it has it | `copy` |
-//! | storm | commands and connections are no more than the work asks for | `storm` |
+//! | storm | commands and connections are no more than the work needs | `storm` |
 //! | late | nothing is sent after its time | `late` |
 //! | order | a release goes before every later `SET` of its connection | `order` |
-//! | silence | who is silent is not asked, and in the end given up | `silence` |
+//! | silence | a silent node is not asked, and given up in the end | `silence` |
 //! | memory | what is open is within its limits and in proportion | `memory` |
-//! | liveness | when nothing goes wrong any more, all ends well | `liveness` |
+//! | liveness | after the faults everything ends well | `liveness` |
 //!
-//! What each promises of confirmations stands in `confirm`. All of them judge by the `ledger` of what the nodes executed.
+//! `confirm` has what each of them promises of confirmations. All of them judge by the `ledger` of
+//! what the nodes executed.
 
 mod certain;
 mod claimed;
@@ -73,7 +74,7 @@ pub(crate) use ledger::{
 pub(crate) use outcome::{Limits, Release};
 pub(crate) use wake::TICK;
 
-/// All of the table above.
+/// All oracles of the table above.
 pub(crate) const ORACLES: [&str; 19] = [
     "exclusion",
     "votes",
@@ -96,58 +97,59 @@ pub(crate) const ORACLES: [&str; 19] = [
     "liveness",
 ];
 
-/// Whoever objects to a history that does not end. It is always heard.
+/// The oracle that objects to a history without an end. It is always on.
 pub(crate) const ENDLESS: &str = "endless";
 
 /// An oracle objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
-    /// Which one.
+    /// Its name.
     pub(crate) oracle: &'static str,
     pub(crate) text: String,
     pub(crate) at: Time,
 }
 
-/// What the oracles remember.
+/// The state of the oracles.
 #[derive(Debug)]
 pub(crate) struct Oracle {
     pub(crate) violation: Option<Violation>,
-    /// The only one that is listened to.
+    /// The only oracle that is on.
     only: Option<&'static str>,
     /// Nothing excuses two holders.
     no_excuses: bool,
     longest_ttl: Time,
     pub(crate) ledger: Ledger,
-    /// By resource and peer: clients, and strangers behind them.
+    /// By resource and peer: clients, then strangers.
     pub(crate) beliefs: Vec<Vec<Option<Belief>>>,
     /// By resource: until when several may believe.
     excused: Vec<Time>,
     /// By client and node: when the newest command that was answered had been sent.
     answered: Vec<Vec<Time>>,
-    /// By client and resource: the token that was asked for last.
+    /// By client and resource: the newest token.
     newest: Vec<Vec<Option<TokenId>>>,
     /// By client and resource: how often the present call has asked, and for which tokens.
     attempts: Vec<Vec<u32>>,
     asked: Vec<Vec<Vec<TokenId>>>,
     /// By client and resource.
     calls: Vec<Vec<late::Calls>>,
-    /// By process: whose it is, and whether it lives.
+    /// By process: its client, and whether it lives.
     lives: Vec<Life>,
-    /// Tokens that should not be where they are, by server, and since when.
+    /// Tokens that should not be on a server, by server, and since when.
     suspects: BTreeMap<(usize, TokenId), Time>,
     /// Tokens that a server brought back from its disk after they had been deleted.
     revenants: BTreeSet<(usize, TokenId)>,
-    /// By resource: whether somebody got it since all faults have ended.
+    /// By resource: whether a client got it since all faults have ended.
     taken: Vec<bool>,
     rests: starvation::Rests,
-    /// By client and node: with which words a release was refused, or the question whether it may be.
+    /// By client and node: the error words of a refused release, or of the request whether it is
+    /// permitted.
     refused: Vec<Vec<Codes>>,
-    /// How many connections in a row were opened again as late as they may be.
+    /// How many connections in a row were opened again as late as possible.
     in_step: u32,
     quarantine: quarantine::Quarantine,
-    /// By client and node: when it was made one of this cluster last, whatever it was.
+    /// By client and node: when it was last made one of this cluster, whatever its marker was.
     pub(crate) anew: Vec<Vec<Time>>,
-    /// By client: since when a node has told it that it is another cluster's.
+    /// By client: since when a node has said that it is of another cluster.
     shut_out: Vec<Time>,
     pub(crate) counts: Counts,
 }
@@ -158,7 +160,7 @@ struct Life {
     alive: bool,
 }
 
-/// What happened, to know that worlds are not dead.
+/// What happened, to know that the worlds are not idle.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) locks: u64,
@@ -171,10 +173,10 @@ pub(crate) struct Counts {
     /// Locks of strangers.
     pub(crate) strange: u64,
     pub(crate) commands: u64,
-    /// What users were told otherwise, by its kind.
+    /// Other reports to users, by kind.
     pub(crate) outcomes: Outcomes,
     pub(crate) sights: Sights,
-    /// The most hand-overs that anybody has waited for.
+    /// The most hand-overs that a call has waited for.
     pub(crate) passed_over: u32,
 }
 
@@ -196,12 +198,12 @@ pub(crate) struct Deed<'a> {
     /// By the server's clock.
     pub(crate) shown: Instant,
     pub(crate) command: Command<'a>,
-    /// What the server did, in the words of an answer, and what its client was told.
+    /// What the server did, in the words of an answer, and what it answered.
     pub(crate) done: Said,
     pub(crate) said: Said,
-    /// Whether that counts, where servers carry markers.
+    /// Whether it counts, where servers carry markers.
     pub(crate) fence: Fence,
-    /// For how many milliseconds it said to keep the key, if it was asked for that.
+    /// For how many milliseconds it said to keep the key, if it was asked.
     pub(crate) kept: u64,
     /// What the key held before and after.
     pub(crate) before: Option<Token>,
@@ -213,13 +215,13 @@ pub(crate) struct Deed<'a> {
 pub(crate) struct Answer {
     /// The number of the deed.
     pub(crate) number: u64,
-    /// With which byte of the stream it ends.
+    /// The byte of the stream with which it ends.
     pub(crate) end: u64,
-    /// With which byte of the other way its command ends.
+    /// The byte of the other direction with which its command ends.
     pub(crate) asked: u64,
     pub(crate) verb: Verb,
     pub(crate) token: Option<TokenId>,
-    /// Before when its command was asked for by no means.
+    /// Its command was not asked for before this time.
     pub(crate) since: Time,
     pub(crate) sent: Time,
     pub(crate) said: Said,
@@ -276,7 +278,7 @@ impl Oracle {
             violation: None,
             only: plan.switches.only.or(crate::mutations::heard()),
             no_excuses: plan.switches.no_excuses,
-            // A barrier that is taken away was for the longest of all.
+            // A barrier that is deleted was for the longest lock of all.
             longest_ttl: MILLI
                 * match plan.guard {
                     Guard::Strict => plan.max_ttl(),
@@ -305,15 +307,15 @@ impl Oracle {
     }
 
     pub(crate) fn object(&mut self, oracle: &'static str, at: Time, text: String) {
-        let heard = self
+        let listened = self
             .only
             .is_none_or(|only| only == oracle || oracle == ENDLESS);
-        if heard && self.violation.is_none() {
+        if listened && self.violation.is_none() {
             self.violation = Some(Violation { oracle, text, at });
         }
     }
 
-    /// A process begins, in the place of any that was there before.
+    /// A process begins, and replaces an earlier one.
     pub(crate) fn born(&mut self, peer: usize) -> Process {
         self.answered[peer].fill(0);
         self.newest[peer].fill(None);
@@ -325,7 +327,7 @@ impl Oracle {
         (self.lives.len() - 1) as Process
     }
 
-    /// A process is killed. The dead believe nothing.
+    /// A process is killed. A dead process believes nothing.
     pub(crate) fn died(&mut self, process: Process) {
         let life = &mut self.lives[process as usize];
         life.alive = false;
@@ -369,7 +371,7 @@ impl Oracle {
         }
     }
 
-    /// A call for how long a lock is kept is made.
+    /// A confirmation is called.
     pub(crate) fn asks_confirmation(&mut self, token: &[u8]) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
             self.ledger.record_mut(id).confirms += 1;
@@ -396,8 +398,8 @@ impl World {
         self.oracle.object(oracle, self.now, text.into());
     }
 
-    /// Notes what a server did, and looks whether it should have been told to. The token that it
-    /// was about.
+    /// Records what a server did, and checks whether the command should have been sent. Returns its
+    /// token.
     pub(crate) fn executed(&mut self, deed: &Deed<'_>) -> Option<TokenId> {
         self.oracle.counts.commands += 1;
         let key = deed.command.key?;
@@ -434,8 +436,8 @@ impl World {
         let oracle = &mut self.oracle;
         let verb = deed.command.verb;
         let record = oracle.ledger.record(id);
-        // Nobody is told of what whoever handed the lock over gives back behind its `SET`, nor of
-        // the rest of a question that had begun to leave, also when the next one is asked.
+        // Two things happen without a call: the release behind a `SET` of a lock that was handed
+        // over, and the rest of a confirmation that had begun to leave, also after the next one.
         let holder = record.heirs.last().unwrap_or(&record.owner);
         let alive = oracle.lives[process as usize].alive && deed.peer < oracle.calls.len();
         let asks = matches!(verb, Verb::Extend | Verb::Beside | Verb::Confirm);
@@ -471,7 +473,8 @@ impl World {
         if !asked.contains(&id) {
             asked.push(id);
         }
-        // By how they began: the rest of a `SET` that was cut short is sent when later attempts are made.
+        // In the order of their first bytes: the rest of a `SET` that was cut short is sent during
+        // later attempts.
         let first = oracle.ledger.record(id).first.min(deed.begun.place);
         let newest = &mut oracle.newest[deed.peer][resource];
         if newest.is_none_or(|newest| oracle.ledger.record(newest).first < first) {
@@ -499,7 +502,7 @@ impl World {
                 verb, sent, said, ..
             } = answer;
             let path = &mut self.clients[client].paths[node];
-            path.heard(self.now, shown, sent, (verb, said));
+            path.answered(self.now, shown, sent, (verb, said));
             self.measured(client, node, answer.since);
             if let (Verb::Other | Verb::Release, Said::Refused(code)) = (verb, said) {
                 self.oracle.refused[client][node].add(code);
@@ -509,14 +512,14 @@ impl World {
                 self.oracle.quarantine.meets(client, server, self.now);
             }
             if verb == Verb::Join && said == Said::One {
-                self.oracle.quarantine.greets(client, node, answer.life);
+                self.oracle.quarantine.connected(client, node, answer.life);
             }
             if verb == Verb::Join && said == Said::Zero {
                 let since = &mut self.oracle.shut_out[client];
                 *since = (*since).min(self.now);
             }
-            // What is owed goes behind the first question of a greeting, and before the last; but what
-            // was owed for longer goes before it.
+            // Owed releases go after the first request of a handshake, and before the last; but
+            // those that were owed for longer go before it.
             if !said.is_error() && !matches!(verb, Verb::Other | Verb::Release | Verb::Time) {
                 let newest = &mut self.oracle.answered[client][node];
                 *newest = sent.max(*newest);
@@ -535,7 +538,7 @@ impl World {
                 };
                 self.oracle.ledger.read(id, node, verb, &reading);
                 let server = self.plan.server_of(node);
-                self.oracle.quarantine.heard(client, node, &reading);
+                self.oracle.quarantine.answered(client, node, &reading);
                 let twin = server + self.plan.servers < self.plan.nodes;
                 if twin && matches!(said, Said::Refused(code) if code.may_forget()) {
                     self.oracle.counts.sights.note("TwinAlarmed");
@@ -546,8 +549,8 @@ impl World {
     }
 }
 
-/// What the server's clock shows when a key ends that it gives `ttl` now. It counts milliseconds,
-/// and a key ends when they are over.
+/// Returns what the server's clock shows at the end of a key that gets `ttl` now. It counts
+/// milliseconds, and a key ends when they are over.
 fn end_of(shown: Instant, ttl: &[u8]) -> Option<Instant> {
     let ttl: u64 = std::str::from_utf8(ttl).ok()?.parse().ok()?;
     Some(Instant::from_millis(shown.as_nanos() / MILLI + ttl))

@@ -1,29 +1,30 @@
-//! Order: what is owed goes first.
+//! Order: owed releases go first.
 //!
 //! * A release that is sent over a connection for the first time goes before every `SET` that was
-//!   asked for when the token's attempt or lock had ended already, whatever resource it is for. So
-//!   what is owed from an earlier connection goes before all `SET`s of the next one, and no `SET`
-//!   meets a key that its own client should have let go.
-//! * A `SET` is sent over one connection again only behind a release of the client's own for the
-//!   same resource, but for copies of a lock that is held, and where the server had forgotten the
-//!   script of it.
+//!   asked for after the token's attempt or lock had ended, whatever resource it is for. So
+//!   releases owed from an earlier connection go before all `SET`s of the next one, and no `SET`
+//!   meets a key that its own client should have released.
+//! * A `SET` is repeated over one connection only behind a release of the client's own for the same
+//!   resource, but for copies of a lock that is held, and where the server had forgotten the
+//!   script.
 //!
-//! * Every command about a lock comes behind the selection of its database.
-//! * What a client says to a node goes over a connection that was opened when the one before it had
-//!   ended. Two that overlap have no order.
+//! * Every command about a lock follows the selection of its database.
+//! * A client sends to a node only over a connection that was opened after the one before had
+//!   ended. Two connections that overlap have no order.
 //!
 //! # What it does not see
 //!
-//! A release that was tried over the same connection before and was refused: the server said when it
-//! is tried again. What was asked for between two writes of a client was asked for at once. Locks that were handed over, whose copies several may give back. A `SET` that
-//! waited for room may have been asked for when the connection was first blocked.
+//! A release that was refused over the same connection before: the server decided when it is
+//! repeated. Commands between two writes of a client count as simultaneous. Locks that were handed
+//! over, whose copies several clients may release. A `SET` that waited for room may have been asked
+//! for when the connection was first blocked.
 
 use super::{Deed, Said, TokenId, Verb};
 use crate::world::World;
 
 impl World {
-    /// Lock commands of a client go to the database that it was configured with, and a server that has
-    /// said that it serves no locks is asked for none.
+    /// Lock commands of a client go to its configured database, and none go to a server that has
+    /// said that it serves no locks.
     pub(super) fn where_it_is_asked(&mut self, deed: &Deed<'_>) {
         let link = &self.conns[deed.conn];
         if self.plan.clients <= deed.peer {
@@ -38,7 +39,7 @@ impl World {
         }
     }
 
-    /// A command comes before or behind one that should have been on the other side of it.
+    /// A command comes before or after one that it should not.
     pub(super) fn order(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
         if self.plan.clients <= deed.peer {
             return;
@@ -82,7 +83,7 @@ impl World {
         let cell = ledger.cell_mut(id, deed.node);
         let (conn, executed) = cell.set_over;
         let again = cell.sets > 0 && conn == deed.conn;
-        // One that met a server without the script was none, and its text follows.
+        // A request that met a server without the script was not executed, and its text follows.
         let none = matches!(deed.said, Said::Refused(code) if code.is_no_script());
         let over = if none { usize::MAX } else { deed.conn };
         cell.set_over = (over, written.executed);

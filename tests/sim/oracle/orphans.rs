@@ -1,17 +1,17 @@
-//! Orphans: what an ended attempt or lock has left is gone where a node answers.
+//! Orphans: the keys of an ended attempt or lock are gone where a node answers.
 //!
-//! No key stays for 400 ms on a server whose token belongs to no held lock and no open attempt,
-//! once the server has answered a command that the owner sent to it after the end: a question about a
-//! lock, or the end of a greeting, in which what is owed goes before the last questions. A release that
-//! the server has refused counts as another end, 250 ms after its owner has read that: then it is tried
-//! again. Of a server that has forgotten the script it is tried again as soon as that is read. And when
-//! all is over there is no such key at all.
+//! No key whose token belongs to no held lock and no open attempt stays on a server for 400 ms,
+//! once the server has answered a command that the owner sent to it after the end: a request about
+//! a lock, or the end of a handshake, in which owed releases go before the last requests. A refused
+//! release counts as another end, 250 ms after its owner has read the refusal: then it is repeated.
+//! If the server has forgotten the script it is repeated at once. In the end there is no such key
+//! at all.
 //!
 //! # What it does not see
 //!
-//! Keys of the dead, which only time can remove (see [`keys`](super::keys)); those of strangers;
-//! what a server brought back from its disk; and for 250 ms more a key whose native release was refused,
-//! though that is tried another way at once.
+//! Keys of dead clients, which only time can remove (see [`keys`](super::keys)); those of
+//! strangers; keys that a server brought back from its disk; and for 250 ms more a key whose native
+//! release was refused, though that is tried another way at once.
 
 use super::ledger::Entry;
 use super::{Said, TokenId};
@@ -23,11 +23,11 @@ use crate::world::World;
 /// How long a key may stay.
 const LONGEST: Time = 400 * MILLI;
 
-/// After this time a release that was refused is tried again.
+/// After this time a refused release is repeated.
 const TRY_AGAIN: Time = 250 * MILLI;
 
 impl World {
-    /// A server lost its newest past: what was deleted then may be there again.
+    /// A server lost its newest past: keys that were deleted then may be back.
     pub(crate) fn brought_back(&mut self, server: usize) {
         for resource in 0..self.plan.resources {
             if let Some(id) = self.token_on(server, &self.names[resource]) {
@@ -70,7 +70,8 @@ impl World {
         }
     }
 
-    /// Whether all who could have let it go have done so, and the server has answered them since.
+    /// Returns `true` if all possible holders have released it, and the server has answered them
+    /// since.
     fn is_orphan(&self, server: usize, id: TokenId) -> bool {
         if self.oracle.revenants.contains(&(server, id)) {
             return false;
@@ -89,7 +90,7 @@ impl World {
         }) && !self.is_handed_over(id)
     }
 
-    /// When `client` has let go of a token.
+    /// Returns when `client` released a token.
     fn ended(&self, client: usize, id: TokenId) -> Option<Time> {
         let record = self.oracle.ledger.record(id);
         let user = &self.clients[client].users[record.resource];
@@ -98,7 +99,7 @@ impl World {
             Task::Acquiring { call, .. } if record.sent < call.since => Some(user.ended),
             Task::Acquiring { .. } => {
                 let newest = self.oracle.newest[client][record.resource]?;
-                // A lock that was handed to it meanwhile it has given back later.
+                // If the lock was handed to it meanwhile, it has released it later.
                 (newest != id).then(|| self.oracle.ledger.record(newest).sent.max(user.ended))
             }
             Task::Holding(hold) | Task::Extending { hold, .. } => {
@@ -112,8 +113,8 @@ impl World {
         }
     }
 
-    /// Whether the server has answered something that `client` sent after `ended`, over the way
-    /// over which the token came.
+    /// Returns `true` if the server has answered something that `client` sent after `ended`, over
+    /// the way of the token.
     fn has_answered(&self, client: usize, server: usize, id: TokenId, ended: Time) -> bool {
         let mut nodes = (0..self.plan.nodes).filter(|node| self.plan.server_of(*node) == server);
         nodes.all(|node| {
@@ -125,7 +126,7 @@ impl World {
         })
     }
 
-    /// Nothing is left behind when all is over.
+    /// No key is left in the end.
     pub(crate) fn check_clean(&mut self) {
         for server in 0..self.plan.servers {
             if self.servers[server].lost {
@@ -144,7 +145,7 @@ impl World {
         }
     }
 
-    /// Whether all who held the token are clients that live.
+    /// Returns `true` if all holders of the token are live clients.
     fn is_ours(&self, id: TokenId) -> bool {
         let record = self.oracle.ledger.record(id);
         let mut holders = std::iter::once(&record.owner).chain(&record.heirs);
@@ -162,7 +163,7 @@ impl World {
     }
 }
 
-/// When a release is tried again that was refused; the beginning of time if it was not.
+/// Returns when a refused release is repeated; the beginning of time if it was not refused.
 fn tried_again(release: &Entry) -> Time {
     let Said::Refused(code) = release.said else {
         return 0;

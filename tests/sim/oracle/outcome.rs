@@ -1,20 +1,20 @@
 //! Outcome truth: what a call returns agrees with what the nodes did.
 //!
 //! The rules are those of the outcomes' documentation, judged by the [`report`](super::report) and
-//! the ledger. *Held* and *no quorum* are certain when they are told; *too slow* has a majority that
-//! granted, or one that is too far away; an error comes when the tries or the time are used up and
-//! not before. *Lost* has a majority that misses the key, *unconfirmed* has none either way. An
-//! unlock is told by the answers to the releases, and by whether the lock was valid at the call. Who
-//! is of another cluster gets *other cluster* and nothing else from the first node on that has said so,
-//! with the name of such a node, and nobody else ever gets it.
+//! the ledger. *Held* and *no quorum* are certain when they are reported. *Too slow* has a majority
+//! that granted, or one that is too far away. An error comes when the tries or the time are used up
+//! and not before. *Lost* has a majority that misses the key, *unconfirmed* has none either way.
+//! The outcome of an unlock follows from the answers to the releases, and from whether the lock was
+//! valid at the call. A client of another cluster gets *other cluster* and nothing else from the
+//! first node on that has said so, with the name of such a node, and no other client ever gets it.
 //!
 //! # What it does not see
 //!
-//! Of an attempt that is not the first of its call it is not known when it began, so a *too slow*
-//! of one is not held against the clock. A lock that a client has handed over to itself is released
-//! twice on some nodes, and the answers are not told apart: its outcome is believed. Nor are those of a
-//! node that has refused several releases of one token, as it does when it has forgotten the script: that
-//! it has not answered yet is believed.
+//! If an attempt is not the first of its call it is not known when it began, so its *too slow* is
+//! not compared with the clock. A lock that a client has handed over to itself is released twice on
+//! some nodes, and the answers cannot be told apart: its outcome is believed. The same holds for a
+//! node that has refused several releases of one token, as it does when it has forgotten the
+//! script: that it has not answered yet is believed.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use crate::plan::Members;
 use crate::user::{Call, Hold};
 use crate::world::World;
 
-/// Less than this and two round trips before the caller's deadline no other attempt is begun.
+/// No other attempt begins less than this and two round trips before the caller's deadline.
 const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 /// How a call for a lock may end.
@@ -43,7 +43,7 @@ pub(crate) struct Limits {
     pub(crate) stopped: Time,
 }
 
-/// A release that somebody waits for.
+/// A release with a waiting caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Release {
     pub(crate) token: Option<TokenId>,
@@ -56,7 +56,7 @@ pub(crate) struct Release {
 impl World {
     // ----- locks ----------------------------------------------------------------------------
 
-    /// A call for a lock has brought none.
+    /// A call for a lock has failed.
     pub(crate) fn check_refusal(
         &mut self,
         client: usize,
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// A node has said that it is another cluster's, and which: that is told at once.
+    /// A node has said that it is of another cluster, and which: that is reported at once.
     fn shut_out(&self, client: usize, report: &Report) -> Result<(), String> {
         let other = Unusable::OtherCluster {
             nodes: self.plan.nodes as u16,
@@ -129,7 +129,7 @@ impl World {
             ..
         } = votes;
         let certain = match error {
-            // Of the pending ones some may still have been awaited, and some not any more.
+            // Some of the pending nodes may still have been open, and some not any more.
             LockError::Held(_) => {
                 yes < quorum && quorum <= yes + no + pending.min(quorum - 1 - yes)
             }
@@ -149,14 +149,14 @@ impl World {
         }
     }
 
-    /// Whether the tries or the time are used up.
+    /// Checks that the tries or the time are used up.
     fn is_over(&self, client: usize, limits: Limits, report: &Report) -> Result<(), &'static str> {
         let there = &self.clients[client];
         let tried = limits.tries.is_some_and(|tries| report.tries() == tries);
         let round_trips = Duration::from_nanos(2 * there.worst_trip());
         let least = LAST_CHANCE.saturating_add(round_trips);
-        let mended = |node: &&NodeReport| !matches!(node.outcome, NodeOutcome::Unusable(why) if is_lasting(why));
-        let out_of_reach = report.nodes().iter().filter(mended).count() < report.quorum();
+        let usable = |node: &&NodeReport| !matches!(node.outcome, NodeOutcome::Unusable(why) if is_lasting(why));
+        let out_of_reach = report.nodes().iter().filter(usable).count() < report.quorum();
         let late = |deadline| deadline <= there.shown.saturating_add(least);
         if limits.tries.is_some_and(|tries| tries < report.tries()) {
             Err("there were more tries than allowed")
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// Whether a lock that was granted could have no validity left.
+    /// Returns `true` if a granted lock could have no validity left.
     fn is_too_late(&self, client: usize, call: &Call, report: &Report) -> bool {
         let end = call
             .begun
@@ -175,8 +175,8 @@ impl World {
         report.tries() > 1 || end <= self.clients[client].shown
     }
 
-    /// Holds the report against the last attempt. Where writes were cut short it is not known in
-    /// which order the attempts of a call were made: one of them has to fit.
+    /// Compares the report with the last attempt. If writes were cut short, the order of a call's
+    /// attempts is not known: one of them has to fit.
     fn check_attempt(
         &self,
         client: usize,
@@ -195,7 +195,7 @@ impl World {
         };
         let answered = report.nodes().iter().any(|node| node.latency.is_some());
         if !answered {
-            // Of an attempt that nobody has executed there is nothing to be known.
+            // Nothing is known about an attempt that no server has executed.
             return self.check_report(&question, report);
         }
         let mut verdict = Err("no node has executed it".into());
@@ -208,14 +208,14 @@ impl World {
                 Err(_) => {}
             }
         }
-        // It may have come to its end before any `SET` was written.
+        // It may have ended before any `SET` was written.
         question.token = None;
         self.check_report(&question, report).or(verdict)
     }
 
     // ----- extensions -----------------------------------------------------------------------
 
-    /// An extension was not even begun.
+    /// An extension was refused.
     pub(crate) fn check_unbegun(&mut self, client: usize, hold: &Hold, error: &ExtendError) {
         let valid = hold.lock.is_valid_at(self.clients[client].shown);
         let expired = matches!(error, ExtendError::Expired) && (!valid || hold.told);
@@ -262,7 +262,7 @@ impl World {
         call: &Call,
         error: &ExtendError,
     ) -> Result<(), String> {
-        // Of two questions about a lock that is over, the engine ends the newer one as such.
+        // Of two requests about a lock that is over, the engine ends the newer one as expired.
         if (hold.asked || hold.doubled) && hold.told && matches!(error, ExtendError::Closed) {
             return Ok(());
         }
@@ -284,7 +284,7 @@ impl World {
         let Votes {
             yes, no, pending, ..
         } = votes;
-        // A confirmation may have found a later end since: the extension has no more time by that.
+        // A confirmation may have found a later end since: that gives the extension no more time.
         let resource = token.map(|id| self.oracle.ledger.record(id).resource);
         let within = resource.map_or(Instant::ZERO, |user| {
             self.oracle.calls[client][user].of(verb).within
@@ -293,7 +293,7 @@ impl World {
             let by_other = |id| self.other_misses_it(client, id, verb);
             quorum <= no || token.is_some_and(by_other)
         } else if hold.told || within <= self.clients[client].shown {
-            // Told of the end in between, its holder is not told that it goes on.
+            // If the end was reported meanwhile, its holder does not learn that it goes on.
             no < quorum
         } else {
             yes.max(no) + pending < quorum
@@ -307,7 +307,7 @@ impl World {
 
     // ----- releases -------------------------------------------------------------------------
 
-    /// A release is told.
+    /// The outcome of a release.
     pub(crate) fn check_release(
         &mut self,
         client: usize,
@@ -331,14 +331,14 @@ impl World {
         release: Release,
         result: &Result<Released, UnlockError>,
     ) -> Result<(), String> {
-        // What was read in this turn may have been read before the verdict or after it, what was
-        // read later than a node timeout may not have counted, and who had no greeted connection
-        // at the call was not waited for.
+        // An answer of this turn may have been read before the verdict or after it, an answer later
+        // than a node timeout may not have counted, and a node without a ready connection at the
+        // call was not waited for.
         let surely = |node: usize, entry: &Entry| {
             let there = &self.clients[client];
             let soon = call.begun.saturating_add(TOO_SOON);
             let waited_for = there.paths[node].ready_at < call.since;
-            // Who refused before has had its vote, or is asked again for more than one.
+            // A node that refused before has had its vote, or is asked again for more than one.
             let refused = release.token.is_some_and(|id| {
                 let releases = &self.oracle.ledger.cell(id, node).releases;
                 releases.refused > 0 || releases.are_mixed_up()
@@ -347,7 +347,7 @@ impl World {
             waited_for && early && !refused
         };
         let before = self.answers_to(client, call, release, surely);
-        // The lock was lost just before, and what is left of it released: that answer counts too.
+        // The lock was lost just before, and its remaining copies released: that answer counts too.
         let read = |node: usize, entry: &Entry| {
             let cell = release.token.map(|id| self.oracle.ledger.cell(id, node));
             let before = cell.is_some_and(|cell| call.since <= cell.releases.denied);
@@ -390,7 +390,8 @@ impl World {
         }
     }
 
-    /// How many nodes have deleted the key, and how many had it not, by the answers that count.
+    /// Returns how many nodes have deleted the key, and how many missed it, by the answers that
+    /// count.
     fn answers_to(
         &self,
         client: usize,
@@ -412,7 +413,7 @@ impl World {
     }
 }
 
-/// Whether only an operator can mend it: then no later try would do.
+/// Returns `true` if only an operator can repair it: then no later try can succeed.
 fn is_lasting(why: Unusable) -> bool {
     !matches!(why, Unusable::TooManyClients | Unusable::Refused(_))
 }

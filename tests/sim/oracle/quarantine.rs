@@ -1,35 +1,36 @@
-//! Quarantine: from when on the word of a server counts again that has forgotten, or may have.
+//! Quarantine: from when on the answers of a server count again that has forgotten, or may have.
 //!
 //! Under a guard no vote counts that was asked for
 //!
 //! * of a server in a life that began without its memory, before the longest ttl of all has passed
 //!   since it was *killed*;
 //! * by a client that has read from the server that it loads or follows another, before the longest
-//!   ttl of all has passed since that; the same where it has read that the clock of the server
-//!   was set forward, if it watches clocks.
+//!   ttl of all has passed since that; the same if it has read that the clock of the server was set
+//!   forward, if it watches clocks.
 //!
-//! Nor does the yes to an extension of a lock count at a node that did not vote for who has handed the
-//! lock over, when that was done.
+//! Nor does the yes to an extension count at a node that did not vote for the client that handed
+//! the lock over, at the time of the hand-over.
 //!
-//! Both are a little less than what clients keep to, who learn of it later and do not know true time.
+//! Both are a little less strict than the clients are, which learn of it later and do not know true
+//! time.
 //!
-//! Where servers carry markers, none counts that was *executed*
+//! Where servers carry markers, no vote counts that was *executed*
 //!
-//! * behind a barrier, or without a marker or under another than it was asked under, by the state of
-//!   the server then; and no server says of one that it does;
-//! * before the longest ttl that the marker told then has passed since the server has lost anything,
-//!   with its connections or without.
+//! * behind a barrier, or without a marker or under another than the request names, by the state of
+//!   the server then; and no server says that such a vote counts;
+//! * before the longest ttl that the marker named then has passed since the server has lost
+//!   anything, with its connections or without.
 //!
-//! And a majority of the votes for one lock was executed under markers that told the longest ttl of
-//! all that any of them told: a yes under a shorter one is taken back when its client learns of that.
+//! And a majority of the votes for one lock was executed under markers that named the longest ttl
+//! that any of them named: a yes under a shorter one is taken back when its client learns of that.
 //!
 //! # What it does not see
 //!
-//! Of a server that has forgotten twice, what it did in the life between. Nothing is asked for where
-//! nobody was told the longest ttl, nor of a client that meets a server for the first time when it has
-//! forgotten and its clock has jumped forward since: it has been up for as long as that clock says.
-//! Where servers carry markers, of what a client has read under one name of a server, if it has never
-//! greeted one process under that name and this: nobody can know that the two are one.
+//! Of a server that has forgotten twice, the votes of the life between. Nothing is required if no
+//! client knows the longest ttl, nor of a client that connects for the first time to a server that
+//! has forgotten and whose clock has jumped forward since: by that clock its uptime is long. Where
+//! servers carry markers, what a client has read under one name of a server, if it has never been
+//! connected to one process under that name and this: then it cannot know that the two are one.
 
 use super::ledger::{Entry, Fence};
 use super::{Deed, Reading, Said};
@@ -40,23 +41,23 @@ use crate::world::World;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Quarantine {
-    /// By client: how long it is at least, if there is any.
+    /// By client: its least length, if there is one.
     spans: Vec<Option<Time>>,
     longest: Time,
     strict: bool,
-    /// By server: when it was killed last that forgot then, or forgot as it ran, and which life came
+    /// By server: when it was last killed and forgot, or forgot while it ran, and which life came
     /// after that.
     forgot: Vec<Option<(Time, u32)>>,
     /// By server: when its clock has jumped last.
     jumped: Vec<Time>,
     servers: usize,
-    /// By client and node: when a client has read last that the server may forget.
+    /// By client and node: when a client has last read that the server may forget.
     alarms: Vec<Vec<Option<Time>>>,
-    /// By client and node: which life of the server it has greeted last, and the nodes that have been
-    /// greeted as one process with this one.
-    greeted: Vec<Vec<Option<u32>>>,
+    /// By client and node: the life of the server that it was last connected to, and the nodes that
+    /// were one process with this one.
+    lives: Vec<Vec<Option<u32>>>,
     names: Vec<Vec<u32>>,
-    /// By client and server: when it has met the server first.
+    /// By client and server: when it was first connected to the server.
     met: Vec<Vec<Time>>,
 }
 
@@ -72,7 +73,7 @@ impl Quarantine {
             jumped: vec![0; plan.servers],
             servers: plan.servers,
             alarms: vec![vec![None; plan.nodes]; plan.peers()],
-            greeted: vec![vec![None; plan.nodes]; plan.peers()],
+            lives: vec![vec![None; plan.nodes]; plan.peers()],
             names: vec![vec![0; plan.nodes]; plan.peers()],
             met: vec![vec![NEVER; plan.servers]; plan.peers()],
         }
@@ -83,26 +84,27 @@ impl Quarantine {
         self.alarms[client][node] = Some(now);
     }
 
-    /// Another process begins, which has heard of nothing.
+    /// Another process begins, which knows nothing.
     pub(super) fn born(&mut self, peer: usize) {
         self.alarms[peer].fill(None);
-        self.greeted[peer].fill(None);
+        self.lives[peer].fill(None);
         self.names[peer].fill(0);
         self.met[peer].fill(NEVER);
     }
 
-    /// A client has read who a server is.
+    /// A client has read the identity of a server.
     pub(super) fn meets(&mut self, client: usize, server: usize, now: Time) {
         let met = &mut self.met[client][server];
         *met = now.min(*met);
     }
 
-    /// A client has greeted a node that carries a marker, in this life of its server.
-    pub(super) fn greets(&mut self, client: usize, node: usize, life: u32) {
-        self.greeted[client][node] = Some(life);
+    /// A client has finished the handshake with a node that carries a marker, in this life of its
+    /// server.
+    pub(super) fn connected(&mut self, client: usize, node: usize, life: u32) {
+        self.lives[client][node] = Some(life);
         let mut names = self.names[client][node] | 1 << node;
         for other in self.names_of(node) {
-            if self.greeted[client][other] == Some(life) {
+            if self.lives[client][other] == Some(life) {
                 names |= self.names[client][other] | 1 << other;
             }
         }
@@ -113,13 +115,13 @@ impl Quarantine {
         }
     }
 
-    /// The nodes that are the server behind this one.
+    /// Returns the nodes with the same server as this one.
     fn names_of(&self, node: usize) -> impl Iterator<Item = usize> + use<> {
         (node % self.servers..self.alarms[0].len()).step_by(self.servers)
     }
 
-    /// When a client has read last that the server behind a node may forget, as far as it can know
-    /// that it was this one.
+    /// Returns when a client has last read that the server of a node may forget, as far as it can
+    /// know that it was this server.
     fn alarm(&self, client: usize, node: usize) -> Option<Time> {
         let known = |other: &usize| !self.strict || self.names[client][node] & 1 << other != 0;
         let others = self.names_of(node).filter(known);
@@ -128,13 +130,13 @@ impl Quarantine {
     }
 
     /// A client has read the answer to a command that is about a lock.
-    pub(super) fn heard(&mut self, client: usize, node: usize, answer: &Reading) {
+    pub(super) fn answered(&mut self, client: usize, node: usize, answer: &Reading) {
         if matches!(answer.said, Said::Refused(code) if code.may_forget()) {
             self.alarms[client][node] = Some(answer.at);
         }
     }
 
-    /// Whether the answer of `node` to what `client` has asked counts for nothing.
+    /// Returns `true` if the answer of `node` to `client` counts for nothing.
     pub(super) fn silences(&self, client: usize, node: usize, entry: &Entry) -> bool {
         let server = node % self.servers;
         let Some(span) = self.spans[client] else {
@@ -148,25 +150,25 @@ impl Quarantine {
             } else {
                 let forgot = self.forgot[server].filter(|(_, life)| *life <= entry.life);
                 forgot.is_some_and(|(since, _)| {
-                    entry.sent < since + span && self.is_told_of(client, server, since)
+                    entry.sent < since + span && self.can_know(client, server, since)
                 })
             }
     }
 
-    /// Whether nothing counts that `client` asks of `node` at `now`, as it has learned before it
-    /// greeted it at `greeted`.
-    fn doubts(&self, client: usize, node: usize, greeted: Time, now: Time) -> bool {
+    /// Returns `true` if no request of `client` to `node` at `now` counts, by what it had learned
+    /// before its handshake at `ready`.
+    fn doubts(&self, client: usize, node: usize, ready: Time, now: Time) -> bool {
         let server = node % self.servers;
         let forgot = self.forgot[server].filter(|_| !self.strict);
-        let forgot = forgot.filter(|(since, _)| self.is_told_of(client, server, *since));
+        let forgot = forgot.filter(|(since, _)| self.can_know(client, server, *since));
         let doubts = forgot.map(|(since, _)| since).max(self.alarm(client, node));
         let span = self.spans[client].unwrap_or(0);
-        doubts.is_some_and(|since| since < greeted && now < since + span)
+        doubts.is_some_and(|since| since < ready && now < since + span)
     }
 
-    /// Whether a client can know that a server has forgotten at `since`: a clock that has jumped
-    /// meanwhile says that it has been up for longer.
-    fn is_told_of(&self, client: usize, server: usize, since: Time) -> bool {
+    /// Returns `true` if a client can know that a server has forgotten at `since`: a clock that has
+    /// jumped meanwhile shows a longer uptime.
+    fn can_know(&self, client: usize, server: usize, since: Time) -> bool {
         self.jumped[server] < since || self.met[client][server] < self.jumped[server]
     }
 
@@ -180,25 +182,25 @@ impl Quarantine {
 }
 
 impl super::Oracle {
-    /// A server has begun a life without its memory, or without the newest of it, or has lost it as it
-    /// ran.
+    /// A server has begun a life without its memory, or without the newest of it, or has lost it
+    /// while it ran.
     pub(crate) fn forgot(&mut self, server: usize, since: Time, life: u32) {
         self.quarantine.forgot[server] = Some((since, life));
     }
 
-    /// The clock of a server has jumped forward: it seems to have been up for longer.
+    /// The clock of a server has jumped forward: its uptime seems longer.
     pub(crate) fn jumped(&mut self, server: usize, now: Time) {
         self.quarantine.jumped[server] = now;
     }
 
-    /// A client is told that a server has forgotten nothing, whatever it was heard to say.
+    /// A client is told to trust a server, whatever the server said.
     pub(crate) fn trusts(&mut self, client: usize, server: usize) {
         for node in self.quarantine.names_of(server) {
             self.quarantine.alarms[client][node] = None;
         }
     }
 
-    /// Whether no lock lives that a server has forgotten.
+    /// Returns `true` if no lock lives that a server has forgotten.
     pub(crate) fn knows_all(&self, server: usize, now: Time) -> bool {
         let Quarantine { longest, .. } = self.quarantine;
         let forgot = self.quarantine.forgot[server];
@@ -207,8 +209,8 @@ impl super::Oracle {
 }
 
 impl World {
-    /// A lock is handed over. What its first holder did not count does not count for its heirs either:
-    /// they do not know what that holder has heard.
+    /// A lock is handed over. Votes that its first holder did not count do not count for later
+    /// holders either: they do not know what that holder has learned.
     pub(crate) fn hands_over(&mut self, client: usize, token: &[u8]) {
         let found = self.oracle.ledger.find(&super::token_of(token));
         let Some(id) = found.filter(|id| self.oracle.ledger.record(*id).heirs.is_empty()) else {
@@ -225,7 +227,8 @@ impl World {
         self.oracle.ledger.record_mut(id).doubted = doubted;
     }
 
-    /// No server counts what its own state says not to count, and none is another cluster's as well.
+    /// No server says that an answer counts if its state forbids it, and none is of another
+    /// cluster.
     pub(super) fn fence(&mut self, deed: &Deed<'_>) {
         let text = match deed.fence {
             Fence::Broken => "counts without a marker or behind a barrier",

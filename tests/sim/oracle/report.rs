@@ -1,19 +1,19 @@
-//! Reports: what an error says of each node, held against what the node did.
+//! Reports: what an error says about each node is compared with what the node did.
 //!
 //! *Granted*, *held*, *missing* and *refused*: the node answered so, and the client has read it.
-//! *Timed out*: no answer was read within the shortest node timeout there is. *Unreachable*: there
-//! was a time during the call without a greeted connection, and the reason is one that the client
-//! was given. *Unusable*: the server was in such a mood, or is another node's. *Pending*: no answer
-//! was read before the turn of the verdict. *Quarantined*: there is a guard, the server was started
-//! again or had a mood, and the end was still to come at the call; where servers carry markers, it has
-//! said of an answer that it does not count, or somebody told of a longer ttl.
+//! *Timed out*: no answer was read within the shortest node timeout. *Unreachable*: during the call
+//! there was a time without a ready connection, and the reason is one that the client got.
+//! *Unusable*: the server was in such a mood, or is another node's. *Pending*: no answer was read
+//! before the turn of the verdict. *Quarantined*: there is a guard, the server was restarted or had
+//! a mood, and the end was still to come at the call; where servers carry markers, it has said that
+//! an answer does not count, or there was a longer ttl.
 //!
 //! # What it does not see
 //!
-//! How long a node timeout was, beyond its shortest. For an attempt of which no node executed
-//! anything and which is not the first of its call, *timed out* and *pending* are believed. So is
-//! both after a nil, because the client may have asked again, behind a release of its own; and
-//! *pending* where the deadline may have ended a rest, because then the verdict is older than the outcome.
+//! How long a node timeout was, beyond its shortest. For an attempt that no node executed and that
+//! is not the first of its call, *timed out* and *pending* are believed. So are both after a nil,
+//! because the client may have asked again, behind a release of its own; and *pending* where the
+//! deadline may have ended a delay, because then the verdict is older than the outcome.
 
 use std::time::Duration;
 
@@ -33,21 +33,22 @@ use crate::world::World;
 /// Within this time by the client's clock no vote times out: the shortest node timeout there is.
 pub(super) const TOO_SOON: Duration = Duration::from_millis(5);
 
-/// What was asked, and by whom.
+/// The request, and its client.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub(super) client: usize,
     pub(super) call: &'a Call,
     pub(super) verb: Verb,
-    /// For which token, if that is known.
+    /// Its token, if that is known.
     pub(super) token: Option<TokenId>,
     /// It is the first attempt of the call.
     pub(super) first: bool,
-    /// The outcome is told in the turn of the verdict: there is no rest that a deadline can end.
+    /// The outcome is reported in the turn of the verdict: there is no delay that a deadline can
+    /// end.
     pub(super) at_once: bool,
 }
 
-/// What the nodes said, by the words of a report.
+/// The answers of the nodes, in the words of a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Votes {
     pub(super) yes: usize,
@@ -59,7 +60,8 @@ pub(super) struct Votes {
 }
 
 impl World {
-    /// Holds a report against the ledger. What it says of the nodes, or what is wrong with it.
+    /// Compares a report with the ledger. Returns the answers of the nodes, or what is wrong with
+    /// it.
     pub(super) fn check_report(
         &self,
         question: &Question<'_>,
@@ -84,7 +86,7 @@ impl World {
         Ok(votes)
     }
 
-    /// An outcome is told: from the call to now is as long as its report says.
+    /// An outcome is reported: the time since the call is as long as its report says.
     pub(super) fn elapsed_when_told(&mut self, client: usize, told: &Told) {
         let (round, report) = match told {
             Told::Acquired {
@@ -124,7 +126,7 @@ impl World {
         }
     }
 
-    /// Whether the outcome is an answer to the question, if it is true.
+    /// Returns whether the outcome is an answer to the request, if it is true.
     fn check_node(
         &self,
         question: &Question<'_>,
@@ -138,8 +140,8 @@ impl World {
         let entry = cell.map(|cell| question.entry(cell));
         let by = self.clients[question.client].process;
         let asked = entry.filter(|entry| entry.answers(by, question.call.since));
-        // Of a script that the node has forgotten the answer is still to come, and so it is of a
-        // release for which the node refuses the verb.
+        // The answer to a script that the node has forgotten is still to come, and so is that to a
+        // release whose command the node refuses.
         let again =
             |code: Code| code.is_no_script() || question.verb != Verb::Set && code.is_any_error();
         let repaired = |entry: &&Entry| !matches!(entry.said, Said::Refused(code) if again(code));
@@ -172,14 +174,15 @@ impl World {
             NodeOutcome::Refused(error) => {
                 let refused =
                     |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
-                // A release that was refused is tried again, and that is another answer.
+                // A refused release is repeated, and gets another answer.
                 let before = cell.is_some_and(|cell| cell.releases.refusals.contain(error));
-                // A `SET` is not sent again by its text for want of room, nor twice; and another error to
-                // an extension may stay one when it was asked which permission is missing.
+                // A `SET` is not repeated as text for lack of room, nor twice. Another error to an
+                // extension may be final after the request which permission is missing.
                 let stays = question.verb == Verb::Set
                     || question.verb != Verb::Release && error.code() != "NOSCRIPT";
                 let read = read.or(asked.filter(|entry| entry.is_read() && stays));
-                // It may have said so when it was asked whether a release may be: then there is no `SET`.
+                // It may have said so to the request whether a release is permitted: then there is
+                // no `SET`.
                 let unset = cell.is_none_or(|cell| cell.sets == 0) && question.verb == Verb::Set;
                 let probed = unset && self.oracle.refused[question.client][node].contain(error);
                 if probed {
@@ -210,7 +213,7 @@ impl World {
         }
     }
 
-    /// Whether a node has refused an attempt of the client so.
+    /// Returns `true` if a node has refused an attempt of the client so.
     fn was_refused(&self, question: &Question<'_>, node: usize, error: ServerError) -> bool {
         let asked = self.oracle.asked[question.client].iter().flatten();
         let mut cells = asked.map(|id| self.oracle.ledger.cell(*id, node));
@@ -218,7 +221,8 @@ impl World {
         first || cells.any(|cell| matches!(cell.set.said, Said::Refused(code) if code.is(error)))
     }
 
-    /// A yes to an extension of a lock that was handed over, from a node on which it does not stand.
+    /// A yes to an extension of a lock that was handed over, from a node that does not count for
+    /// it.
     fn is_uncounted(&self, question: &Question<'_>, read: Option<&Entry>) -> bool {
         let record = question.token.map(|id| self.oracle.ledger.record(id));
         let inherited = record.is_some_and(|record| !record.heirs.is_empty());
@@ -226,7 +230,7 @@ impl World {
         inherited && yes && matches!(question.verb, Verb::Extend | Verb::Beside | Verb::Confirm)
     }
 
-    /// Whether an answer is said to have been asked for before the attempt began.
+    /// Returns `true` if an answer claims a request from before the attempt began.
     fn is_older(&self, question: &Question<'_>, read: Option<&Entry>, latency: Duration) -> bool {
         let (Some(id), Some(entry), Verb::Set) = (question.token, read, question.verb) else {
             return false;
@@ -263,7 +267,7 @@ impl World {
         }
     }
 
-    /// No key of the client's own, whose release is under way, counts as another's.
+    /// A key of the client's own, whose release is open, does not count as another's.
     fn check_own_key(&self, question: &Question<'_>, node: usize) -> Result<(), &'static str> {
         let ledger = &self.oracle.ledger;
         let blocked_by = question
@@ -278,17 +282,18 @@ impl World {
             && record.heirs.is_empty()
             && cell.was_set;
         let back = self.oracle.revenants.contains(&(server, other));
-        // Its owner knows when it has expired, and may know it before it reads that it had not.
+        // Its owner knows when it has expired, and may know it before it reads a yes.
         let expired = cell.until < self.servers[server].clock.show(self.now);
-        // A server that executes no writes runs what came over a connection that died without a word
-        // when it has greeted its client long ago, and what was owed has ended by time.
+        // A server that executes no writes runs the commands of a connection that died without a
+        // notice long after the next handshake, when time has ended the debt.
         if own && !back && !expired && !cell.astray {
             return Err("it was held by a key of the client's own");
         }
         Ok(())
     }
 
-    /// What is said of a node that gave no vote. `read`: its answer, and whether that is the last.
+    /// Checks what is said about a node without a vote. `read`: its answer, and whether that is the
+    /// last.
     fn check_silence(
         &self,
         question: &Question<'_>,
@@ -308,7 +313,7 @@ impl World {
         let soon = question.call.begun.saturating_add(TOO_SOON);
         match outcome {
             NodeOutcome::TimedOut => {
-                // The yes to an extension that came behind the old end is none.
+                // A yes to an extension after the old end does not count.
                 let counts = |(entry, last): (&Entry, bool)| entry.read_shown < soon && last;
                 let early = question.first && latency.is_none() && read.is_some_and(counts);
                 (!early).then_some(()).ok_or("it answered in time")
@@ -348,10 +353,10 @@ impl World {
         .map(|()| false)
     }
 
-    /// Whether a node can have been kept from voting until then.
+    /// Returns `true` if a node can have been kept from voting until then.
     fn could_be_kept(&self, question: &Question<'_>, node: usize, until: Instant) -> bool {
         let asked = question.verb != Verb::Release;
-        // Until the present: it has to join again, or joins just now.
+        // Until the present: it has to join again, or is joining.
         let ahead = if self.plan.guard == Guard::Strict {
             question.call.begun <= until
         } else {
@@ -360,7 +365,7 @@ impl World {
         asked && self.may_not_count(node) && ahead
     }
 
-    /// Whether the server behind a node can have been unusable for this reason.
+    /// Returns `true` if the server of a node can have been unusable for this reason.
     fn could_be(&self, client: usize, node: usize, reason: Unusable) -> bool {
         let server = &self.servers[self.plan.server_of(node)];
         match reason {
@@ -425,9 +430,9 @@ impl Votes {
     }
 }
 
-/// Whether there is nothing to be asked again: a nil may be due to a key of the client's own, of a
-/// question about a lock that is held a client asks which permission was missing, and of several
-/// releases that are asked for again another may have been answered.
+/// Returns `true` if no request can be repeated: a nil may be due to a key of the client's own,
+/// about a lock that is held a client asks which permission was missing, and of several releases
+/// that are asked for again another may have been answered.
 fn is_final(question: &Question<'_>, cell: Option<&Cell>, entry: &Entry) -> bool {
     let mixed_up = cell.is_some_and(|cell| cell.releases.are_mixed_up());
     if question.verb == Verb::Release && mixed_up {
@@ -440,7 +445,7 @@ fn is_final(question: &Question<'_>, cell: Option<&Cell>, entry: &Entry) -> bool
     }
 }
 
-/// What an engine finds out by itself, or knows from the beginning.
+/// Reasons that an engine finds by itself, or knows from the beginning.
 fn engine_knows(reason: LinkError) -> bool {
     matches!(
         reason,

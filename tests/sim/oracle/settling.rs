@@ -1,20 +1,20 @@
 //! Settling: every call ends in time, by the clock of its client.
 //!
 //! * An acquire with a deadline ends with the first turn at or after it, and one with tries only
-//!   after as much time as its attempts and rests may take.
+//!   after as much time as its attempts and delays may take.
 //! * An extension ends with the old validity at the latest.
 //! * A release ends with its node timeout, however long the nodes are silent.
-//! * A connection that is lost is opened again: at once if it had lasted for a second, after the
-//!   longest back-off otherwise, and when a call is made that is short of a quorum without it and it
-//!   was not tried for a quarter of a second.
-//! * No engine wants to be woken in the past again and again, and none sleeps for ever with
+//! * A lost connection is opened again: at once if it had lasted for a second, after the longest
+//!   back-off otherwise, and when a call is made that is short of a quorum without it and it was
+//!   not tried for a quarter of a second.
+//! * No engine asks again and again to be woken in the past, and none sleeps for ever with
 //!   something open.
 //!
 //! # What it does not see
 //!
-//! How long a turn waits for its process to run: a client that is stopped is not late. The node
-//! timeout of a release is the engine's to choose from the round trips that it has seen; here the
-//! worst of them counts.
+//! How long a turn waits for its process to run: a client that is stopped is not late. The engine
+//! chooses the node timeout of a release by the round trips that it has seen; here the worst of
+//! them counts.
 
 use std::time::Duration;
 
@@ -29,17 +29,17 @@ use crate::world::World;
 /// The tick of the engine's timers.
 const TICK: Duration = Duration::from_millis(1);
 
-/// How long a call that is short of a quorum leaves a node alone that could not be reached.
+/// How long a call that is short of a quorum waits before it tries an unreachable node again.
 const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 
-/// Ticks in a row after which an engine that wants to be woken in the past runs hot.
+/// After so many ticks in a row, an engine that asks to be woken in the past runs hot.
 const HOT: u32 = 3;
 
 /// The longest that a release waits for a node that has always answered quickly.
 const USUAL_RELEASE: Time = 50 * MILLI;
 
 impl World {
-    /// A client has done all that its turn brought; the time that it had was `ticked`.
+    /// A client has finished its turn, in which it had the time `ticked`.
     pub(crate) fn settling(&mut self, client: usize, ticked: Instant) {
         for user in 0..self.plan.resources {
             let there = &self.clients[client].users[user];
@@ -53,7 +53,7 @@ impl World {
         self.wakes(client, ticked);
     }
 
-    /// What of a user should have ended by now.
+    /// Returns what of a user should have ended by now.
     fn overdue(&self, client: usize, user: usize, ticked: Instant) -> Option<&'static str> {
         let late = |end: Instant| end.saturating_add(TICK) <= ticked;
         match &self.clients[client].users[user].task {
@@ -104,23 +104,23 @@ impl World {
         }
     }
 
-    /// A client has done all that its turn brought; the time that it had was `ticked`.
+    /// A client has finished its turn, in which it had the time `ticked`.
     pub(crate) fn reopens(&mut self, client: usize, ticked: Instant) {
         let called = self.clients[client].called.take();
         let there = &self.clients[client];
-        // Who is of another cluster asks nobody.
+        // A client of another cluster asks no node.
         let called = called.filter(|_| !self.plan.is_outsider(client));
         let begun = called.filter(|_| there.is_short_of_a_quorum(self.plan.quorum()));
         let late = (0..self.plan.nodes_of(client)).find(|node| {
             let path = &there.paths[*node];
-            let knocked = path.opened_shown.saturating_add(RECONNECT_EARLY_AFTER);
-            // Who was stopped for longer may have given up what it had not begun.
+            let early = path.opened_shown.saturating_add(RECONNECT_EARLY_AFTER);
+            // A client that was stopped for longer may have given up what it had not begun.
             let due = path.back_by.is_some_and(|by| {
                 let given_up = by.saturating_add(Duration::from_nanos(CONNECT_TIMEOUT));
                 by.saturating_add(TICK) <= ticked && ticked < given_up
             });
-            let knocks = begun.is_some_and(|begun| knocked <= begun);
-            there.links[*node].is_none() && (due || knocks)
+            let due_early = begun.is_some_and(|begun| early <= begun);
+            there.links[*node].is_none() && (due || due_early)
         });
         if let Some(node) = late {
             self.object(

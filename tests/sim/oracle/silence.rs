@@ -1,21 +1,21 @@
-//! Silence: who does not answer is not asked, and in the end given up.
+//! Silence: a node that does not answer is not asked, and given up in the end.
 //!
 //! A silence begins with the first turn that looks at its timers when something that was written is
 //! unanswered and nothing was read; it ends with the next byte. All of it by the client's clock.
 //!
 //! * After `dead_after` the connection is given up, at the first turn at or after that.
-//! * Before that no connection is given up whose greeting is done, unless its server is another
-//!   node's too, or none of the last 32 answers has come within 240 ms.
-//! * It is given up in the turn in which anything was read that is no answer; what stands behind that
-//!   is none either, for whatever counts votes.
+//! * Before that no ready connection is given up, unless its server is another node's too, or none
+//!   of the last 32 answers has come within 240 ms.
+//! * It is given up in the turn in which an invalid reply was read; the replies after it are
+//!   invalid too, for everything that counts votes.
 //! * After four node timeouts and 100 ms the node gets neither a `SET` nor an extension.
 //! * It gets both for 100 ms at least, if nothing is owed to it and there is room.
 //!
 //! # What it does not see
 //!
-//! A node that is suspect for want of room. The node timeout is the engine's to choose from the
-//! round trips that it has seen; here the worst of them counts. What was asked for in the very turn
-//! that looked at its timers first may have been asked for before the silence was noticed.
+//! A node that is suspect for lack of room. The engine chooses the node timeout by the round trips
+//! that it has seen; here the worst of them counts. Commands of the very turn that looked at its
+//! timers first may have been asked for before the silence was noticed.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use crate::world::World;
 /// The tick of the engine's timers.
 const TICK: Duration = Duration::from_millis(1);
 
-/// How long anybody may be silent.
+/// How long a node may be silent.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 impl World {
@@ -48,8 +48,8 @@ impl World {
         }
     }
 
-    /// Whether the other end of a connection has been silent for so long, by `then`, that it is
-    /// not asked.
+    /// Returns `true` if the other end of a connection has been silent for so long, by `then`, that
+    /// it is not asked.
     pub(crate) fn is_beyond_patience(&self, client: usize, conn: usize, then: Instant) -> bool {
         let Some(since) = self.conns[conn].written.silent_since else {
             return false;
@@ -59,7 +59,7 @@ impl World {
         since.saturating_add(patience) <= then
     }
 
-    /// A client has done all that its turn brought; the time that it had was `ticked`.
+    /// A client has finished its turn, in which it had the time `ticked`.
     pub(crate) fn silence(&mut self, client: usize, ticked: Instant) {
         let dead_after = Duration::from_nanos(self.plan.dead_after * MILLI) + TICK;
         let mut silent = self.clients[client].links.iter().flatten().filter(|conn| {
@@ -72,15 +72,15 @@ impl World {
             self.object("silence", text);
         }
         if let Some(node) = self.suspect_too_soon(client) {
-            let text = format!("client {client} does not ask {node}, which was heard just now");
+            let text = format!("client {client} does not ask {node}, which answered just now");
             self.object("silence", text);
         }
     }
 
-    /// A node that is not asked for its silence, though that has only begun.
+    /// A node that is not asked because of its silence, though that has only begun.
     fn suspect_too_soon(&self, client: usize) -> Option<usize> {
         if crate::mutations::is_narrow() {
-            return None; // It may be for want of room.
+            return None; // It may be for lack of room.
         }
         let there = &self.clients[client];
         let mut statuses = there.engine.node_statuses(there.shown).enumerate();
@@ -91,8 +91,8 @@ impl World {
             let conn = there.links[*node].filter(|_| suspect && roomy);
             conn.is_some_and(|conn| {
                 let link = &self.conns[conn];
-                let heard = link.near.heard.unwrap_or(Instant::ZERO);
-                let since = link.written.idle_at.max(heard);
+                let last_read = link.near.last_read.unwrap_or(Instant::ZERO);
+                let since = link.written.idle_at.max(last_read);
                 there.shown < since.saturating_add(PATIENCE)
             })
         });
@@ -102,34 +102,40 @@ impl World {
     /// A client gives a connection up.
     pub(crate) fn gives_up(&mut self, client: usize, node: usize) {
         let there = &self.clients[client];
-        // Greetings fail in many ways.
-        let greeted = there.paths[node].ready_at < there.turn_began;
-        let Some(conn) = there.links[node].filter(|_| greeted) else {
+        // Handshakes fail in many ways.
+        let was_ready = there.paths[node].ready_at < there.turn_began;
+        let Some(conn) = there.links[node].filter(|_| was_ready) else {
             return;
         };
         let server = self.plan.server_of(node);
         let twin =
             (0..self.plan.nodes).any(|other| other != node && self.plan.server_of(other) == server);
         let dead_after = Duration::from_nanos(self.plan.dead_after * MILLI);
-        let heard = self.conns[conn].near.heard.unwrap_or(Instant::ZERO);
-        // Under a guard who loads or follows another has to greet anew.
+        let last_read = self.conns[conn].near.last_read.unwrap_or(Instant::ZERO);
+        // Under a guard a server that loads or follows another has to be connected again.
         let doubted = self.plan.guard != Guard::Off && self.servers[server].is_doubted();
         let garbage = self.conns[conn].has_read_garbage();
         let moved = there.paths[node].may_have_moved();
-        if !twin && !doubted && !garbage && !moved && there.shown < heard.saturating_add(dead_after)
+        if !twin
+            && !doubted
+            && !garbage
+            && !moved
+            && there.shown < last_read.saturating_add(dead_after)
         {
             let text = format!("client {client} gives up its connection to {node}, which is well");
             self.object("silence", text);
         }
     }
 
-    /// No connection is kept over which something was read that is no answer.
-    pub(crate) fn hears_no_garbage(&mut self, client: usize) {
+    /// No connection is kept after an invalid reply.
+    pub(crate) fn keeps_no_garbage(&mut self, client: usize) {
         let mut conns = self.clients[client].links.iter().flatten();
-        let heard = conns.find(|conn| self.conns[**conn].has_read_all_garbage());
-        if let Some(conn) = heard {
+        let invalid = conns.find(|conn| self.conns[**conn].has_read_all_garbage());
+        if let Some(conn) = invalid {
             let node = self.conns[*conn].node;
-            let text = format!("client {client} listens to node {node}, which talks nonsense");
+            let text = format!(
+                "client {client} keeps its connection to node {node}, which sends invalid replies"
+            );
             self.object("silence", text);
         }
     }

@@ -1,18 +1,17 @@
-//! Starvation: nobody who waits is passed over for ever.
+//! Starvation: no waiter is passed over for ever.
 //!
 //! * While one call waits for a lock, others get it [`HAND_OVERS`] times at most.
-//! * Who waits looks again: a call with a deadline has made as many attempts as its longest votes and
-//!   rests leave time for, at least.
-//! * The rests are random, so that no two clients meet at every attempt: those of many calls are on
-//!   average far longer than the shortest.
+//! * A waiter tries again: a call with a deadline has made at least as many attempts as its longest
+//!   votes and delays leave time for.
+//! * The delays are random, so that no two clients collide at every attempt: those of many calls
+//!   are on average far longer than the shortest.
 //!
 //! # What it does not see
 //!
-//! Fairness: whoever asks at the right moment wins, and there is no queue. With random rests only
-//! chance bounds the number of hand-overs: a client that gives a lock back and takes it in one write
-//! leaves no gap for anybody to hit, ten thousand times a second on a fast network, and a call waits
-//! for some seconds. The bound is a few times that. It will be a small number when waiters are woken
-//! in order.
+//! Fairness: waiters are not queued. With random delays only chance bounds the number of
+//! hand-overs: a client that releases a lock and takes it in one write leaves no gap for others,
+//! ten thousand times a second on a fast network, and a call waits for some seconds. The bound is a
+//! few times that. It will be a small number when waiters are woken in order.
 
 use std::time::Duration;
 
@@ -27,12 +26,12 @@ use crate::world::World;
 /// How often a lock may go to others while one call waits for it.
 const HAND_OVERS: u32 = 100_000;
 
-/// From so many rests on their average says something. They are drawn from 5 to 60 ms, so that the
+/// From so many delays on their average is meaningful. They are drawn from 5 to 60 ms, so that the
 /// average of two hundred is within a millisecond or two of 32.
 const ENOUGH_RESTS: u32 = 200;
 const LEAST_AVERAGE: Time = (SHORTEST_REST + LONGEST_REST) / 4 * MILLI;
 
-/// The rests of all clients, with the attempts between them.
+/// The delays of all clients, with the attempts between them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rests {
     count: u32,
@@ -40,7 +39,7 @@ pub(crate) struct Rests {
 }
 
 impl World {
-    /// `winner` has got a lock: everybody else who waits for it was passed over.
+    /// `winner` has got a lock: every other waiter was passed over.
     pub(crate) fn starvation(&mut self, winner: usize, resource: usize) {
         let mut most = 0;
         for (client, there) in self.clients.iter_mut().enumerate() {
@@ -61,13 +60,13 @@ impl World {
         }
     }
 
-    /// A call for a lock has brought none.
+    /// A call for a lock has failed.
     pub(super) fn rests(&mut self, client: usize, call: &Call, limits: Limits, report: &Report) {
         if limits.tries.is_some() {
             self.random_rests(report);
             return;
         }
-        // Of the time it had, what it was stopped does not count.
+        // Time for which it was stopped does not count.
         let there = &self.clients[client];
         let waited = there.shown.saturating_since(call.begun).as_nanos() as u64;
         let ran = waited.saturating_sub(there.stopped - limits.stopped);
@@ -78,7 +77,7 @@ impl World {
         }
     }
 
-    /// Of a call that has only its tries to end it, all but the last are followed by a rest.
+    /// If a call has only tries to end it, a delay follows each but the last.
     fn random_rests(&mut self, report: &Report) {
         let rests = &mut self.oracle.rests;
         rests.count += report.tries() - 1;

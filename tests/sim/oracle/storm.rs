@@ -1,25 +1,25 @@
 //! Storm: the nodes are not asked more often than the work needs.
 //!
-//! * A `SET` is sent to a node once, and once more behind a release of the client's own, or by its text
-//!   to a server that has forgotten the script; copies of a lock that is held are counted by
-//!   [`copy`](super::copy).
+//! * A `SET` is sent to a node once, and once more behind a release of the client's own, or as text
+//!   to a server that has forgotten the script; [`copy`](super::copy) counts copies of held locks.
 //! * A release is sent once for every call that asks for it, as often over every later connection,
-//!   and once more for every refusal; refusals follow each other no faster than four a second.
-//! * None is sent over the connection over which the server has denied the `SET`, once that is read;
-//!   unless the lock was copied there, because a copy is also denied by an earlier one that was run.
+//!   and once more for every refusal; repeats after refusals are no faster than four a second.
+//! * None is sent over a connection on which the server has denied the `SET`, once that is read;
+//!   unless the lock was copied there, because an earlier copy also denies a later one.
 //! * An extension is sent once for every call, and once more to a server that has forgotten the
 //!   script.
 //! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
-//!   rests leave time for.
-//! * A connection is greeted once, but for a question to join for every answer that did not count,
-//!   every longer ttl and every word of an operator, and opened again no faster than the back-off allows.
-//! * Those that fail are not all opened again after the longest delay that there may be: many clients
+//!   delays leave time for.
+//! * A connection has one handshake, but for a join for every answer that did not count, every
+//!   longer ttl and every request of an operator, and is opened again no faster than the back-off
+//!   allows.
+//! * Failed connections are not all opened again after the longest possible delay: many clients
 //!   would come back in step.
 //!
 //! # What it does not see
 //!
-//! What strangers send. Commands are counted where they are executed, not where they are written;
-//! of attempts that had to wait for room in a connection it is not known to which call they belong.
+//! Commands of strangers. Commands are counted where they are executed, not where they are written;
+//! if attempts had to wait for room in a connection, it is not known to which call they belong.
 
 use super::ledger::Releases;
 use super::{Deed, Said, TokenId, Verb};
@@ -28,29 +28,29 @@ use crate::plan::{Guard, SHORTEST_REST};
 use crate::user::Task;
 use crate::world::World;
 
-/// Commands of a greeting: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and two
+/// Commands of a handshake: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and two
 /// scripts. For every error two more: the scripts again.
 const GREETING: u32 = 9;
 
-/// The same where servers carry markers, with a third script and the questions to join: the first,
-/// and one for each longer ttl that is learned of. One more for every answer that does not count.
+/// The same where servers carry markers, with a third script and the joins: the first, and one for
+/// each longer ttl. One more for every answer that does not count.
 const GREETING_AND_RAISE: u32 = GREETING + 2;
 
-/// Shortest time after which a refused release is tried again, a little less by true time.
+/// The shortest time after which a refused release is repeated, a little less by true time.
 const TRY_AGAIN: Time = 240 * MILLI;
 
-/// A rest that is cut short by the deadline is drawn from what is left, half of it at least: so
-/// often before less than a millisecond is.
+/// A delay that the deadline cuts short is drawn from what is left, half of it at least: so often
+/// before less than a millisecond is left.
 const LAST_RESTS: u64 = 7;
 
 /// How often a connection may be opened at once, and how often in a second from then on: a round
-/// that is short of a quorum knocks four times a second, the back-off ends once a second at its
-/// longest, and a connection that has lasted a second is opened again at once.
+/// that is short of a quorum tries four times a second, the back-off ends at once a second, and a
+/// connection that has lasted a second is opened again at once.
 const OPENED_AT_ONCE: u64 = 8;
 const OPENED_A_SECOND: u64 = 6;
 
-/// So many delays in a row that are longer than 19 of 20 parts of what they may be are no chance: one
-/// in ten is, and one in five with the tick of the timers and a late turn.
+/// So many delays in a row that are longer than 19/20 of the maximum are not chance: one in ten is
+/// that long, and one in five with the tick of the timers and a late turn.
 const IN_STEP: u32 = 16;
 
 impl World {
@@ -96,23 +96,23 @@ impl World {
         else {
             return false;
         };
-        // What waited for room may be of an earlier call, whenever it was sent.
+        // A command that waited for room may be of an earlier call, whenever it was sent.
         let waited = call.since <= self.conns[deed.conn].near.unblocked_at;
-        // So may the rest of one that was cut short.
+        // The same holds for the rest of one that was cut short.
         let earlier = deed.sent < call.since || !self.has_asked(deed.peer, resource, id);
         if client.process != deed.process || earlier || waited {
             return false;
         }
         let attempts = &mut self.oracle.attempts[deed.peer][resource];
-        // What was sent at the time of the call may be the last of the call before, and if that was
-        // cancelled only then, there may be more of both.
+        // A command that was sent at the time of the call may be the last of the call before; if
+        // that was cancelled only then, there may be more of both.
         *attempts = if deed.sent == call.since {
             u32::from(client.users[resource].ended < call.since)
         } else {
             *attempts + 1
         };
-        // One that was held up comes behind others that were sent later. The rests are by a client's
-        // clock that is as fast as it may be.
+        // A delayed command may come after later ones. The delays are by a client's clock that is
+        // as fast as it may be.
         let newest = self.oracle.newest[deed.peer][resource];
         let newest = newest.map_or(0, |newest| self.oracle.ledger.record(newest).sent);
         let rests = (deed.sent.max(newest) - call.since) / (SHORTEST_REST * MILLI * 49 / 50);
@@ -137,8 +137,8 @@ impl World {
             return Some("a release of what was denied");
         }
         let ledger = &mut self.oracle.ledger;
-        // An attempt that failed is given back without a call; and who is stopped in the middle of its
-        // turn may be about to be told of a loss, which asks for another.
+        // A failed attempt is released without a call; and a client that is stopped in the middle
+        // of its turn may be about to learn of a loss, which causes another.
         let stopped = u32::from(self.clients[deed.peer].in_turn);
         let calls = ledger.record(id).releases.max(1) + stopped;
         let releases = &mut ledger.cell_mut(id, deed.node).releases;
@@ -177,17 +177,17 @@ impl World {
         }
     }
 
-    /// Whether the client had read that the server has not got the token.
+    /// Returns `true` if the client had read that the server lacks the token.
     fn is_denied(&self, deed: &Deed<'_>, id: TokenId) -> bool {
         let (record, cell) = (
             self.oracle.ledger.record(id),
             self.oracle.ledger.cell(id, deed.node),
         );
-        // Of a lock that ended long ago nobody remembers where it could be.
+        // Clients do not remember where an old lock could be.
         let young = deed.sent < record.sent + self.plan.shortest_ttl * (MILLI * 49 / 50);
-        // What was lost is forgotten, and given back once more to all nodes.
+        // A lost lock is forgotten, and released once more on all nodes.
         let own = record.owner == deed.process && record.heirs.is_empty() && !record.lost;
-        // A copy may have met an earlier one, of which nobody has heard.
+        // A copy may have met an earlier one whose answer was not read.
         let only = !cell.copied;
         let denied = match cell.set.said {
             Said::Nil => true,
@@ -214,13 +214,13 @@ impl World {
         }
     }
 
-    /// A connection is opened that follows one that has failed. The delay before is a random one, and
-    /// how late a turn may be counts little.
+    /// A connection is opened after one that has failed. The delay before is random, and how late a
+    /// turn may be matters little.
     pub(crate) fn in_step(&mut self, client: usize, node: usize) {
         let there = &self.clients[client];
         let backoff = there.paths[node].backoff;
         let since = there.shown.saturating_since(backoff.lost_shown);
-        // Who was stopped meanwhile is late for another reason.
+        // A client that was stopped meanwhile is late for another reason.
         let stopped = there.stopped_until + 2 * backoff.longest().as_nanos() as Time;
         if !backoff.is_exact() || self.now <= stopped {
             return;
@@ -234,7 +234,7 @@ impl World {
         }
     }
 
-    /// A connection has carried a command that is about no lock, or an answer that is an error.
+    /// A connection has carried a command that is not about a lock, or an answer that is an error.
     pub(crate) fn talk(&mut self, conn: usize, lock: bool, said: Said, shut: bool) {
         let link = &mut self.conns[conn];
         link.talk += u32::from(!lock);
@@ -246,7 +246,10 @@ impl World {
         };
         link.errors += u32::from(said.is_error());
         if link.talk > most {
-            let text = format!("client {} greets node {} for ever", link.peer, link.node);
+            let text = format!(
+                "client {} connects to node {} for ever",
+                link.peer, link.node
+            );
             self.object("storm", text);
         }
     }

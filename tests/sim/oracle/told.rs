@@ -1,14 +1,14 @@
-//! Told: every holder is told of the end of its lock.
+//! Told: the end of a lock is reported to every holder.
 //!
 //! By the first turn at or after the end of the validity less a tick; for a lock that was handed
-//! over too, as soon as somebody has adopted it. Once, never of a lock that nobody holds, and not
-//! more than two ticks early, unless a majority said that the lock is lost. What was told to be
-//! over is not extended.
+//! over as soon as a client has adopted it. Once, never for a lock that the client does not hold,
+//! and not more than two ticks early, unless a majority said that the lock is lost. A lock whose
+//! end was reported is not extended.
 //!
 //! # What it does not see
 //!
-//! Locks on their way from one client to another: they are in nobody's care. That a lock is lost by
-//! an extension which its user has cancelled: it may be told, and need not be.
+//! Locks on their way from one client to another: no client has them. The loss of a lock that is
+//! found by an extension which its user has cancelled: it may be reported, and need not be.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::world::World;
 const TICK: Duration = Duration::from_millis(1);
 
 impl World {
-    /// A client has done all that its turn brought; the time that it had was `ticked`.
+    /// A client has finished its turn, in which it had the time `ticked`.
     pub(crate) fn told(&mut self, client: usize, ticked: Instant) {
         for user in 0..self.plan.resources {
             let there = &mut self.clients[client].users[user];
@@ -33,9 +33,9 @@ impl World {
             };
             let known = hold.lock.valid_until() != Instant::ZERO;
             let end = hold.lock.valid_until().saturating_sub(TICK);
-            let untold = known && begun < ticked && end <= ticked && !hold.told;
+            let unreported = known && begun < ticked && end <= ticked && !hold.told;
             let early = std::mem::take(&mut hold.early);
-            if untold {
+            if unreported {
                 self.object("told", format!("client {client} was not told of the end"));
             }
             if early {
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// A client is told that a lock is over. The user that has it.
+    /// The end of a lock is reported to a client. Returns the user that has it.
     pub(crate) fn told_of(&mut self, client: usize, lock: LockId) -> Option<usize> {
         let shown = self.clients[client].shown;
         let users = &mut self.clients[client].users;
@@ -69,7 +69,7 @@ impl World {
         Some(user)
     }
 
-    /// A majority said that the lock is lost: its holder has been told.
+    /// A majority said that the lock is lost: that was reported to its holder.
     pub(crate) fn told_of_loss(&mut self, client: usize, hold: &mut Hold) {
         hold.early = false;
         if !hold.told {
@@ -77,15 +77,15 @@ impl World {
         }
     }
 
-    /// A user is told that its lock is over. If that is because a majority has said so to an
-    /// extension that it has cancelled, it is not too early.
+    /// The end of a lock is reported to a user. If a majority has said so to an extension that it
+    /// has cancelled, it is not too early.
     pub(crate) fn lost_unasked(&mut self, client: usize, user: usize) {
         let there = &mut self.clients[client];
         let Some(hold) = there.users[user].task.hold_mut() else {
             return;
         };
         let token = super::token_of(&hold.lock.token());
-        // A question that was cancelled may have found an earlier end, or none.
+        // A cancelled request may have found an earlier end, or none.
         let unasked = hold.unasked.is_some();
         hold.early &= !unasked;
         let found = unasked.then(|| self.oracle.ledger.find(&token)).flatten();
@@ -113,8 +113,8 @@ impl World {
         }
     }
 
-    /// Whether a majority has answered to an extension that was asked for at `since`, or later, that it
-    /// misses the token.
+    /// Returns `true` if a majority has answered to an extension of `since` or later that it misses
+    /// the token.
     fn missed_since(&self, client: usize, id: TokenId, verb: Verb, since: Time) -> bool {
         let process = self.clients[client].process;
         let cells = self.oracle.ledger.cells(id).iter();
@@ -137,7 +137,7 @@ impl World {
     }
 }
 
-/// Notes that the holder was told. Whether it had been before.
+/// Records that the end was reported. Returns whether it had been before.
 fn note(hold: &mut Hold, shown: Instant) -> bool {
     let earliest = hold.lock.valid_until().saturating_sub(2 * TICK);
     hold.early = shown < earliest;

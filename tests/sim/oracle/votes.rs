@@ -1,21 +1,21 @@
-//! Votes and validity: what a lock and an extension stand on.
+//! Votes and validity: what a lock and an extension rest on.
 //!
 //! A majority of the *configured* nodes, each a server of its own, has executed the `SET` or the
 //! extension of exactly this token. It was sent after the call began, its answer was read before
-//! the lock was told, and over a connection that was not lost in between; for an extension, also
-//! before the old validity was over. On each of them the key lasts until the true time at which
-//! the client's clock shows the end of the validity.
+//! the lock was reported, and over a connection that was not lost in between; for an extension,
+//! also before the old validity was over. On each of them the key lasts until the true time at
+//! which the client's clock shows the end of the validity.
 //!
-//! No engine tells of a lock whose validity is over at the time with which it was asked for news,
-//! and no user is handed one that is over by then.
+//! No engine reports a lock whose validity is over at the time of the poll, and no user gets one
+//! that is over by then.
 //!
 //! The end of the validity is `t1 + ttl - drift` to the nanosecond, and `t1` lies between the call
 //! and the first byte that was sent.
 //!
 //! # What it does not see
 //!
-//! Of an attempt that is not the first of its call, `t1` lies behind the first byte of the one before,
-//! and where writes are cut short only behind the call.
+//! If an attempt is not the first of its call, `t1` is only known to lie after the first byte of
+//! the one before, and where writes are cut short after the call.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(super) fn longest_validity(ttl: u64) -> Duration {
     Duration::from_millis(ttl).saturating_sub(drift(ttl))
 }
 
-/// The servers that stand behind something. One that was restarted in between is another.
+/// The servers of these votes. A restarted server is another.
 #[derive(Default)]
 pub(super) struct Servers {
     seen: [(usize, u32); NODES_MAX],
@@ -59,7 +59,7 @@ impl Servers {
 }
 
 impl World {
-    /// A call has brought a lock.
+    /// A call has returned a lock.
     pub(crate) fn check_grant(&mut self, client: usize, user: usize, lock: &Lock, call: &Call) {
         let asked =
             lock.resource() == self.names[user] && lock.ttl() == Duration::from_millis(call.ttl);
@@ -77,7 +77,7 @@ impl World {
         self.check_validity(client, id, Verb::Set, call, until);
     }
 
-    /// No engine tells of a lock that is over at the very time that it was given.
+    /// No engine reports a lock that is over at the very time that it was given.
     pub(crate) fn alive_when_told(&mut self, client: usize, told: &Told) {
         self.elapsed_when_told(client, told);
         if let Told::Acquired {
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// No lock is handed to a user that is over by then.
+    /// No user gets a lock that is over.
     pub(crate) fn alive_when_handed_out(&mut self, client: usize, lock: &Lock) {
         if !lock.is_valid_at(self.clock_of(client).show(self.now)) {
             let text = format!("client {client} is handed a lock that is over");
@@ -98,8 +98,8 @@ impl World {
         }
     }
 
-    /// A call has brought an extension of a lock whose validity ended `before`, and whose longest ttl
-    /// was `ttl`.
+    /// A call has returned an extension of a lock whose validity ended `before`, and whose longest
+    /// ttl was `ttl`.
     pub(crate) fn check_extension(
         &mut self,
         client: usize,
@@ -117,7 +117,7 @@ impl World {
             self.object("validity", text);
         }
         let until = lock.valid_until();
-        // Asked for less than was left, it ends when it would have, and by its old votes.
+        // If it was asked for less than was left, it ends as before, and by its old votes.
         let longer = before < until;
         self.check_votes(client, id, verb, call, until, longer, before);
         if longer {
@@ -144,7 +144,7 @@ impl World {
     ) {
         let resource = self.oracle.ledger.record(id).resource;
         let end = self.clock_of(client).when(until);
-        // Told too late, it promises nothing.
+        // If it is reported too late, it promises nothing.
         let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
         let record = self.oracle.ledger.record(id);
         let doubted = if verb == Verb::Set { 0 } else { record.doubted };
@@ -158,8 +158,8 @@ impl World {
                 (cell, entry, said)
             })
             .collect();
-        // The longest ttl that the markers of those who said yes have told. Who has told of a shorter
-        // one has to say yes again.
+        // The longest ttl that the markers of these servers named. A server whose marker named a
+        // shorter one has to say yes again.
         let told = |(_, entry, said): &(_, &Entry, bool)| match entry.fence {
             Fence::Open(longest) if *said => Some(longest),
             Fence::Open(_) | Fence::None | Fence::Shut | Fence::Broken => None,
@@ -197,10 +197,10 @@ impl World {
         }
     }
 
-    /// Whether `node` has said yes, and nothing has taken it back.
+    /// Returns `true` if `node` has said yes, and nothing has taken it back.
     pub(super) fn is_vote(&self, client: usize, node: usize, entry: &Entry, call: &Call) -> bool {
         let client = &self.clients[client];
-        // What is lost in the very turn of the verdict may be lost behind it.
+        // A connection that is lost in the very turn of the verdict may be lost after it.
         let lost = client.paths[node].lost_at;
         let lost = entry.read <= lost && lost < client.turn_began;
         entry.answers(client.process, call.since)
@@ -209,7 +209,7 @@ impl World {
             && !lost
     }
 
-    /// Whether what `node` has said counts for nothing, because it may have forgotten.
+    /// Returns `true` if the answer of `node` counts for nothing, because it may have forgotten.
     pub(super) fn is_silenced(
         &self,
         client: usize,
@@ -236,7 +236,7 @@ impl World {
         let process = self.clients[client].process;
         let asked = entries.filter(|entry| entry.answers(process, call.since));
         let Some(sent) = asked.map(|entry| entry.sent).min() else {
-            return; // Then nobody has voted.
+            return; // Then no node has voted.
         };
         let clock = self.clock_of(client);
         let late = clock.since() <= sent && clock.show(sent) < began;

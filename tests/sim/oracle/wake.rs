@@ -1,26 +1,27 @@
-//! Wake: whatever is due is asked for in time.
+//! Wake: the engine asks to be woken in time for everything that is due.
 //!
-//! * Before the time that an engine has asked for nothing is due: a tick there does nothing and has
-//!   nothing to be done, and leaves that time as it is. At that time or after it a tick does what was
-//!   due: what the engine asks for next is still to come. Every other client also looks a tick before
-//!   the time that it was asked for, so that a time that is late finds somebody there.
-//! * A client that goes to sleep has been asked to wake, a tick later at most, for all that is known
-//!   from outside to be due: a caller's deadline; the end of a lock, a tick before it; the end of every
-//!   vote, of every rest between two attempts and of every node timeout; the end of a greeting that
-//!   does not come about; the next try of a connection that is lost, or of a release that was refused;
+//! * Before the time that an engine has asked for nothing is due: a tick there does nothing and
+//!   leaves nothing to do, and does not change that time. A tick at that time or later does what
+//!   was due: the next time that the engine asks for is still to come. Every other client also
+//!   looks a tick before the time that it was asked for, to find times that are late.
+//! * A client that goes to sleep has been asked to wake, a tick later at most, for all that is
+//!   known from outside to be due: a caller's deadline; the end of a lock, a tick before it; the
+//!   end of every vote, of every delay between two attempts and of every node timeout; the end of a
+//!   handshake that does not finish; the next try of a lost connection, or of a refused release;
 //!   and a node that is silent for too long.
 //!
-//! * Nor is any timer left over: who has neither a call, nor a lock, nor a debt asks for no time but
-//!   those of its connections, and of the next try of a release that was refused.
+//! * No timer is left over: without a call, a lock and a debt an engine asks for no time but those
+//!   of its connections, and of the next try of a refused release.
 //!
 //! # What it does not see
 //!
-//! A timer that is left over and fires while others are due. A rest, a back-off and a node timeout that the user has not fixed are the engine's to choose: of
-//! these only the longest is known, from the configuration, from how often a connection has failed and
-//! from the worst round trip. For how long a node may be silent follows from the timeout of the newest
-//! call: a call with a shorter one lets the next tick find a node silent that had more time before, so
-//! that it is not known whether a silence that is over was due. Nor is it where the engine has asked for
-//! the start of a slot of its wheel for another reason, while a node is silent.
+//! A timer that is left over and fires while others are due. The engine chooses delays, back-offs
+//! and node timeouts that the user has not fixed: of these only the longest is known, from the
+//! configuration, from how often a connection has failed and from the worst round trip. How long a
+//! node may be silent follows from the timeout of the newest call: a call with a shorter one lets
+//! the next tick find a node silent that had more time before, so that it is not known whether a
+//! silence that is over was due. Nor is it if the engine has asked for the start of a slot of its
+//! wheel for another reason, while a node is silent.
 
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ const USUAL: (Time, Time) = (5 * MILLI, 50 * MILLI);
 /// How long a node may be silent before it is suspect, at least.
 const PATIENCE: Time = 100 * MILLI;
 
-/// When a refused release is tried again.
+/// When a refused release is repeated.
 const TRY_AGAIN: Time = 250 * MILLI;
 
 /// Ticks of a slot above the lowest level of the engine's wheel.
@@ -75,22 +76,22 @@ impl World {
         }
     }
 
-    /// Whether a time that an engine has asked for may be the start of a slot of its wheel in which the
-    /// end of a silence waits with others, one of which it has named.
+    /// Returns `true` if a time that an engine has asked for may be the start of a slot of its
+    /// wheel in which the end of a silence waits with others, one of which it has named.
     fn may_be_for_a_silence(&self, client: usize, at: Instant) -> bool {
         let slot = (at.as_nanos() / MILLI).is_multiple_of(SLOT);
         let mut conns = self.clients[client].links.iter().flatten();
         slot && conns.any(|conn| self.conns[*conn].written.silent_since.is_some())
     }
 
-    /// A client has done all that its turn brought; the time that it had was `ticked`.
+    /// A client has finished its turn, in which it had the time `ticked`.
     pub(crate) fn wake(&mut self, client: usize, ticked: Instant) {
         let asked = self.clients[client].engine.poll_timeout();
         if let Some(at) = self.left_over(client, asked) {
             let text = format!("client {client} has a timer {at:?} that is for nothing: {asked:?}");
             self.object("wake", text);
         }
-        // What is over is a matter of those who wait for it.
+        // Things that are over are checked elsewhere.
         let due = self
             .due(client)
             .filter(|(_, due)| ticked < due.saturating_add(TICK));
@@ -103,7 +104,7 @@ impl World {
         }
     }
 
-    /// When an engine wants to be woken for a call, a lock or a debt that it has not.
+    /// Returns when an engine asks to be woken for a call, a lock or a debt that it does not have.
     fn left_over(&self, client: usize, asked: Asked) -> Option<Instant> {
         let there = &self.clients[client];
         let load = there.engine.load();
@@ -120,7 +121,7 @@ impl World {
         nothing.then_some(at)
     }
 
-    /// What is known from outside to be due, and when by the client's clock.
+    /// Returns what is known from outside to be due, and when by the client's clock.
     fn due(&self, client: usize) -> impl Iterator<Item = (&'static str, Instant)> {
         let there = &self.clients[client];
         let users = (0..self.plan.resources).flat_map(move |user| self.due_for(client, user));
@@ -137,7 +138,7 @@ impl World {
             .chain(nodes.flat_map(move |node| self.due_at(client, node)))
     }
 
-    /// What is due for a user, with the longest that anything may take.
+    /// Returns what is due for a user, with the longest that anything may take.
     fn due_for(
         &self,
         client: usize,
@@ -191,8 +192,8 @@ impl World {
         )
     }
 
-    /// For how long a client waits at most for the answers to one question about a lock: longer for
-    /// a node that it had never tried to reach before the call.
+    /// Returns how long a client waits at most for the answers to one request about a lock: longer
+    /// for a node that it had never tried to reach before the call.
     fn longest_wait(&self, client: usize, call: &Call) -> Time {
         let paths = &self.clients[client].paths[..self.plan.nodes_of(client)];
         let lost = |path: &Path| 0 < path.lost_at && path.lost_at < call.since;
@@ -213,7 +214,7 @@ impl World {
         fixed.unwrap_or(usual.max(trips).min(most))
     }
 
-    /// What is due for a node.
+    /// Returns what is due for a node.
     fn due_at(
         &self,
         client: usize,
@@ -226,15 +227,15 @@ impl World {
         match there.links[node] {
             None => due[0] = path.back_by.map(|by| ("another connection", by)),
             Some(conn) => {
-                let greeted = after(path.opened_shown, CONNECT_TIMEOUT);
-                due[0] = (!ready).then_some(("the end of a greeting", greeted));
+                let handshake = after(path.opened_shown, CONNECT_TIMEOUT);
+                due[0] = (!ready).then_some(("the end of a handshake", handshake));
                 due[1] = self.silent(client, conn, ready);
             }
         }
         due.into_iter().flatten()
     }
 
-    /// Until when a node may be silent that is.
+    /// Returns until when a silent node may stay silent.
     fn silent(&self, client: usize, conn: usize, ready: bool) -> Option<(&'static str, Instant)> {
         let since = self.conns[conn].written.silent_since?;
         let dead = self.plan.dead_after * MILLI;
@@ -250,7 +251,7 @@ impl World {
     }
 }
 
-/// The end of a lock is told a tick early, and rounded down.
+/// The end of a lock is reported a tick early, and rounded down.
 fn end_of(hold: &crate::user::Hold) -> Instant {
     hold.lock.valid_until().saturating_sub(2 * TICK)
 }

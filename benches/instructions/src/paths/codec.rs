@@ -32,7 +32,7 @@ const fn path(name: &'static str, prepare: fn() -> Play) -> Path {
     }
 }
 
-/// Decodes one reply and looks at what it says.
+/// Decodes one reply and looks at its value.
 fn decode(reply: &'static [u8]) -> Play {
     let mut decoder = Decoder::new(Limits::DEFAULT);
     Box::new(move |repetitions| {
@@ -40,7 +40,7 @@ fn decode(reply: &'static [u8]) -> Play {
             for _ in 0..repetitions {
                 let frame = decoder.decode(black_box(reply)).expect("valid");
                 let frame = frame.expect("complete");
-                // As the client does: by value, for what a lock command can be answered with.
+                // As the client does: by value, for the replies of lock commands.
                 let said = if let Value::Simple(b"OK") = frame.value {
                     1
                 } else if let Value::Null = frame.value {
@@ -68,7 +68,7 @@ fn search(reply: &'static [u8]) -> Play {
     })
 }
 
-/// Writes one command into a buffer that is there already.
+/// Writes one command into an existing buffer.
 fn encode(write: fn(&mut Vec<u8>, &[u8], u64)) -> Play {
     let mut entry = Vec::new();
     argument(&mut entry, b"invoice:42");

@@ -1,7 +1,7 @@
 //! The timer wheel with few timers and with a million.
 //!
-//! The counts hardly differ, because no operation depends on how many are armed. The time does, by
-//! what is not in the cache.
+//! The counts hardly differ, because no operation depends on how many timers are armed. The time
+//! does, because of cache misses.
 
 use std::hint::black_box;
 
@@ -35,8 +35,8 @@ const MANY: u64 = 1_000_000;
 /// How long timers are armed for at most.
 const SPAN_MILLIS: u64 = 60_000;
 
-/// A slot of the third level is so wide. The timers in it move down all at once, so nothing shorter
-/// shows what firing costs.
+/// The width of a slot of the third level. The timers in it move down all at once, so only a longer
+/// time shows the cost of firing.
 const SLOT_MILLIS: u64 = 4_096;
 
 const fn path(name: &'static str, repetitions: u64, prepare: fn() -> Play) -> Path {
@@ -47,7 +47,7 @@ const fn path(name: &'static str, repetitions: u64, prepare: fn() -> Play) -> Pa
     }
 }
 
-/// A wheel, what is armed, and the deadlines to come.
+/// A wheel, its armed timers, and the deadlines to come.
 struct Timers {
     wheel: Wheel<u64>,
     random: Random,
@@ -114,7 +114,7 @@ fn cancel(armed: u64) -> Play {
     })
 }
 
-/// All timers in turn, in an order that has nothing to do with when they were armed or are due.
+/// All timers in turn, in an order that is independent of when they were armed or are due.
 fn churn(armed: u64) -> Play {
     let mut timers = Timers::new(0);
     let deadlines = timers.deadlines(armed);
@@ -138,8 +138,8 @@ fn churn(armed: u64) -> Play {
     })
 }
 
-/// So many slots pass, as they do for who sleeps until he is wanted. Whatever has fired is armed
-/// again before the next.
+/// Lets so many slots pass, as for a thread that sleeps until it is woken. Timers that have fired
+/// are armed again before the next slot.
 fn fire(armed: u64) -> Play {
     let mut timers = Timers::new(armed);
     Box::new(move |slots| {

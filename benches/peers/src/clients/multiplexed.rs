@@ -1,7 +1,8 @@
-//! What a good user of `redis` would write: Redlock on its multiplexed asynchronous connections.
+//! What an experienced user of `redis` would write: Redlock on its multiplexed asynchronous
+//! connections.
 //!
-//! Asks all nodes at once and goes on when a majority has answered; what the others answer later
-//! is read by a task of its own, for which nobody waits. No retries, no restart guard, no repair.
+//! Asks all nodes at once and goes on when a majority has answered; a separate task reads the other
+//! answers. No retries, no restart guard, no repair.
 
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ impl Multiplexed {
         })
     }
 
-    /// Asks all, and returns when a majority has said yes.
+    /// Asks all nodes, and returns when a majority has said yes.
     async fn majority<A>(&self, ask: impl Fn(MultiplexedConnection) -> A) -> Result<(), Failure>
     where
         A: Future<Output = Result<bool, RedisError>> + Send + 'static,
@@ -71,7 +72,7 @@ impl Multiplexed {
             granted += usize::from(answer.unwrap_or(false));
             if self.nodes.len() / 2 < granted {
                 if !answers.is_empty() {
-                    // Dropped, a command could stay unsent.
+                    // If it is dropped, a command could stay unsent.
                     tokio::spawn(answers.for_each(|_| async {}));
                 }
                 return Ok(());

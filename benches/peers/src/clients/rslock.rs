@@ -13,7 +13,7 @@ pub struct Rslock {
 }
 
 impl Rslock {
-    /// For the lock of this name. It connects with its first lock.
+    /// Returns a client for the lock of this name. It connects with its first lock.
     #[must_use]
     pub fn new(urls: &[String], name: &str) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Futures for Rslock {
     }
 
     async fn release(&self, lock: Lock) -> Result<(), Failure> {
-        // It does not tell whether anything was deleted.
+        // It does not report whether anything was deleted.
         self.manager.unlock(&lock).await;
         Ok(())
     }

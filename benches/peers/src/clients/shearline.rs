@@ -7,8 +7,8 @@ use shearline::{Builder, LocalRedlock, Lock, LockGuard, Redlock, RestartGuard};
 use crate::cycle::{Caller, Futures, PAUSE, TTL};
 use crate::measure::Failure;
 
-/// A handle as it comes, but patient: on a machine that others use a server may get no processor
-/// for longer than 50 ms. The clients on `redis` wait for 500 ms.
+/// A handle with the defaults, but patient: on a shared machine a server may get no processor for
+/// longer than 50 ms. The clients on `redis` wait for 500 ms.
 pub fn patient(urls: &[String]) -> Builder {
     Redlock::builder()
         .nodes(urls)
@@ -36,7 +36,8 @@ impl Local {
         })
     }
 
-    /// The same with the strict restart guard, on nodes that nobody else uses: they are trusted.
+    /// The same with the strict restart guard. No other program uses the nodes, so they are
+    /// trusted.
     ///
     /// # Errors
     ///

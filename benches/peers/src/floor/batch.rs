@@ -1,7 +1,7 @@
 //! Many locks at once on one thread.
 //!
-//! What is asked between two waits goes to each node in one write, and what a node has answered is
-//! taken with one read. All nodes get the same, so one list says which answer is whose.
+//! Commands between two waits go to each node in one write, and the answers of a node are taken
+//! with one read. All nodes get the same, so one list says to what an answer belongs.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -17,9 +17,9 @@ pub struct Batch {
     sockets: Sockets,
     commands: Vec<Commands>,
     needed: u8,
-    /// What was asked since the last write.
+    /// Commands since the last write.
     out: Vec<u8>,
-    /// What was asked and not answered by all, in order.
+    /// Commands that not all nodes have answered, in order.
     open: VecDeque<Asked>,
     /// How many were asked before those.
     closed: usize,
@@ -65,14 +65,14 @@ impl Batch {
         &self.sockets
     }
 
-    /// Notes a step of a lock, to be written with the next [`flush`](Self::flush).
+    /// Records a step of a lock, to be written with the next [`flush`](Self::flush).
     pub fn ask(&mut self, lock: u16, step: Step) {
         let bytes = self.commands[usize::from(lock)].bytes(step);
         self.out.extend_from_slice(bytes);
         self.open.push_back(Asked { lock, votes: 0 });
     }
 
-    /// Writes what was noted.
+    /// Writes the recorded steps.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Waits, and tells of which locks the open step is done.
+    /// Waits, and reports the locks whose open step is done.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ pub struct Outstanding {
     done: Vec<u16>,
 }
 
-/// Where the cycle of one lock stands.
+/// The present part of the cycle of one lock.
 #[derive(Clone, Copy, Debug)]
 struct Cycle {
     begun: Instant,

@@ -1,13 +1,13 @@
 //! The floor: what a lock costs on raw sockets, and nothing else.
 //!
 //! The same bytes as a client sends, computed beforehand, on non-blocking sockets with epoll. It
-//! counts replies; it has no parser, no algorithm, no clock, no limits and no way out of any
-//! trouble. Whoever locks on N servers pays at least that.
+//! counts replies; it has no parser, no algorithm, no clock, no limits and no error handling. A
+//! lock on N servers costs at least that.
 //!
 //! * [`solo`] is one caller: it returns when a majority has answered, or when all have.
 //! * [`batch`] is many locks at once on one thread, with one write and one read for each node and
 //!   turn.
-//! * [`threads`] is the same behind a mailbox, for callers on threads of their own.
+//! * [`threads`] is the same with a queue in front of it, for callers on threads of their own.
 //!
 //! Like every client it lets stragglers answer later, and reads their answers with the next ones.
 
@@ -30,7 +30,7 @@ use crate::cycle::TTL;
 use crate::measure::Failure;
 use crate::servers::command;
 
-/// Compares the token and deletes: as the client's own, for the same work of the servers.
+/// Compares the token and deletes: like the client's own, so that the servers do the same work.
 const RELEASE: &str = "local v=redis.call('get',KEYS[1]) \
                        if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
                        if v then return -1 end return 0";
@@ -46,7 +46,7 @@ const EXTEND: &str = "local v=redis.call('get',KEYS[1]) \
 /// More than there are sources of events.
 const EVENTS: usize = 32;
 
-/// What is asked of all nodes.
+/// The steps of a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
     /// `SET key token NX PX ttl`.
@@ -78,7 +78,7 @@ impl Commands {
         }
     }
 
-    /// The bytes of a step.
+    /// Returns the bytes of a step.
     #[must_use]
     pub fn bytes(&self, step: Step) -> &[u8] {
         match step {
@@ -96,7 +96,7 @@ pub struct Scripts {
     release: String,
 }
 
-/// Connections to all nodes, and what waits for them.
+/// Connections to all nodes, and their poll.
 pub struct Sockets {
     streams: Vec<TcpStream>,
     epoll: OwnedFd,
@@ -104,7 +104,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Connects to all, and teaches them the scripts.
+    /// Connects to all, and loads the scripts.
     ///
     /// # Errors
     ///
@@ -132,30 +132,30 @@ impl Sockets {
         Ok((sockets, scripts.ok_or("there is no node")?))
     }
 
-    /// How many nodes there are.
+    /// Returns how many nodes there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// Whether there is no node.
+    /// Returns `true` if there is no node.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }
 
-    /// How many are needed.
+    /// Returns how many are needed.
     #[must_use]
     pub fn majority(&self) -> usize {
         self.len() / 2 + 1
     }
 
-    /// Lets `source` wake the wait too.
+    /// Makes `source` wake the wait too.
     pub(crate) fn add(&self, source: impl AsFd) -> Result<(), Failure> {
         add(&self.epoll, source, self.len())
     }
 
-    /// Writes the same to all nodes. A socket that is full is waited for.
+    /// Writes the same to all nodes. Waits for a full socket.
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl Sockets {
             .try_for_each(|stream| write(stream, bytes))
     }
 
-    /// Waits, asleep or not, and tells which node gave how many answers.
+    /// Waits, asleep or not, and reports which node gave how many answers.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl Sockets {
         };
         for event in events {
             let index = event.data.u64() as usize;
-            // Beyond the nodes is what only wakes.
+            // Sources beyond the nodes only wake.
             if let Some(stream) = self.streams.get(index) {
                 answered(index, answers(stream, &mut self.buffer)?);
             }
@@ -227,7 +227,7 @@ fn answers(mut stream: &TcpStream, buffer: &mut [u8]) -> Result<usize, Failure> 
             Err(error) => return Err(error.into()),
         };
         let read = &buffer[..len];
-        // Every answer that was hoped for is one line without a minus; nil and errors have one.
+        // Every expected answer is one line without a minus; nil and errors have one.
         if read.contains(&b'-') {
             let read = String::from_utf8_lossy(read);
             return Err(format!("the floor got another answer: {read}").into());

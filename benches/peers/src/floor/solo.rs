@@ -1,4 +1,4 @@
-//! One caller, one step after the other.
+//! One caller, one step after another.
 
 use std::net::SocketAddr;
 

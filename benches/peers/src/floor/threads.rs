@@ -1,6 +1,6 @@
-//! The batch behind a mailbox, for callers on threads of their own.
+//! The batch with a queue in front of it, for callers on threads of their own.
 //!
-//! One thread has the sockets. A caller puts its step into the mailbox, wakes that thread if it
+//! One thread has the sockets. A caller puts its step into the queue, wakes that thread if it
 //! sleeps, and parks until the step is done.
 
 use std::fmt;
@@ -69,7 +69,7 @@ impl Post {
         })
     }
 
-    /// A caller for the lock at this place.
+    /// Returns a caller for the lock at this place.
     #[must_use]
     pub fn caller(&self, lock: u16) -> Posting {
         Posting {
@@ -84,7 +84,7 @@ impl Drop for Post {
         self.shared.closed.store(true, Ordering::SeqCst);
         self.shared.wake();
         if let Some(thread) = self.thread.take() {
-            // It has told why if it failed.
+            // It has reported why if it failed.
             let _ = thread.join();
         }
     }
@@ -136,7 +136,7 @@ impl Caller for Posting {
 
 impl Shared {
     fn wake(&self) {
-        // It is edge-triggered, so nobody has to read it; it is full after 2^64 wakes.
+        // It is edge-triggered, so it need not be read; it is full after 2^64 wakes.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 }

@@ -1,27 +1,26 @@
-//! What the demo can be told.
+//! The arguments of the demo.
 
 use std::time::Duration;
 
-/// Shows the lock at work, with proof that it excludes: needs nothing installed.
+/// Shows the lock at work and checks that it excludes. Needs nothing installed.
 ///
 /// Several workers contend for one lock while they update a counter that is not atomic. Without
-/// `--node` the lock stands on five nodes in this process, of which two are stopped in the middle
-/// and come back. The verdict at the end says whether the counter is right, whether ever two were
-/// in the critical section, and whether a key was left behind.
+/// `--node` it uses five nodes in this process, of which two are stopped in the middle and come
+/// back. The verdict at the end says whether the counter is right, whether two workers were ever in
+/// the critical section at once, and whether a key was left behind.
 ///
-/// The percentiles are of the time from each call of lock() to its return, with the wait for the
-/// other workers. A node that is suspect is silent: it gets no new lock until it answers.
+/// The percentiles show the time from each call of lock() to its return, including the wait for the
+/// other workers. A suspect node is silent: it gets no new lock until it answers.
 ///
-/// The exit status is 0 only if all of that is as it should be. Ctrl-C ends the demo early, with
+/// The exit status is 0 only if the verdict is good. Ctrl-C ends the demo early, with
 /// the verdict. Without a terminal it writes one line each second. NO_COLOR is honoured.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A real server to use instead, given once for each: redis://user:password@host:port/db,
+    /// A real server to use instead. Give the option once for each: redis://user:password@host:port/db,
     /// unix:///path or host:port.
     ///
-    /// None of them is stopped by the demo. To see what a frozen node does, freeze one yourself
-    /// (kill -STOP with the process id that `redis-cli info server` tells), and let it go on later
-    /// (kill -CONT). A minority of them may be down. The demo uses one key, named shearline-demo: and a number.
+    /// The demo stops none of them. To see what a frozen node does, freeze one yourself (kill -STOP
+    /// with the process id that `redis-cli info server` shows), and let it go on later (kill -CONT). A minority of them may be down. The demo uses one key, named shearline-demo: and a number.
     #[arg(long, value_name = "URL")]
     pub(super) node: Vec<String>,
 
@@ -46,8 +45,8 @@ impl Args {
     }
 }
 
-/// A ttl of 50 ms to a minute: shorter ones expire on a machine that is merely busy, and longer
-/// ones would let the last of a crashed demo stand for too long.
+/// Parses a ttl of 50 ms to a minute. Shorter ones expire when the machine is busy. Longer ones would
+/// leave the key of a crashed demo for too long.
 fn ttl(text: &str) -> Result<Duration, String> {
     let ttl = duration(text).ok_or("a whole number with ms or s is wanted, such as 500ms or 2s")?;
     match (Duration::from_millis(50)..=Duration::from_secs(60)).contains(&ttl) {

@@ -1,13 +1,13 @@
 //! What the lock protects in the demo: a counter that loses updates if two change it at once, and
 //! a witness of how many are in there.
 //!
-//! The counter is read, then written in a step of its own: what a program does with a row of a
-//! database or a file. Beside it every change is counted in a way that loses nothing, so that the
-//! end can be compared. Nothing here keeps anybody out: that is the lock's task.
+//! The counter is read and written in two steps, as a program does with a row of a database or a
+//! file. An atomic counter beside it counts every change, so that the two can be compared at the end.
+//! Nothing here excludes other threads: that is the lock's task.
 //!
-//! Who is still inside when his lock has run out is no holder any more. That happens when the whole
-//! process is stopped for longer than the ttl (Ctrl-Z); he then finds his lock expired and writes
-//! nothing.
+//! A worker that is still inside when its lock has expired is not a holder. That happens when the
+//! whole process is stopped for longer than the ttl (Ctrl-Z); the worker then finds its lock expired
+//! and writes nothing.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -19,12 +19,12 @@ pub(super) struct Cell {
     value: AtomicU64,
     written: AtomicU64,
     inside: AtomicU32,
-    /// Until when the lock of the last one to enter is valid, in nanoseconds since the beginning.
+    /// When the lock of the last worker to enter expires, in nanoseconds since the beginning.
     valid_until: AtomicU64,
     most_inside: AtomicU32,
 }
 
-/// Somebody is in the critical section, until this is dropped.
+/// Stands for a worker in the critical section, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Visit<'a> {
     cell: &'a Cell,
@@ -56,24 +56,24 @@ impl Cell {
         }
     }
 
-    /// What the counter says.
+    /// Returns the counter.
     pub(super) fn value(&self) -> u64 {
         self.value.load(SeqCst)
     }
 
-    /// What it should say: how often it was written.
+    /// Returns how often the counter was written: what it should be.
     pub(super) fn written(&self) -> u64 {
         self.written.load(SeqCst)
     }
 
-    /// How many were in the critical section at once with a valid lock, at most.
+    /// Returns the most workers that were in the critical section at once with a valid lock.
     pub(super) fn most_inside(&self) -> u32 {
         self.most_inside.load(SeqCst)
     }
 }
 
 impl Visit<'_> {
-    /// Writes one more than was read, whatever has become of the counter since.
+    /// Writes one more than was read, even if the counter has changed since.
     pub(super) fn write(&self) {
         self.cell.value.store(self.read + 1, SeqCst);
         self.cell.written.fetch_add(1, SeqCst);
@@ -101,18 +101,18 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_nothing_is_lost() {
+    fn updates_one_after_another_are_all_kept() {
         let cell = Cell::new();
         assert_eq!(said(&cell), (0, 0, 0));
         for _ in 0..10 {
             cell.enter(LONG).write();
         }
-        drop(cell.enter(LONG)); // Who writes nothing is no change.
+        drop(cell.enter(LONG)); // A visit without a write is no change.
         assert_eq!(said(&cell), (10, 10, 1));
     }
 
     #[test]
-    fn two_at_once_lose_an_update_and_are_seen() {
+    fn two_updates_at_once_lose_one_and_are_detected() {
         let cell = Cell::new();
         let (one, other) = (cell.enter(LONG), cell.enter(LONG));
         one.write();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlap_is_seen_even_if_no_update_is_lost() {
+    fn an_overlap_is_detected_even_if_no_update_is_lost() {
         let cell = Cell::new();
         let one = cell.enter(LONG);
         one.write();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_lock_has_run_out_is_no_holder() {
+    fn a_worker_whose_lock_has_expired_is_not_a_holder() {
         let cell = Cell::new();
         let late = cell.enter(Duration::ZERO);
         let holder = cell.enter(LONG);

@@ -1,7 +1,7 @@
 //! Draws a [`Snapshot`]: a frame for a terminal, or one line where there is none.
 //!
-//! Pure: a picture and a size in, text out. What does not fit is left out from the least important
-//! on, and no line is longer than the terminal is wide.
+//! Pure: a picture and a size in, text out. If not all fits, the least important parts are left out
+//! first, and no line is longer than the terminal is wide.
 
 use std::iter;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use super::text::{Line, Style, duration, number, plural, wrapped};
 /// Wider lines are harder to read, however wide the terminal is.
 pub(super) const WIDTH_MAX: usize = 80;
 
-/// The table of the nodes with its bars, and the course beside the number of locks, need this.
-/// What is drawn for less fits in 50 columns.
+/// The width for the table of the nodes with its bars, and for the course beside the number of locks.
+/// A frame for less fits in 50 columns.
 const WIDE: usize = 79;
 
 /// Height of the drawn histogram.
 const ROWS: usize = 4;
 
-/// Eighths of a cell.
+/// Bars of one to eight eighths of a cell.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The frame for a terminal of this size.
+/// Draws the frame for a terminal of this size.
 pub(super) fn frame(snapshot: &Snapshot, width: usize, height: usize) -> Vec<Line> {
     let mut sections = sections(snapshot, width).to_vec();
     sections.push(outcomes(&snapshot.counts, width.min(WIDTH_MAX)));
-    // What can go first stands first: the histogram, the outcomes, then the nodes.
+    // In the order in which they are left out: the histogram, the outcomes, then the nodes.
     for spare in [2, 4, 3] {
         if joined(&sections).len() <= height {
             break;
@@ -41,8 +41,8 @@ pub(super) fn frame(snapshot: &Snapshot, width: usize, height: usize) -> Vec<Lin
     lines
 }
 
-/// The picture of the end, which stays above the verdict: whole, and without the outcomes, which
-/// the verdict tells.
+/// Draws the last picture, which stays above the verdict: whole, but without the outcomes, which the
+/// verdict shows.
 pub(super) fn last(snapshot: &Snapshot, width: usize) -> Vec<Line> {
     let mut lines = joined(&sections(snapshot, width));
     lines.push(Line::new());
@@ -59,7 +59,7 @@ fn sections(snapshot: &Snapshot, width: usize) -> [Vec<Line>; 4] {
     ]
 }
 
-/// The sections that are not empty, with a line between two.
+/// Joins the sections that are not empty, with a line between two.
 fn joined(sections: &[Vec<Line>]) -> Vec<Line> {
     let there: Vec<&[Line]> = sections
         .iter()
@@ -69,7 +69,7 @@ fn joined(sections: &[Vec<Line>]) -> Vec<Line> {
     there.join(&Line::new())
 }
 
-/// What is told each second where there is no terminal.
+/// The line that is written each second if there is no terminal.
 pub(super) fn plain(snapshot: &Snapshot) -> String {
     let voting = snapshot.nodes.iter().filter(|node| votes(node.state));
     let latency = snapshot
@@ -90,7 +90,7 @@ pub(super) fn plain(snapshot: &Snapshot) -> String {
     )
 }
 
-/// What this is, for the first line of either.
+/// The title, for the first line of both.
 pub(super) fn title(workers: usize, nodes: usize, own_nodes: bool) -> String {
     let place = if own_nodes { " in this process" } else { "" };
     format!(
@@ -179,7 +179,7 @@ fn course(mut line: Line, snapshot: &Snapshot) -> Line {
     )
 }
 
-/// What the percentiles are made of.
+/// What the percentiles measure.
 pub(super) const MEASURED: &str = "from the call of lock() to its return, with the wait for others";
 
 fn latency(snapshot: &Snapshot, width: usize) -> Vec<Line> {
@@ -190,12 +190,12 @@ fn latency(snapshot: &Snapshot, width: usize) -> Vec<Line> {
     };
     let title = format!("{MEASURED}, {} times", number(snapshot.counts.acquired));
     let mut lines: Vec<Line> = wrapped(&title, width).into_iter().map(text).collect();
-    let told = percentiles(summary);
-    for (row, told) in (0..ROWS).rev().zip(&told) {
+    let texts = percentiles(summary);
+    for (row, texts) in (0..ROWS).rev().zip(&texts) {
         let line = bars(summary, row);
         lines.push(match width < WIDE {
             true => line,
-            false => line.right(COLUMNS + 32, Style::Plain, told),
+            false => line.right(COLUMNS + 32, Style::Plain, texts),
         });
     }
     lines.push(Line::new().with(
@@ -203,8 +203,8 @@ fn latency(snapshot: &Snapshot, width: usize) -> Vec<Line> {
         "  10 µs   0.1 ms  1 ms    10 ms   100 ms  1 s",
     ));
     if width < WIDE {
-        let told = told.map(|told| told.split_whitespace().collect::<Vec<_>>().join(" "));
-        lines.push(Line::new().plain(told.join("  ")));
+        let texts = texts.map(|texts| texts.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.push(Line::new().plain(texts.join("  ")));
     }
     lines
 }
@@ -231,7 +231,7 @@ fn bars(summary: &Summary, row: usize) -> Line {
         .with(Style::Good, bars.collect::<String>())
 }
 
-/// One cell of a bar of `rows` rows, of which 0 is the lowest. What is not zero is seen.
+/// One cell of a bar of `rows` rows, of which 0 is the lowest. A value above zero is always visible.
 fn bar(count: f64, most: f64, rows: usize, row: usize) -> char {
     if count <= 0.0 {
         return BARS[0];
@@ -290,7 +290,7 @@ fn node_line(place: usize, node: &NodeView, most: u64, width: usize) -> Line {
         .plain(format!("{answer:>12}"))
 }
 
-/// What a word of the table means that does not say it itself.
+/// Explains a word of the table that needs it.
 fn meaning(state: NodeState) -> Option<&'static str> {
     match state {
         NodeState::Suspect => Some("suspect: it is silent, and gets no new lock until it answers"),
@@ -306,7 +306,7 @@ fn meaning(state: NodeState) -> Option<&'static str> {
     }
 }
 
-/// The end of an address tells more than its beginning.
+/// Shortens an address to its end, which says more than its beginning.
 fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     match most < length {
@@ -322,7 +322,7 @@ fn votes(state: NodeState) -> bool {
     matches!(state, NodeState::Ready)
 }
 
-/// How a state is called, in a word or two.
+/// The name of a state, in a word or two.
 fn state(state: NodeState) -> (Style, &'static str) {
     match state {
         NodeState::Ready => (Style::Good, "votes"),
@@ -335,9 +335,9 @@ fn state(state: NodeState) -> (Style, &'static str) {
     }
 }
 
-/// The outcomes that there were.
+/// The outcomes that occurred.
 pub(super) fn outcomes(counts: &Counts, width: usize) -> Vec<Line> {
-    let told: Vec<String> = [
+    let texts: Vec<String> = [
         ("taken", counts.acquired),
         ("given back", counts.released),
         ("gave up waiting", counts.held),
@@ -352,17 +352,17 @@ pub(super) fn outcomes(counts: &Counts, width: usize) -> Vec<Line> {
     .filter(|(name, count)| *count != 0 || ["taken", "given back"].contains(name))
     .map(|(name, count)| format!("{name} {}", number(*count)))
     .collect();
-    wrapped(&told.join(", "), width.saturating_sub(LABEL))
+    wrapped(&texts.join(", "), width.saturating_sub(LABEL))
         .into_iter()
         .zip(iter::once("locks").chain(iter::repeat("")))
         .map(|(text, label)| Line::new().plain(format!("{label:<LABEL$}{text}")))
         .collect()
 }
 
-/// The column in which what is told begins.
+/// The column in which the text begins.
 pub(super) const LABEL: usize = 11;
 
-/// Remaining time for the sentence of what comes next.
+/// The time until the next event, for a sentence.
 pub(super) fn seconds(left: Duration) -> String {
     format!("{:.1} s", left.as_secs_f64())
 }
@@ -512,7 +512,7 @@ locks      taken 1,234, given back 1,233, gave up
     }
 
     #[test]
-    fn what_matters_least_goes_first() {
+    fn the_least_important_part_is_left_out_first() {
         let has = |lines: &[Line], text: &str| bare(lines).iter().any(|line| line.contains(text));
         for (height, histogram, outcomes, nodes) in [
             (24, true, true, true),
@@ -551,7 +551,7 @@ locks      taken 1,234, given back 1,233, gave up
     }
 
     #[test]
-    fn without_a_terminal_it_is_one_line() {
+    fn without_a_terminal_a_frame_is_one_line() {
         assert_eq!(
             plain(&snapshot(5)),
             "[  2 s] 1,234 locks, 617/s, p50 2.00 ms, p99 123 ms; 3 of 5 nodes vote; \
@@ -564,7 +564,7 @@ locks      taken 1,234, given back 1,233, gave up
     }
 
     #[test]
-    fn bars_show_whatever_is_not_zero() {
+    fn bars_show_every_value_above_zero() {
         for (count, rows, row, expected) in [
             (0.0, 1, 0, ' '),
             (0.001, 1, 0, '▁'),

@@ -1,7 +1,7 @@
 //! Durations counted by many threads: percentiles, and columns to draw.
 //!
-//! Buckets grow with the duration, 32 to each doubling, so that a percentile is told at most 3 %
-//! too high, never too low, however long the run. Recording is one atomic addition.
+//! Buckets grow with the duration, 32 to each doubling, so that a percentile is at most 3 % too high,
+//! never too low, however long the run. Recording is one atomic addition.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const FINE_BITS: u32 = FINE.trailing_zeros();
 /// Enough for every number of nanoseconds that fits in 64 bits.
 const BUCKETS: usize = ((u64::BITS - FINE_BITS + 1) as usize) * FINE as usize;
 
-/// What is drawn: five decades from 10 µs on, eight columns each.
+/// The drawn range: five decades from 10 µs on, eight columns each.
 pub(super) const COLUMNS: usize = 40;
 const COLUMNS_TO_A_DECADE: f64 = 8.0;
 const LEFT_EDGE_NANOS: f64 = 10_000.0;
@@ -25,7 +25,7 @@ pub(super) struct Histogram {
     longest: AtomicU64,
 }
 
-/// What a histogram says.
+/// The summary of a histogram.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Summary {
     /// The durations that half, 90 and 99 of a hundred stay within.
@@ -34,8 +34,8 @@ pub(super) struct Summary {
     pub(super) p99: Duration,
     /// The longest, exactly.
     pub(super) max: Duration,
-    /// Counts by duration, on a logarithmic scale from 10 µs to 1 s; what is shorter or longer
-    /// stands in the first or last one.
+    /// Counts by duration, on a logarithmic scale from 10 µs to 1 s. Shorter and longer durations
+    /// are in the first and the last one.
     pub(super) columns: [u64; COLUMNS],
 }
 
@@ -53,7 +53,7 @@ impl Histogram {
         self.longest.fetch_max(nanos, Relaxed);
     }
 
-    /// What has been recorded so far; `None` if nothing was.
+    /// Returns the summary of what was recorded so far; `None` if nothing was.
     pub(super) fn summary(&self) -> Option<Summary> {
         let counts: Vec<u64> = self
             .buckets
@@ -75,24 +75,24 @@ impl Histogram {
     }
 }
 
-/// The bucket of a number: itself below 32, then by its highest bits.
+/// Returns the bucket of a number: the number itself below 32, else by its highest bits.
 fn bucket(nanos: u64) -> usize {
     let doublings = nanos.max(FINE).ilog2() - FINE_BITS;
     (u64::from(doublings) * FINE + (nanos >> doublings)) as usize
 }
 
-/// The largest number that belongs into a bucket.
+/// Returns the largest number of a bucket.
 fn upper_edge(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let doublings = (bucket / FINE).saturating_sub(1);
     let highest = bucket - doublings * FINE;
-    // The largest number of all is in the last bucket: what is shifted out at the top is meant to.
+    // The last bucket holds the largest number of all: the bits shifted out at the top are meant to.
     ((u128::from(highest) + 1) << doublings)
         .saturating_sub(1)
         .min(u128::from(u64::MAX)) as u64
 }
 
-/// The upper edge of the bucket in which the given share of all counts is reached.
+/// Returns the upper edge of the bucket in which the given share of all counts is reached.
 fn percentile(counts: &[u64], share: f64) -> u64 {
     let total: u64 = counts.iter().sum();
     let wanted = ((total as f64 * share).ceil() as u64).max(1);
@@ -152,11 +152,11 @@ mod tests {
             histogram.record(Duration::from_micros(micros));
         }
         let summary = histogram.summary().expect("something was recorded");
-        for (told, micros) in [(summary.p50, 500), (summary.p90, 900), (summary.p99, 990)] {
+        for (shown, micros) in [(summary.p50, 500), (summary.p90, 900), (summary.p99, 990)] {
             let least = Duration::from_micros(micros);
             assert!(
-                (least..=least * 33 / 32).contains(&told),
-                "{told:?} for {micros}"
+                (least..=least * 33 / 32).contains(&shown),
+                "{shown:?} for {micros}"
             );
         }
         assert_eq!(summary.max, Duration::from_micros(1000));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn one_duration_is_all_percentiles() {
+    fn all_percentiles_of_one_duration_are_that_duration() {
         let histogram = Histogram::new();
         let nanos = Duration::from_nanos(1_234_567);
         histogram.record(nanos);

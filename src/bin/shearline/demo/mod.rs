@@ -1,15 +1,15 @@
-//! `shearline demo`: the lock at work, before one's eyes, with a verdict.
+//! `shearline demo`: shows the lock at work, with a verdict.
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `args` | what it can be told |
+//! | `args` | its arguments |
 //! | `nodes` | five nodes of its own, or servers |
-//! | `workers`, `cell` | who contends, and for what |
-//! | `monitor`, `histogram` | looking on |
-//! | `frame`, `text`, `screen` | from what was seen to what is shown |
-//! | `verdict` | whether all is well |
+//! | `workers`, `cell` | the threads that contend, and the counter that they change |
+//! | `monitor`, `histogram` | measuring |
+//! | `frame`, `text`, `screen` | drawing |
+//! | `verdict` | whether the run was good |
 //!
-//! The locks are those of the library's public face; nothing here knows the protocol.
+//! It uses the public interface of the library; nothing here knows the protocol.
 
 mod args;
 mod cell;
@@ -44,31 +44,30 @@ use workers::Workers;
 
 pub(crate) use args::Args;
 
-/// The course of the demo, in shares of its length: when nodes are stopped, and when they come
-/// back.
+/// When nodes are stopped and when they come back, in shares of the demo's length.
 const DISTURBED: f64 = 0.30;
 const MENDED: f64 = 0.65;
 
-/// Between two looks.
+/// The time between two looks.
 const TICK: Duration = Duration::from_millis(50);
 
 /// How long the end waits for releases that nodes still owe. A node that was down is tried again
 /// within two seconds.
 const SETTLING: Duration = Duration::from_secs(4);
 
-/// How to see on real servers what the demo does to its own.
+/// How to freeze a real server, as the demo does with its own nodes.
 const FREEZING: &str = "The servers are left alone. To see what a frozen one does, stop it on its \
                         host, and let it go on with kill -CONT:";
 const FREEZE: &str =
     "  kill -STOP $(redis-cli -p PORT info server | awk -F: '/^process_id/{print +$2}')";
 
-/// Runs the demo, and tells by the status whether all was well.
+/// Runs the demo. The status says whether the verdict was good.
 pub(crate) fn run(args: &Args) -> ExitCode {
     match play(args) {
         Ok(verdict) if verdict.is_good() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            // Whoever reads the output has heard enough.
+            // The reader of the output has closed it.
             if !is_broken_pipe(&*error) {
                 eprintln!("shearline demo: {error}");
             }
@@ -91,7 +90,7 @@ fn play(args: &Args) -> Result<Verdict, Box<dyn Error>> {
     let nodes = Nodes::start(&args.node)?;
     let builder = builder(&nodes, args);
     builder.config().map_err(BuildError::Config)?;
-    screen.say(&greeting(args, &nodes, screen.width()))?;
+    screen.say(&opening_lines(args, &nodes, screen.width()))?;
     let redlock = connect(&builder)?;
     let key = format!("shearline-demo:{:016x}", RandomState::new().hash_one(()));
     let workers = Workers::start(&redlock, args.workers.into(), &key, args.ttl)?;
@@ -111,7 +110,7 @@ fn play(args: &Args) -> Result<Verdict, Box<dyn Error>> {
     demo.judge(&key)
 }
 
-/// A flag that is set by the signals that ask for an end.
+/// Returns a flag that is set by the signals that ask for an end.
 fn on_interrupt() -> io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [
@@ -124,7 +123,7 @@ fn on_interrupt() -> io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-fn greeting(args: &Args, nodes: &Nodes, width: usize) -> Vec<Line> {
+fn opening_lines(args: &Args, nodes: &Nodes, width: usize) -> Vec<Line> {
     let title = frame::title(args.workers.into(), nodes.urls().len(), nodes.are_own());
     let mut paragraphs = vec![
         format!("shearline demo: {title}, for {} s", args.seconds),
@@ -136,7 +135,7 @@ fn greeting(args: &Args, nodes: &Nodes, width: usize) -> Vec<Line> {
     let lines = paragraphs.iter().flat_map(|text| wrapped(text, width));
     let mut lines: Vec<Line> = lines.map(|line| Line::new().plain(line)).collect();
     if !nodes.are_own() {
-        // In one piece, to be copied.
+        // In one piece, so that it can be copied.
         lines.push(Line::new().plain(FREEZE));
     }
     lines
@@ -146,7 +145,7 @@ fn builder(nodes: &Nodes, args: &Args) -> Builder {
     Redlock::builder()
         .nodes(nodes.urls())
         .max_ttl(args.ttl)
-        // The lock is held for a tenth of a millisecond: the usual 50 to 250 ms would be long.
+        // The lock is held for a tenth of a millisecond: the usual delay of 50 to 250 ms would be too long.
         .retry(Retry::new(
             u32::MAX,
             Duration::from_micros(500)..=Duration::from_millis(2),
@@ -157,7 +156,7 @@ fn builder(nodes: &Nodes, args: &Args) -> Builder {
 /// A handle over the nodes. Without a majority there is nothing to show.
 fn connect(builder: &Builder) -> Result<Redlock, Box<dyn Error>> {
     let redlock = builder.build()?;
-    redlock.trust_nodes(); // The key is the demo's own: nobody has held it before.
+    redlock.trust_nodes(); // The key is the demo's own: no client has held it before.
     let statuses = redlock.nodes();
     let ready = statuses
         .iter()
@@ -182,23 +181,23 @@ fn explained(state: NodeState) -> String {
     }
 }
 
-/// What an operator has to mend on one of the nodes, if there is something.
+/// Returns what an operator has to repair on one of the nodes, if there is something.
 fn complaint(statuses: &[NodeStatus]) -> Option<String> {
-    let told = |(node, place): (&NodeStatus, usize)| {
+    let advice = |(node, place): (&NodeStatus, usize)| {
         if let NodeState::Unusable(reason) = node.state {
             return Some(format!("node {place} is unusable: {reason}"));
         }
         node.evicts_locks
             .then(|| format!("node {place} may evict locks: set maxmemory-policy noeviction"))
     };
-    statuses.iter().zip(1..).find_map(told)
+    statuses.iter().zip(1..).find_map(advice)
 }
 
 /// A run that is under way.
 #[derive(Debug)]
 struct Demo {
-    // The order is the order of dropping: workers end before their handle does, the handle before
-    // its nodes do, and the terminal is restored last.
+    // Fields are dropped in this order: workers end before their handle, the handle before its nodes,
+    // and the terminal is restored last.
     workers: Workers,
     redlock: Redlock,
     nodes: Nodes,
@@ -220,7 +219,7 @@ enum Stage {
 }
 
 impl Demo {
-    /// The workers contend until the time is over or somebody interrupts.
+    /// Lets the workers contend until the time is over or the user interrupts.
     fn contend(&mut self) -> Result<(), Box<dyn Error>> {
         loop {
             let elapsed = self.monitor.elapsed();
@@ -244,21 +243,21 @@ impl Demo {
         }
         if self.stage == Stage::Disturbed && self.length.mul_f64(MENDED) <= elapsed {
             self.stage = Stage::Mended;
-            self.mend()?;
+            self.bring_back()?;
         }
         Ok(())
     }
 
-    fn mend(&mut self) -> io::Result<()> {
-        self.nodes.mend()?;
-        self.monitor.mended();
+    fn bring_back(&mut self) -> io::Result<()> {
+        self.nodes.bring_back()?;
+        self.monitor.brought_back();
         Ok(())
     }
 
-    /// The workers give back what they hold, and the nodes are told what they are owed.
+    /// Waits until the workers have released their locks and the nodes have got their owed releases.
     fn settle(&mut self) -> Result<(), Box<dyn Error>> {
         if self.stage == Stage::Disturbed {
-            self.mend()?;
+            self.bring_back()?;
         }
         self.stage = Stage::Ending;
         self.workers.stop();

@@ -1,4 +1,4 @@
-//! Looks at a run from time to time, and makes of what it sees a picture that can be drawn.
+//! Looks at a run from time to time, and makes a picture of it that can be drawn.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,13 +15,13 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Into how many columns the run is divided to show its course.
 pub(super) const COURSE: usize = 40;
 
-/// Everything there is to be shown at one moment. Drawing it needs nothing else.
+/// Everything that is shown at one moment. Drawing needs nothing else.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub(super) workers: usize,
     /// Whether the nodes are in this process.
     pub(super) own_nodes: bool,
-    /// How long the run has lasted, and how long it is to last.
+    /// How long the run has lasted, and how long it will last.
     pub(super) elapsed: Duration,
     pub(super) length: Duration,
     /// What is happening.
@@ -73,7 +73,7 @@ pub(super) struct Counts {
     pub(super) other: u64,
 }
 
-/// Remembers enough of the past to tell rates and the course.
+/// Remembers enough of the past to compute rates and the course.
 #[derive(Debug)]
 pub(super) struct Monitor {
     begin: Instant,
@@ -89,7 +89,7 @@ struct Course {
     columns: [f64; COURSE],
     width: Duration,
     /// Until when, and how many by then.
-    told: (Duration, u64),
+    counted: (Duration, u64),
 }
 
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Monitor {
     }
 
     /// They are back.
-    pub(super) fn mended(&mut self) {
+    pub(super) fn brought_back(&mut self) {
         let end = self.course.column(self.elapsed());
         if let Some(disturbed) = &mut self.disturbed {
             disturbed.end = Some(end);
@@ -221,14 +221,14 @@ impl Course {
         Self {
             columns: [0.0; COURSE],
             width: length / COURSE as u32,
-            told: (Duration::ZERO, 0),
+            counted: (Duration::ZERO, 0),
         }
     }
 
-    /// There are `total` locks by now. The new ones are spread evenly over the time since the last
-    /// look, so that it does not matter when exactly one looks.
+    /// Records that there are `total` locks now. The new ones are spread evenly over the time since
+    /// the last look, so that the exact time of a look does not matter.
     fn tell(&mut self, now: Duration, total: u64) {
-        let (before, known) = std::mem::replace(&mut self.told, (now, total));
+        let (before, known) = std::mem::replace(&mut self.counted, (now, total));
         let span = now.saturating_sub(before).as_secs_f64();
         let new = (total - known) as f64;
         let mut begin = Duration::ZERO;
@@ -244,10 +244,10 @@ impl Course {
 
     /// The columns that are complete.
     fn passed(&self) -> &[f64] {
-        &self.columns[..self.column(self.told.0)]
+        &self.columns[..self.column(self.counted.0)]
     }
 
-    /// In which column a time lies, or how many are complete by then.
+    /// Returns the column of a time, which is also how many columns are complete by then.
     fn column(&self, time: Duration) -> usize {
         let column = time.as_secs_f64() / self.width.as_secs_f64();
         (column as usize).min(COURSE)
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_course_does_not_depend_on_when_one_looks() {
+    fn the_course_does_not_depend_on_when_it_is_read() {
         let looks: [&[u64]; 3] = [&[1000], &[100, 1000], &[70, 350, 360, 990, 1000]];
         for times in looks {
             let mut course = Course::new(Duration::from_secs(4)); // A column is 100 ms.
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_end_is_in_no_column() {
+    fn events_after_the_end_are_in_no_column() {
         let mut course = Course::new(Duration::from_secs(4));
         course.tell(Duration::from_secs(4), 80);
         course.tell(Duration::from_secs(9), 500);

@@ -1,4 +1,4 @@
-//! The nodes that the demo locks on: five of its own, or servers that are left alone.
+//! The nodes that the demo locks on: five of its own, or servers, which it does not stop.
 
 use std::io;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) enum Nodes {
 pub(super) enum Left {
     Nothing,
     Key,
-    /// It could not be asked.
+    /// The node did not answer.
     Unknown,
 }
 
@@ -68,9 +68,9 @@ impl Nodes {
     /// Brings both back.
     ///
     /// The killed one keeps its memory, as a server with `appendonly yes` and `appendfsync always`
-    /// would. A node that forgets what it granted must not vote before that has expired, which
-    /// is another story than this one.
-    pub(super) fn mend(&self) -> io::Result<()> {
+    /// would. A node that forgets its locks must not vote before they have expired; the demo does not
+    /// show that.
+    pub(super) fn bring_back(&self) -> io::Result<()> {
         let Self::Own(nodes) = self else {
             return Ok(());
         };
@@ -78,9 +78,9 @@ impl Nodes {
         nodes[FROZEN].resume()
     }
 
-    /// What is left of `key` on each node, with its address.
+    /// Returns whether `key` is left on each node, with its address.
     ///
-    /// Each is asked alone, by a lock over this one node: it is granted if there is no such key.
+    /// Asks each node alone, by a lock over this one node: it is granted if there is no such key.
     pub(super) fn leftovers(&self, key: &str) -> Vec<(String, Left)> {
         let urls = self.urls();
         urls.iter()
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_on_a_node_is_found() {
+    fn keys_left_on_a_node_are_found() {
         let nodes = Nodes::start(&[]).expect("five nodes");
         let found = |key| -> Vec<Left> {
             let found = nodes.leftovers(key);
@@ -144,7 +144,7 @@ mod tests {
         expected[KILLED] = Left::Unknown;
         expected[FROZEN] = Left::Unknown;
         assert_eq!(found("k"), expected);
-        nodes.mend().expect("they obey");
+        nodes.bring_back().expect("they obey");
         assert_eq!(found("j"), [Left::Nothing; OWN]);
     }
 

@@ -1,8 +1,7 @@
-//! Where the demo is seen: a terminal that is redrawn in place, or lines that are written one
-//! after the other.
+//! The output of the demo: a terminal that is redrawn in place, or lines one after another.
 //!
-//! The terminal shows the alternate screen while the demo runs, so that what was there before
-//! comes back, whatever size the window has by then. Dropping the screen restores it, in a panic
+//! The terminal shows the alternate screen while the demo runs, so that its former contents come
+//! back, whatever size the window has by then. Dropping the screen restores it, in a panic
 //! too. Without a terminal no escape byte is ever written.
 
 use std::env;
@@ -26,7 +25,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// How often a line is written.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// For terminals that do not tell their size.
+/// For terminals that do not report their size.
 const USUAL_SIZE: (usize, usize) = (80, 24);
 
 /// The output of the demo.
@@ -77,14 +76,14 @@ impl Screen {
                 write(&drawn(begin, &lines, (width, height), *colours))
             }
             Kind::Plain => {
-                // Not one line for each second that was missed.
+                // Seconds that were missed get no line.
                 self.due = Duration::from_secs(snapshot.elapsed.as_secs()) + SECOND;
                 write(&format!("{}\n", frame::plain(snapshot)))
             }
         }
     }
 
-    /// How wide lines that stay should be at most.
+    /// Returns how wide permanent lines should be at most.
     pub(super) fn width(&self) -> usize {
         match self.kind {
             Kind::Terminal { .. } => size().0.min(frame::WIDTH_MAX),
@@ -92,7 +91,7 @@ impl Screen {
         }
     }
 
-    /// Writes lines that stay.
+    /// Writes permanent lines.
     pub(super) fn say(&mut self, lines: &[Line]) -> io::Result<()> {
         self.write_lines(lines, usize::MAX)
     }
@@ -110,7 +109,7 @@ impl Screen {
         write(&text)
     }
 
-    /// Leaves the picture that was drawn last where it can be read afterwards.
+    /// Leaves the last picture on the screen, to be read afterwards.
     pub(super) fn keep(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         match self.kind {
             Kind::Terminal { .. } => {
@@ -134,7 +133,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // If the terminal is gone, so is what was to be restored.
+        // If the terminal is gone, there is nothing to restore.
         let _ = self.leave();
     }
 }
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_undoes_entering() {
+    fn leaving_the_screen_undoes_entering_it() {
         for mode in ["?1049", "?25", "?7"] {
             let (on, off) = (format!("\x1b[{mode}h"), format!("\x1b[{mode}l"));
             assert!(ENTER.contains(&on) != ENTER.contains(&off));

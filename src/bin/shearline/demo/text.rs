@@ -18,7 +18,7 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// The parameters of its escape sequence. All but colours are kept where none are wanted.
+    /// The parameters of its escape sequence. Without colours the others stay.
     fn code(self, colours: bool) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -67,12 +67,12 @@ impl Line {
         self.0.iter().map(|(_, text)| text.chars().count()).sum()
     }
 
-    /// As text alone.
+    /// Returns the text without styles.
     pub(super) fn bare(&self) -> String {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
     }
 
-    /// With escape sequences, cut to `width` cells.
+    /// Returns the text with escape sequences, cut to `width` cells.
     pub(super) fn styled(&self, width: usize, colours: bool) -> String {
         let mut out = String::new();
         let mut left = width;
@@ -107,7 +107,7 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// With a comma between thousands.
+/// Writes a number with a comma between thousands.
 pub(super) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -120,7 +120,7 @@ pub(super) fn number(number: u64) -> String {
     out
 }
 
-/// Three digits or more of milliseconds, or seconds from one on.
+/// Writes a duration with three digits or more, in milliseconds, or in seconds from one on.
 pub(super) fn duration(duration: Duration) -> String {
     let millis = duration.as_secs_f64() * 1e3;
     match millis {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_not_many() {
+    fn a_count_of_one_is_singular() {
         assert_eq!(plural(1, "node"), "1 node");
         assert_eq!(plural(0, "node"), "0 nodes");
     }

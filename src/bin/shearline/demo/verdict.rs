@@ -1,14 +1,14 @@
-//! What a run has shown, and whether it is as it should be.
+//! The results of a run, and whether they are good.
 
 use super::frame;
 use super::monitor::Counts;
 use super::nodes::Left;
 use super::text::{Line, Style, number, plural, wrapped};
 
-/// All that the verdict rests on.
+/// All findings of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Verdict {
-    /// What the counter says, and how often it was written.
+    /// The counter, and how often it was written.
     pub(super) value: u64,
     pub(super) written: u64,
     pub(super) most_inside: u32,
@@ -23,12 +23,12 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Whether everything is as it should be.
+    /// Returns `true` if every finding is good.
     pub(super) fn is_good(&self) -> bool {
         self.was_used() && self.counter() && self.exclusion() && self.clean() && self.panicked == 0
     }
 
-    /// Where nothing was locked, nothing was shown.
+    /// Returns `true` if any lock was taken: otherwise the run has shown nothing.
     fn was_used(&self) -> bool {
         self.written != 0
     }
@@ -41,7 +41,8 @@ impl Verdict {
         self.most_inside <= 1
     }
 
-    /// No node has a key. A server that is away is no fault, as long as a majority was asked.
+    /// Returns `true` if no node has a key. A missing server is not a failure, as long as a majority
+    /// was asked.
     fn clean(&self) -> bool {
         let count = |wanted| {
             let found = self.leftovers.iter().filter(|(_, left)| *left == wanted);
@@ -55,24 +56,27 @@ impl Verdict {
         count(Left::Key) == 0 && away <= may_be_away
     }
 
-    /// The verdict to be read.
+    /// Returns the verdict as text.
     pub(super) fn lines(&self, width: usize) -> Vec<Line> {
-        let told = [
-            self.counter_told(),
-            self.exclusion_told(),
-            self.clean_told(),
+        let finding = [
+            self.counter_finding(),
+            self.exclusion_finding(),
+            self.clean_finding(),
         ];
-        let mut lines: Vec<Line> = told.iter().flat_map(|told| told.lines(width)).collect();
+        let mut lines: Vec<Line> = finding
+            .iter()
+            .flat_map(|finding| finding.lines(width))
+            .collect();
         lines.extend(frame::outcomes(&self.counts, width));
         if self.panicked != 0 {
             let text = format!("{} panicked", plural(self.panicked, "worker"));
             lines.push(Line::new().with(Style::Bad, text));
         }
-        lines.extend(self.last_told().lines(width));
+        lines.extend(self.last_finding().lines(width));
         lines
     }
 
-    fn counter_told(&self) -> Told {
+    fn counter_finding(&self) -> Finding {
         let [value, written] = [self.value, self.written].map(number);
         match self.counter() {
             true => good("counter", "right", format!("{value}, as often as written")),
@@ -84,7 +88,7 @@ impl Verdict {
         }
     }
 
-    fn exclusion_told(&self) -> Told {
+    fn exclusion_finding(&self) -> Finding {
         let most = number(self.most_inside.into());
         match self.exclusion() {
             true => good(
@@ -96,7 +100,7 @@ impl Verdict {
         }
     }
 
-    fn clean_told(&self) -> Told {
+    fn clean_finding(&self) -> Finding {
         let on = |wanted: Left| -> Vec<&str> {
             let found = self.leftovers.iter().filter(|(_, left)| *left == wanted);
             found.map(|(address, _)| address.as_str()).collect()
@@ -124,7 +128,7 @@ impl Verdict {
         }
     }
 
-    fn last_told(&self) -> Told {
+    fn last_finding(&self) -> Finding {
         let end = if self.interrupted {
             ", ended early"
         } else {
@@ -139,23 +143,23 @@ impl Verdict {
 }
 
 /// One finding: what it is about, a word, and the rest.
-struct Told {
+struct Finding {
     style: Style,
     label: &'static str,
     word: &'static str,
     rest: String,
 }
 
-fn good(label: &'static str, word: &'static str, rest: impl Into<String>) -> Told {
-    told(Style::Good, label, word, rest.into())
+fn good(label: &'static str, word: &'static str, rest: impl Into<String>) -> Finding {
+    finding(Style::Good, label, word, rest.into())
 }
 
-fn bad(label: &'static str, word: &'static str, rest: impl Into<String>) -> Told {
-    told(Style::Bad, label, word, rest.into())
+fn bad(label: &'static str, word: &'static str, rest: impl Into<String>) -> Finding {
+    finding(Style::Bad, label, word, rest.into())
 }
 
-fn told(style: Style, label: &'static str, word: &'static str, rest: String) -> Told {
-    Told {
+fn finding(style: Style, label: &'static str, word: &'static str, rest: String) -> Finding {
+    Finding {
         style,
         label,
         word,
@@ -163,8 +167,8 @@ fn told(style: Style, label: &'static str, word: &'static str, rest: String) -> 
     }
 }
 
-impl Told {
-    /// Its first line, and under its rest what does not fit on that.
+impl Finding {
+    /// Returns its first line, and the rest of the text indented below it.
     fn lines(&self, width: usize) -> Vec<Line> {
         let word = (self.word.len() + 2).max(9);
         let indent = frame::LABEL + word;
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_run_is_told_in_full() {
+    fn a_good_run_is_reported_in_full() {
         assert!(fine().is_good());
         assert_eq!(
             text(&fine()),
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_wrong_is_told_and_spoils_the_verdict() {
+    fn every_failure_is_reported_and_fails_the_verdict() {
         type Spoil = fn(&mut Verdict);
         let wrong: [(&str, Spoil); 7] = [
             ("counter    WRONG    1,233, but written 1,234 times", |v| {
@@ -242,17 +246,21 @@ mod tests {
                 (v.value, v.interrupted) = (7, true)
             }),
         ];
-        for (told, spoil) in wrong {
+        for (finding, spoil) in wrong {
             let mut verdict = fine();
             spoil(&mut verdict);
-            assert!(!verdict.is_good(), "{told}");
-            assert!(text(&verdict).contains(told), "{told}:\n{}", text(&verdict));
+            assert!(!verdict.is_good(), "{finding}");
+            assert!(
+                text(&verdict).contains(finding),
+                "{finding}:\n{}",
+                text(&verdict)
+            );
         }
     }
 
-    /// A server that was down before, or was stopped to see what happens, is what the lock is for.
+    /// A server may be down before the run, or be stopped during it.
     #[test]
-    fn a_minority_of_servers_that_is_away_is_no_fault() {
+    fn a_missing_minority_of_servers_is_not_a_failure() {
         let of = |leftovers: &[Left]| {
             let address = |(place, left)| (format!("host-{place}:6379"), left);
             let leftovers = (1..).zip(leftovers.iter().copied()).map(address);
@@ -275,12 +283,12 @@ mod tests {
             assert_eq!(of(leftovers).is_good(), is_good, "{leftovers:?}");
         }
         let one = text(&of(&[Nothing, Unknown, Nothing]));
-        let told = "keys left  none     on 2 nodes; no answer from host-2:6379\n";
-        assert!(one.contains(told), "{one}");
+        let finding = "keys left  none     on 2 nodes; no answer from host-2:6379\n";
+        assert!(one.contains(finding), "{one}");
     }
 
     #[test]
-    fn it_fits_in_fifty_columns() {
+    fn the_verdict_fits_in_fifty_columns() {
         let mut verdict = fine();
         verdict.own_nodes = false;
         verdict.leftovers = vec![
@@ -306,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn to_end_early_is_no_fault() {
+    fn ending_early_is_not_a_failure() {
         let verdict = Verdict {
             interrupted: true,
             ..fine()

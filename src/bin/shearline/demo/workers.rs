@@ -11,14 +11,14 @@ use shearline::{LockError, LockGuard, LockOptions, Redlock, UnlockError};
 use super::cell::Cell;
 use super::histogram::Histogram;
 
-/// Between reading the counter and writing it: long enough for another thread to come in between,
-/// if it were let in.
+/// The pause between reading the counter and writing it: long enough for another thread to come in
+/// between, if the lock let it.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Between two locks of one worker, so that the others get their turn.
+/// The pause between two locks of one worker, so that the others get their turn.
 const REST: Duration = Duration::from_micros(500);
 
-/// How long a worker tries for one lock before it counts that as a failure and tries anew. Also
+/// How long a worker tries for one lock before it counts that as a failure and tries again. Also
 /// the longest that the end of the demo waits for a worker.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) cell: Cell,
-    /// How long each successful acquisition took, waiting for others included.
+    /// How long each successful acquisition took, with the wait for the other workers.
     pub(super) latency: Histogram,
     pub(super) outcomes: Outcomes,
     stop: AtomicBool,
@@ -88,7 +88,7 @@ impl Workers {
         &self.shared
     }
 
-    /// Tells the workers to end; each first gives back what it has.
+    /// Asks the workers to end; each releases its lock first.
     pub(super) fn stop(&self) {
         self.shared.stop.store(true, Relaxed);
     }
@@ -98,7 +98,7 @@ impl Workers {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// Waits for the end of all workers; how many of them have panicked.
+    /// Waits for the end of all workers. Returns how many of them have panicked.
     pub(super) fn join(&mut self) -> usize {
         self.stop();
         self.threads
@@ -108,7 +108,7 @@ impl Workers {
     }
 }
 
-/// Whoever leaves early, by an error for instance, leaves no worker behind.
+/// Ends the workers, also after an error.
 impl Drop for Workers {
     fn drop(&mut self) {
         self.join();
@@ -130,7 +130,7 @@ fn work(redlock: &Redlock, key: &str, options: &LockOptions, shared: &Shared) {
     }
 }
 
-/// The critical section: one change of the counter, and the lock is given back.
+/// The critical section: changes the counter once, and releases the lock.
 fn change(guard: LockGuard, shared: &Shared) {
     let visit = shared.cell.enter(guard.validity());
     thread::sleep(PAUSE);

@@ -1,4 +1,4 @@
-//! What both faces of the library can do here.
+//! What both faces of the library do here.
 
 use std::fmt;
 use std::thread;
@@ -9,26 +9,26 @@ use shearline_peers::clients::shearline::{Local, Shared};
 use shearline_peers::cycle::{Caller, TTL, now};
 use shearline_peers::measure::Failure;
 
-/// How long all nodes may take to be well again: more than the longest back-off.
+/// How long all nodes may take to recover: more than the longest back-off.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Between two looks.
+/// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A handle of the library.
 pub(crate) trait Face: Caller + fmt::Debug + Sized {
     const NAME: &'static str;
 
-    /// With the defaults.
+    /// Builds it with the defaults.
     fn connect(urls: &[String]) -> Result<Self, Failure>;
 
-    /// Lets time pass, and tells how the nodes stand.
+    /// Lets time pass, and returns how the nodes stand.
     fn look(&mut self) -> Result<Vec<NodeStatus>, Failure>;
 
-    /// Takes a lock and gives it back. The inner outcome is that of the lock.
+    /// Takes a lock and releases it. The inner outcome is that of the lock.
     fn lock_within(&mut self, wait: Duration) -> Result<Result<(), LockError>, Failure>;
 
-    /// Waits until every node is there.
+    /// Waits until every node is ready.
     fn await_ready(&mut self) -> Result<(), Failure> {
         let begin = now();
         loop {

@@ -1,7 +1,7 @@
-//! Latency while nodes are in trouble, and what happens without a majority.
+//! Latency while nodes are disturbed, and what happens without a majority.
 //!
-//! Prints tables in Markdown, which go into `README.md` beside this file as they are. What a figure
-//! is stands there, in `shearline_peers::turns` and in `shearline_peers::figure`.
+//! Prints tables in Markdown, which go into `README.md` beside this file unchanged. What a figure
+//! means is explained there, in `shearline_peers::turns` and in `shearline_peers::figure`.
 
 mod face;
 mod majority;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and prints. Whether every bound is met.
+/// Measures and prints. Returns whether every bound is met.
 fn measure(arguments: &Arguments) -> Result<bool, Failure> {
     if cfg!(debug_assertions) {
         eprintln!("built without --release: the figures mean nothing");

@@ -1,4 +1,4 @@
-//! Three of five nodes in trouble: calls end in time, and the first that can succeed does.
+//! Three of five nodes disturbed: calls end in time, and the first that can succeed does.
 
 use std::thread;
 use std::time::Duration;
@@ -31,7 +31,7 @@ const TICK: f64 = 1.0;
 /// for a connection that a round waits for; in milliseconds.
 const BACK_OFF: f64 = 250.0;
 
-/// What came of it, for each face.
+/// The results, for each face.
 pub(crate) struct Lost {
     trouble: Trouble,
     nodes: usize,
@@ -46,7 +46,7 @@ struct Times {
     late: Vec<f64>,
     /// By how much a sleep of the same length was late, in the same moments.
     sleeps: Vec<f64>,
-    /// From the end of the trouble to the lock that was given back.
+    /// From the end of the disturbance to the release of the first lock.
     back: Vec<f64>,
 }
 
@@ -78,7 +78,7 @@ impl Lost {
         } in &self.faces
         {
             let sleep = hundredths(most(sleeps));
-            // Nobody is woken more punctually than a sleeper.
+            // A sleep shows how late a wake-up is on this machine.
             let back_off = Bound::AtMost(hundredths(BACK_OFF + sleep));
             table.row([
                 std::mem::take(&mut title),
@@ -142,7 +142,7 @@ fn times<F: Face>(
     Ok(times)
 }
 
-/// By how many milliseconds it took longer. Earlier is not late.
+/// Returns how many milliseconds longer it took. Earlier is not late.
 fn beyond(elapsed: Duration) -> f64 {
     elapsed.saturating_sub(WAIT).as_secs_f64() * 1e3
 }

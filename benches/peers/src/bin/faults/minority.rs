@@ -1,7 +1,7 @@
-//! Latency while one or two of five nodes are in trouble, beside that while all are well.
+//! Latency while one or two of five nodes are disturbed, beside that while all are well.
 //!
-//! The trouble begins with each turn, and ends with it: the first cycles are those that nobody has
-//! warned. A client without trouble, on the same servers, takes its turns in between.
+//! The disturbance begins and ends with each turn: the first cycles are those without any warning.
+//! An undisturbed client, on the same servers, takes its turns in between.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(crate) struct Contest {
 const FACES: usize = 2;
 const NAMES: [&str; FACES] = [Local::NAME, Shared::NAME];
 
-/// A client whose nodes may be in trouble while it runs.
+/// A client whose nodes may be disturbed while it runs.
 struct Troubled<'a, F> {
     face: F,
     scene: Option<Scene<'a>>,
@@ -124,7 +124,7 @@ impl Contest {
                 title.clear();
             }
             let [healthy, troubled] = self.failures[face].map(|count| count as f64);
-            // On a machine that others use all servers may get no processor for long enough.
+            // On a shared machine all servers may get no processor for long enough.
             let verdict = judgement.note_exact(troubled, Bound::AtMost(healthy));
             let title = format!("{}, {} of {}", self.trouble, self.nodes, crate::NODES);
             summary.row([title, (*name).to_string(), healthy.to_string(), verdict]);
@@ -155,7 +155,7 @@ pub(crate) fn table() -> Table {
     ])
 }
 
-/// One that stays healthy, and one that does not.
+/// One client that stays healthy, and one that does not.
 fn pair<F: Face>(
     servers: &[Server],
     trouble: Trouble,

@@ -1,4 +1,4 @@
-//! What can be wrong with a node, and how it is brought about and mended.
+//! The disturbances of a node, and how they begin and end.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use shearline_peers::measure::Failure;
 use shearline_peers::proxy::Proxy;
 use shearline_peers::servers::Server;
 
-/// What is wrong.
+/// A disturbance.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Trouble {
     /// SIGSTOP: the kernel takes what is sent.
@@ -34,18 +34,18 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Some servers that are to be in trouble now and then, for one client. Dropping it mends them.
+/// Some servers that are disturbed from time to time, for one client. Dropping it ends that.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
     trouble: Trouble,
     servers: &'a [Server],
-    /// In front of them, if they cannot be brought into this trouble themselves.
+    /// Proxies in front of them, for disturbances that need one.
     proxies: Vec<Proxy>,
     urls: Vec<String>,
 }
 
 impl<'a> Scene<'a> {
-    /// The last `count` of these are to be in trouble.
+    /// The last `count` of these are disturbed.
     pub(crate) fn new(
         servers: &'a [Server],
         trouble: Trouble,
@@ -72,7 +72,7 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// All nodes, as the client is to reach them.
+    /// Returns all nodes, as the client reaches them.
     pub(crate) fn urls(&self) -> &[String] {
         &self.urls
     }
@@ -111,7 +111,7 @@ impl<'a> Scene<'a> {
 
 impl Drop for Scene<'_> {
     fn drop(&mut self) {
-        // Whatever cannot be mended ends with its process.
+        // Disturbances that cannot be undone end with the process.
         let _ = self.end();
     }
 }
@@ -127,7 +127,7 @@ mod tests {
     use crate::face::Face;
 
     #[test]
-    fn two_in_trouble_leave_a_majority_and_three_do_not_and_all_are_mended() {
+    fn two_faulty_nodes_leave_a_majority_three_do_not_and_all_recover() {
         let servers = servers::start(crate::NODES).unwrap();
         for trouble in Trouble::value_variants() {
             for count in [2, 3] {

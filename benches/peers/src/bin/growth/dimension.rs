@@ -1,5 +1,4 @@
-//! What can be more or less: nodes, locks held, callers, bytes of a name. And what is done at each
-//! size of it.
+//! The dimensions: nodes, locks held, callers, bytes of a name. And what is done at each size.
 
 use std::time::Duration;
 
@@ -8,23 +7,23 @@ use shearline_instructions::nodes::Nodes;
 use shearline_peers::allocations::kept;
 use shearline_peers::measure::Contestant;
 
-/// One thing that can be more or less.
+/// A dimension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dimension {
-    /// For the command line and the picture's file.
+    /// Its name on the command line and of the picture's file.
     pub(crate) name: &'static str,
-    /// What there is more of.
+    /// The noun.
     pub(crate) of: &'static str,
-    /// What is done.
+    /// The operation.
     pub(crate) work: &'static str,
-    /// From the least to the most.
+    /// The sizes, from the least to the most.
     pub(crate) sizes: &'static [usize],
     pub(crate) prepare: fn(usize) -> Work,
-    /// What may grow how.
+    /// The bounds on growth.
     pub(crate) claims: &'static [Claim],
 }
 
-/// Does so much of what is measured.
+/// Does so many of the measured operations.
 pub(crate) struct Work {
     /// How many operations one call does.
     units: u64,
@@ -111,10 +110,10 @@ pub(crate) const DIMENSIONS: [Dimension; 4] = [
 const NODES: usize = 5;
 const NAME: &[u8] = b"invoice:42";
 
-/// Long enough that nothing expires while a million locks are taken.
+/// Long enough that no lock expires while a million are taken.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
-/// So many locks are taken in one exchange: well below what one node may leave unanswered.
+/// How many locks are taken in one exchange: well below what one node may leave unanswered.
 const AT_ONCE: usize = 1_000;
 
 fn nodes(count: usize) -> Work {
@@ -152,7 +151,7 @@ fn hold(nodes: &mut Nodes, count: usize) -> Vec<shearline::Lock> {
     locks
 }
 
-/// How many bytes one lock takes while it is held, in the engine and in the hands of its holder.
+/// Returns how many bytes a held lock takes, in the engine and in its holder's hands.
 pub(crate) fn bytes_held(count: usize) -> f64 {
     let mut nodes = Nodes::new(NODES);
     let (locks, bytes) = kept(|| hold(&mut nodes, count));
@@ -189,7 +188,7 @@ impl Work {
         Self { units, run }
     }
 
-    /// Under the counter: once to become warm, once for a sum.
+    /// Under the counter: once to warm up, once for a sum.
     pub(crate) fn play(mut self) -> u64 {
         (self.run)();
         end_of_sum();
@@ -198,7 +197,7 @@ impl Work {
         self.units
     }
 
-    /// Against the clock.
+    /// By time.
     pub(crate) fn contestant(mut self) -> Contestant<'static> {
         let units = self.units;
         Contestant::new(units, move || {

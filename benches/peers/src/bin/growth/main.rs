@@ -1,8 +1,8 @@
 //! How the costs of the engine grow: with nodes, locks held, callers, and the length of names.
 //!
-//! Over nodes in memory, so without a server: what is counted and timed is the engine alone, in
+//! Over nodes in memory, so without a server: the engine alone is counted and timed, in
 //! instructions (under `valgrind`) and in processor time. Prints tables in Markdown, which go into
-//! `README.md` beside this file as they are, and with `--pictures` draws a picture of each.
+//! `README.md` beside this file unchanged, and with `--pictures` draws a picture of each.
 
 mod dimension;
 mod picture;
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the status is to be zero.
+/// Returns whether the status is zero.
 fn grow(arguments: &Arguments) -> Result<bool, Failure> {
     let chosen = |one: &&Dimension| {
         arguments.cases.is_empty() || arguments.cases.iter().any(|chosen| chosen == one.name)
@@ -102,14 +102,14 @@ fn grow(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(!arguments.check || judgement.good())
 }
 
-/// Under the counter: all sizes, and how many operations each has done.
+/// Under the counter: plays all sizes, and prints how many operations each has done.
 fn play(dimension: &Dimension) {
     for size in dimension.sizes {
         println!("{}", (dimension.prepare)(*size).play());
     }
 }
 
-/// The instructions of one operation, in the order of the sizes.
+/// Returns the instructions of one operation, in the order of the sizes.
 fn counts(dimension: &Dimension) -> Result<Vec<f64>, Failure> {
     let program = env::current_exe()?;
     let place = program.parent().ok_or("a program without a directory")?;
@@ -121,7 +121,7 @@ fn counts(dimension: &Dimension) -> Result<Vec<f64>, Failure> {
         false,
     )?;
     let mut counts = Vec::new();
-    // The first sum of each size is what it took to become warm.
+    // The first sum of each size is the warm-up.
     for (sums, units) in run.sums.chunks_exact(2).zip(run.output.lines()) {
         let units: f64 = units.parse()?;
         counts.push(sums[1].instructions as f64 / units);
@@ -186,9 +186,9 @@ fn draw(dimension: &Dimension, counts: &[f64], file: &Path) -> Result<(), Failur
 mod tests {
     use super::*;
 
-    /// That everything was granted and released is what the work itself sees to.
+    /// The work itself checks that every lock was granted and released.
     #[test]
-    fn everything_can_be_done_at_its_least_and_claims_name_sizes_that_there_are() {
+    fn every_dimension_runs_at_its_smallest_size_and_claims_name_existing_sizes() {
         for dimension in &DIMENSIONS {
             let mut contestant = (dimension.prepare)(dimension.sizes[0]).contestant();
             contestant.rehearse().unwrap();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_linear_lies_on_the_dashed_line() {
+    fn linear_growth_lies_on_the_dashed_line() {
         let points = [(1.0, 10.0), (10.0, 100.0), (100.0, 1_000.0)];
         let (title, across) = ("title", "across");
         let picture = Picture {

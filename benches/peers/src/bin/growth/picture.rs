@@ -1,5 +1,5 @@
-//! A curve in a file of text: SVG, with both axes logarithmic, so that what is linear has the slope
-//! of the dashed line and what does not grow lies flat.
+//! A curve as SVG, with both axes logarithmic: linear growth has the slope of the dashed line, and
+//! a constant cost is flat.
 
 use std::fmt::{self, Write};
 
@@ -10,7 +10,7 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 36.0;
 const BOTTOM: f64 = 48.0;
 
-/// Points and what is written beside them.
+/// Points and their labels.
 #[derive(Debug)]
 pub(crate) struct Picture<'a> {
     pub(crate) title: &'a str,
@@ -120,7 +120,7 @@ impl fmt::Display for Picture<'_> {
 }
 
 impl Picture<'_> {
-    /// What is linear from the first point on, as far as it is in the picture.
+    /// Draws linear growth from the first point on, as far as it is in the picture.
     fn linear(&self, f: &mut fmt::Formatter<'_>, x: &Axis, y: &Axis) -> fmt::Result {
         let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else {
             return Ok(());

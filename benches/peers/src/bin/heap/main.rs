@@ -1,8 +1,8 @@
-//! A heap profile of steady locking: how much is allocated for a cycle, and whether what is live
+//! A heap profile of steady locking: how much is allocated for a cycle, and whether live memory
 //! grows.
 //!
-//! Five real servers, one client after the other. Prints a table in Markdown, which goes into
-//! `README.md` beside this file as it is. What a figure is stands there.
+//! Five real servers, one client after another. Prints a table in Markdown, which goes into
+//! `README.md` beside this file unchanged. What a figure means is explained there.
 
 mod record;
 mod steady;
@@ -24,8 +24,8 @@ use steady::{Plan, Who};
 
 const NODES: usize = 5;
 
-/// By how much more may be live at the end, for each caller: what is under way in one moment, and
-/// not in another.
+/// How much more may be live at the end, for each caller: memory of operations that are open at one
+/// moment and not at another.
 const UNDER_WAY: f64 = 1024.0;
 
 /// Locks and releases steadily on servers that it starts itself, and tells what becomes of the heap.
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the status is to be zero.
+/// Returns whether the status is zero.
 fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let who = Who::ALL.into_iter();
     let chosen: Vec<Who> = who
@@ -121,7 +121,7 @@ fn table(profiles: &[(Who, Profile)], judgement: &mut Judgement) -> Table {
     table
 }
 
-/// To a ten-thousandth, but what is more than nothing does not become nothing.
+/// Rounds to a ten-thousandth, but what is more than zero does not become zero.
 fn round(number: f64) -> f64 {
     match (number * 1e4).round() / 1e4 {
         0.0 => number,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_not_met() {
+    fn a_bound_that_is_exceeded_is_not_met() {
         let profile = |allocations, end| Profile {
             cycles: 1,
             allocations,

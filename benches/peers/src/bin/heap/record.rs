@@ -1,7 +1,7 @@
-//! What is noted every second while somebody locks, and what it comes to.
+//! The record of every second of steady locking, and its summary.
 //!
-//! The callers note it themselves, between two cycles of one of them: no other thread looks, and to
-//! note it allocates nothing.
+//! The callers write it themselves, between two cycles of one of them: no other thread looks, and
+//! recording allocates nothing.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use shearline_peers::allocations::{Totals, forget_highest, totals};
 use shearline_peers::cycle::now;
 use shearline_peers::progress::Progress;
 
-/// What was so far, at one moment.
+/// The totals at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     cycles: u64,
@@ -21,19 +21,19 @@ struct Sample {
 /// Of callers on one thread.
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
-    /// Nothing is noted before.
+    /// Nothing is recorded before.
     warm: &'a AtomicBool,
-    /// How long it rests then.
+    /// The pause after that.
     rest: Duration,
     cycles: Cell<u64>,
-    /// When to note something next, once it is warm.
+    /// When to record next, after the warm-up.
     next: Cell<Option<Instant>>,
     samples: RefCell<Vec<Sample>>,
     enough: usize,
     progress: &'a Progress,
 }
 
-/// What a minute came to.
+/// The summary of a minute.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Profile {
     pub(crate) cycles: u64,
@@ -41,14 +41,14 @@ pub(crate) struct Profile {
     pub(crate) allocations: f64,
     /// For each cycle.
     pub(crate) frees: f64,
-    /// Live bytes at the beginning: the least of ten seconds of sixty, because what is under way goes
-    /// again, and what is forgotten does not.
+    /// Live bytes at the beginning: the least of ten seconds of sixty, because memory of open
+    /// operations is freed again, and leaked memory is not.
     pub(crate) begin: i64,
     /// The same at the end.
     pub(crate) end: i64,
     /// The most of them, at any time.
     pub(crate) highest: i64,
-    /// By how much they grow in a second: the line that fits all seconds best.
+    /// How much they grow in a second: the line that fits all seconds best.
     pub(crate) slope: f64,
 }
 
@@ -72,12 +72,12 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// One more cycle is over.
+    /// Counts one more cycle.
     pub(crate) fn cycle(&self) {
         self.cycles.set(self.cycles.get() + 1);
     }
 
-    /// Notes what is to be noted. Whether another cycle is to begin.
+    /// Records what is due. Returns whether another cycle has to begin.
     pub(crate) fn goes_on(&self) -> bool {
         let now = now();
         match self.next.get() {
@@ -107,7 +107,7 @@ impl<'a> Record<'a> {
         });
     }
 
-    /// What it came to, from the first sample to the last.
+    /// Returns the summary, from the first sample to the last.
     pub(crate) fn profile(&self) -> Profile {
         let samples = self.samples.borrow();
         let (first, last) = (samples[0], samples[samples.len() - 1]);
@@ -128,7 +128,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// By how much values grow from one to the next: least squares.
+/// Returns how much values grow from one to the next: least squares.
 fn slope(values: &[i64]) -> f64 {
     let count = values.len() as f64;
     let middle = (count - 1.0) / 2.0;
@@ -165,11 +165,11 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_the_difference_of_its_ends_where_least_is_under_way() {
+    fn a_profile_compares_the_lowest_samples_of_its_two_ends() {
         let progress = Progress::new(1);
         let warm = AtomicBool::new(true);
         let record = Record::new(&warm, Duration::ZERO, 11, &progress);
-        // Two of twelve are an end.
+        // Two of twelve samples are an end.
         for (index, live) in [(0, 190), (1, 100), (10, 160), (11, 230)] {
             record.samples.borrow_mut().resize(index, SAMPLE);
             record.samples.borrow_mut().push(Sample {

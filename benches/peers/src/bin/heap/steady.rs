@@ -1,4 +1,4 @@
-//! Who locks and releases without pause.
+//! The clients that lock and release without pause.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use shearline_peers::servers::Server;
 
 use crate::record::{Profile, Record};
 
-/// A client, in the way that it is used.
+/// A client and its interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Who {
     Local,
@@ -36,8 +36,8 @@ impl Who {
         }
     }
 
-    /// The bound on what is allocated for a cycle. Two is what a handle that many share may take;
-    /// the twentieth is for what becomes of a straggler's answer.
+    /// The bound on allocations for a cycle. A handle that many share may take two; the twentieth
+    /// is for stragglers' answers.
     pub(crate) const fn allocations_at_most(self) -> f64 {
         match self {
             Self::Local => 0.0,
@@ -52,16 +52,17 @@ pub(crate) struct Plan {
     /// How long two servers are frozen together while the client warms up, and then one of them
     /// alone.
     pub(crate) lag: Duration,
-    /// How long it rests then.
+    /// The pause after that.
     pub(crate) rest: Duration,
-    /// How long it is looked at.
+    /// How long it is recorded.
     pub(crate) seconds: u64,
 }
 
-/// Locks until enough is noted.
+/// Locks until enough is recorded.
 ///
-/// How much is open at once depends on how late the slowest servers are, and room that was needed once
-/// is kept. So two of them are as late in the warm-up as servers can be without being left alone.
+/// How much is open at once depends on how late the slowest servers are, and room that was needed
+/// once is kept. So in the warm-up two of them are as late as servers can be without being given
+/// up.
 pub(crate) fn lock(
     who: Who,
     servers: &[Server],
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_locks_for_a_second_and_tells_of_it() {
+    fn every_client_locks_for_a_second_and_reports_progress() {
         let servers = servers::start(5).unwrap();
         let progress = Progress::new(1);
         let plan = Plan {

@@ -12,23 +12,23 @@ use crate::{CROWD, SOLO, TROUBLE};
 /// One contest.
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// For the command line.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// For the table.
+    /// Its name in the table.
     pub(crate) title: &'static str,
     pub(crate) nodes: Nodes,
     /// How many locks at once.
     pub(crate) callers: usize,
     pub(crate) extending: bool,
     pub(crate) slot: Duration,
-    /// The first is what the others are compared with.
+    /// The others are compared with the first.
     pub(crate) who: &'static [Who],
     pub(crate) metrics: &'static [Metric],
     pub(crate) counts_allocations: bool,
     pub(crate) rules: &'static [Rule],
 }
 
-/// On what.
+/// The nodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Nodes {
     /// So many `redis-server`s.
@@ -42,7 +42,7 @@ pub(crate) enum Nodes {
 pub(crate) enum Rule {
     /// On the ratio of two, in one round.
     Ratio(Metric, Who, Who, Bound),
-    /// As before, of whoever of the first ones does best.
+    /// As before, of the best of the first ones.
     Best(Metric, [Who; 2], Who, Bound),
     /// On the allocations for each cycle.
     Allocations(Who, Bound),
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bound_is_about_somebody_who_takes_part() {
+    fn every_bound_is_about_a_contestant() {
         for case in CASES {
             for rule in case.rules {
                 let about = match rule {

@@ -1,4 +1,4 @@
-//! One contest: everybody locks in turns.
+//! One contest: all contestants lock in turns.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const COUNTED: u64 = 200;
 pub(crate) struct Contest {
     pub(crate) case: &'static Case,
     turns: Turns,
-    /// For each cycle, of each that takes part.
+    /// For each cycle, by contestant.
     allocations: Vec<Option<f64>>,
 }
 
@@ -95,7 +95,7 @@ impl Contest {
         (what, bound, judgement.note(figure, bound))
     }
 
-    /// All that was measured.
+    /// All measurements.
     pub(crate) fn table(&self) -> Table {
         let mut head = vec!["client".to_string()];
         for metric in self.case.metrics {
@@ -129,7 +129,7 @@ impl Contest {
 
     fn place(&self, who: Who) -> usize {
         let mut all = self.case.who.iter();
-        // The tests hold every rule against its case.
+        // The tests check every rule against its case.
         all.position(|one| *one == who).unwrap_or_default()
     }
 }

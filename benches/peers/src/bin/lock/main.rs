@@ -1,7 +1,7 @@
 //! Lock rounds on real servers: shearline beside the floor and beside other libraries.
 //!
-//! Prints tables in Markdown, which go into `README.md` beside this file as they are. What a figure
-//! is stands there, in `shearline_peers::turns` and in `shearline_peers::figure`.
+//! Prints tables in Markdown, which go into `README.md` beside this file unchanged. What a figure
+//! means is explained there, in `shearline_peers::turns` and in `shearline_peers::figure`.
 
 mod cases;
 mod contest;
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and prints. Whether the status is to be zero.
+/// Measures and prints. Returns whether the status is zero.
 fn compare(arguments: &Arguments) -> Result<bool, Failure> {
     if cfg!(debug_assertions) {
         eprintln!("built without --release: the figures mean nothing");
@@ -94,7 +94,7 @@ fn compare(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(print(&contests) || !arguments.check)
 }
 
-/// Prints all tables. Whether every bound is met.
+/// Prints all tables. Returns whether every bound is met.
 fn print(contests: &[Contest]) -> bool {
     let mut judgement = Judgement::default();
     let mut bounds = Table::new(&["case", "what", "bound", "figure"]);
@@ -110,11 +110,11 @@ fn print(contests: &[Contest]) -> bool {
     judgement.good()
 }
 
-/// What a turn of one caller is long.
+/// The length of a turn of one caller.
 const SOLO: Duration = Duration::from_millis(60);
 
-/// What a turn of many callers is long.
+/// The length of a turn of many callers.
 const CROWD: Duration = Duration::from_millis(150);
 
-/// What a turn is long in which a node is frozen: beyond the 100 ms after which it is suspect.
+/// The length of a turn in which a node is frozen: beyond the 100 ms after which it is suspect.
 const TROUBLE: Duration = Duration::from_millis(250);

@@ -22,14 +22,14 @@ use crate::world;
 
 const NODES: usize = 5;
 
-/// So many more than one.
+/// So many cycles more than one.
 const CYCLES: u64 = 1000;
 
-/// By how many hundredths a count may be larger: now and then a connection is looked after, and
-/// how often one waits depends on when answers come.
+/// By how many hundredths a count may be larger: from time to time a connection needs work, and the
+/// number of waits depends on when answers come.
 const TOLERANCE: f64 = 5.0;
 
-/// What the child is told.
+/// The arguments of the child.
 #[derive(Args, Debug)]
 pub(crate) struct Alone {
     /// Runs this client alone and measures nothing: for strace, perf and the like.
@@ -56,7 +56,7 @@ pub(crate) fn run_alone(who: Who, alone: &Alone) -> Result<(), Failure> {
     client.settle()
 }
 
-/// What is counted.
+/// The counts.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Kind {
     Write,
@@ -80,7 +80,7 @@ impl Kind {
 
 type Counts = BTreeMap<String, f64>;
 
-/// Counts for everybody and prints a table. Whether the bounds are met.
+/// Counts for all clients and prints a table. Returns whether the bounds are met.
 pub(crate) fn count() -> Result<bool, Failure> {
     const WHO: [Who; 7] = [
         Who::Floor,
@@ -156,7 +156,7 @@ fn trace(who: Who, urls: &str, cycles: u64) -> Result<Counts, Failure> {
         .status()
         .map_err(|error| format!("strace cannot be run ({error}): apt-get install strace"))?;
     let text = fs::read_to_string(&file).unwrap_or_default();
-    // Only ours, in any case.
+    // Counts only our own.
     let _ = fs::remove_file(&file);
     if !status.success() {
         return Err(format!("{who} under strace ended with {status}").into());

@@ -1,10 +1,10 @@
-//! Who takes part.
+//! The contestants.
 
 use std::fmt;
 
 use clap::ValueEnum;
 
-/// A client, in the way that it is used.
+/// A client and its interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Who {
     Floor,

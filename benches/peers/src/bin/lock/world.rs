@@ -79,13 +79,13 @@ impl World {
             caller,
             extending: false,
         };
-        // Not the first: it is the one whose answer comes first, and not the last.
+        // Neither the first, whose answer comes first, nor the last.
         let server = &self.servers[self.servers.len() / 2];
         Frozen { client, server }
     }
 }
 
-/// A client that needs nothing but urls.
+/// Returns a client that needs only urls.
 pub(crate) fn client(
     urls: &[String],
     callers: usize,
@@ -195,8 +195,8 @@ impl<C: Caller> Client for Frozen<'_, C> {
         self.server.freeze()
     }
 
-    /// It has the defaults. On a machine that others use the other servers may get no processor
-    /// for as long as they allow: that is told, and not the end of the run.
+    /// It has the defaults. On a shared machine the other servers may get no processor for as long
+    /// as they allow: that is reported, and does not end the run.
     fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure> {
         while let Err(error) = self.client.run(until, log) {
             eprintln!("one node frozen: {error}");
@@ -225,9 +225,9 @@ mod tests {
 
     use super::*;
 
-    /// Keys that are left say that somebody did not release, or not everywhere.
+    /// Keys that are left show that a client did not release, or not everywhere.
     #[test]
-    fn everybody_locks_and_leaves_nothing_behind() {
+    fn every_client_locks_and_leaves_no_key() {
         let servers = servers::start(3).unwrap();
         let urls: Vec<String> = servers.iter().map(Server::url).collect();
         for who in Who::value_variants() {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_server_goes_on_when_the_turn_is_over() {
+    fn a_frozen_server_goes_on_when_the_turn_ends() {
         let case = crate::cases::CASES
             .iter()
             .find(|case| case.name == "frozen-5")

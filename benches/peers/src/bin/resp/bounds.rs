@@ -1,4 +1,4 @@
-//! What shearline has set itself, and whether it is kept.
+//! The bounds of shearline, and whether they are met.
 
 use shearline_peers::figure::{Bound, Figure};
 use shearline_peers::judgement::Judgement;
@@ -53,15 +53,15 @@ const BULK: [Rule; 4] = [
     ours("hiredis ÷ shearline", Family::Hiredis, 1.5),
 ];
 
-/// Of everything else that comes often, whatever its length.
+/// Other frequent replies of any length.
 const OFTEN: [Rule; 1] = [ours(
     "redis-protocol range ÷ shearline",
     Family::RedisProtocolRange,
     2.0,
 )];
 
-/// A payload is not looked at: a bulk of 64 KiB may cost as much as two of 300 bytes, for the two
-/// more digits of its header and for the cache lines that its ends are in.
+/// A payload is not read: a bulk of 64 KiB may cost as much as two of 300 bytes, for the two more
+/// digits of its header and for the cache lines of its ends.
 const HEADER: Bound = Bound::AtMost(2.0);
 
 const fn ours(ratio: &'static str, over: Family, times: f64) -> Rule {
@@ -73,7 +73,7 @@ const fn ours(ratio: &'static str, over: Family, times: f64) -> Rule {
     }
 }
 
-/// Holds all comparisons, and the one of headers, against their bounds: a line for each.
+/// Compares all ratios, and the one of headers, with their bounds: a line for each.
 pub(crate) fn judge(comparisons: &[Comparison], header: Option<&Figure>) -> (Table, Judgement) {
     let mut table = Table::new(&["replies", "time", "bound", "in one piece", "torn"]);
     let mut judgement = Judgement::default();

@@ -1,9 +1,9 @@
 //! The commands of a lock, written by each library as its users have them written.
 //!
-//! Everybody begins with the key, the token and the ttl as a number, and ends with the bytes of
-//! the command in a buffer, which must be the same for all. Whoever can keeps the buffer. Only our
-//! template gets key and token encoded, as the client has them; so it is not what the others are
-//! compared with.
+//! Every encoder begins with the key, the token and the ttl as a number, and ends with the bytes of
+//! the command in a buffer, which must be the same for all. The buffer is kept if the library
+//! allows it. Only our template gets key and token encoded, as the client has them; so the others
+//! are not compared with it.
 
 use std::hint::black_box;
 
@@ -81,7 +81,7 @@ impl Command {
     }
 }
 
-/// Everybody who writes this command, and the sum that they must come to.
+/// Returns all encoders of this command, and their common sum.
 pub(crate) fn entrants(what: Command, lock: &Lock) -> Result<(Vec<Entrant<'_>>, u64), Failure> {
     let entrant = |family, name: String, contestant| Entrant {
         family,
@@ -131,7 +131,7 @@ pub(crate) fn entrants(what: Command, lock: &Lock) -> Result<(Vec<Entrant<'_>>, 
     Ok((all, sum))
 }
 
-/// `encode` replaces what is in the buffer. The last command of a pass is looked at as a whole.
+/// `encode` replaces the contents of the buffer. The last command of a pass is checked as a whole.
 fn repeated<'a, B: Default + AsRef<[u8]> + 'a>(
     lock: &'a Lock,
     mut encode: impl FnMut(&Lock, &mut B) -> Result<(), Failure> + 'a,
@@ -234,7 +234,7 @@ fn packed(what: Command, lock: &Lock) -> Contestant<'_> {
     })
 }
 
-/// As little as `redis` allows to be done for each command.
+/// The least that `redis` allows for each command.
 fn written(what: Command, lock: &Lock) -> Contestant<'_> {
     let mut cmd = Cmd::new();
     repeated(lock, move |lock, out: &mut Vec<u8>| {

@@ -1,17 +1,17 @@
-//! One contest: everybody does the same work in turns, and must come to the same result.
+//! One contest: all contestants do the same work in turns, and must get the same result.
 
 use shearline_peers::figure::Figure;
 use shearline_peers::measure::{Contestant, Failure, Plan, Rounds, measure};
 
-/// What an entrant is, as far as bounds are concerned.
+/// The kind of a contestant, for the bounds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Family {
     Floor,
     Shearline,
-    /// Ours, but not what is compared: values that outlive the buffer, commands that were encoded
-    /// in part before.
+    /// Ours, but not compared: values that outlive the buffer, commands that were encoded in part
+    /// before.
     ShearlineOther,
-    /// The floor once more, or shearline where there is none, behind its twin: shows the noise.
+    /// The floor again, or shearline without one, beside its twin: shows the noise.
     Again,
     RedisProtocolRange,
     RedisProtocolBytes,
@@ -19,7 +19,7 @@ pub(crate) enum Family {
     Hiredis,
 }
 
-/// Somebody who wants to take part.
+/// A contestant.
 #[derive(Debug)]
 pub(crate) struct Entrant<'a> {
     pub(crate) family: Family,
@@ -39,7 +39,7 @@ impl Entrant<'_> {
     }
 }
 
-/// How an entrant fared.
+/// The result of a contestant.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) family: Family,
@@ -49,7 +49,7 @@ pub(crate) struct Entry {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measured {
-    /// Its place among those who took part.
+    /// Its place among the contestants.
     index: usize,
     /// For each unit.
     pub(crate) allocations: f64,
@@ -60,7 +60,7 @@ pub(crate) struct Measured {
 pub(crate) enum Refusal {
     /// It is not there; with advice.
     Absent(String),
-    /// It does not know what stands in the stream.
+    /// It cannot read the stream.
     CannotRead,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Contest {
 }
 
 impl Contest {
-    /// Lets them rehearse, compares what they found with `sum`, and measures. `progress` is told
+    /// Lets them rehearse, compares their results with `sum`, and measures. Reports to `progress`
     /// how many rounds are over.
     pub(crate) fn hold(
         plan: &Plan,

@@ -1,8 +1,9 @@
 //! The RESP codec beside those of redis-protocol, redis and hiredis, and beside a tokenizer by
 //! hand that knows the lock replies only: in one run, on the same bytes.
 //!
-//! Prints tables of ratios in Markdown, which go into `README.md` beside this file as they are. What
-//! a figure is stands there, in `shearline_peers::measure` and in `shearline_peers::figure`.
+//! Prints tables of ratios in Markdown, which go into `README.md` beside this file unchanged. What
+//! a figure means is explained there, in `shearline_peers::measure` and in
+//! `shearline_peers::figure`.
 
 mod bounds;
 mod commands;
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and prints. Whether the status is to be zero.
+/// Measures and prints. Returns whether the status is zero.
 fn compare(arguments: &Arguments) -> Result<bool, Failure> {
     if cfg!(debug_assertions) {
         eprintln!("built without --release: the figures mean nothing");
@@ -134,7 +135,7 @@ fn decoders(plan: &Plan, stream: &Stream, progress: &mut Progress) -> Result<Com
     })
 }
 
-/// How many times as long shearline takes for a bulk of 64 KiB as for one of 20 bytes.
+/// Returns how many times as long shearline takes for a bulk of 64 KiB as for one of 20 bytes.
 fn header(plan: &Plan, streams: &[Stream], progress: &mut Progress) -> Result<Figure, Failure> {
     progress.next(HEADER.into());
     let find = |name| streams.iter().find(|stream| stream.name == name);
@@ -164,9 +165,9 @@ mod tests {
         slot: Duration::ZERO,
     };
 
-    /// That all sums agree is what the contest itself sees to.
+    /// The contest itself checks that all sums agree.
     #[test]
-    fn everybody_decodes_what_it_can_read_to_the_same_sum() {
+    fn every_decoder_gets_the_same_sum_from_what_it_can_read() {
         const THREE: &str = "_";
         const TWO: &str = "$-1";
         for stream in &streams() {
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_writes_the_same_commands() {
+    fn every_encoder_writes_the_same_commands() {
         for command in Command::ALL {
             let contest = encode(&PLAN, command, &mut Progress::new(1)).unwrap();
             assert!(contest.entries.iter().all(|entry| entry.result.is_ok()));
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_that_finds_something_else_ends_the_contest() {
+    fn a_decoder_with_another_result_ends_the_contest() {
         let stream = &streams()[0];
         let entrants = decoders::entrants(stream, Form::Torn);
         let error = Contest::hold(&PLAN, stream.sum + 1, entrants, |_| ()).unwrap_err();

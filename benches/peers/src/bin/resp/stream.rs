@@ -1,4 +1,4 @@
-//! The streams of replies that everybody decodes, with what there is to be found in them.
+//! The streams of replies that every decoder reads, and their contents.
 
 use bytes::Bytes;
 use shearline_peers::random::Random;
@@ -10,19 +10,19 @@ const STREAM_BYTES: usize = if cfg!(debug_assertions) {
     1 << 20
 };
 
-/// What a socket gives at a time when the network does the cutting.
+/// How much a socket gives at once when the network cuts the stream.
 pub(crate) const PIECE_BYTES: usize = 1460;
 
 /// A stream of one kind of reply.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// For the command line.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// For the table.
+    /// Its name in the table.
     pub(crate) title: &'static str,
     pub(crate) bytes: Bytes,
     pub(crate) replies: u64,
-    /// The weight of all replies, that every decoder has to come to: of a string or an error its
+    /// The weight of all replies, which every decoder must find: of a string or an error its
     /// length, of an integer its value, of null one, of anything else the sum of its elements.
     pub(crate) sum: u64,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Stream {
 type Reply = (Vec<u8>, u64);
 
 impl Stream {
-    /// Whether these are the replies to lock commands, which the floor can read.
+    /// Whether these are replies to lock commands, which the floor can read.
     pub(crate) fn is_lock(&self) -> bool {
         self.name.starts_with("lock")
     }
@@ -42,7 +42,7 @@ impl Stream {
         Self::new(name, title, kinds, || turn.next().unwrap_or_default())
     }
 
-    /// By chance, so that it does not.
+    /// At random, so that it does not.
     fn at_random(name: &'static str, title: &'static str, kinds: &[Reply]) -> Self {
         let mut random = Random::new(42);
         Self::new(name, title, kinds, || random.below(kinds.len()))
@@ -58,7 +58,7 @@ impl Stream {
         let (mut replies, mut sum) = (0, 0);
         loop {
             let (reply, weight) = &kinds[next()];
-            // A large reply may stand alone.
+            // A large reply may be alone.
             if replies > 0 && bytes.len() + reply.len() > STREAM_BYTES {
                 break;
             }
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_as_long_as_can_be_and_hold_what_they_say() {
+    fn streams_fill_their_size_and_hold_the_stated_replies() {
         for Stream { bytes, replies, .. } in streams() {
             let (len, mean) = (bytes.len(), bytes.len() / replies as usize);
             assert!(len <= STREAM_BYTES || replies == 1, "{len}");

@@ -7,9 +7,9 @@ use crate::contest::{Contest, Entry, Family, Refusal};
 /// A kind of reply in both forms.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    /// For the command line.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// For the table.
+    /// Its name in the table.
     pub(crate) title: &'static str,
     pub(crate) whole: Contest,
     pub(crate) torn: Contest,

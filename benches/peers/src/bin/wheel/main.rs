@@ -1,8 +1,9 @@
 //! The timer wheel beside the queue of `tokio-util`, a `BTreeMap` and a `BinaryHeap`: in one run, on
 //! the same deadlines.
 //!
-//! Prints tables of ratios in Markdown, which go into `README.md` beside this file as they are. What
-//! a figure is stands there, in `shearline_peers::measure` and in `shearline_peers::figure`.
+//! Prints tables of ratios in Markdown, which go into `README.md` beside this file unchanged. What
+//! a figure means is explained there, in `shearline_peers::measure` and in
+//! `shearline_peers::figure`.
 
 mod timers;
 mod work;
@@ -19,7 +20,7 @@ use shearline_peers::table::Table;
 use timers::{CLOCK, Heap, Ours, Queue, Sorted};
 use work::{bytes, churn, fill_fire, fire, pair};
 
-/// How long a turn is: so long that what lies in the cache is mostly one's own.
+/// The length of a turn: long enough that the cache holds mostly the contestant's own data.
 const SLOT: Duration = Duration::from_millis(60);
 
 /// All in the first cache, and most in none.
@@ -46,7 +47,7 @@ struct Arguments {
     check: bool,
 }
 
-/// Who takes part, and ours once more behind itself.
+/// The contestants, and ours again beside itself.
 const NAMES: [&str; 5] = [
     "shearline",
     "shearline against itself",
@@ -56,10 +57,10 @@ const NAMES: [&str; 5] = [
 ];
 const OTHERS: [usize; 3] = [2, 3, 4];
 
-/// Of [`OTHERS`]. `None`: shown, and not judged.
+/// By place in [`OTHERS`]. `None`: shown, and not compared with a bound.
 type Bounds = [Option<f64>; OTHERS.len()];
 
-/// What can be done with timers: how it is called, how ours and the others fare, and the bounds.
+/// An operation on timers: its name, how ours and the others do it, and the bounds.
 struct Case {
     name: &'static str,
     title: &'static str,
@@ -117,7 +118,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and prints. Whether the status is to be zero.
+/// Measures and prints. Returns whether the status is zero.
 fn compare(arguments: &Arguments) -> Result<bool, Failure> {
     if cfg!(debug_assertions) {
         eprintln!("built without --release: the figures mean nothing");
@@ -209,7 +210,7 @@ fn judge(table: &mut Table, judgement: &mut Judgement, case: &Case, rounds: &Rou
     ]);
 }
 
-/// What a heap pays later for what it does not do when a timer is cancelled.
+/// The cost that a heap defers when a timer is cancelled.
 fn dead(plan: &Plan) -> Result<Table, Failure> {
     eprintln!("dead entries");
     let mut contestants = [
@@ -260,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_fires_every_timer_once() {
+    fn every_wheel_fires_every_timer_once() {
         let _context = CLOCK.enter();
         for mut contestant in of_all!(fill_fire)(100) {
             assert_eq!(contestant.rehearse().unwrap().0, 100);
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_cancels_what_is_armed() {
+    fn every_wheel_cancels_armed_timers() {
         let _context = CLOCK.enter();
         for contestants in [of_all!(pair)(8), of_all!(churn)(8)] {
             for mut contestant in contestants {

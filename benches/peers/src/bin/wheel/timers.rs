@@ -17,10 +17,10 @@ pub(crate) trait Timers {
 
     fn new() -> Self;
     fn arm(&mut self, at: Instant, value: u64) -> Self::Key;
-    /// Whether it was armed.
+    /// Returns whether it was armed.
     fn cancel(&mut self, key: Self::Key) -> bool;
-    /// Sleeps until what is next, a whole millisecond, fires what is due then, and goes on so until
-    /// nothing is armed. How many have fired.
+    /// Sleeps until the next timer, a whole millisecond, fires what is due then, and goes on until
+    /// nothing is armed. Returns how many have fired.
     fn fire_all(&mut self) -> u64;
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Heap<const CLEANS: bool> {
 }
 
 impl<const CLEANS: bool> Heap<CLEANS> {
-    /// Whether the timer armed as the `count`th lived; it does not any more.
+    /// Ends the timer that was armed as the `count`th. Returns whether it lived.
     fn take(&mut self, count: u64, slot: u32) -> bool {
         let entry = self.values.get_mut(slot as usize);
         let taken = entry.and_then(|entry| entry.take_if(|(owner, _)| *owner == count));
@@ -193,8 +193,8 @@ pub(crate) struct Queue {
     start: tokio::time::Instant,
 }
 
-/// What the queue waits by: a runtime whose clock stands still until somebody sleeps. It has to be
-/// entered by whoever arms timers.
+/// The clock of the queue: a runtime whose time stands still until a task sleeps. The code that
+/// arms timers has to enter it.
 pub(crate) static CLOCK: LazyLock<Runtime> = LazyLock::new(|| {
     let mut builder = Builder::new_current_thread();
     let builder = builder.enable_time().start_paused(true);
@@ -220,7 +220,7 @@ impl Timers for Queue {
         self.queue.try_remove(&key).is_some()
     }
 
-    /// The clock goes on by itself to what is next, as soon as nobody can do anything before.
+    /// The clock moves to the next timer by itself, as soon as no task can run before.
     fn fire_all(&mut self) -> u64 {
         CLOCK.block_on(async {
             let mut fired = 0;

@@ -1,4 +1,4 @@
-//! What is done with timers, for all who keep them alike.
+//! The operations on timers, the same for all contestants.
 
 use std::hint::black_box;
 
@@ -34,7 +34,7 @@ impl Chance {
     }
 }
 
-/// So many operations are done before the clock is looked at.
+/// So many operations are done before the clock is read.
 const BATCH: u64 = 1_000;
 
 fn filled<T: Timers>(armed: usize, chance: &mut Chance) -> (T, Vec<T::Key>) {
@@ -58,9 +58,9 @@ pub(crate) fn pair<T: Timers + 'static>(armed: usize) -> Contestant<'static> {
     })
 }
 
-/// Cancels a timer and arms another, all in turn, in an order that has nothing to do with when they
-/// were armed or are due. The keys themselves are read one behind the other: what is not in the
-/// cache is what the timers are kept in.
+/// Cancels a timer and arms another, all in turn, in an order that is independent of when they were
+/// armed or are due. The keys are read one after another: cache misses are those of the timers' own
+/// memory.
 pub(crate) fn churn<T: Timers + 'static>(armed: usize) -> Contestant<'static> {
     let mut chance = Chance::new();
     let (mut timers, mut keys) = filled::<T>(armed, &mut chance);

@@ -1,8 +1,8 @@
-//! Those that are compared. Each looks at the whole of every value it decodes.
+//! The decoders that are compared. Each looks at the whole of every value it decodes.
 //!
-//! In one piece, everybody has all bytes where its users would have them. Torn, everybody receives
-//! pieces as from a socket: copied to where its users read to, at the end of a growing buffer or
-//! into a fixed one.
+//! In one piece, each has all bytes where its users would have them. Torn, each receives pieces as
+//! from a socket: copied to where its users read to, at the end of a growing buffer or into a fixed
+//! one.
 
 mod floor;
 mod hiredis;
@@ -40,7 +40,7 @@ pub(crate) fn entrants(stream: &Stream, form: Form) -> Vec<Entrant<'_>> {
     all
 }
 
-/// Where a piece is received that is not received into a buffer which grows.
+/// Where a piece is received if the buffer does not grow.
 struct Room([u8; PIECE_BYTES]);
 
 impl Room {

@@ -1,4 +1,4 @@
-//! How what went wrong ends: one by one, and all at once when the world is healed.
+//! How faults end: one by one, and all at once when the world is healed.
 
 use shearline::Instant;
 use shearline::embedded::Memory;
@@ -11,7 +11,7 @@ use crate::trace::Place;
 use crate::world::World;
 
 impl World {
-    /// The process of a server begins again.
+    /// The process of a server starts again.
     pub(crate) fn start(&mut self, server: usize, lost: bool) {
         let there = &mut self.servers[server];
         if there.up || there.lost {
@@ -52,7 +52,7 @@ impl World {
         });
     }
 
-    /// A mood is over, if it is still that one.
+    /// Ends a mood, if the server is still in that one.
     pub(crate) fn cheer(&mut self, server: usize, number: u32) {
         let there = &mut self.servers[server];
         if there.mood_number == number {
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// What has befallen a server is over.
+    /// Ends the fault of a server.
     pub(crate) fn over(&mut self, server: usize, fault: Fault) {
         let there = &mut self.servers[server];
         if there.lost {
@@ -78,8 +78,8 @@ impl World {
         }
     }
 
-    /// Nothing more goes wrong, and everything that is wrong ends, but for the servers that are
-    /// lost for ever and the connections that have died without a word.
+    /// Ends all faults, but for servers that are lost for ever and connections that died without a
+    /// notice.
     pub(crate) fn heal(&mut self) {
         self.calm = true;
         self.plan.delay_tail = 0;
@@ -111,8 +111,8 @@ impl World {
         }
     }
 
-    /// Everybody ends what he has begun and begins nothing more, but for those who are to take
-    /// each lock once more.
+    /// Lets every user end what it does and begin nothing more, but for those that take each lock
+    /// once more.
     pub(crate) fn finish(&mut self) {
         self.let_take();
         for client in 0..self.plan.clients {

@@ -1,0 +1,135 @@
+//! Why a configuration, or the URL of a node, cannot be used. Found before any I/O.
+
+use alloc::string::String;
+use core::time::Duration;
+
+use super::span::Span;
+use crate::limits::{
+    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, CREDENTIAL_BYTES_MAX, DEAD_AFTER_MIN, NODES_MAX,
+    OWNER_BYTES_MAX, TTL_HARD_MAX, UNIX_PATH_BYTES_MAX,
+};
+
+/// Why a configuration cannot be used.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// No node was named.
+    #[error("no node was named; name at least one, better three or five")]
+    NoNodes,
+    /// More nodes than a quorum may have.
+    #[error("{0} nodes were named, at most {NODES_MAX} are allowed")]
+    TooManyNodes(usize),
+    /// One address was named twice. One server has one vote.
+    #[error("node {address} was named twice; each server has one vote, so name it once")]
+    DuplicateNode {
+        /// The address, without credentials.
+        address: String,
+    },
+    /// A node's URL cannot be used.
+    #[error("the URL of node {index} (counted from 0) {problem}")]
+    Url {
+        /// Which of the named nodes it is, counted from 0. The text itself may hold a secret
+        /// and is not shown.
+        index: usize,
+        /// What is wrong with it.
+        problem: UrlProblem,
+    },
+    /// The drift factor is not a number from 0 up to, but not including, 1.
+    #[error("the drift factor must be at least 0 and less than 1")]
+    DriftFactor,
+    /// The retry delay ends before it begins, or no try was allowed.
+    #[error("the retry delay must not end before it begins, and at least one try is needed")]
+    Retry,
+    /// The node timeout is below a millisecond.
+    #[error("a node timeout of {0:?} is too short; it must be at least a millisecond")]
+    NodeTimeout(Duration),
+    /// The connect timeout is below a millisecond.
+    #[error("a connect timeout of {0:?} is too short; it must be at least a millisecond")]
+    ConnectTimeout(Duration),
+    /// `max_ttl` is too short for any lock, or longer than the hard limit.
+    #[error("a max_ttl of {} is not between 4 ms and {}", Span(*.0), Span(TTL_HARD_MAX))]
+    MaxTtl(Duration),
+    /// A connection may not be given up after so short a silence: it is below 100 ms, or below the
+    /// fixed node timeout.
+    #[error(
+        "giving a connection up after {0:?} of silence is too soon; it must be at least \
+         {DEAD_AFTER_MIN:?} and the node timeout"
+    )]
+    DeadAfter(Duration),
+    /// The allowance for clock drift is as long as the longest ttl: no lock would ever be valid.
+    #[error(
+        "the drift of the longest ttl, {}, is {}, so no lock would be valid; lower the drift, or \
+         raise `Builder::max_ttl`", Span(*maximum), Span(*drift)
+    )]
+    DriftTooLarge {
+        /// What would be subtracted from the longest ttl.
+        drift: Duration,
+        /// The longest ttl.
+        maximum: Duration,
+    },
+    /// The owner label is too long.
+    #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed")]
+    OwnerTooLong(usize),
+    /// The name of the cluster is empty, too long, or has characters that are not printable.
+    #[error(
+        "the name of the cluster must be 1 to {CLUSTER_BYTES_MAX} printable ASCII characters \
+         without a space"
+    )]
+    Cluster,
+    /// The client name is empty, too long, or has characters that servers refuse.
+    #[error(
+        "the client name must be 1 to {CLIENT_NAME_BYTES_MAX} printable ASCII characters without \
+         a space; give `None` to send no name"
+    )]
+    ClientName,
+}
+
+/// What is wrong with a node's URL.
+///
+/// It never shows the URL, which may hold a secret.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlProblem {
+    /// It is empty.
+    #[error("is empty; write redis://host:port")]
+    Empty,
+    /// There is a space, a line end or another control character in it.
+    #[error("has a space or control character; remove it, or write it as a percent escape")]
+    Character,
+    /// The scheme is none of `redis`, `valkey`, `unix`, `rediss`, `valkeys`.
+    #[error("has an unknown scheme; use redis://, valkey://, unix:// or host:port")]
+    Scheme,
+    /// There is no host, or not a valid one. An IPv6 address needs brackets.
+    #[error("names no valid host; write redis://host:port or redis://[::1]:port")]
+    Host,
+    /// The port is not a number from 1 to 65535.
+    #[error("has no valid port; it is a number from 1 to 65535")]
+    Port,
+    /// There is no path for `unix://`, it is too long, or it has a zero byte.
+    #[error(
+        "names no valid path; write unix:///path, at most {UNIX_PATH_BYTES_MAX} bytes and \
+         without a host"
+    )]
+    Path,
+    /// The database is not a small number.
+    #[error("has no valid database; write a number such as /0, or ?db=0 for unix://")]
+    Database,
+    /// There is an `@` behind the host: the password probably has one of `/`, `?`, `#` in it.
+    #[error("has an @ behind the host; write / ? # in a password as %2F %3F %23, and @ as %40")]
+    Credentials,
+    /// The user name or the password is too long.
+    #[error("has a user name or password of more than {CREDENTIAL_BYTES_MAX} bytes")]
+    CredentialsTooLong,
+    /// A `%` is not followed by two hexadecimal digits.
+    #[error("has a broken percent escape; write %25 for a percent sign")]
+    Escape,
+    /// The percent escapes spell bytes that are not UTF-8.
+    #[error("has percent escapes that are not UTF-8; user, password and path must be text")]
+    Encoding,
+    /// It has an unknown query parameter, or a fragment.
+    #[error("has an unknown query parameter; only db=N is known, and only for unix://")]
+    Query,
+    /// `rediss://` or `valkeys://` was asked for and this build has no TLS.
+    #[error("asks for TLS, which this build does not have; tunnel it, or use redis://")]
+    Tls,
+}

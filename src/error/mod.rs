@@ -1,0 +1,22 @@
+//! Every way an operation can fail, sorted by who can repair it.
+//!
+//! [`LockError`], [`ExtendError`] and [`UnlockError`] are the failures of a caller's operations,
+//! [`CheckError`], [`TrustError`] and [`ReinitError`] those of an operator's requests. Those that
+//! come from the nodes carry a [`Report`]: what each node said, and how long it took.
+//! [`InvalidRequest`] and [`ConfigError`] are mistakes of the caller and come before any I/O.
+//!
+//! No error holds a credential or a whole token. Servers echo arguments in their error texts, so only
+//! the first word of a server's error is kept ([`ServerError`]).
+
+mod config;
+mod node;
+mod operation;
+mod operator;
+mod report;
+mod span;
+
+pub use config::{ConfigError, UrlProblem};
+pub use node::{LinkError, ServerError, Unusable};
+pub use operation::{ExtendError, InvalidRequest, LockError, Released, UnlockError};
+pub use operator::{CheckError, ReinitError, TrustError};
+pub use report::{NodeOutcome, NodeReport, Report};

@@ -1,0 +1,237 @@
+//! Why a node did not do what it was asked: its error, its connection, its configuration.
+
+use core::fmt;
+
+/// The first word of a server's error reply, such as `READONLY`.
+///
+/// The rest of the text is not kept: servers echo arguments in it.
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
+pub struct ServerError {
+    bytes: [u8; Self::BYTES_MAX],
+    len: u8,
+}
+
+impl ServerError {
+    const BYTES_MAX: usize = 15;
+
+    /// Returns the error of a reply `line` (without its `-` and line end): its first word, cut to
+    /// fifteen bytes of letters, digits and `_`.
+    #[must_use]
+    pub fn from_line(line: &[u8]) -> Self {
+        let mut bytes = [0; Self::BYTES_MAX];
+        let mut len = 0_u8;
+        let word = line
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
+        for (place, byte) in bytes.iter_mut().zip(word) {
+            *place = *byte;
+            len += 1;
+        }
+        Self { bytes, len }
+    }
+
+    /// Returns the word, such as `"LOADING"`; empty if the error does not begin with one.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+    }
+
+    /// Returns what it means, and what to do, where that is known.
+    pub(super) fn advice(&self) -> Option<&'static str> {
+        Some(match self.code() {
+            "OOM" => "its memory is full: raise its `maxmemory`, or remove other keys",
+            "MISCONF" => "it cannot save to disk: check its log and the free space",
+            "READONLY" => "it is a replica: name its master",
+            "MASTERDOWN" => "it is a replica without its master: name a master",
+            "NOREPLICAS" => "it has too few replicas: check its `min-replicas-to-write`",
+            "LOADING" => "it is loading its data, and serves afterwards",
+            "BUSY" => "a script blocks it: `SCRIPT KILL` ends it",
+            "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {
+                "it is part of a cluster: name independent masters"
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.len == 0 {
+            "an error without a code"
+        } else {
+            self.code()
+        })
+    }
+}
+
+impl fmt::Debug for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerError({self})")
+    }
+}
+
+/// Why there is no connection to a node.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// No connection was tried yet.
+    #[error("not connected yet")]
+    NotYet,
+    /// The host name could not be resolved to an address.
+    #[error("its host name does not resolve")]
+    Unresolved,
+    /// There is no socket at the path.
+    #[error("no socket at its path")]
+    NotFound,
+    /// No process listens at the address.
+    #[error("connection refused")]
+    Refused,
+    /// The connection, or the handshake on it, was not finished in time.
+    #[error("no answer within the connect timeout")]
+    ConnectTimeout,
+    /// The other side closed the connection.
+    #[error("connection closed by the node")]
+    Closed,
+    /// The connection was reset.
+    #[error("connection reset")]
+    Reset,
+    /// The connection was reset before the handshake was done. A port that wants TLS does this, and
+    /// a proxy without a server behind it.
+    #[error("connection reset in the handshake; the port may want TLS, check what listens there")]
+    HandshakeReset,
+    /// The connection was closed after a long silence of the node.
+    #[error("connection closed after too long a silence")]
+    Silent,
+    /// The node sent bytes that are not RESP, or a reply without a request.
+    #[error("it broke the protocol")]
+    Protocol,
+    /// There is no route, no permission, or no file descriptor left: the operating system's
+    /// error number.
+    #[error("operating system error {0}")]
+    Os(i32),
+}
+
+/// Why a node that can be reached cannot serve.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unusable {
+    /// What answers there does not speak the protocol.
+    #[error("no Redis or Valkey server answers there")]
+    NotRedis,
+    /// It is a replica: a lock on it could vanish in a failover.
+    #[error("it is a replica; name its master, or another independent master")]
+    Replica,
+    /// It runs in cluster or sentinel mode.
+    #[error("it does not run in standalone mode; Redlock needs independent masters")]
+    Mode,
+    /// It wants credentials, and the URL has none.
+    #[error("it wants a password; put credentials into the URL")]
+    NoCredentials,
+    /// It refuses the credentials.
+    #[error("it refuses the credentials; correct the user or password in the URL")]
+    WrongCredentials,
+    /// The user lacks a permission that the handshake needs, and the server does not say which.
+    #[error(
+        "the user lacks a permission; the manual (`shearline::manual::permissions`) has an ACL line \
+         that suffices"
+    )]
+    NoPermission,
+    /// The user may not run `command`, without which a lock cannot be taken, released or extended.
+    /// A user who may take a lock but not release it gets none.
+    #[error(
+        "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`), the manual \
+         (`shearline::manual::permissions`) has an ACL line that suffices"
+    )]
+    Permission {
+        /// The command, in lower case and as ACL rules name it, such as `"evalsha"`.
+        command: &'static str,
+    },
+    /// The user may not use the key that has the name of the lock. Other names may be permitted.
+    #[error(
+        "its user may not use a key of this name; permit it (`ACL SETUSER .. ~lock:*` for names \
+         that begin with `lock:`)"
+    )]
+    KeyPermission,
+    /// It has no database of the number in the URL.
+    #[error("it has no database of this number; correct the number in the URL")]
+    NoDatabase,
+    /// Protected mode refuses clients from other hosts.
+    #[error("its protected mode refuses us; set a password, or `protected-mode no`")]
+    Protected,
+    /// It has no client slot left.
+    #[error("it has reached its `maxclients`; raise it, or close other clients")]
+    TooManyClients,
+    /// It is the same server as another configured node, which has the vote of both.
+    #[error("it is the same server as node {0} of the configuration; name each server once")]
+    SameServer(u8),
+    /// It carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): it
+    /// is configured with other nodes, or under another name, elsewhere. While any node says so, no
+    /// lock is taken.
+    #[error(
+        "its marker is that of a cluster of {nodes} nodes with a quorum of {quorum}{}; give all \
+         clients the same nodes and cluster name, or see `Redlock::reinit`", if *name { " under another name" } else { "" }
+    )]
+    OtherCluster {
+        /// How many nodes the marker names; 0 if it cannot be read.
+        nodes: u16,
+        /// How many of them are a majority; 0 if it cannot be read.
+        quorum: u16,
+        /// The cluster has another name, or the marker cannot be read. The name itself stands in the
+        /// key [`MARKER_KEY`](crate::MARKER_KEY).
+        name: bool,
+    },
+    /// It does not tell its `run_id`: the user may not ask `INFO server`. Without it
+    /// [`RestartGuard::Strict`](crate::RestartGuard) cannot detect a restart.
+    #[error("it does not tell its `run_id`, which a strict restart guard needs; permit `INFO`")]
+    NoRunId,
+    /// It refused the handshake with another error.
+    #[error("it refused the handshake with {0}")]
+    Refused(ServerError),
+}
+
+impl Unusable {
+    /// Returns `true` if only an operator can repair it: no later attempt will succeed.
+    pub(crate) const fn is_lasting(self) -> bool {
+        match self {
+            Self::NotRedis
+            | Self::Replica
+            | Self::Mode
+            | Self::NoCredentials
+            | Self::WrongCredentials
+            | Self::NoPermission
+            | Self::Permission { .. }
+            | Self::KeyPermission
+            | Self::NoDatabase
+            | Self::Protected
+            | Self::SameServer(_)
+            | Self::OtherCluster { .. }
+            | Self::NoRunId => true,
+            Self::TooManyClients | Self::Refused(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_word_of_a_server_error_is_kept() {
+        for (line, code) in [
+            (
+                &b"READONLY You can't write against a read only replica."[..],
+                "READONLY",
+            ),
+            (
+                b"ERR unknown command 'AUTH', with args beginning with: 'secret'",
+                "ERR",
+            ),
+            (b"WRONGPASS", "WRONGPASS"),
+            (b"", ""),
+            (b" x", ""),
+            (b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "ABCDEFGHIJKLMNO"),
+        ] {
+            assert_eq!(ServerError::from_line(line).code(), code);
+        }
+    }
+}

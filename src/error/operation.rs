@@ -1,0 +1,199 @@
+//! How an operation of a caller can fail: lock, extend, confirm, unlock.
+
+use core::time::Duration;
+
+use super::Report;
+use super::span::Span;
+use crate::limits::RESOURCE_BYTES_MAX;
+
+/// Why a lock was not taken.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Enough nodes answered, and others hold the lock on too many of them. Trying again later
+    /// may succeed.
+    #[error("another client holds the lock: {0}; try again later, or wait longer")]
+    Held(Report),
+    /// Too few nodes answered to know. The lock may be free.
+    #[error("too few nodes answered, so no lock was taken: {0}; check the nodes named here")]
+    NoQuorum(Report),
+    /// A majority granted the lock too late for any of its validity to be left, or is too far away
+    /// to answer within half of so short a ttl. What was granted is released.
+    #[error(
+        "the nodes are too slow for so short a ttl, so no lock was taken: {0}; ask for a longer \
+         ttl, or check the latency of the nodes"
+    )]
+    TooSlow(Report),
+    /// A node carries the marker of another cluster
+    /// ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use it with other nodes, or
+    /// under another name. Two such memberships can have majorities without a node in common, so no
+    /// lock is taken while any node says so, and the call does not try again. Locks that are held
+    /// can be extended by the nodes that count.
+    #[error(
+        "a node belongs to another cluster, so no lock is taken: {0}; give all clients the same \
+         nodes and cluster name, or see `Redlock::reinit`"
+    )]
+    OtherCluster(Report),
+    /// The request can never succeed as written; nothing was sent.
+    #[error("{0}")]
+    Invalid(InvalidRequest),
+    /// A bound of this handle is reached; nothing was sent. Locks that are held are not affected.
+    #[error(
+        "too many operations or locks are open on this handle, so nothing was sent; wait until \
+         some have ended, or use another handle"
+    )]
+    Saturated,
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    #[error(
+        "the handle belongs to the parent process, so nothing was sent; build a handle after the \
+         fork"
+    )]
+    Forked,
+    /// The handle is closed, or a thread has panicked inside it.
+    #[error("the handle is closed, so no lock was taken; build a new handle")]
+    Closed,
+}
+
+/// Why a lock was not extended, or not confirmed.
+///
+/// A confirmation has the same outcomes, but for two: it has no limit ([`ExtendError::Limit`]) and no
+/// argument that could be wrong ([`ExtendError::Invalid`]).
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExtendError {
+    /// The lock's validity had run out, by the clock of this machine. An expired lock is never
+    /// extended: what was done since may have overlapped with another holder. A lock that comes
+    /// from another clock and was not confirmed yet has no validity, so it is not extended either.
+    #[error("the lock had expired and cannot be extended; stop the work, and take the lock again")]
+    Expired,
+    /// A majority says that the key is missing or another's. The lock is over now.
+    #[error("the lock was lost: {0}; stop what it protects")]
+    Lost(Report),
+    /// Too few nodes answered. The lock stands until its old deadline.
+    #[error(
+        "too few nodes confirmed the lock: {0}; it stands until its old deadline, extend again \
+         before that"
+    )]
+    Unconfirmed(Report),
+    /// The lock was taken with a limit of extensions, and the limit is reached.
+    #[error(
+        "the lock has no extension left; end the work before its deadline, or take the lock with \
+         more (`LockOptions::extensions`)"
+    )]
+    Limit,
+    /// The request can never succeed as written; nothing was sent.
+    #[error("{0}")]
+    Invalid(InvalidRequest),
+    /// A bound of this handle is reached; nothing was sent, and the lock stands.
+    #[error(
+        "too many operations are open on this handle, so nothing was sent; the lock stands, extend \
+         again when some operations have ended"
+    )]
+    Saturated,
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    #[error(
+        "the lock belongs to the parent process, so nothing was sent; take a lock of your own with \
+         a handle built after the fork"
+    )]
+    Forked,
+    /// The lock was released while it was being extended or confirmed, or the handle is closed.
+    #[error(
+        "the lock was released while it was being extended, or its handle is closed; stop what it \
+         protects"
+    )]
+    Closed,
+}
+
+/// Why a lock was not, or perhaps not, released in time.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnlockError {
+    /// A majority no longer had the lock: the critical section may have overlapped with
+    /// another's.
+    #[error("the lock was no longer held: {0}; what it protected may have overlapped")]
+    NotHeld(Report),
+    /// Too few nodes answered. The releases stay owed and are sent again when the nodes are back.
+    #[error(
+        "too few nodes confirmed the release: {0}; it is repeated until they do or the keys have \
+         expired, check the nodes named here"
+    )]
+    Unconfirmed(Report),
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    #[error(
+        "the lock belongs to the parent process, so nothing was sent; only the parent unlocks it"
+    )]
+    Forked,
+    /// The handle is closed, or a thread has panicked inside it. The key ends with its ttl.
+    #[error("the handle is closed, so the lock was not released; its key ends with its ttl")]
+    Closed,
+}
+
+/// The result of a successful release.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Released {
+    /// On how many nodes the key was deleted before the verdict. Stragglers may add to it.
+    pub deleted: u8,
+}
+
+/// A request that can never succeed as written. Found before any I/O.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRequest {
+    /// The resource name has no bytes.
+    #[error("the resource name is empty; give the lock a name")]
+    EmptyResource,
+    /// The resource name is one of the two keys that [`RestartGuard::Strict`](crate::RestartGuard)
+    /// keeps on each node: [`MARKER_KEY`](crate::MARKER_KEY), [`BARRIER_KEY`](crate::BARRIER_KEY).
+    #[error("the resource name is a key of the strict restart guard; use another name")]
+    ReservedResource,
+    /// The resource name is too long.
+    #[error(
+        "the resource name has {bytes} bytes, {RESOURCE_BYTES_MAX} are allowed; use a hash of it"
+    )]
+    ResourceTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The ttl leaves no validity even if every node answered at once: it is zero, or not longer
+    /// than its own allowance for clock drift.
+    #[error(
+        "a ttl of {} is not longer than its own drift of {}; ask for a longer one",
+        Span(*ttl), Span(*drift)
+    )]
+    TtlTooShort {
+        /// The ttl asked for.
+        ttl: Duration,
+        /// What is subtracted from it for drifting clocks.
+        drift: Duration,
+    },
+    /// The ttl is longer than the longest that this handle allows.
+    #[error(
+        "a ttl of {} is longer than the {} this handle allows; ask for a shorter one and extend it, \
+         or raise `Builder::max_ttl`", Span(*ttl), Span(*maximum)
+    )]
+    TtlTooLong {
+        /// The ttl asked for.
+        ttl: Duration,
+        /// The longest that is allowed.
+        maximum: Duration,
+    },
+    /// Zero tries were asked for.
+    #[error("zero tries were asked for; ask for one at least")]
+    NoTries,
+}
+
+impl From<InvalidRequest> for LockError {
+    fn from(invalid: InvalidRequest) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+impl From<InvalidRequest> for ExtendError {
+    fn from(invalid: InvalidRequest) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+// An error is returned through every layer, by value; keep it in a few registers.
+const _: () = assert!(size_of::<LockError>() <= 40);

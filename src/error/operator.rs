@@ -1,0 +1,90 @@
+//! How a request of an operator can fail: check, trust, reinit.
+
+use alloc::string::String;
+
+use super::Report;
+
+/// Why no lock can be had now: what `Redlock::check` and `LocalRedlock::check` find.
+///
+/// In the reports `Granted` means that the node would vote.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// So many nodes are unusable for a reason that only an operator can repair (a wrong password,
+    /// a missing permission, a server of the wrong kind) that no majority is left, or a node
+    /// belongs to another cluster. Every lock is refused, at once, until that is repaired.
+    #[error("every lock is refused: {0}; repair what is named here")]
+    Unusable(Report),
+    /// Too few nodes vote now, and that may pass: they are down, silent or in quarantine.
+    #[error("too few nodes vote now: {0}; check the nodes named here")]
+    NoQuorum(Report),
+    /// The handle was made before a `fork`, in the parent process.
+    #[error("the handle belongs to the parent process; build a handle after the fork")]
+    Forked,
+    /// The handle is closed, or a thread has panicked inside it.
+    #[error("the handle is closed; build a new handle")]
+    Closed,
+}
+
+/// Why a node was not trusted: what `trust_node` answers. Nothing was changed.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// No node is configured by this address.
+    #[error("no node is configured by this address; `nodes` shows the addresses")]
+    UnknownNode,
+    /// There is no connection to the node now. The server could restart before there is one, so it
+    /// cannot be trusted in advance.
+    #[error("there is no connection to the node now; trust it when `nodes` shows one")]
+    NotConnected,
+    /// Another server answers there than the one that was seen: it restarted, or was replaced.
+    #[error(
+        "another server answers there now, with the run_id {run_id}; check whether that one may \
+         have forgotten a lock before you trust it"
+    )]
+    Changed {
+        /// The `run_id` of the server that answers now.
+        run_id: String,
+    },
+    /// The server does not say which it is: its user may not ask `INFO server`.
+    #[error("the server does not tell its run_id; permit `INFO` (`ACL SETUSER .. +info`)")]
+    NoRunId,
+    /// The node belongs to another cluster, and is never trusted.
+    #[error("the node belongs to another cluster and is not trusted; see `Redlock::reinit`")]
+    OtherCluster,
+    /// The handle was made before a `fork`, in the parent process.
+    #[error("the handle belongs to the parent process; build a handle after the fork")]
+    Forked,
+    /// The handle is closed, or a thread has panicked inside it.
+    #[error("the handle is closed; build a new handle")]
+    Closed,
+}
+
+/// Why the nodes were not, or not all of them, made a new cluster.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReinitError {
+    /// The restart guard is not [`RestartGuard::Strict`](crate::RestartGuard): there are no markers.
+    #[error("only a strict restart guard has markers; there is nothing to do")]
+    NotStrict,
+    /// A node cannot be asked now. Nothing was changed anywhere.
+    #[error("not every node can be asked: {0}; nothing was changed, check them and try again")]
+    Unready(Report),
+    /// Not all nodes have answered in time; those that did are named as `granted`. Repeat the call
+    /// before a client takes a lock with the new membership: a client that can reach no node of the
+    /// other one does not know that there are two.
+    #[error("not every node has answered: {0}; check them, then call `reinit` again")]
+    Incomplete(Report),
+    /// A bound of this handle is reached; nothing was changed.
+    #[error(
+        "too many operations are open on this handle, so nothing was changed; try again when some \
+         have ended"
+    )]
+    Saturated,
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    #[error("the handle belongs to the parent process; build a handle after the fork")]
+    Forked,
+    /// The handle is closed, a thread has panicked inside it, or it could not wait for the nodes.
+    #[error("the handle is closed; build a new handle")]
+    Closed,
+}

@@ -1,0 +1,260 @@
+//! What each node answered: the part that most errors share.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+
+use super::span::Span;
+use super::{LinkError, ServerError, Unusable};
+use crate::time::Instant;
+
+/// What each node said in the attempt that decided: the last one, if there were several.
+///
+/// It is one pointer wide, and is made only when an operation fails.
+#[derive(Clone)]
+pub struct Report(Box<ReportParts>);
+
+#[derive(Clone)]
+struct ReportParts {
+    nodes: Box<[NodeReport]>,
+    quorum: u8,
+    tries: u32,
+    elapsed: Duration,
+    /// When it was made.
+    now: Instant,
+}
+
+impl Report {
+    pub(crate) fn new(
+        now: Instant,
+        nodes: Box<[NodeReport]>,
+        quorum: u8,
+        tries: u32,
+        elapsed: Duration,
+    ) -> Self {
+        Self(Box::new(ReportParts {
+            nodes,
+            quorum,
+            tries,
+            elapsed,
+            now,
+        }))
+    }
+
+    /// Returns what each configured node said, in the order of the configuration.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeReport] {
+        &self.0.nodes
+    }
+
+    /// Returns how many nodes have to agree: `N / 2 + 1` of the configured ones.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        usize::from(self.0.quorum)
+    }
+
+    /// Returns how many attempts were made, this one included.
+    #[must_use]
+    pub fn tries(&self) -> u32 {
+        self.0.tries
+    }
+
+    /// Returns how long the operation took, counted from its first attempt.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed
+    }
+
+    /// Returns how many nodes said yes.
+    #[must_use]
+    pub fn granted(&self) -> usize {
+        self.count(|outcome| matches!(outcome, NodeOutcome::Granted))
+    }
+
+    fn count(&self, predicate: impl Fn(&NodeOutcome) -> bool) -> usize {
+        self.nodes()
+            .iter()
+            .filter(|node| predicate(&node.outcome))
+            .count()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} of the {} votes needed (",
+            self.granted(),
+            self.quorum()
+        )?;
+        for (index, node) in self.nodes().iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{} ", node.address)?;
+            if let NodeOutcome::Quarantined { until } = node.outcome
+                && self.0.now < until
+            {
+                let left = Span(until.saturating_since(self.0.now)).rounded_up();
+                write!(
+                    f,
+                    "quarantined for {left} more: it may have forgotten locks"
+                )?;
+            } else {
+                write!(f, "{}", node.outcome)?;
+            }
+        }
+        f.write_str(")")?;
+        match self.tries() {
+            0 | 1 => {}
+            tries => write!(f, " after {tries} tries in {:?}", self.elapsed())?,
+        }
+        let quarantined =
+            |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Quarantined { .. });
+        match self.count(quarantined) {
+            0 => Ok(()),
+            _ => f.write_str(
+                "; a quarantine ends by itself, or by `trust_nodes` if no lock from before can be alive",
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `Debug` is as readable as `Display`: it is what a `main` that returns an error shows.
+        write!(f, "{self}")
+    }
+}
+
+/// What one node said.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// The address as it was configured, without credentials.
+    pub address: Arc<str>,
+    /// What it said.
+    pub outcome: NodeOutcome,
+    /// The time from before the first byte of the attempt to its answer; `None` if it did not answer.
+    pub latency: Option<Duration>,
+}
+
+impl NodeReport {
+    pub(crate) fn new(address: Arc<str>, outcome: NodeOutcome, latency: Option<Duration>) -> Self {
+        Self {
+            address,
+            outcome,
+            latency,
+        }
+    }
+}
+
+/// What one node answered, or why it did not.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum NodeOutcome {
+    /// It said yes: locked, extended or deleted.
+    Granted,
+    /// The key holds another's token.
+    Held,
+    /// The key is not there (extend and release).
+    Missing,
+    /// It answered with an error.
+    Refused(ServerError),
+    /// It did not answer within its node timeout, or has been silent and was not asked.
+    TimedOut,
+    /// There was no connection, or it was lost before the answer.
+    Unreachable(LinkError),
+    /// Its answer does not count until `until`, on the clock of the handle: it restarted and may
+    /// have forgotten locks, or its clock was stepped and may have ended them, or it has a barrier.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard) `until` is the present while the marker of
+    /// the node is being read: it may be ready a round trip later. See
+    /// [`RestartGuard`](crate::RestartGuard) and
+    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
+    Quarantined {
+        /// When it votes again.
+        until: Instant,
+    },
+    /// It cannot serve as a node, for a reason that an operator has to repair.
+    Unusable(Unusable),
+    /// It had not answered yet when the others had decided.
+    Pending,
+}
+
+impl fmt::Display for NodeOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted => f.write_str("granted"),
+            Self::Held => f.write_str("held"),
+            Self::Missing => f.write_str("missing"),
+            Self::Refused(error) => match error.advice() {
+                Some(advice) => write!(f, "refused: {error} ({advice})"),
+                None => write!(f, "refused: {error}"),
+            },
+            Self::TimedOut => f.write_str("timed out"),
+            Self::Unreachable(error) => write!(f, "unreachable: {error}"),
+            Self::Quarantined { .. } => f.write_str("quarantined: it may have forgotten locks"),
+            Self::Unusable(reason) => write!(f, "unusable: {reason}"),
+            Self::Pending => f.write_str("pending"),
+        }
+    }
+}
+
+// An error is returned through every layer, by value; keep it in a few registers.
+const _: () = assert!(size_of::<Report>() == size_of::<usize>());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LockError;
+    use alloc::format;
+    use alloc::vec;
+
+    #[test]
+    fn a_report_reads_as_a_sentence() {
+        let node = |address: &str, outcome| NodeReport::new(address.into(), outcome, None);
+        let nodes = vec![
+            node("a:1", NodeOutcome::Granted),
+            node("b:2", NodeOutcome::Unreachable(LinkError::Refused)),
+            node("c:3", NodeOutcome::TimedOut),
+        ];
+        let report = Report::new(
+            Instant::ZERO,
+            nodes.into(),
+            2,
+            3,
+            Duration::from_millis(400),
+        );
+        assert_eq!(
+            format!("{}", LockError::NoQuorum(report)),
+            "too few nodes answered, so no lock was taken: 1 of the 2 votes needed (a:1 granted, \
+             b:2 unreachable: connection refused, c:3 timed out) after 3 tries in 400ms; check the \
+             nodes named here"
+        );
+    }
+
+    #[test]
+    fn a_quarantine_says_how_long_it_lasts_and_what_ends_it() {
+        let nodes = vec![
+            NodeReport::new(
+                "a:1".into(),
+                NodeOutcome::Quarantined {
+                    until: Instant::from_millis(41_001),
+                },
+                None,
+            ),
+            NodeReport::new(
+                "b:2".into(),
+                NodeOutcome::Refused(ServerError::from_line(b"OOM command not allowed")),
+                None,
+            ),
+        ];
+        let now = Instant::from_millis(1_000);
+        let report = Report::new(now, nodes.into(), 2, 1, Duration::ZERO);
+        assert_eq!(
+            format!("{report}"),
+            "0 of the 2 votes needed (a:1 quarantined for 41s more: it may have forgotten locks, \
+             b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys)); \
+             a quarantine ends by itself, or by `trust_nodes` if no lock from before can be alive"
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! Times in the texts of errors.
+
+use core::fmt;
+use core::time::Duration;
+
+/// A span of time as people say it: `30 days`, `1 h 30 min`, `1.5 s`.
+#[derive(Clone, Copy)]
+pub(super) struct Span(pub(super) Duration);
+
+impl Span {
+    /// Rounds up to whole seconds.
+    pub(super) fn rounded_up(self) -> Self {
+        let more = u64::from(self.0.subsec_nanos() != 0);
+        Self(Duration::from_secs(self.0.as_secs().saturating_add(more)))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] = [(86_400, "days"), (3_600, "h"), (60, "min"), (1, "s")];
+        let seconds = self.0.as_secs();
+        if seconds < 120 {
+            return write!(f, "{:?}", self.0);
+        }
+        let mut left = seconds;
+        let mut written = 0;
+        for (unit, name) in UNITS {
+            let count = left / unit;
+            left %= unit;
+            // Two units are enough.
+            if count == 0 || written == 2 {
+                continue;
+            }
+            let space = if written == 0 { "" } else { " " };
+            let name = if (count, name) == (1, "days") {
+                "day"
+            } else {
+                name
+            };
+            write!(f, "{space}{count} {name}")?;
+            written += 1;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::InvalidRequest;
+    use crate::limits::TTL_HARD_MAX;
+    use alloc::format;
+
+    #[test]
+    fn spans_read_as_people_say_them() {
+        let seconds = |seconds| format!("{}", Span(Duration::from_secs(seconds)));
+        for (span, text) in [
+            (0, "0ns"),
+            (90, "90s"),
+            (120, "2 min"),
+            (5_400, "1 h 30 min"),
+            (86_400, "1 day"),
+            (30 * 86_400, "30 days"),
+            (30 * 86_400 + 7_201, "30 days 2 h"),
+            (TTL_HARD_MAX.as_secs(), "36500 days"),
+        ] {
+            assert_eq!(seconds(span), text);
+        }
+        assert_eq!(format!("{}", Span(Duration::from_millis(1_500))), "1.5s");
+        let up = Span(Duration::from_millis(1_500)).rounded_up();
+        assert_eq!(format!("{up}"), "2s");
+        let invalid = InvalidRequest::TtlTooLong {
+            ttl: Duration::from_secs(31 * 86_400),
+            maximum: Duration::from_secs(30 * 86_400),
+        };
+        assert!(format!("{invalid}").starts_with("a ttl of 31 days is longer than the 30 days"));
+    }
+}

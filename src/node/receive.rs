@@ -1,0 +1,180 @@
+//! What one node says: each reply is matched with the command that it answers.
+//!
+//! # Guarantees
+//!
+//! * Replies are matched by count alone. A push takes no place, and an answer to nothing ends the
+//!   connection.
+//! * An answer comes with the restart guard's word whether it counts.
+
+use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::limits::PUSHES_MAX;
+use crate::resp::Value;
+use crate::time::Instant;
+
+use super::Node;
+use super::guard::Guard;
+use super::handshake::{Next, Step};
+use super::in_flight::{InFlight, Request};
+use super::phase::{Phase, Ready, Trouble};
+use super::reply::Reply;
+
+/// What was received from a node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Heard {
+    /// An answer to a lock command.
+    Answer(Request, Reply),
+    /// The server accepts us: debts are sent first, then [`Node::survey`].
+    Admitted,
+    /// An answer to a lock command that does not count.
+    Uncounted {
+        request: Request,
+        /// What the plain command would have answered.
+        reply: Reply,
+        /// What a report says of it.
+        outcome: NodeOutcome,
+        /// Its answers counted until now.
+        first: bool,
+    },
+    /// The server has identified itself: it has to be asked to join.
+    Introduced,
+    /// It has joined again.
+    Joined,
+    /// The handshake is done.
+    Ready,
+    /// Its clock was stepped.
+    Stepped,
+}
+
+impl Node {
+    /// Returns the next thing that the node has said, out of `piece` and what was left over before.
+    /// `None` when all of `piece` was taken.
+    ///
+    /// # Errors
+    ///
+    /// Why the connection has to be given up.
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        piece: &mut &[u8],
+    ) -> Result<Option<Heard>, Trouble> {
+        self.pulse.heard();
+        loop {
+            let handshake = matches!(self.phase, Phase::Handshake(_));
+            let value = match self.inbox.next(piece) {
+                Ok(Some(frame)) => frame.value,
+                Ok(None) => return Ok(None),
+                Err(_) if handshake => return Err(Trouble::Unusable(Unusable::NotRedis)),
+                Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
+            };
+            if matches!(value, Value::Push(_)) {
+                // Nothing that we ask for is pushed yet, and a push takes no place.
+                self.pushes += 1;
+                if PUSHES_MAX < self.pushes {
+                    return Err(Trouble::Link(LinkError::Protocol));
+                }
+                continue;
+            }
+            self.pushes = 0;
+            let Some(sent) = self.in_flight.pop() else {
+                return Err(Trouble::of_unasked(value));
+            };
+            self.pulse.answered(now, sent.at);
+            let step = match sent.request {
+                Request::Handshake(step) => step,
+                Request::Time => match self.clock.told(sent.at, now, value) {
+                    true => return Ok(Some(Heard::Stepped)),
+                    false => continue,
+                },
+                request @ (Request::Set { .. }
+                | Request::FirstSet { .. }
+                | Request::Probe { .. }
+                | Request::Release { .. }
+                | Request::Question { .. }
+                | Request::Why { .. }) => {
+                    let reply = Reply::of(value);
+                    self.probed = 0;
+                    self.learn(now, reply);
+                    let stale = !self.in_flight.is_of_this_era(&sent);
+                    return Ok(Some(self.guard.judge(now, request, reply, stale)));
+                }
+            };
+            let (guard, phase) = (&mut self.guard, &mut self.phase);
+            let next = introduced(now, step, value, guard, phase, &mut self.in_flight)?;
+            let heard = self.continue_handshake(now, next);
+            if heard.is_some() {
+                return Ok(heard);
+            }
+        }
+    }
+
+    /// Asks a server again to load our scripts if it could not before and now answers one.
+    fn learn(&mut self, now: Instant, reply: Reply) {
+        if let (Reply::Integer(_) | Reply::Pair(..), Phase::Ready(ready)) = (reply, &mut self.phase)
+            && ready.scripts.take_postponed()
+        {
+            self.teach_scripts(now);
+        }
+    }
+
+    /// Goes on with the handshake after one of its answers.
+    fn continue_handshake(&mut self, now: Instant, next: Next) -> Option<Heard> {
+        match next {
+            Next::Wait => return self.finish_handshake(now),
+            Next::Joined => return Some(Heard::Joined),
+            Next::Fallback => {
+                self.ask(now, Step::Auth);
+                self.ask(now, Step::SetName);
+            }
+            Next::Survey => {}
+        }
+        self.ask(now, Step::Select);
+        Some(Heard::Admitted)
+    }
+
+    fn finish_handshake(&mut self, now: Instant) -> Option<Heard> {
+        let Phase::Handshake(handshake) = &mut self.phase else {
+            return None;
+        };
+        if !handshake.is_done() {
+            return None;
+        }
+        if self.guard.membership().is_some() && !handshake.joined {
+            return Some(Heard::Introduced);
+        }
+        let identity = core::mem::take(&mut handshake.identity);
+        self.phase = Phase::Ready(Ready {
+            scripts: handshake.scripts,
+            native_release: identity.native_release(),
+            identity,
+            since: now,
+        });
+        Some(Heard::Ready)
+    }
+}
+
+/// A server has answered `step`, in its handshake or after it.
+fn introduced(
+    now: Instant,
+    step: Step,
+    value: Value<'_>,
+    guard: &mut Guard,
+    phase: &mut Phase,
+    in_flight: &mut InFlight,
+) -> Result<Next, Trouble> {
+    if step == Step::Join
+        && let Some(membership) = guard.membership_mut()
+    {
+        membership.answered(now, phase.run_id(), value)?;
+        in_flight.begin_era();
+    }
+    match phase {
+        Phase::Handshake(handshake) if step == Step::Join => handshake.joined(),
+        Phase::Handshake(handshake) => {
+            return handshake.answer(step, value).map_err(Trouble::Unusable);
+        }
+        _ if step == Step::Join => return Ok(Next::Joined),
+        Phase::Ready(ready) => ready.scripts.loaded(step, value),
+        Phase::Down | Phase::Connecting => {}
+    }
+    Ok(Next::Wait)
+}
