@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
-# Everything that is broken on purpose, and who notices it: the guards of `src/guards.rs`, taken out one
-# after the other, and the patches of `tests/breakages`. For each, an oracle of the simulator or a story of
-# the library has to object, and the table says which.
+# Breaks the library on purpose, in every known way, and prints what notices it: takes out the guards of
+# `src/guards.rs` one after the other, and the same with the patches of `tests/breakages`. Each time an
+# oracle of the simulator or a story of the library has to object. What is not noticed is a failure.
 #
 #   bash tests/breakages.sh               all of them, and every oracle alone
 #   bash tests/breakages.sh NAME...       only these
 #   bash tests/breakages.sh --apply       only whether all patches apply
-#   MUTANT=NAME SEED=17 bash tests/breakages.sh --see     one history (tests/sim/replay.rs says more)
+#   MUTANT=NAME SEED=17 bash tests/breakages.sh --play    one history (tests/sim/replay.rs says more)
 #
-# A patch begins with a line for each breakage in it: `Name [who notices it]: what is broken.` Who
+# A patch begins with a line for each breakage in it: `Name [what notices it]: what is broken.` What
 # notices it is a kind of world of the simulator (`any`, mostly), or stories of the library
-# (`engine::tests::claims`). What it breaks stands behind `broken!(Name)`, so that one build has all of
-# them, and each does nothing until it is chosen by its name. They are applied to a copy of the tree
-# in the target folder, never to the tree itself. One that does not apply is a failure.
+# (`engine::tests::claims`). The changed code is behind `broken!(Name)` (tests/breakages/broken.rs). So one
+# build has all breakages, and each does nothing until it is chosen by its name. The patches are applied
+# to a copy of the tree in the target folder, never to the tree itself. One that does not apply is a
+# failure.
 #
-# To write one: change `src`, `git diff -U1 src`, the line in front. To mend one that does not apply:
-# edit its text, which has little context on purpose.
+# To write one, change `src` and put the line in front of `git diff -U1 src`. One that does not apply any
+# more is mended by hand: it has little context on purpose.
 
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -24,8 +25,8 @@ export CARGO_TERM_COLOR=never
 copy=$CARGO_TARGET_DIR/breakages
 patches=(tests/breakages/*.patch)
 
-# Copies what a build reads, applies the patches, and puts what is new or different into the copy (so
-# that what has not changed is not built again).
+# Copies the files that a build reads, applies the patches, and updates only the files of the copy that
+# differ, so that cargo does not build the others again.
 apply() {
     local fresh=$copy/fresh tree=$copy/tree file patch name bad=0
     rm -rf "$fresh" && mkdir -p "$fresh" "$tree" || return 1
@@ -34,12 +35,12 @@ apply() {
     cat tests/breakages/broken.rs >>"$fresh/src/guards.rs"
     touch "$fresh/tests/breakages/applied"
     for patch in "${patches[@]}"; do
-        # At any line, but with its whole context, or not at all. (In a repository `git apply` would
-        # skip what lies outside of it.)
+        # At any line, but with its whole context, or not at all. (Where it finds a repository, `git
+        # apply` skips files that do not belong to it.)
         GIT_CEILING_DIRECTORIES=$copy git -C "$fresh" apply --whitespace=nowarn - <"$patch" ||
             { echo "$patch does not apply" && bad=1; }
     done
-    # That it was done: each of their names stands in the code now.
+    # Each of their names is in the code now.
     for name in $(sed -nE 's/^(\w+) \[.*\]: .*/\1/p' "${patches[@]}"); do
         grep -rqE "broken!\(([A-Za-z| ]*\W)?$name\b" "$fresh/src" || { echo "$name is nowhere" && bad=1; }
     done
@@ -55,8 +56,8 @@ apply() {
     return $bad
 }
 
-# In the copy, with the switches; only our own packages are told of them (RUSTFLAGS would compile
-# those of others once more).
+# Runs a command in the copy, with the switches. Only our own packages get the flag (RUSTFLAGS would
+# compile all dependencies again).
 in_copy() {
     local wrapper=$copy/with-mutants
     [[ -x $wrapper ]] || printf '#!/bin/sh\nexec "$@" --cfg shearline_mutants\n' >"$wrapper"
@@ -67,13 +68,13 @@ simulator() {
     in_copy cargo test --profile sim --features embedded --test sim -- --nocapture "$@"
 }
 
-# `NAME STORIES` of what no world sees.
+# Prints `NAME STORIES` for what no world notices.
 told_by_stories() {
     sed -nE 's/^(\w+) \[(\w+::[a-z_:]+)\]: .*/\1 \2/p' "${patches[@]}"
     sed -nE 's/^ +\("(\w+)", "(\w+::[a-z_:]+)"\),$/\1 \2/p' tests/sim/mutations.rs
 }
 
-# The stories have to fail with it, and to pass without.
+# The stories have to fail with each, and to pass without it.
 stories() {
     local name filter said status=0 binary
     binary=$(in_copy cargo test --no-run --lib --features embedded 2>&1 | tee "$copy/stories.log" |
@@ -82,12 +83,12 @@ stories() {
     while read -r name filter; do
         asked_for "$name" || continue
         if ! "$binary" "$filter" >/dev/null 2>&1; then
-            said="NOTHING: $filter fails without it" status=1
+            said="FAILED: $filter fails without it" status=1
         elif said=$(SHEARLINE_MUTANT=$name "$binary" "$filter" 2>&1); then
-            said="NOBODY of $filter" status=1
+            said="NOT NOTICED by $filter" status=1
         else
             said=$(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' <<<"$said" | head -n 1)
-            [[ -n $said ]] || said="NOBODY: the process ended" status=1
+            [[ -n $said ]] || said="NOT NOTICED: the process ended" status=1
         fi
         printf '%-28s                 %s\n' "$name" "$said"
     done < <(told_by_stories)
@@ -114,7 +115,7 @@ case ${1-} in
         apply
         exit
         ;;
-    --see)
+    --play)
         apply && simulator worlds
         exit
         ;;

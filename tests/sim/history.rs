@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! HISTORY=restart-without-memory cargo test --profile sim --features embedded --test sim worlds -- --nocapture
-//! HISTORY=twin-votes MUTANT=TwinVotes bash tests/breakages.sh --see
+//! HISTORY=twin-votes MUTANT=TwinVotes bash tests/breakages.sh --play
 //! ```
 //!
 //! A change of what the simulator chooses, or in which order, makes other histories of the same
@@ -19,7 +19,7 @@
 //! The command is
 //!
 //! ```text
-//! RECORD_ANEW=1 bash tests/breakages.sh --see
+//! RECORD_ANEW=1 bash tests/breakages.sh --play
 //! ```
 
 use std::fmt;

@@ -1,11 +1,11 @@
 //! Mutations: with one guard taken out, or something else broken, an oracle has to object.
 //!
-//! There are three kinds. The guards of the library (`src/guards.rs`) are taken out in a build with
-//! `--cfg shearline_mutants`, one after the other, for the whole process. What else can break in the
-//! library are the patches of `tests/breakages`, which `tests/breakages.sh` applies to a copy of the
-//! tree, where each does nothing until it is chosen as a guard is. What a driver could do wrong are
-//! switches of the world. For each the table says how many histories it took until an oracle objected,
-//! and which one that was.
+//! There are three kinds of mutants. The guards of the library (`src/guards.rs`) are taken out one after
+//! the other, for the whole process, in a build with `--cfg shearline_mutants`. Other breakages of the
+//! library are patches (`tests/breakages`): `tests/breakages.sh` applies all of them to a copy of the
+//! tree, and each does nothing until it is chosen by its name, as a guard is. What a driver could do
+//! wrong are switches of the world. For each mutant the table says how many histories it took until an
+//! oracle objected, and which oracle that was.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -76,14 +76,14 @@ pub(crate) fn heard() -> Option<&'static str> {
 /// One choice at a time, whatever tests run beside each other.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A guard of the library is taken out while this lives, or none is.
+/// A mutant of the library is chosen while this lives, or none is.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Chosen {
-    /// Waits until nothing else is chosen, and takes out the guard of this name.
+    /// Waits until nothing else is chosen, and chooses the mutant of this name.
     pub(crate) fn new(name: Option<&str>) -> Self {
         Self::in_world(name, ANY)
     }
@@ -135,7 +135,7 @@ mod library {
         false
     }
 
-    /// The guard that is taken out, or what else is broken.
+    /// Returns the name of the mutant that is chosen.
     pub(crate) fn chosen() -> Option<String> {
         None
     }
@@ -145,7 +145,7 @@ mod library {
 mod library {
     use std::sync::{Mutex, PoisonError};
 
-    /// The name of what is chosen, and whether bounds are narrow.
+    /// The name of the mutant that is chosen, and whether bounds are narrow.
     static CHOSEN: Mutex<(Option<String>, bool)> = Mutex::new((None, false));
 
     pub(super) fn choose(name: Option<&str>, narrow: bool) {
@@ -170,7 +170,7 @@ mod library {
         get().1
     }
 
-    /// The guard that is taken out, or what else is broken.
+    /// Returns the name of the mutant that is chosen.
     pub(crate) fn chosen() -> Option<String> {
         get().0
     }
@@ -190,8 +190,8 @@ mod tests {
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
 
-    /// What these worlds never ask for, or no oracle looks at, and the story that notices it.
-    /// `tests/breakages.sh` reads this table.
+    /// Guards that these worlds do not need, or that no oracle looks at, and the stories of the library
+    /// that notice them. `tests/breakages.sh` reads this table.
     const STORIES: [(&str, &str); 1] = [
         // A copy that is lost and sent again, within one lock.
         ("DeniedCopyForgotten", "engine::tests::copies"),
@@ -200,10 +200,11 @@ mod tests {
     /// What can go wrong only where there is hardly any room.
     const NARROWLY: [&str; 2] = ["ClaimsUnbounded", "DebtWithoutRoomForgotten"];
 
-    /// The patches, and a file `applied` where they are.
+    /// The folder of the patches. Where they are applied there is a file `applied` beside them.
     const BREAKAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/breakages");
 
-    /// Everything that can be chosen, and the kind of world that notices it, if one does.
+    /// Returns the names of all mutants that can be chosen, and the kind of world that notices each, if
+    /// one does.
     pub(super) fn all() -> Vec<(String, Option<Kind>)> {
         let guards = Guard::ALL
             .iter()
@@ -211,7 +212,7 @@ mod tests {
         guards.chain(breakages()).collect()
     }
 
-    /// In most worlds servers say who they are, there is room, and there are several nodes.
+    /// Returns the kind of world that notices that a guard is taken out. `None`: stories do.
     fn kind_for(guard: &str) -> Option<Kind> {
         if STORIES.iter().any(|(name, _)| *name == guard) {
             None
@@ -222,7 +223,7 @@ mod tests {
         }
     }
 
-    /// The lines `Name [who notices it]: what is broken.` at the beginning of each patch.
+    /// Reads the lines `Name [what notices it]: what is broken.` at the beginning of each patch.
     fn breakages() -> Vec<(String, Option<Kind>)> {
         let mut all = Vec::new();
         let applied = Path::new(BREAKAGES).join("applied").exists();
@@ -243,7 +244,10 @@ mod tests {
                 let (name, notices) = parts.unwrap_or_else(|| panic!("{path:?}: {line:?}"));
                 let kind = Kind::of_name(notices);
                 let elsewhere = notices == "-" || notices.contains("::");
-                assert!(kind.is_some() || elsewhere, "{path:?}: who is {notices}?");
+                assert!(
+                    kind.is_some() || elsewhere,
+                    "{path:?}: {notices} is no world and no story"
+                );
                 all.push((name.to_owned(), kind));
             }
         }
@@ -272,7 +276,7 @@ mod tests {
         let spent = sweep.spent.as_secs_f64();
         let found = match sweep.first() {
             Some((seed, violation)) => format!("{:>5}  {}", seed + 1, violation.oracle),
-            None => format!("    -  NOBODY in {most} histories"),
+            None => format!("    -  NOT NOTICED in {most} histories"),
         };
         say(&format!("{name:<28} {spent:>6.1} s {found}"));
         sweep.first().is_some()
@@ -375,7 +379,7 @@ mod tests {
             .filter(|(mutant, kind)| !row(*mutant, *kind))
             .map(|(mutant, kind)| mutant.unwrap_or(kind.name))
             .collect();
-        assert!(unnoticed.is_empty(), "nobody notices {unnoticed:?}");
+        assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
     }
 
     #[test]

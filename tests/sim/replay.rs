@@ -7,7 +7,7 @@
 //! | `STORE=path` | writes the shortened history there, to be kept as a test |
 //! | `WORLD=name` | a kind of world other than `any` |
 //! | `ONLY=oracle` | only this oracle is on |
-//! | `MUTANT=name` | takes out a guard, or breaks something else: `bash tests/breakages.sh --see` |
+//! | `MUTANT=name` | takes out a guard, or breaks something else: `bash tests/breakages.sh --play` |
 //! | `ROWS=name,name` | only these rows of the table of mutants |
 //! | `SEEDS=n`, `FIRST_SEED=n` | so many histories, from that seed on |
 //! | `HISTORY=name` | a history of `histories/`, with its trace |
@@ -61,7 +61,7 @@ fn command(kind: Kind, seed: u64) -> String {
     };
     let run = match mutant.is_empty() {
         true => "cargo test --profile sim --features embedded --test sim worlds -- --nocapture",
-        false => "bash tests/breakages.sh --see",
+        false => "bash tests/breakages.sh --play",
     };
     format!("{mutant}{world}SEED={seed} {run}")
 }
