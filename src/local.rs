@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::config::{Builder, LockOptions};
 use crate::driver::{BuildError, Driver, Refusal, Reporter, Working, clock};
-use crate::engine::{Event, NodeStatus};
+use crate::engine::{Engine, Event, NodeStatus, RoundId};
 use crate::error::{
     CheckError, ExtendError, LockError, ReinitError, Released, TrustError, UnlockError,
 };
@@ -50,7 +50,7 @@ const LOSSES_MAX: usize = 1024;
 /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 /// let mut local = Redlock::builder().nodes(urls).build_local()?;
 /// let mut lock: Lock = local.lock("invoice:42", ttl)?;
-/// // The work that nobody else may do at the same time.
+/// // The work that no other client may do at the same time.
 /// local.extend(&mut lock, ttl)?;
 /// local.unlock(lock)?;
 /// local.poll(Some(Duration::ZERO))?;
@@ -133,19 +133,16 @@ impl LocalRedlock {
         let mut call = self.begin()?;
         let since = call.catch_up();
         let round = call.driver.acquire(resource.as_ref(), options)?;
-        let lock = match call.outcome() {
+        let lock = match call.outcome(round) {
             Ok(Event::Acquired { result, .. }) => result?,
-            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
-            Err(error) => {
-                call.driver.cancel(round);
-                return Err(LockError::NoQuorum(call.reporter.deaf(&error, since)));
-            }
+            Ok(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
+            Err(error) => return Err(LockError::NoQuorum(call.reporter.deaf(&error, since))),
         };
         if lock.is_valid() {
             return Ok(lock);
         }
         let granted = call.driver.engine().granted(&lock);
-        call.driver.give_back(lock);
+        call.driver.ask(|engine, now| engine.give_back(now, lock));
         call.driver.flush();
         Err(call.reporter.too_slow(granted, since))
     }
@@ -179,15 +176,14 @@ impl LocalRedlock {
     fn prolong(&mut self, lock: &mut Lock, ttl: Option<Duration>) -> Result<(), ExtendError> {
         let mut call = self.begin()?;
         let since = call.catch_up();
-        let round = match ttl {
-            Some(ttl) => call.driver.extend(lock, ttl)?,
-            None => call.driver.confirm(lock)?,
-        };
-        let extension = match call.outcome() {
+        let round = call.driver.ask(|engine, now| match ttl {
+            Some(ttl) => engine.extend(now, lock, ttl),
+            None => engine.confirm(now, lock),
+        })?;
+        let extension = match call.outcome(round) {
             Ok(Event::Extended { result, .. }) => result,
-            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
+            Ok(other) => unreachable!("the outcome of an extension, not {other:?}"),
             Err(error) => {
-                call.driver.cancel(round);
                 return Err(ExtendError::Unconfirmed(call.reporter.deaf(&error, since)));
             }
         };
@@ -222,16 +218,11 @@ impl LocalRedlock {
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
         let mut call = self.begin()?;
         let since = call.catch_up();
-        let round = call.driver.release(lock);
-        match call.outcome() {
+        let round = call.driver.ask(|engine, now| engine.release(now, lock));
+        match call.outcome(round) {
             Ok(Event::Released { result, .. }) => result,
-            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
-            Err(error) => {
-                // Its releases stay owed. Only its outcome is not told: the next operation would
-                // take it for its own.
-                call.driver.cancel(round);
-                Err(UnlockError::Unconfirmed(call.reporter.deaf(&error, since)))
-            }
+            Ok(other) => unreachable!("the outcome of a release, not {other:?}"),
+            Err(error) => Err(UnlockError::Unconfirmed(call.reporter.deaf(&error, since))),
         }
     }
 
@@ -246,7 +237,7 @@ impl LocalRedlock {
             return lock;
         };
         call.catch_up();
-        let lock = call.driver.detach(lock);
+        let lock = call.driver.ask(|engine, now| engine.detach(now, lock));
         call.driver.flush();
         lock
     }
@@ -258,8 +249,8 @@ impl LocalRedlock {
         self.driver.adopt(lock)
     }
 
-    /// Returns how every node stands now, in the order of the configuration. It is meant for operators,
-    /// not for decisions. Costs an allocation and no I/O.
+    /// Returns how every node stands now, in the order of the configuration. It is meant for
+    /// operators, not for decisions. Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
@@ -304,7 +295,7 @@ impl LocalRedlock {
             return Vec::new();
         };
         call.catch_up();
-        call.driver.trust_nodes()
+        call.driver.ask(Engine::trust_all)
     }
 
     /// Writes the marker of this cluster to every node, whatever marker is there. See
@@ -317,14 +308,11 @@ impl LocalRedlock {
     pub fn reinit(&mut self) -> Result<(), ReinitError> {
         let mut call = self.begin()?;
         call.catch_up();
-        let round = call.driver.reinit()?;
-        match call.outcome() {
+        let round = call.driver.ask(Engine::reinit)?;
+        match call.outcome(round) {
             Ok(Event::Reinitialised { result, .. }) => result,
-            Ok(other) => unreachable!("one operation is open at a time, not {other:?}"),
-            Err(_) => {
-                call.driver.cancel(round);
-                Err(ReinitError::Closed)
-            }
+            Ok(other) => unreachable!("what became of the nodes, not {other:?}"),
+            Err(_) => Err(ReinitError::Closed),
         }
     }
 
@@ -390,33 +378,34 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Reads the sockets and lets timers fire if nobody has for a while, and tells the time. Calls that
-    /// fail at once would otherwise never learn that nodes are there again.
+    /// Reads the sockets and lets timers fire if that was not done for a while. Returns the time. Calls
+    /// that fail at once would otherwise never learn that nodes are back.
     fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(*self.read_at) {
-            // That waiting failed shows again in the turns that follow, where there is somebody
-            // to be told.
+            // A failure of the poll shows again in the turns that follow, which return it.
             let _ = self.driver.catch_up();
             *self.read_at = now;
         }
         now
     }
 
-    /// Takes turns until the only open operation has its outcome.
-    fn outcome(&mut self) -> io::Result<Event> {
+    /// Takes turns until the operation of `round`, the one that is open, has its outcome. If the system
+    /// cannot wait it is cancelled, so that the next operation does not meet its outcome; what it
+    /// owes stays owed.
+    fn outcome(&mut self, round: RoundId) -> io::Result<Event> {
         self.driver.flush();
         loop {
             while let Some(event) = self.driver.poll_event() {
-                match event {
-                    Event::Expired { .. } => self.keep(event),
-                    Event::Acquired { .. }
-                    | Event::Extended { .. }
-                    | Event::Released { .. }
-                    | Event::Reinitialised { .. } => return Ok(event),
+                if event.round() == Some(round) {
+                    return Ok(event);
                 }
+                self.keep(event);
             }
-            self.turn(None)?;
+            if let Err(error) = self.turn(None) {
+                self.driver.ask(|engine, now| engine.cancel(now, round));
+                return Err(error);
+            }
         }
     }
 
@@ -426,8 +415,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Keeps a loss for [`Self::poll`]. An outcome that nobody waits for any more has nothing in
-    /// it: the engine tells none of a round that was called off.
+    /// Keeps a loss for [`Self::poll`]. There is no other event to keep: the engine reports no outcome of
+    /// a cancelled round.
     fn keep(&mut self, event: Event) {
         if let Event::Expired { lock } = event {
             if self.losses.len() == LOSSES_MAX {

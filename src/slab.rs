@@ -10,9 +10,8 @@
 //!   generation of a place has 32 bits and does not wrap: a place that was used 2^32 - 1 times is
 //!   retired. That costs one place in four thousand million removals, and no late key ever reaches
 //!   another value.
-//! * **No allocation** while no more values are held at once than ever before (retired places
-//! aside).
-//! Memory is freed when the slab is dropped, not earlier.
+//! * **No allocation** while no more values are held at once than ever before (retired places aside).
+//!   Memory is freed when the slab is dropped, not earlier.
 //! * **The same order everywhere.** The same calls give the same keys, and iteration goes by index.
 //!
 //! # Not here

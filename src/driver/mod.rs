@@ -226,7 +226,8 @@ impl Driver {
     /// [`ExtendError::Saturated`], [`ExtendError::Forked`] or [`ExtendError::Closed`]: nothing is
     /// sent, and the lock is as it was.
     pub fn extend(&mut self, lock: &Lock, ttl: Duration) -> Result<RoundId, ExtendError> {
-        self.begin()?.extend(lock, ttl)
+        self.begin()?
+            .ask(|engine, now| engine.extend(now, lock, ttl))
     }
 
     /// Asks for how long a majority keeps `lock`. [`Event::Extended`] tells the outcome, and holds
@@ -239,7 +240,7 @@ impl Driver {
     /// [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
     /// [`ExtendError::Closed`]: nothing is sent, and the lock is as it was.
     pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
-        self.begin()?.confirm(lock)
+        self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
 
     /// Releases `lock`. [`Event::Released`] tells the outcome.
@@ -249,13 +250,13 @@ impl Driver {
     /// [`UnlockError::Forked`] or [`UnlockError::Closed`]: nothing is sent, and the keys end with
     /// their ttl.
     pub fn release(&mut self, lock: Lock) -> Result<RoundId, UnlockError> {
-        Ok(self.begin()?.release(lock))
+        Ok(self.begin()?.ask(|engine, now| engine.release(now, lock)))
     }
 
     /// Releases `lock`, and nobody waits for the outcome.
     pub fn give_back(&mut self, lock: Lock) {
         if let Ok(mut inner) = self.begin() {
-            inner.give_back(lock);
+            inner.ask(|engine, now| engine.give_back(now, lock));
         }
     }
 
@@ -263,7 +264,7 @@ impl Driver {
     /// tells of it any more.
     pub fn cancel(&mut self, round: RoundId) {
         if let Ok(mut inner) = self.begin() {
-            inner.cancel(round);
+            inner.ask(|engine, now| engine.cancel(now, round));
         }
     }
 
@@ -271,7 +272,7 @@ impl Driver {
     /// its loss from now on. Its validity is what it was.
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         match self.begin() {
-            Ok(mut inner) => inner.adopt(lock),
+            Ok(mut inner) => inner.ask(|engine, now| engine.adopt(now, lock)),
             Err(_) => lock,
         }
     }
@@ -281,7 +282,7 @@ impl Driver {
     /// still unanswered a release is sent.
     pub fn detach(&mut self, lock: Lock) -> Lock {
         match self.begin() {
-            Ok(mut inner) => inner.detach(lock),
+            Ok(mut inner) => inner.ask(|engine, now| engine.detach(now, lock)),
             Err(_) => lock,
         }
     }
@@ -308,7 +309,7 @@ impl Driver {
     /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
-            Ok(mut inner) => inner.trust_nodes(),
+            Ok(mut inner) => inner.ask(Engine::trust_all),
             Err(_) => Vec::new(),
         }
     }
@@ -321,7 +322,7 @@ impl Driver {
     /// [`ReinitError::NotStrict`], [`ReinitError::Unready`], [`ReinitError::Saturated`],
     /// [`ReinitError::Forked`] or [`ReinitError::Closed`]: nothing was changed.
     pub fn reinit(&mut self) -> Result<RoundId, ReinitError> {
-        self.begin()?.reinit()
+        self.begin()?.ask(Engine::reinit)
     }
 
     /// Writes what is due, without waiting and without reading.

@@ -9,7 +9,6 @@
 //! each call of a user, and nothing here does.
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
@@ -19,8 +18,7 @@ use super::net::{Net, Poller, fresh_seed};
 use super::ready::Readying;
 use crate::config::{Config, LockOptions};
 use crate::engine::{Engine, Event, Input, Output, Request, RoundId};
-use crate::error::{ExtendError, LockError, ReinitError, TrustError};
-use crate::quorum::Lock;
+use crate::error::{LockError, TrustError};
 use crate::time::Instant;
 
 /// Longest sleep while a lock is held or a round is open. The timeout of a sleep stops while the
@@ -103,46 +101,15 @@ impl Loop {
         Ok(round)
     }
 
-    pub(crate) fn extend(&mut self, lock: &Lock, ttl: Duration) -> Result<RoundId, ExtendError> {
-        self.engine.extend(clock::now(), lock, ttl)
-    }
-
-    pub(crate) fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
-        self.engine.confirm(clock::now(), lock)
-    }
-
-    pub(crate) fn release(&mut self, lock: Lock) -> RoundId {
-        self.engine.release(clock::now(), lock)
-    }
-
-    pub(crate) fn give_back(&mut self, lock: Lock) {
-        self.engine.give_back(clock::now(), lock);
-    }
-
-    pub(crate) fn cancel(&mut self, round: RoundId) {
-        self.engine.cancel(clock::now(), round);
-    }
-
-    pub(crate) fn adopt(&mut self, lock: Lock) -> Lock {
-        self.engine.adopt(clock::now(), lock)
-    }
-
-    pub(crate) fn detach(&mut self, lock: Lock) -> Lock {
-        self.engine.detach(clock::now(), lock)
-    }
-
-    pub(crate) fn reinit(&mut self) -> Result<RoundId, ReinitError> {
-        self.engine.reinit(clock::now())
+    /// Asks the engine for something else, now.
+    pub(crate) fn ask<T>(&mut self, ask: impl FnOnce(&mut Engine, Instant) -> T) -> T {
+        ask(&mut self.engine, clock::now())
     }
 
     pub(crate) fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, TrustError> {
         let node = self.engine.node_at(address);
         let node = node.ok_or(TrustError::UnknownNode)?;
         self.engine.trust(clock::now(), node, run_id)
-    }
-
-    pub(crate) fn trust_nodes(&mut self) -> Vec<String> {
-        self.engine.trust_all(clock::now())
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {

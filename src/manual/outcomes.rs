@@ -52,9 +52,9 @@
 //!
 //! # Check
 //!
-//! `Redlock::check` asks, without sending anything, whether a majority of the nodes would vote now. Call
-//! it when the program starts. Which permissions a user has depends on the name of the lock, so a
-//! missing permission shows only after the first lock was asked for.
+//! `Redlock::check` asks, without sending anything, whether a majority of the nodes would vote now.
+//! Call it when the program starts. Which permissions a user has depends on the name of the lock, so
+//! a missing permission shows only after the first lock was asked for.
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use super::slot::{Grant, Outcome, Slot};
 use super::table::Table;
 use crate::driver::clock;
-use crate::engine::{Engine, Event, RoundId};
+use crate::engine::{Engine, Event, Extension, RoundId};
+use crate::error::{ExtendError, LockError};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -122,45 +123,60 @@ impl Callers {
 
     /// Finds who waits for `event`.
     pub(super) fn tell(&mut self, engine: &mut Engine, event: Event) {
-        let (round, outcome) = match event {
-            Event::Acquired { round, result } => {
-                // It stays in the table until its outcome is there: if the engine panics in between,
-                // it is known.
-                let Some(slot) = self.calls.get(round).map(|call| Arc::clone(&call.slot)) else {
-                    if let Ok(lock) = result {
-                        engine.give_back(clock::now(), lock);
-                    }
-                    return;
-                };
-                let grant = result.map(|lock| {
-                    self.watch(&slot, &lock);
-                    let granted = engine.granted(&lock);
-                    Grant { lock, granted }
-                });
-                (round, Outcome::Acquired(grant))
-            }
-            Event::Extended { round, result } => {
-                if let Ok(extension) = &result
-                    && let Some(slot) = self.locks.get(extension.lock)
-                {
-                    let until = extension.valid_until();
-                    match extension.exact {
-                        true => self.told.push(Told::Ends(Arc::clone(slot), until)),
-                        false => slot.watch.lasts(until),
-                    }
-                }
-                (round, Outcome::Extended(result))
-            }
-            Event::Released { round, result } => (round, Outcome::Released(result)),
-            Event::Reinitialised { round, result } => (round, Outcome::Reinitialised(result)),
-            Event::Expired { lock } => {
-                let slot = self.locks.take(lock);
-                return self.told.extend(slot.map(Told::Lost));
-            }
+        if let Event::Expired { lock } = event {
+            let slot = self.locks.take(lock);
+            return self.told.extend(slot.map(Told::Lost));
+        }
+        if let Event::Extended { result, .. } = &event {
+            self.tell_end(result);
+        }
+        let Some(round) = event.round() else { return };
+        let outcome = if let Event::Acquired { result, .. } = event {
+            let Some(result) = self.grant(engine, round, result) else {
+                return;
+            };
+            Outcome::Acquired(result)
+        } else {
+            Outcome::Event(event)
         };
         if let Some(Call { slot, waiter }) = self.take(round) {
             self.tells_task |= waiter == Waiter::Task;
             self.told.push(Told::Outcome(slot, outcome));
+        }
+    }
+
+    /// A lock on its way to who waits for it. If nobody does it is given back.
+    fn grant(
+        &mut self,
+        engine: &mut Engine,
+        round: RoundId,
+        result: Result<Lock, LockError>,
+    ) -> Option<Result<Grant, LockError>> {
+        // It stays in the table until its outcome is there: if the engine panics in between, it is
+        // known.
+        let Some(slot) = self.calls.get(round).map(|call| Arc::clone(&call.slot)) else {
+            if let Ok(lock) = result {
+                engine.give_back(clock::now(), lock);
+            }
+            return None;
+        };
+        Some(result.map(|lock| {
+            self.watch(&slot, &lock);
+            let granted = engine.granted(&lock);
+            Grant { lock, granted }
+        }))
+    }
+
+    /// Until when a lock lasts that was extended or confirmed.
+    fn tell_end(&mut self, result: &Result<Extension, ExtendError>) {
+        if let Ok(extension) = result
+            && let Some(slot) = self.locks.get(extension.lock)
+        {
+            let until = extension.valid_until();
+            match extension.exact {
+                true => self.told.push(Told::Ends(Arc::clone(slot), until)),
+                false => slot.watch.lasts(until),
+            }
         }
     }
 

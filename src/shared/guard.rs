@@ -11,7 +11,7 @@ use super::lost::Lost;
 use super::reply::Reply;
 use super::slot::{Outcome, Slot};
 use crate::driver::clock;
-use crate::engine::RoundId;
+use crate::engine::{Event, RoundId};
 use crate::error::{ExtendError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::resource::Token;
@@ -264,8 +264,13 @@ impl LockGuard {
     ) -> Result<(), ExtendError> {
         let lock = self.lock.as_mut().expect("it is held");
         match outcome {
-            Some(Outcome::Extended(Ok(extension))) => extension.apply(lock),
-            Some(Outcome::Extended(Err(error))) => {
+            Some(Outcome::Event(Event::Extended {
+                result: Ok(extension),
+                ..
+            })) => extension.apply(lock),
+            Some(Outcome::Event(Event::Extended {
+                result: Err(error), ..
+            })) => {
                 if matches!(error, ExtendError::Lost(_)) {
                     lock.lost(clock::now());
                 }
@@ -326,10 +331,10 @@ impl fmt::Debug for LockGuard {
 
 fn finish_unlock(outcome: Outcome) -> Result<Released, UnlockError> {
     match outcome {
-        Outcome::Released(result) => result,
+        Outcome::Event(Event::Released { result, .. }) => result,
         Outcome::Closed => Err(UnlockError::Closed),
         Outcome::Forked => Err(UnlockError::Forked),
-        other @ (Outcome::Acquired(_) | Outcome::Extended(_) | Outcome::Reinitialised(_)) => {
+        other @ (Outcome::Acquired(_) | Outcome::Event(_)) => {
             unreachable!("the outcome of a release, not {other:?}")
         }
     }

@@ -13,7 +13,7 @@ use super::slot::{Outcome, Slot};
 use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
 use crate::config::{Builder, Config, LockOptions};
 use crate::driver::{BuildError, Refusal, clock};
-use crate::engine::{self, NodeStatus};
+use crate::engine::{self, Engine, Event, NodeStatus};
 use crate::error::{CheckError, LockError, ReinitError, TrustError};
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -352,9 +352,9 @@ impl Redlock {
         shared.check_process()?;
         let slot = Arc::new(Slot::new());
         let mut section = shared.enter()?;
-        let round = section.reinit(&slot, Waiter::Thread)?;
+        let round = section.begin(&slot, Waiter::Thread, Engine::reinit)?;
         match shared.wait_for(section, &slot, round, None) {
-            Some(Outcome::Reinitialised(result)) => result,
+            Some(Outcome::Event(Event::Reinitialised { result, .. })) => result,
             Some(Outcome::Forked) => Err(ReinitError::Forked),
             _ => Err(ReinitError::Closed),
         }

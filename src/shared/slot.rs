@@ -19,8 +19,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::watch::Watch;
 use crate::driver::clock;
-use crate::engine::Extension;
-use crate::error::{ExtendError, LockError, ReinitError, Released, UnlockError};
+use crate::engine::Event;
+use crate::error::LockError;
 use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
 
@@ -28,9 +28,8 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub(super) enum Outcome {
     Acquired(Result<Grant, LockError>),
-    Extended(Result<Extension, ExtendError>),
-    Released(Result<Released, UnlockError>),
-    Reinitialised(Result<(), ReinitError>),
+    /// Of every operation that gives no lock.
+    Event(Event),
     /// A thread has panicked with the engine.
     Closed,
     /// This is a forked child, and the call is the parent's.

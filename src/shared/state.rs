@@ -14,7 +14,7 @@ use super::slot::Slot;
 use crate::config::LockOptions;
 use crate::driver::{Poller, Readiness, Wire, clock, is_owing, until_deadline};
 use crate::engine::{Engine, Request, RoundId};
-use crate::error::{ExtendError, LockError, ReinitError};
+use crate::error::{ExtendError, LockError};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -113,12 +113,14 @@ impl Core {
         self.open(slot, waiter, round)
     }
 
-    pub(super) fn reinit(
+    /// Begins any other operation.
+    pub(super) fn begin<E>(
         &mut self,
         slot: &Arc<Slot>,
         waiter: Waiter,
-    ) -> Result<RoundId, ReinitError> {
-        let round = self.engine.reinit(clock::now())?;
+        ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
+    ) -> Result<RoundId, E> {
+        let round = ask(&mut self.engine, clock::now())?;
         Ok(self.open(slot, waiter, round))
     }
 

@@ -102,8 +102,8 @@ pub enum Event {
 
 impl Event {
     /// Returns the round that ends with it, if one does.
-    #[cfg(any(test, fuzzing))]
-    pub(super) fn round(&self) -> Option<RoundId> {
+    #[must_use]
+    pub fn round(&self) -> Option<RoundId> {
         match self {
             Self::Acquired { round, .. }
             | Self::Extended { round, .. }
