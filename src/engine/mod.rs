@@ -264,7 +264,7 @@ impl Engine {
         parts.restarts.may_last(ttl);
         let deadline = request.options.deadline();
         let deadline = deadline
-            .filter(|wait| !wait.is_zero() && !mutant!(DeadlineIgnored))
+            .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
             .map(|wait| now.saturating_add(wait));
         let acquire = Acquire::new(request, tries_allowed, parts.claims.buffers.take());
         let kind = Kind::Acquire(acquire);
@@ -372,8 +372,6 @@ impl Engine {
         self.operations
             .end_questions(now, key, || Verdict::Closed, parts);
         if let Some(claim) = parts.claims.get_mut(key).must() {
-            mutant!(ExpiredNotReleased =>
-                if !lock.is_valid_at(now) { claim.may_hold = NodeSet::EMPTY });
             claim.entry = Some(lock.into_entry());
         }
         key
@@ -387,15 +385,12 @@ impl Engine {
         let Some(key) = parts.claims.key_of(&lock) else {
             return lock;
         };
-        mutant!(HandOverLeavesExtension => (), else {
-            self.operations.end_questions(now, key, || Verdict::Closed, parts);
-        });
+        self.operations
+            .end_questions(now, key, || Verdict::Closed, parts);
         let copy = lock.entry().copy_into(parts.claims.buffers.take());
-        let quarantined =
-            mutant!(QuarantinedHandedOver => NodeSet::EMPTY, else parts.nodes.quarantined(now));
+        let quarantined = parts.nodes.quarantined(now);
         if let Some(claim) = parts.claims.get_mut(key).must() {
             claim.may_hold = claim.may_hold.without(claim.settled());
-            mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
             claim.entry = Some(copy);
             if !claim.adopted {
                 lock.set_voters(claim.settled().without(quarantined));

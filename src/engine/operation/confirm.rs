@@ -44,7 +44,7 @@ impl Confirm {
         claims: &Claims,
     ) -> Result<(), ExtendError> {
         let known = known_end(claim_of(lock, claims)?, lock);
-        match known != Instant::ZERO && known <= now && !mutant!(ConfirmationRevives) {
+        match known != Instant::ZERO && known <= now {
             true => Err(ExtendError::Expired),
             false => Ok(()),
         }
@@ -61,7 +61,6 @@ impl Confirm {
 fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Duration {
     let mut kept: Vec<Duration> = yes.iter().map(|node| answers[node]).collect();
     kept.sort_unstable_by(|one, other| other.cmp(one));
-    let quorum = mutant!(ConfirmationByLongest => 1, else quorum);
     kept.truncate(quorum);
     kept.pop().unwrap_or_default()
 }
@@ -83,7 +82,7 @@ impl AboutHeld for Confirm {
     fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
-        let sent = mutant!(ConfirmationFromAnswer => cx.now, else cx.round.sent);
+        let sent = cx.round.sent;
         if sent.saturating_add(kept) < held.valid_until && !cx.round.tally.open().is_empty() {
             return;
         }

@@ -22,7 +22,7 @@ pub(in crate::engine) struct Extend {
 impl Extend {
     /// Returns an error if `lock` cannot be extended, before any node is asked.
     pub(in crate::engine) fn check(now: Instant, lock: &Lock) -> Result<(), ExtendError> {
-        if !lock.is_valid_at(now) && !mutant!(ExtensionRevives) {
+        if !lock.is_valid_at(now) {
             return Err(ExtendError::Expired);
         }
         match lock.extensions_left() {
@@ -44,7 +44,7 @@ impl AboutHeld for Extend {
 
     fn prepare(&mut self, cx: &mut Context<'_>) {
         if let Some(claim) = self.held.claim_in(&mut cx.parts.claims) {
-            mutant!(DebtForgetsExtension => (), else claim.ttl = claim.ttl.max(cx.round.ttl));
+            claim.ttl = claim.ttl.max(cx.round.ttl);
         }
     }
 
@@ -54,12 +54,11 @@ impl AboutHeld for Extend {
         let claim = held.claim_in(&mut cx.parts.claims);
         // A later question may have found an earlier end.
         let known = match &claim {
-            Some(claim) if !mutant!(EarlierEndOverruled) => held.valid_until.min(claim.valid_until),
-            Some(_) | None => held.valid_until,
+            Some(claim) => held.valid_until.min(claim.valid_until),
+            None => held.valid_until,
         };
-        let sent = mutant!(ExtensionFromAnswer => cx.now, else cx.round.sent);
-        let end = cx.parts.settings.drift.valid_until(sent, cx.round.ttl);
-        let end = end.max(mutant!(ExtensionShortens => Instant::ZERO, else known));
+        let drift = cx.parts.settings.drift;
+        let end = drift.valid_until(cx.round.sent, cx.round.ttl).max(known);
         if let Some(claim) = claim {
             claim.valid_until = claim.valid_until.max(end);
         }

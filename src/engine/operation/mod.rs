@@ -221,7 +221,7 @@ pub(super) trait Operate {
             true => cx.round.lose(node, outcome),
             false => cx.round.record(node, Vote::Abstain, outcome),
         };
-        match changed && !mutant!(LostVoteNotJudged) {
+        match guard!(LostVoteNotJudged, changed) {
             true => self.judge_if_voting(cx),
             false => After::Nothing,
         }
@@ -281,7 +281,6 @@ pub(super) fn vote(
     if !cx.round.count(cx.now, node, vote, outcome) {
         return After::Nothing;
     }
-    mutant!(RefusalNotJudged => if vote != Vote::Yes { return After::Nothing });
     operation.judge_if_voting(cx)
 }
 
