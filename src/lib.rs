@@ -159,9 +159,9 @@ pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, Restar
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 pub use engine::{NodeState, NodeStatus};
 pub use error::{
-    CheckError, ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome,
-    NodeReport, ReinitError, Released, Report, ServerError, TrustError, UnlockError, Unusable,
-    UrlProblem,
+    CheckError, ConfigError, ConfirmError, ExtendError, InvalidRequest, LinkError, LockError,
+    NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TrustError, UnlockError,
+    Unusable, UrlProblem,
 };
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;

@@ -4,13 +4,14 @@
 //! the old validity. Nothing is revived and nothing is shortened: the new validity counts from
 //! before the send, and a lock whose validity has run out is refused before any byte is sent.
 
-use crate::error::ExtendError;
+use crate::error::{ConfirmError, ExtendError};
 use crate::node::Question;
 use crate::quorum::{Lock, Majority};
 use crate::time::Instant;
 
 use super::Context;
 use super::held::{AboutHeld, Held, Verdict};
+use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
 
 /// See the [module](self).
@@ -46,6 +47,11 @@ impl AboutHeld for Extend {
         if let Some(claim) = self.held.claim_in(&mut cx.parts.claims) {
             claim.ttl = claim.ttl.max(cx.round.ttl);
         }
+    }
+
+    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
+        let result = result.map_err(ExtendError::from);
+        Event::Extended { round, result }
     }
 
     /// `majority` keeps the lock for at least as long as was asked.

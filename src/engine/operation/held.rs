@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::{ExtendError, LinkError, NodeOutcome, Unusable};
+use crate::error::{ConfirmError, LinkError, NodeOutcome, Unusable};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::COMMAND_BYTES_MAX;
@@ -60,13 +60,13 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if it had a claim in this engine and has none any more: it was
+    /// [`ConfirmError::Expired`] if it had a claim in this engine and has none any more: it was
     /// reported as over, or lost.
     pub(super) fn new(
         lock: &Lock,
         question: Question,
         parts: &mut Parts,
-    ) -> Result<Self, ExtendError> {
+    ) -> Result<Self, ConfirmError> {
         let claim = claim_of(lock, &parts.claims)?;
         // All nodes count if it is this engine's own. Of one that was handed over only those that
         // it stands on: the previous owner may still release a copy that it had no answer about,
@@ -290,19 +290,17 @@ impl Held {
 
     // ----- the outcome ----------------------------------------------------------------------
 
-    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+    fn outcome(&mut self, cx: &mut Context<'_>) -> Option<Result<Extension, ConfirmError>> {
         let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
-        let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
+        Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
-            Verdict::Lost => Err(ExtendError::Lost(report())),
-            Verdict::Unconfirmed => Err(ExtendError::Unconfirmed(report())),
-            Verdict::Closed => Err(ExtendError::Closed),
+            Verdict::Lost => Err(ConfirmError::Lost(report())),
+            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(report())),
+            Verdict::Closed => Err(ConfirmError::Closed),
             Verdict::Kept(majority, until) => {
                 Ok(self.kept(majority, until, cx.round.ttl, &mut cx.parts.claims))
             }
-        };
-        let round = RoundId(cx.round.key);
-        Some(Event::Extended { round, result })
+        })
     }
 
     fn kept(
@@ -344,6 +342,9 @@ pub(super) trait AboutHeld {
         let _ = (node, reply);
     }
 
+    /// Returns its outcome for the caller.
+    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event;
+
     /// `majority` keeps the lock.
     fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
 }
@@ -376,7 +377,8 @@ impl<T: AboutHeld> Operate for T {
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
-        self.held().tell(cx)
+        let result = self.held().outcome(cx)?;
+        Some(self.event(RoundId(cx.round.key), result))
     }
 
     fn answered(&mut self, node: usize, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
@@ -472,11 +474,11 @@ pub(super) fn unusable(missing: Unusable) -> (Vote, NodeOutcome) {
 pub(super) fn claim_of<'c>(
     lock: &Lock,
     claims: &'c Claims,
-) -> Result<Option<&'c Claim>, ExtendError> {
+) -> Result<Option<&'c Claim>, ConfirmError> {
     let claim = claims.of(lock);
     let forgotten = claim.is_none() && lock.id().engine == claims.engine();
     match forgotten || !is_open(claim.map(Some)) {
-        true => Err(ExtendError::Expired),
+        true => Err(ConfirmError::Expired),
         false => Ok(claim),
     }
 }
