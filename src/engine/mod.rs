@@ -74,7 +74,9 @@ use crate::invariant::Must;
 use crate::keys::ClaimKey;
 #[cfg(feature = "std")]
 use crate::node::Node;
-use crate::quorum::{Lock, LockId, NodeSet};
+#[cfg(feature = "std")]
+use crate::quorum::NodeSet;
+use crate::quorum::{Lock, LockId};
 use crate::resource::check_resource;
 use crate::time::Instant;
 
