@@ -184,7 +184,9 @@ impl Engine {
         if let Some(until) = self.parts.nodes[node].kept_until(now) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
-        self.operations.joined(now, node, &mut self.parts);
+        self.operations.each(now, &mut self.parts, |operation, cx| {
+            operation.joined(node, cx)
+        });
     }
 
     /// Asks `node` to join, if it has to and was not asked.
@@ -275,8 +277,9 @@ impl Engine {
         for (request, left) in lost {
             claims.unanswered(node, request, left, &mut below);
         }
-        self.operations
-            .lose_votes(now, node, trouble.outcome(), parts);
+        self.operations.each(now, parts, |operation, cx| {
+            operation.lose(node, trouble.outcome(), cx)
+        });
         let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
         nodes.connect_again(now, node, delay, timers);
         self.watch_lines(now);
@@ -297,7 +300,10 @@ impl Engine {
                 Alarm::Silence(node) => self.silence_due(now, node),
                 Alarm::Lines => self.lines_due(now),
                 Alarm::Debts(node) => self.debts_due(now, node),
-                Alarm::Operation(key) => self.operations.due(now, key, &mut self.parts),
+                Alarm::Operation(key) => {
+                    self.operations
+                        .with(now, key, &mut self.parts, |operation, cx| operation.due(cx))
+                }
                 Alarm::Claim(key) => {
                     let (claims, mut below) = self.parts.claims(now);
                     if claims.due(key, &mut below) == claims::Due::Over {
@@ -372,7 +378,9 @@ impl Engine {
     /// `node` answers, which it did not before.
     fn regained(&mut self, now: Instant) {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
-            self.operations.regained(now, &mut self.parts);
+            let parts = &mut self.parts;
+            self.operations
+                .each(now, parts, |operation, cx| operation.regained(cx));
         }
     }
 }

@@ -134,13 +134,13 @@ impl Nodes {
 
     /// Returns the nodes whose answers do not count.
     pub(super) fn quarantined(&self, now: Instant) -> NodeSet {
-        let mut quarantined = NodeSet::EMPTY;
-        for (node, there) in self.all.iter().enumerate() {
-            if guard!(QuarantinedHandedOver, there.kept_until(now).is_some()) {
-                quarantined.insert(node);
-            }
-        }
-        quarantined
+        let kept = |node: usize| {
+            guard!(
+                QuarantinedHandedOver,
+                self.all[node].kept_until(now).is_some()
+            )
+        };
+        self.set().filter(kept)
     }
 
     /// Returns how many are connected and answer, whether or not they vote.
@@ -170,21 +170,16 @@ impl Nodes {
     pub(super) fn twin_of(&self, node: usize) -> Option<usize> {
         let own = self.all[node].run_id()?;
         (0..self.all.len()).find(|&other| {
-            other != node
-                && self.all[other].is_ready()
-                && guard!(TwinVotes, self.all[other].run_id() == Some(own))
+            let there = &self.all[other];
+            other != node && there.is_ready() && guard!(TwinVotes, there.run_id() == Some(own))
         })
     }
 
     /// Returns the other names of the server behind `node`.
     pub(super) fn other_names(&self, node: usize) -> NodeSet {
-        let mut names = NodeSet::EMPTY;
-        for other in 0..self.all.len() {
-            if other != node && self.all[other].guard.is_of(&self.all[node].guard) {
-                names.insert(other);
-            }
-        }
-        names
+        let guard = &self.all[node].guard;
+        let same = |other: usize| other != node && self.all[other].guard.is_of(guard);
+        self.set().filter(same)
     }
 
     /// A server that is configured under several names has one quarantine for all of them: the
@@ -396,11 +391,10 @@ impl Nodes {
             return;
         };
         let patience = there.patience().min(self.dead_after);
-        let at = if there.is_silent() {
-            since.saturating_add(self.dead_after)
-        } else {
-            since.saturating_add(patience)
-        };
+        let at = since.saturating_add(match there.is_silent() {
+            true => self.dead_after,
+            false => patience,
+        });
         if there.silence_timer.is_none_or(|(_, armed)| at < armed) {
             self.arm_silence(node, at, timers);
         }

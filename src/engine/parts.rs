@@ -31,7 +31,7 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     /// What is to be reported, in the order in which it became certain.
-    pub(super) news: VecDeque<News>,
+    news: VecDeque<News>,
 }
 
 /// Something to be reported at the next poll.
@@ -81,7 +81,21 @@ impl Parts {
         if let Some(claim) = self.claims.get_mut(claim).must()
             && guard!(LossNotTold, claim.tell_lost())
         {
-            self.news.push_back(News::Expired(id));
+            self.report(News::Expired(id));
         }
+    }
+
+    /// Has this reported at the next poll.
+    pub(super) fn report(&mut self, news: News) {
+        self.news.push_back(news);
+    }
+
+    /// Returns what is to be reported next.
+    pub(super) fn next_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    pub(super) fn has_news(&self) -> bool {
+        !self.news.is_empty()
     }
 }

@@ -39,10 +39,9 @@ use crate::quorum::NodeSet;
 use crate::time::Instant;
 
 use super::handshake::{Identity, Step};
-use super::in_flight::Request;
+use super::in_flight::{Heard, Request};
 use super::marker::Cluster;
 use super::membership::Membership;
-use super::receive::Heard;
 use super::reply::{Reply, may_forget};
 
 /// How much an uptime may be overstated: it is the difference of two times in whole seconds, and
@@ -330,6 +329,7 @@ fn remember(known: &mut Option<String>, said: &Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ServerError;
 
     const KNOWN: Terms = Terms {
         span: Duration::from_secs(10),
@@ -457,6 +457,30 @@ mod tests {
             let now = Instant::from_millis(20_000);
             guard.joined(now, &said, KNOWN);
             assert_eq!(guard.until(now), until);
+        }
+    }
+
+    /// What a guard of this kind says of a node that loads, comes back as another, and steps its clock.
+    fn asked(kind: RestartGuard) -> (bool, Option<Instant>, Option<Instant>) {
+        let config = Config::builder().node("a").restart_guard(kind).config();
+        let mut guard = Guard::new(&config.expect("valid"));
+        let loading = Reply::Error(ServerError::from_line(b"LOADING x"));
+        let alarm = guard.heard(loading).is_some();
+        guard.handshake_done(Instant::ZERO, &identity("a", "r", 0), ASSUMED);
+        let quarantine = guard.until(Instant::ZERO);
+        (
+            alarm,
+            quarantine,
+            guard.stepped(Instant::from_millis(1_000), KNOWN),
+        )
+    }
+
+    #[test]
+    fn only_a_guard_that_is_on_keeps_a_node_from_voting() {
+        let at = |millis| Some(Instant::from_millis(millis));
+        assert_eq!(asked(RestartGuard::Off), (false, None, None));
+        for kind in [RestartGuard::Observed, RestartGuard::Strict] {
+            assert_eq!(asked(kind), (true, at(10_000), at(11_000)), "{kind:?}");
         }
     }
 

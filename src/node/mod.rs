@@ -69,7 +69,7 @@ pub(crate) use command::Script;
 pub(crate) use command::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
-pub(crate) use in_flight::Request;
+pub(crate) use in_flight::{Heard, Request};
 pub(crate) use marker::whole_millis;
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use marker_check::JOIN;
@@ -80,7 +80,6 @@ pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use question::Question;
-pub(crate) use receive::Heard;
 pub(crate) use reply::{
     Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
 };

@@ -200,44 +200,38 @@ impl Acquire {
         }
         let (claims, mut below) = cx.parts.claims(cx.now);
         claims.try_debts_again(node, &mut below);
-        let mut command = cx.parts.claims.command();
-        let len = set_len(key, &mut command, cx.parts);
-        let open = cx.parts.nodes[node].access(len) == Access::Open;
-        if open {
-            if let Some(claim) = cx.parts.claims.get_mut(key) {
-                claim.resent.insert(node);
-            }
-            if !ask(node, key, &mut command, cx) {
-                let _ = self.judge_if_voting(cx);
-            }
-        }
-        cx.parts.claims.sent(command);
-        match open {
+        match self.ask_again(node, key, cx) {
             true => OwnKey::AskedAgain,
             false => OwnKey::Still,
         }
     }
 
     /// The node has forgotten the script of a `SET`, which was not run: sends the same by its text,
-    /// once, if `round` still waits for this node. Returns `true` if it did.
+    /// once, if its round still waits for this node. Returns `true` if it did.
     fn ask_by_text(&mut self, node: usize, cx: &mut Context<'_>) -> bool {
-        let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
+        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {
             return false;
         };
-        if !cx.round.awaits(node)
-            || cx.parts.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open
-            || !claim.resent.insert(node)
-        {
-            return false;
-        }
-        let key = claim.key;
+        let (key, again) = (claim.key, claim.resent.contains(node));
+        cx.round.awaits(node) && !again && self.ask_again(node, key, cx)
+    }
+
+    /// Sends the `SET` of `claim` to `node` once more. Returns `false` if it cannot be asked now.
+    fn ask_again(&mut self, node: usize, claim: ClaimKey, cx: &mut Context<'_>) -> bool {
         let mut command = cx.parts.claims.command();
-        if !ask(node, key, &mut command, cx) {
-            let _ = self.judge_if_voting(cx);
+        let len = set_len(claim, &mut command, cx.parts);
+        let open = cx.parts.nodes[node].access(len) == Access::Open;
+        if open {
+            if let Some(claim) = cx.parts.claims.get_mut(claim).must() {
+                claim.resent.insert(node);
+            }
+            if !ask(node, claim, &mut command, cx) {
+                let _ = self.judge_if_voting(cx);
+            }
         }
         cx.parts.claims.sent(command);
-        true
+        open
     }
 
     // ----- verdicts -------------------------------------------------------------------------
@@ -273,7 +267,10 @@ impl Acquire {
         let Some(claim) = self.claim.take().must() else {
             return;
         };
-        let rest = match refusal == Refusal::OtherCluster || is_for_an_operator(cx.round) {
+        // Where no majority is left without the nodes that only an operator can repair, no later
+        // attempt would succeed.
+        let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
+        let rest = match refusal == Refusal::OtherCluster || is_out_of_reach(outcomes) {
             true => None,
             false => self.rest(cx),
         };
@@ -286,7 +283,7 @@ impl Acquire {
 
     fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
-        cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+        cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);
     }
@@ -305,10 +302,8 @@ impl Acquire {
     /// A delay that would end too late for another attempt is drawn again from what is left, so that
     /// a waiter still looks shortly before it gives up.
     fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
-        if self
-            .tries_allowed
-            .is_some_and(|most| most <= cx.round.tries)
-        {
+        let tries = cx.round.tries;
+        if self.tries_allowed.is_some_and(|most| most <= tries) {
             return None;
         }
         let (shortest, longest) = cx.parts.settings.retry.delay().into_inner();
@@ -356,15 +351,8 @@ impl Acquire {
         claim.valid_until = valid_until;
         claim.told_until = valid_until;
         claim.watch(&mut parts.timers);
-        let (ttl, extensions) = (claim.ttl, self.extensions);
-        Some(Lock::granted(
-            majority,
-            entry,
-            id,
-            valid_until,
-            ttl,
-            extensions,
-        ))
+        let (ttl, left) = (claim.ttl, self.extensions);
+        Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }
 }
 
@@ -393,9 +381,8 @@ impl Operate for Acquire {
             Verdict::Granted(majority, until) => {
                 let lock = self.hand_out(&majority, until, cx.parts);
                 // A broken invariant: what cannot be handed out is no lock.
-                lock.ok_or_else(|| {
-                    LockError::TooSlow(cx.round.report(cx.now, cx.parts.nodes.labels()))
-                })
+                let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
+                lock.ok_or_else(|| LockError::TooSlow(report()))
             }
             Verdict::Refused(refusal) => Err(match refusal {
                 Refusal::Held => LockError::Held(cx.round.report(cx.now, labels)),
@@ -415,7 +402,7 @@ impl Operate for Acquire {
     }
 
     /// No lock is taken where a node is another cluster's.
-    fn other_cluster(&mut self, cx: &mut Context<'_>) {
+    fn other_cluster(&mut self, cx: &mut Context<'_>) -> After {
         match cx.round.state {
             State::Voting => drop(self.refuse_for_other_cluster(cx)),
             State::Resting { .. } => {
@@ -424,16 +411,18 @@ impl Operate for Acquire {
             }
             State::Decided | State::Told => {}
         }
+        After::Nothing
     }
 
     /// Ends the delay if it began because no majority answered.
-    fn regained(&mut self, cx: &mut Context<'_>) {
+    fn regained(&mut self, cx: &mut Context<'_>) -> After {
         if matches!(cx.round.state, State::Resting { .. })
             && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
         {
             let at = cx.now.saturating_add(Duration::from_nanos(NANOS_PER_TICK));
             self.rest_until(at, Refusal::NoQuorum, cx);
         }
+        After::Nothing
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
@@ -632,13 +621,6 @@ fn why_no_quorum(cx: &Context<'_>) -> Refusal {
         true => Refusal::TooSlow,
         false => Refusal::NoQuorum,
     }
-}
-
-/// Returns `true` if no majority is left without the nodes that only an operator can repair: no
-/// later attempt would succeed.
-fn is_for_an_operator(round: &Round) -> bool {
-    let outcomes = round.ballots.iter().map(|ballot| ballot.outcome);
-    is_out_of_reach(outcomes)
 }
 
 /// Says in the report of an attempt which nodes are another cluster's. Returns `true` if any is.

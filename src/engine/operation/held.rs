@@ -15,7 +15,7 @@ use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::patience::Patience;
-use super::permission::missing_to_extend;
+use super::permission::{ask_why, missing_to_extend};
 use super::round::Round;
 use super::{After, Context, Operate, vote};
 use crate::engine::claims::Claims;
@@ -223,7 +223,7 @@ impl Held {
 
     pub(in crate::engine) fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
-        cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+        cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);
     }
@@ -389,7 +389,7 @@ impl<T: AboutHeld> Operate for T {
         }
         let said = match reply.missing(cx.parts.nodes[node].dialect_of(held.question).verb()) {
             Some(missing) => unusable(missing),
-            None if held.ask_why(node, reply, cx) => return After::Nothing,
+            None if ask_why(node, &held.entry, reply, cx) => return After::Nothing,
             None => said.vote(),
         };
         let said = held.worth(node, said, cx);

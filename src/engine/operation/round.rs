@@ -5,7 +5,6 @@
 //! [claim](crate::engine::claims::claim).
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -21,7 +20,7 @@ use crate::timer::TimerKey;
 use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::contract::Wake;
 use crate::engine::nodes::Nodes;
-use crate::engine::parts::News;
+use crate::engine::parts::{News, Parts};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -176,12 +175,8 @@ impl Round {
 
     /// Ends the time of nodes whose answers do not count, and returns those whose time is up at `now`.
     pub(crate) fn end_left_out(&mut self, now: Instant) -> NodeSet {
-        let mut ended = NodeSet::EMPTY;
-        for node in self.left_out.iter() {
-            if self.ballots[node].deadline <= now {
-                ended.insert(node);
-            }
-        }
+        let over = |node: usize| self.ballots[node].deadline <= now;
+        let ended = self.left_out.filter(over);
         self.left_out = self.left_out.without(ended);
         ended
     }
@@ -216,10 +211,10 @@ impl Round {
 
     /// The outcome is certain: it is reported at the next poll. Called once for each attempt: a round
     /// that is decided does not vote any more.
-    pub(crate) fn decide(&mut self, news: &mut VecDeque<News>, timers: &mut Timers) {
+    pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
-        self.disarm(timers);
-        news.push_back(News::Operation(self.key));
+        self.disarm(&mut parts.timers);
+        parts.report(News::Operation(self.key));
     }
 
     pub(crate) fn disarm(&mut self, timers: &mut Timers) {
@@ -291,10 +286,9 @@ impl Round {
     pub(crate) fn time_out(&mut self, now: Instant, mut outcome: impl FnMut(usize) -> NodeOutcome) {
         for node in self.tally.open().iter() {
             if self.ballots[node].deadline <= now {
-                let said = if self.ballots[node].asked {
-                    NodeOutcome::TimedOut
-                } else {
-                    outcome(node)
+                let said = match self.ballots[node].asked {
+                    true => NodeOutcome::TimedOut,
+                    false => outcome(node),
                 };
                 self.record(node, Vote::Abstain, said);
             }
