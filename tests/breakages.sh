@@ -109,28 +109,36 @@ verdict() {
 }
 
 names=()
-status=0
-case ${1-} in
-    --apply)
-        apply
-        exit
-        ;;
-    --play)
-        apply && simulator worlds
-        exit
-        ;;
-    -*)
-        sed -n '2,/^$/p' "${BASH_SOURCE[0]}"
-        exit 2
-        ;;
-esac
-names=("$@")
-apply || verdict 1
-if ((${#names[@]} == 0)); then
-    simulator mutants every_oracle narrow || status=1
-else
-    export ROWS=${names[*]}
-    ROWS=${ROWS// /,} simulator mutants_are_noticed || status=1
-fi
-stories || status=1
-verdict $status
+
+# In a function, so that all of this file is read before anything runs: an edit does not change a run
+# that is under way.
+main() {
+    local status=0
+    case ${1-} in
+        --apply)
+            apply
+            return
+            ;;
+        --play)
+            apply && simulator worlds
+            return
+            ;;
+        -*)
+            sed -n '2,/^$/p' "${BASH_SOURCE[0]}"
+            return 2
+            ;;
+    esac
+    names=("$@")
+    apply || verdict 1
+    if ((${#names[@]} == 0)); then
+        simulator mutants every_oracle || status=1
+    else
+        export ROWS=${names[*]}
+        ROWS=${ROWS// /,} simulator mutants_are_noticed || status=1
+    fi
+    stories || status=1
+    verdict $status
+}
+
+main "$@"
+exit

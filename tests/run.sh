@@ -498,7 +498,7 @@ what_is_optimised() {
     step 'tests/sim' simulator
     told 'tests/sim'
     # All breakages: they are one build.
-    step 'what is broken on purpose' run_bounded 900 bash tests/breakages.sh
+    step 'what is broken on purpose' run_bounded 1500 bash tests/breakages.sh
     told 'what is broken on purpose'
     step 'instructions of the hot paths' instructions cargo run --release
     told_instructions
