@@ -129,7 +129,7 @@ use self::state::Core;
 use self::wakers::Wakers;
 use crate::config::{Config, LockOptions, Retry};
 use crate::driver::{Net, Poller, Refusal, Reporter, Wire};
-use crate::engine::{Engine, usual_timeout};
+use crate::engine::{Engine, RoundId, usual_timeout};
 use crate::time::nanos;
 
 pub use self::build::Building;
@@ -165,6 +165,8 @@ struct Shared {
     /// Wakes the I/O thread where it watches the descriptor.
     call: Call,
     wakers: Arc<Wakers>,
+    /// Operations to be cancelled, whose threads have met another one that was stopped with the mutex.
+    given_up: Mutex<Vec<RoundId>>,
     progress: Progress,
     ending: Ending,
     /// The room of what was told last.
@@ -210,6 +212,7 @@ impl Shared {
             io_thread: Mutex::new(None),
             call: Call::new()?,
             wakers: Arc::new(Wakers::new()),
+            given_up: Mutex::new(Vec::new()),
             progress: Progress::default(),
             ending: Ending::default(),
             spare: Mutex::new(Vec::new()),

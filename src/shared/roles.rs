@@ -70,6 +70,15 @@ pub(super) struct Wake {
     pub(super) watcher: bool,
 }
 
+impl Wake {
+    /// Wherever the I/O thread is, it comes.
+    pub(super) const EVERYBODY: Self = Self {
+        descriptor: true,
+        thread: true,
+        watcher: true,
+    };
+}
+
 /// What the I/O thread does next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Orders {

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 use core::task::Waker;
 use core::time::Duration;
+use std::sync::{MutexGuard, PoisonError};
 use std::thread;
 
 use super::Shared;
@@ -14,7 +15,6 @@ use super::mutex::Locked;
 use super::roles::Wake;
 use super::slot::{Outcome, Settled, Slot};
 use super::state::Core;
-use super::wakers::wake;
 use crate::driver::{Refusal, clock};
 use crate::engine::RoundId;
 use crate::quorum::Lock;
@@ -137,12 +137,11 @@ impl Shared {
     }
 
     fn leave_to_io_thread(&self, mut wakers: Vec<Waker>) {
+        // Before the mutex is locked: those that are there twice are dropped, which is code of a user.
+        self.wakers.add(&mut wakers);
         match self.enter() {
-            Ok(mut section) => {
-                self.wakers.add(&mut wakers);
-                section.roles.tasks = true;
-            }
-            Err(_) => wakers.into_iter().for_each(wake),
+            Ok(mut section) => section.roles.tasks = true,
+            Err(_) => self.wakers.run(Duration::MAX),
         }
     }
 
@@ -256,16 +255,37 @@ impl Shared {
     ) -> Option<Outcome> {
         match self.await_outcome(section, slot, round, until) {
             Ok(None) => slot.abandon().or_else(|| {
-                // Where a thread is stopped with the mutex it is given back when it comes.
-                if let Ok(Some(mut section)) = self.enter_until(Some(Instant::ZERO)) {
-                    section.cancel(round);
-                    self.flush(section);
-                }
+                self.give_up(round);
                 None
             }),
             Ok(outcome) => outcome,
             Err(_) => Some(Outcome::Closed),
         }
+    }
+
+    /// The thread that has begun the operation of `round` waits no longer. Where another one is stopped with the
+    /// mutex the I/O thread cancels it: otherwise the poll might be offered to a thread that has gone.
+    fn give_up(&self, round: RoundId) {
+        match self.enter_until(Some(Instant::ZERO)) {
+            Ok(Some(mut section)) => {
+                section.cancel(round);
+                self.flush(section);
+            }
+            Ok(None) => {
+                self.lock_given_up().push(round);
+                self.wake(Wake::EVERYBODY);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// The operations that their threads have given up and could not cancel.
+    pub(super) fn take_given_up(&self) -> Vec<RoundId> {
+        core::mem::take(&mut *self.lock_given_up())
+    }
+
+    fn lock_given_up(&self) -> MutexGuard<'_, Vec<RoundId>> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn await_outcome<'a>(
@@ -385,11 +405,7 @@ impl Shared {
         core.break_down();
         let told = core.callers.take_told(Vec::new());
         drop(core);
-        self.wake(Wake {
-            descriptor: true,
-            thread: true,
-            watcher: true,
-        });
+        self.wake(Wake::EVERYBODY);
         self.progress.tell(u64::MAX, u64::MAX);
         self.deliver(told);
     }
