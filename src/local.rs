@@ -22,9 +22,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::config::{Builder, LockOptions};
 use crate::driver::{BuildError, Driver, Refusal, Reporter, Working, clock};
-use crate::engine::{Engine, Event, NodeStatus, RoundId};
+use crate::engine::{Engine, Event, NodeStatus, NotProlonged, RoundId, prolong};
 use crate::error::{
-    CheckError, ExtendError, LockError, ReinitError, Released, TrustError, UnlockError,
+    CheckError, ConfirmError, ExtendError, LockError, ReinitError, Released, Report, TrustError,
+    UnlockError,
 };
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
@@ -160,7 +161,7 @@ impl LocalRedlock {
     /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
     /// [`ExtendError::Closed`].
     pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) -> Result<(), ExtendError> {
-        self.prolong(lock, Some(ttl))
+        self.prolong(lock, |engine, now, lock| engine.extend(now, lock, ttl))
     }
 
     /// Asks a majority of the nodes how long `lock` still lives, and sets its end to that: later or
@@ -169,43 +170,11 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: it is over, and is not valid any more.
-    /// All others leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`],
-    /// [`ExtendError::Forked`], [`ExtendError::Closed`].
-    pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
-        self.prolong(lock, None)
-    }
-
-    /// Without a `ttl` it is only confirmed.
-    fn prolong(&mut self, lock: &mut Lock, ttl: Option<Duration>) -> Result<(), ExtendError> {
-        let mut call = self.begin()?;
-        let since = call.catch_up();
-        let round = call.driver.ask(|engine, now| match ttl {
-            Some(ttl) => engine.extend(now, lock, ttl),
-            None => engine.confirm(now, lock),
-        })?;
-        let extension = match call.outcome(round) {
-            Ok(Event::Extended { result, .. }) => result,
-            Ok(other) => unreachable!("the outcome of an extension, not {other:?}"),
-            Err(error) => {
-                return Err(ExtendError::Unconfirmed(
-                    call.reporter.wait_failed(&error, since),
-                ));
-            }
-        };
-        match extension {
-            Ok(extension) => extension.apply(lock),
-            Err(error) => {
-                if matches!(error, ExtendError::Lost(_)) {
-                    lock.lost(clock::now());
-                }
-                return Err(error);
-            }
-        };
-        match lock.is_valid() {
-            true => Ok(()),
-            false => Err(ExtendError::Expired),
-        }
+    /// [`ConfirmError::Lost`] and [`ConfirmError::Expired`]: it is over, and is not valid any more.
+    /// All others leave it as it was: [`ConfirmError::Unconfirmed`], [`ConfirmError::Saturated`],
+    /// [`ConfirmError::Forked`], [`ConfirmError::Closed`].
+    pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ConfirmError> {
+        self.prolong(lock, Engine::confirm)
     }
 
     /// Releases `lock` on every node that may hold it, and waits until a majority has answered.
@@ -222,15 +191,10 @@ impl LocalRedlock {
     /// [`UnlockError::Unconfirmed`]: too few nodes answered. [`UnlockError::Forked`] and
     /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
-        let mut call = self.begin()?;
-        let since = call.catch_up();
-        let round = call.driver.ask(|engine, now| engine.release(now, lock));
-        match call.outcome(round) {
+        match self.ask(|engine, now| Ok::<_, UnlockError>(engine.release(now, lock)))? {
             Ok(Event::Released { result, .. }) => result,
             Ok(other) => unreachable!("the outcome of a release, not {other:?}"),
-            Err(error) => Err(UnlockError::Unconfirmed(
-                call.reporter.wait_failed(&error, since),
-            )),
+            Err(report) => Err(UnlockError::Unconfirmed(report)),
         }
     }
 
@@ -314,10 +278,7 @@ impl LocalRedlock {
     /// [`ReinitError::Unready`] and [`ReinitError::NotStrict`]: nothing was changed.
     /// [`ReinitError::Incomplete`]: call it again.
     pub fn reinit(&mut self) -> Result<(), ReinitError> {
-        let mut call = self.begin()?;
-        call.catch_up();
-        let round = call.driver.ask(Engine::reinit)?;
-        match call.outcome(round) {
+        match self.ask(Engine::reinit)? {
             Ok(Event::Reinitialised { result, .. }) => result,
             Ok(other) => unreachable!("what became of the nodes, not {other:?}"),
             Err(_) => Err(ReinitError::Closed),
@@ -365,6 +326,29 @@ impl LocalRedlock {
             true => self.driver.until_deadline(),
             false => Some(Duration::ZERO),
         }
+    }
+
+    fn prolong<E: NotProlonged + From<Refusal>>(
+        &mut self,
+        lock: &mut Lock,
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
+    ) -> Result<(), E> {
+        match self.ask(|engine, now| ask(engine, now, lock))? {
+            Ok(outcome) => prolong(lock, outcome, clock::now),
+            Err(report) => Err(ConfirmError::Unconfirmed(report).into()),
+        }
+    }
+
+    /// Begins an operation, and waits for its outcome; or for the report of why the system cannot wait.
+    fn ask<E: From<Refusal>>(
+        &mut self,
+        ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
+    ) -> Result<Result<Event, Report>, E> {
+        let mut call = self.begin()?;
+        let since = call.catch_up();
+        let round = call.driver.ask(ask)?;
+        let outcome = call.outcome(round);
+        Ok(outcome.map_err(|error| call.reporter.wait_failed(&error, since)))
     }
 
     fn begin(&mut self) -> Result<Call<'_>, Refusal> {

@@ -3,7 +3,8 @@
 use std::io;
 
 use crate::error::{
-    CheckError, ConfigError, ExtendError, LockError, ReinitError, TrustError, UnlockError,
+    CheckError, ConfigError, ConfirmError, ExtendError, LockError, ReinitError, TrustError,
+    UnlockError,
 };
 
 /// Why a handle could not be built. An unreachable node is no reason: the handle tries it again for
@@ -44,6 +45,7 @@ macro_rules! refusals {
 refusals!(
     LockError,
     ExtendError,
+    ConfirmError,
     UnlockError,
     CheckError,
     TrustError,

@@ -54,7 +54,7 @@ use rustix::process::{Pid, getpid};
 
 use crate::config::{Builder, Config, LockOptions};
 use crate::engine::{Engine, Event, NodeStatus, RoundId};
-use crate::error::{ExtendError, LockError, ReinitError, TrustError, UnlockError};
+use crate::error::{ConfirmError, ExtendError, LockError, ReinitError, TrustError, UnlockError};
 use crate::quorum::Lock;
 
 pub use error::BuildError;
@@ -246,15 +246,15 @@ impl Driver {
             .ask(|engine, now| engine.extend(now, lock, ttl))
     }
 
-    /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Extended`], with what is to
+    /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`], with what is to
     /// be applied to the lock. Its end is the one that was found then, later or earlier than before. A
     /// lock that [`Lock::from_bytes`] read under another clock becomes valid by it.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
-    /// [`ExtendError::Closed`]: nothing is sent, and the lock is as it was.
-    pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
+    /// [`ConfirmError::Expired`], [`ConfirmError::Saturated`], [`ConfirmError::Forked`] or
+    /// [`ConfirmError::Closed`]: nothing is sent, and the lock is as it was.
+    pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ConfirmError> {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
 

@@ -119,9 +119,6 @@ impl Engine {
         outcome: (NodeOutcome, bool),
     ) -> Result<(), Trouble> {
         let operations = &mut self.operations;
-        if request.is_question() && counts_anyway(request) {
-            return operations.answered(now, node, request, reply, &mut self.parts);
-        }
         operations.answered_uncounted(now, node, request, reply, outcome, &mut self.parts)?;
         self.rejoin(now, node);
         Ok(())
@@ -209,7 +206,6 @@ impl Engine {
     /// to shake hands again, under each name by which it is connected, and does not vote for a
     /// while after that.
     fn alarm(&mut self, now: Instant, node: usize, reply: Reply) -> Result<(), Trouble> {
-        mutant!(AlarmIgnored => return Ok(()));
         let Some(trouble) = self.parts.nodes[node].alarm(reply) else {
             return Ok(());
         };
@@ -236,7 +232,6 @@ impl Engine {
     /// The clock of `node` was stepped: keys may have ended early there. It does not vote for a while,
     /// also in the operations that are open.
     fn stepped(&mut self, now: Instant, node: usize) {
-        mutant!(StepIgnored => return);
         let terms = self.parts.restarts.terms();
         if let Some(until) = self.parts.nodes[node].guard.stepped(now, terms) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
@@ -287,9 +282,7 @@ impl Engine {
         });
         let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
         nodes.connect_again(now, node, delay, timers);
-        if !mutant!(NeverReconnects) {
-            self.watch_lines(now);
-        }
+        self.watch_lines(now);
     }
 
     // ----- what is due ----------------------------------------------------------------------
@@ -347,10 +340,9 @@ impl Engine {
     /// not revived by an answer in its last tick.
     fn lock_is_over(&mut self, now: Instant, claim: crate::keys::ClaimKey) {
         self.parts.tell_lost(claim);
-        mutant!(ExpiredExtensionStands => (), else {
-            let verdict = || Verdict::Unconfirmed;
-            self.operations.end_questions(now, claim, verdict, &mut self.parts);
-        });
+        let verdict = || Verdict::Unconfirmed;
+        self.operations
+            .end_questions(now, claim, verdict, &mut self.parts);
         let (claims, mut below) = self.parts.claims(now);
         claims.is_over(claim, &mut below);
     }
@@ -390,13 +382,5 @@ impl Engine {
             self.operations
                 .each(now, parts, |operation, cx| operation.regained(cx));
         }
-    }
-}
-
-/// Returns `true` where the guard that keeps such answers from counting is taken out.
-fn counts_anyway(request: Request) -> bool {
-    match matches!(request, Request::Set { .. } | Request::FirstSet { .. }) {
-        true => mutant!(QuarantinedVotes),
-        false => mutant!(QuarantinedExtends),
     }
 }

@@ -13,7 +13,7 @@ use core::time::Duration;
 use crate::error::NodeOutcome;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
-use crate::limits::rounds_max;
+use crate::limits::ROUNDS_MAX;
 use crate::node::{Reply, Request, Trouble};
 use crate::slab::Slab;
 use crate::time::Instant;
@@ -59,7 +59,7 @@ impl Operations {
 
     /// Returns `true` if another operation would be one too many.
     pub(super) fn is_full(&self) -> bool {
-        rounds_max() <= self.slab.len()
+        ROUNDS_MAX <= self.slab.len()
     }
 
     pub(super) fn get_mut(&mut self, operation: OperationKey) -> Option<&mut Operation> {
@@ -122,7 +122,7 @@ impl Operations {
         }
         let event = told.tell(&mut cx)?;
         cx.round.state = State::Told;
-        mutant!(RoundsKept => (), else self.end(operation, parts));
+        self.end(operation, parts);
         Some(event)
     }
 
@@ -139,7 +139,7 @@ impl Operations {
 
     /// Ends `operation` without reporting its outcome, and releases what it may have locked.
     pub(super) fn cancel(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
-        mutant!(CancelledExtensionStands => (), else self.take_extension_back(key, parts));
+        self.take_extension_back(key, parts);
         if let Some(operation) = self.get_mut(key) {
             let (operation, mut cx) = operation.at(now, parts);
             let all = cx.parts.nodes.set();
@@ -172,7 +172,7 @@ impl Operations {
         let ends = ends.filter(|(other, _)| *other == claim);
         let latest = ends.map(|(_, end)| end).max().unwrap_or(Instant::ZERO);
         if let Some(claim) = parts.claims.get_mut(claim)
-            && held::is_held(claim)
+            && guard!(CancelledExtensionStands, claim.is_held())
         {
             claim.valid_until = claim.valid_until.min(claim.told_until.max(latest));
             claim.watch(&mut parts.timers);
@@ -245,7 +245,7 @@ impl Operations {
     /// Returns a question about the lock of `claim` that is open, if there is one.
     fn question_about(&self, key: ClaimKey, parts: &Parts) -> Option<OperationKey> {
         let claim = parts.claims.get(key)?;
-        if claim.extended_beside && !mutant!(OlderExtensionGoesOn) {
+        if guard!(OlderExtensionGoesOn, claim.extended_beside) {
             let about = |operation: &Operation| {
                 let held = operation.kind.held();
                 held.is_some_and(|held| held.is_about(key, &operation.round))
@@ -263,7 +263,6 @@ impl Operations {
 
     /// A node has said that it is another cluster's: every acquire is refused.
     pub(super) fn refuse_all(&mut self, now: Instant, parts: &mut Parts) {
-        mutant!(OtherClusterIgnored => return);
         self.each(now, parts, |operation, cx| operation.other_cluster(cx));
     }
 
@@ -340,10 +339,6 @@ impl Operations {
                 }
             }
             Stage::Releasing { .. } => {
-                #[cfg(shearline_mutants)]
-                if mutant!(RetryAfterEnd) && matches!(said, acquire::Said::Nil) {
-                    acquire::ask_again_after_end(now, node, claim, parts);
-                }
                 parts.claims.settle(claim, &mut parts.timers);
             }
             Stage::Held { .. } => {}

@@ -18,11 +18,8 @@ impl Engine {
         if self.parts.has_news() || self.parts.nodes.is_anything_due() {
             return Some((Instant::ZERO, Wake::Output));
         }
-        mutant!(SleepsForEver => return None);
         let (at, alarm) = self.parts.timers.next()?;
         let wake = self.reason(*alarm);
-        #[cfg(shearline_mutants)]
-        let at = crate::mutant::woken_at(at, wake);
         Some((at, wake))
     }
 

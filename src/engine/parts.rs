@@ -79,9 +79,8 @@ impl Parts {
     pub(super) fn tell_lost(&mut self, claim: ClaimKey) {
         let id = self.claims.lock_id(claim);
         if let Some(claim) = self.claims.get_mut(claim).must()
-            && claim.tell_lost()
+            && guard!(LossNotTold, claim.tell_lost())
         {
-            mutant!(LossNotTold => return);
             self.report(News::Expired(id));
         }
     }

@@ -37,7 +37,7 @@
 //!
 //! # Confirm
 //!
-//! As extend, with two differences: there is no `Limit` and no `Invalid`, and `Unconfirmed` leaves the
+//! As extend, by [`ConfirmError`](crate::ConfirmError): there is no `Limit` and no `Invalid`, and `Unconfirmed` leaves the
 //! lock as it was, also a lock that has no deadline yet because it comes from another clock.
 //!
 //! # Unlock

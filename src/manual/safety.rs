@@ -172,18 +172,18 @@
 //!
 //! # How the oracles are tested
 //!
-//! More than a hundred guards of the engine can be taken out one at a time, in a build of their own
-//! (`src/mutant.rs`): a quorum off by one, a validity that counts from the answer, a vote kept over a
-//! reconnection, a debt forgotten. The same holds for what a driver could do wrong: a clock that
-//! stops in a suspend, a clock read too early, a connection closed with FIN, a release that overtakes
-//! its `SET`. For each of them an oracle objects, or the engine itself panics, within the histories
-//! of the ordinary test run; and each oracle objects at least once while all others are silent. The
-//! stories of the engine notice those that the worlds do not reach (`STORIES` in
-//! `tests/sim/mutations.rs`, `engine::tests`). The table is printed by
+//! The guards that safety rests on have names in the code (`src/guards.rs`) and can be taken out one at
+//! a time: a vote kept over a reconnection, a validity that is not checked. Everything else that can be
+//! wrong in the engine is broken by patches (`tests/breakages`): a quorum off by one, a validity that
+//! counts from the answer, a debt forgotten. Together these are more than a hundred, in a build of
+//! their own. The same holds for what a driver could do wrong: a clock that stops in a suspend, a clock
+//! read too early, a connection closed with FIN, a release that overtakes its `SET`. For each of them an
+//! oracle objects, or the engine itself panics, within the histories of the ordinary test run; and each
+//! oracle objects at least once while all others are silent. The stories of the engine
+//! (`engine::tests`) notice those that the worlds do not reach. The table is printed by
 //!
 //! ```text
-//! RUSTFLAGS='--cfg shearline_mutants' CARGO_TARGET_DIR=target/mutants \
-//!   cargo test --profile sim --features embedded --test sim mutants -- --nocapture
+//! bash tests/breakages.sh
 //! ```
 //!
 //! # What no lock with a timeout can do

@@ -141,7 +141,6 @@ impl InFlight {
 
     /// Returns the command that the next reply answers. `None`: nothing was asked.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
-        mutant!(ReplyToNextRound => if 1 < self.sets { self.queue.swap(0, 1) });
         let sent = self.queue.pop_front()?;
         self.left(sent.request);
         Some(sent)

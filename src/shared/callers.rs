@@ -7,7 +7,7 @@ use super::slot::{Grant, Outcome, Slot};
 use super::table::Table;
 use crate::driver::{Refusal, clock};
 use crate::engine::{Engine, Event, Extension, RoundId};
-use crate::error::{ExtendError, LockError};
+use crate::error::LockError;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -126,8 +126,16 @@ impl Callers {
             let slot = self.locks.take(lock);
             return self.deliveries.extend(slot.map(Delivery::Lost));
         }
-        if let Event::Extended { result, .. } = &event {
-            self.note_end(result);
+        if let Event::Extended {
+            result: Ok(extension),
+            ..
+        }
+        | Event::Confirmed {
+            result: Ok(extension),
+            ..
+        } = &event
+        {
+            self.note_end(extension);
         }
         let Some(round) = event.round() else { return };
         let outcome = if let Event::Acquired { result, .. } = event {
@@ -171,10 +179,8 @@ impl Callers {
     }
 
     /// Makes the new end of an extended or confirmed lock known to its slot.
-    fn note_end(&mut self, result: &Result<Extension, ExtendError>) {
-        if let Ok(extension) = result
-            && let Some(slot) = self.locks.get(extension.lock)
-        {
+    fn note_end(&mut self, extension: &Extension) {
+        if let Some(slot) = self.locks.get(extension.lock) {
             let until = extension.valid_until();
             match extension.exact {
                 true => self

@@ -10,9 +10,9 @@ use super::callers::Waiter;
 use super::lost::Lost;
 use super::slot::{Outcome, Slot};
 use super::state::Core;
-use crate::driver::clock;
-use crate::engine::Event;
-use crate::error::{ExtendError, Released, UnlockError};
+use crate::driver::{Refusal, clock};
+use crate::engine::{Engine, Event, NotProlonged, RoundId, prolong};
+use crate::error::{ConfirmError, ExtendError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::resource::Token;
 use crate::time::Instant;
@@ -91,7 +91,7 @@ impl LockGuard {
     /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
     /// [`ExtendError::Closed`].
     pub fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
-        self.prolong(Some(ttl))
+        self.prolong(ttl, |engine, now, lock| engine.extend(now, lock, ttl))
     }
 
     /// Does [`extend`](Self::extend) as a future, for any executor. If the future is dropped before it
@@ -102,7 +102,8 @@ impl LockGuard {
     ///
     /// As [`extend`](Self::extend).
     pub async fn extend_async(&mut self, ttl: Duration) -> Result<(), ExtendError> {
-        self.prolong_async(Some(ttl)).await
+        self.prolong_async(|engine, now, lock| engine.extend(now, lock, ttl))
+            .await
     }
 
     /// Asks a majority of the nodes how long the lock still lives, and sets its end to that: later or
@@ -133,12 +134,12 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: the lock is not valid any more. All others
-    /// leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`],
-    /// [`ExtendError::Forked`], [`ExtendError::Closed`]. It does not count towards a
-    /// limit of extensions.
-    pub fn confirm(&mut self) -> Result<(), ExtendError> {
-        self.prolong(None)
+    /// [`ConfirmError::Lost`] and [`ConfirmError::Expired`]: the lock is not valid any more. All others
+    /// leave it as it was: [`ConfirmError::Unconfirmed`], [`ConfirmError::Saturated`],
+    /// [`ConfirmError::Forked`], [`ConfirmError::Closed`]. It does not count towards a limit of
+    /// extensions.
+    pub fn confirm(&mut self) -> Result<(), ConfirmError> {
+        self.prolong(Duration::ZERO, Engine::confirm)
     }
 
     /// Does [`confirm`](Self::confirm) as a future, for any executor. If the future is dropped before it
@@ -148,15 +149,19 @@ impl LockGuard {
     /// # Errors
     ///
     /// As [`confirm`](Self::confirm).
-    pub async fn confirm_async(&mut self) -> Result<(), ExtendError> {
-        self.prolong_async(None).await
+    pub async fn confirm_async(&mut self) -> Result<(), ConfirmError> {
+        self.prolong_async(Engine::confirm).await
     }
 
-    /// Extends the lock, or confirms it if there is no `ttl`.
-    fn prolong(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
+    /// Extends or confirms the lock, and waits on this thread as long as a lock of `ttl` may take.
+    fn prolong<E: NotProlonged + From<Refusal>>(
+        &mut self,
+        ttl: Duration,
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
+    ) -> Result<(), E> {
         let since = clock::now();
         let (lock, shared) = (self.lock(), self.redlock.shared());
-        let patience = shared.patience(ttl.unwrap_or_default().max(lock.ttl()));
+        let patience = shared.patience(ttl.max(lock.ttl()));
         let mut until = since.saturating_add(patience);
         if lock.has_known_end() {
             until = until.min(lock.valid_until().saturating_add(GRACE));
@@ -164,18 +169,23 @@ impl LockGuard {
         shared.check_process()?;
         let slot = Arc::new(Slot::new());
         let outcome = shared.run(&slot, Some(until), |core| {
-            core.extend(&slot, Waiter::Thread, &self.slot, lock, ttl)
+            let ask = |engine: &mut Engine, now| ask(engine, now, lock);
+            core.prolong(&slot, Waiter::Thread, &self.slot, ask)
         })?;
-        self.finish_extend(outcome, since)
+        self.finish_prolong(outcome, since)
     }
 
-    async fn prolong_async(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
+    async fn prolong_async<E: NotProlonged + From<Refusal>>(
+        &mut self,
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
+    ) -> Result<(), E> {
         let since = clock::now();
         self.redlock.shared().check_process()?;
         let reply = self.redlock.begin(Arc::new(Slot::new()), |core, slot| {
-            core.extend(slot, Waiter::Task, &self.slot, self.lock(), ttl)
+            let ask = |engine: &mut Engine, now| ask(engine, now, self.lock());
+            core.prolong(slot, Waiter::Task, &self.slot, ask)
         })?;
-        self.finish_extend(Some(reply.await), since)
+        self.finish_prolong(Some(reply.await), since)
     }
 
     /// Releases the lock on every node that may hold it, and waits until a majority has answered.
@@ -242,38 +252,29 @@ impl LockGuard {
     }
 
     /// Applies the outcome of an extension or a confirmation that began at `since`.
-    fn finish_extend(
+    fn finish_prolong<E: NotProlonged>(
         &mut self,
         outcome: Option<Outcome>,
         since: Instant,
-    ) -> Result<(), ExtendError> {
+    ) -> Result<(), E> {
         let lock = self.lock.as_mut().expect("it is held");
-        match outcome {
-            Some(Outcome::Event(Event::Extended {
-                result: Ok(extension),
-                ..
-            })) => extension.apply(lock),
-            Some(Outcome::Event(Event::Extended {
-                result: Err(error), ..
-            })) => {
-                if matches!(error, ExtendError::Lost(_)) {
-                    lock.lost(clock::now());
+        let unknown = match outcome {
+            Some(Outcome::Event(event)) => {
+                prolong::<E>(lock, event, clock::now)?;
+                match self.is_valid() {
+                    true => return Ok(()),
+                    false => ConfirmError::Expired,
                 }
-                return Err(error);
             }
             // No outcome in time, by the clock of this thread. The lock is as it was.
             None if lock.is_valid() || !lock.has_known_end() => {
-                let report = self.redlock.shared().reporter.pending(since);
-                return Err(ExtendError::Unconfirmed(report));
+                ConfirmError::Unconfirmed(self.redlock.shared().reporter.pending(since))
             }
-            None => return Err(ExtendError::Expired),
-            Some(Outcome::Refused(refusal)) => return Err(refusal.into()),
+            None => ConfirmError::Expired,
+            Some(Outcome::Refused(refusal)) => refusal.into(),
             Some(other) => unreachable!("the outcome of an extension, not {other:?}"),
         };
-        match self.is_valid() {
-            true => Ok(()),
-            false => Err(ExtendError::Expired),
-        }
+        Err(unknown.into())
     }
 
     /// Takes the lock out of the guard, and prepares the slot for its release.

@@ -84,11 +84,18 @@ impl IoThread {
 
     fn follow_orders(&mut self) -> Result<(), Refusal> {
         let shared = Arc::clone(&self.shared);
+        let mut has_woken = false;
         while self.in_charge {
-            let may_wake = shared.wakers.may_wake();
+            let (may_wake, given_up) = (shared.wakers.may_wake(), shared.take_given_up());
             let mut section = shared.enter()?;
+            for round in given_up {
+                section.cancel(round);
+            }
             let waiting = section.callers.waiting();
+            // Between two batches of wakers it serves the nodes.
+            let later = core::mem::take(&mut has_woken) && section.roles.take_tasks();
             let orders = section.roles.orders(waiting, may_wake);
+            section.roles.tasks |= later;
             match orders {
                 Orders::Serve => {
                     self.serve(&shared, section)?;
@@ -99,7 +106,10 @@ impl IoThread {
             match orders {
                 Orders::Nap => thread::park_timeout(NAP),
                 Orders::Park => thread::park(),
-                Orders::WakeTasks => self.wake_tasks(),
+                Orders::WakeTasks => {
+                    self.wake_tasks();
+                    has_woken = true;
+                }
                 Orders::Close => return shared.shut_down(),
                 Orders::Serve => {}
             }
@@ -112,6 +122,8 @@ impl IoThread {
     fn serve<'a>(&mut self, shared: &'a Shared, mut section: Section<'a>) -> Result<(), Refusal> {
         let mut served = section.callers.waiting() != 0;
         let mut lingers_until = Instant::ZERO;
+        // The thread has looked into the poll since it last served callers again.
+        let mut has_looked = true;
         if !served {
             section = shared.sleep_in_poll(section, Some(Instant::ZERO))?;
         }
@@ -150,13 +162,17 @@ impl IoThread {
                 if !section.roles.take_poll_again() {
                     return Ok(());
                 }
+                if !core::mem::take(&mut has_looked) {
+                    section = shared.sleep_in_poll(section, Some(Instant::ZERO))?;
+                }
                 continue;
             }
-            if delivers && section.roles.has_work() {
+            if delivers && section.roles.has_work() && core::mem::take(&mut has_looked) {
                 continue; // Callers have begun other operations.
             }
             let lingers = (!is_needed).then_some(lingers_until);
             section = shared.sleep_in_poll(section, lingers)?;
+            has_looked = true;
         }
         if served {
             section.roles.has_served();
@@ -184,8 +200,8 @@ impl IoThread {
             spawn(stand_by).map(drop)
         };
         self.in_charge = self.shared.wakers.call_all(self.number, start);
-        if !self.in_charge && self.shared.wakers.len() != 0 {
-            // The thread in charge may have waited until fewer are held up.
+        if self.shared.wakers.len() != 0 {
+            // The time was over, or the thread in charge waits until fewer threads are held up.
             if let Ok(mut section) = self.shared.enter() {
                 section.roles.tasks = true;
             }
@@ -284,7 +300,7 @@ impl Drop for IoThread {
             self.shared.ending.reach(EndStage::Ended);
             self.shared.wakers.close();
         }
-        self.shared.wakers.run();
+        self.shared.wakers.run(Duration::MAX);
     }
 }
 

@@ -129,7 +129,7 @@ use self::state::Core;
 use self::wakers::Wakers;
 use crate::config::{Config, LockOptions, Retry};
 use crate::driver::{Net, Poller, Refusal, Reporter, Wire};
-use crate::engine::{Engine, usual_timeout};
+use crate::engine::{Engine, RoundId, usual_timeout};
 use crate::time::nanos;
 
 pub use self::build::Building;
@@ -166,6 +166,9 @@ struct Shared {
     /// Wakes the I/O thread where it watches the descriptor.
     call: Call,
     wakers: Arc<Wakers>,
+    /// Operations that the I/O thread has to cancel: another thread was stopped with the mutex when their
+    /// threads gave them up.
+    given_up: Monitor<Vec<RoundId>>,
     progress: Progress,
     /// How far the I/O thread has come with its end, for the last handle, which waits for it.
     ending: Monitor<EndStage>,
@@ -201,6 +204,7 @@ impl Shared {
             io_thread: Monitor::new(None),
             call: Call::new()?,
             wakers: Arc::new(Wakers::new()),
+            given_up: Monitor::new(Vec::new()),
             progress: Progress::default(),
             ending: Monitor::default(),
             spare: Mutex::new(Vec::new()),

@@ -70,6 +70,15 @@ pub(super) struct Wake {
     pub(super) watcher: bool,
 }
 
+impl Wake {
+    /// Wakes the I/O thread wherever it is, and a caller that has the poll.
+    pub(super) const ALL: Self = Self {
+        descriptor: true,
+        thread: true,
+        watcher: true,
+    };
+}
+
 /// What the I/O thread does next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Orders {

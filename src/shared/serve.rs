@@ -14,7 +14,6 @@ use super::mutex::Locked;
 use super::roles::Wake;
 use super::slot::{Outcome, Slot};
 use super::state::Core;
-use super::wakers::wake;
 use crate::driver::{Panics, Refusal, clock};
 use crate::engine::RoundId;
 use crate::quorum::Lock;
@@ -133,12 +132,11 @@ impl Shared {
     }
 
     fn leave_to_io_thread(&self, mut wakers: Vec<Waker>) {
+        // Before the mutex is locked: this drops double wakers, which is code of a user.
+        self.wakers.add(&mut wakers);
         match self.enter() {
-            Ok(mut section) => {
-                self.wakers.add(&mut wakers);
-                section.roles.tasks = true;
-            }
-            Err(_) => wakers.into_iter().for_each(wake),
+            Ok(mut section) => section.roles.tasks = true,
+            Err(_) => self.wakers.run(Duration::MAX),
         }
     }
 
@@ -269,16 +267,34 @@ impl Shared {
     ) -> Option<Outcome> {
         match self.await_outcome(section, slot, round, until) {
             Ok(None) => slot.abandon().or_else(|| {
-                // If a thread is stopped with the mutex, a lock that comes later is given back then.
-                if let Ok(Some(mut section)) = self.enter_until(Some(Instant::ZERO)) {
-                    section.cancel(round);
-                    self.flush(section);
-                }
+                self.give_up(round);
                 None
             }),
             Ok(outcome) => outcome,
             Err(refusal) => Some(Outcome::Refused(refusal)),
         }
+    }
+
+    /// Cancels the operation of `round`, for which this thread does not wait any more. If another thread is
+    /// stopped with the mutex, the I/O thread cancels it later: otherwise the poll might be offered to this
+    /// thread.
+    fn give_up(&self, round: RoundId) {
+        match self.enter_until(Some(Instant::ZERO)) {
+            Ok(Some(mut section)) => {
+                section.cancel(round);
+                self.flush(section);
+            }
+            Ok(None) => {
+                self.given_up.lock().push(round);
+                self.wake(Wake::ALL);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Takes the operations that their threads have given up and could not cancel.
+    pub(super) fn take_given_up(&self) -> Vec<RoundId> {
+        core::mem::take(&mut *self.given_up.lock())
     }
 
     fn await_outcome<'a>(
@@ -399,11 +415,7 @@ impl Shared {
         core.break_down();
         let deliveries = core.callers.take_deliveries(Vec::new());
         drop(core);
-        self.wake(Wake {
-            descriptor: true,
-            thread: true,
-            watcher: true,
-        });
+        self.wake(Wake::ALL);
         self.progress.advance(u64::MAX, u64::MAX);
         self.deliver(deliveries);
     }

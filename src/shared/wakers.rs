@@ -30,8 +30,14 @@ use std::sync::MutexGuard;
 
 use super::monitor::Monitor;
 
+use crate::driver::clock;
+
 /// How long a waker may take, at least, before the standby thread takes over.
 const TICK: Duration = Duration::from_millis(5);
+
+/// How long the thread in charge calls wakers before it serves the nodes again. A waker may take some time
+/// because it polls its task there, and a thousand of them take a thousand times as long.
+const WAKING_MAX: Duration = Duration::from_millis(1);
 
 /// After so many ticks without a waker the standby thread sleeps until there is one.
 const IDLE_TICKS: u32 = 20;
@@ -97,20 +103,20 @@ impl Wakers {
         self.state.lock().held_up < HELD_UP_MAX
     }
 
-    /// Calls the wakers that are there now, as the thread in charge under this `number`. `start` is
-    /// to start a standby thread, which lives as [`Wakers::stand_by`] says. Returns `true` if this thread
-    /// is still in charge afterwards.
+    /// Calls the wakers that are there now, for [`WAKING_MAX`] at most, as the thread in charge under this
+    /// `number`. `start` starts a standby thread, which runs [`Wakers::stand_by`]. Returns `true` if this
+    /// thread is still in charge afterwards.
     pub(super) fn call_all(&self, number: u64, start: impl FnOnce() -> io::Result<()>) -> bool {
         if !self.begin(start) {
             return true;
         }
-        self.run();
+        self.run(WAKING_MAX);
         self.end(number)
     }
 
-    /// Calls the wakers that are there now.
-    pub(super) fn run(&self) {
-        let count = self.len();
+    /// Calls the wakers that are there now, until `limit` has passed.
+    pub(super) fn run(&self, limit: Duration) {
+        let (count, until) = (self.len(), clock::now().saturating_add(limit));
         for _ in 0..count {
             // Others may have taken them.
             let Some(waker) = self.tasks.lock().pop_front() else {
@@ -118,6 +124,9 @@ impl Wakers {
             };
             self.called.fetch_add(1, Ordering::Relaxed);
             wake(waker);
+            if until <= clock::now() {
+                return;
+            }
         }
     }
 
@@ -269,8 +278,8 @@ mod tests {
             let (wakers, calls) = (Wakers::new(), Arc::<Calls>::default());
             let mut all = tasks(&calls, tasks_there);
             wakers.add(&mut all);
-            wakers.run();
-            wakers.run();
+            wakers.run(Duration::MAX);
+            wakers.run(Duration::MAX);
             assert_eq!((all.len(), count(&calls)), (0, tasks_there));
         }
     }
@@ -279,7 +288,7 @@ mod tests {
     fn calls_of_one_task_wake_it_once() {
         let (wakers, calls) = (Wakers::new(), Arc::<Calls>::default());
         wakers.add(&mut alloc::vec![Waker::from(Arc::clone(&calls)); 40]);
-        wakers.run();
+        wakers.run(Duration::MAX);
         assert_eq!(count(&calls), 1);
     }
 
@@ -290,7 +299,7 @@ mod tests {
         all.insert(1, Arc::new(Panicking).into());
         all.push(Arc::new(Panicking).into());
         wakers.add(&mut all);
-        wakers.run();
+        wakers.run(Duration::MAX);
         assert_eq!(count(&calls), 2);
     }
 }

@@ -202,16 +202,23 @@ fn no_secret_is_shown_of_the_driver_and_its_events() {
     secrets.assert_not_in("acquired", &shown);
     for confirms in [false, true] {
         let begun = match confirms {
-            true => driver.confirm(&lock),
-            false => driver.extend(&lock, LONG),
+            true => driver.confirm(&lock).ok(),
+            false => driver.extend(&lock, LONG).ok(),
         };
         begun.expect("it is held");
         let extended = event(&mut driver);
         secrets.debug("extended", &extended);
-        let Event::Extended { result, .. } = extended else {
+        let (Event::Extended {
+            result: Ok(extension),
+            ..
+        }
+        | Event::Confirmed {
+            result: Ok(extension),
+            ..
+        }) = extended
+        else {
             panic!("{extended:?}");
         };
-        let extension = result.expect("it is held");
         secrets.debug("an extension", &extension);
         assert!(extension.apply(&mut lock));
     }

@@ -113,8 +113,6 @@ impl Acquire {
     /// One attempt: the same bytes to every node, before any answer is read.
     fn attempt(&mut self, cx: &mut Context<'_>) {
         cx.round.reset(cx.now);
-        mutant!(OneTokenPerRound => cx.parts.random = rand::SeedableRng::seed_from_u64(
-            cx.parts.claims.engine() ^ cx.round.key.0.to_bits()));
         let buffer = cx.parts.claims.buffers.take();
         let owner = &cx.parts.settings.owner;
         let entry = fresh_entry(buffer, &self.resource, &mut cx.parts.random, owner);
@@ -152,7 +150,7 @@ impl Acquire {
         let len = set_len(claim, &mut command, cx.parts);
         match cx.parts.nodes[node].access(len) {
             Access::Open => {
-                leave_out(node, cx);
+                cx.round.leave_out(cx.now, node, &cx.parts.nodes);
                 let _ = ask(node, claim, &mut command, cx);
                 let _ = self.judge_if_voting(cx);
             }
@@ -182,7 +180,6 @@ impl Acquire {
     /// Returns whether a nil was due to a key of our own whose release is under repair on this
     /// node. Then it is no answer, and the `SET` is sent again behind that release, once.
     fn own_key(&mut self, node: usize, cx: &mut Context<'_>) -> OwnKey {
-        mutant!(NilIsHeld => return OwnKey::No);
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(Claim {
             key,
@@ -193,17 +190,16 @@ impl Acquire {
         else {
             return OwnKey::No;
         };
-        if !cx.parts.claims.is_releasing(node, entry, &cx.parts.nodes) {
+        let ours = cx.parts.claims.is_releasing(node, entry, &cx.parts.nodes);
+        if !guard!(NilIsHeld, ours) {
             return OwnKey::No;
         }
         let key = *key;
         if resent.contains(node) || !cx.round.awaits(node) {
             return OwnKey::Still;
         }
-        mutant!(RetryBeforeRelease => (), else {
-            let (claims, mut below) = cx.parts.claims(cx.now);
-            claims.try_debts_again(node, &mut below);
-        });
+        let (claims, mut below) = cx.parts.claims(cx.now);
+        claims.try_debts_again(node, &mut below);
         match self.ask_again(node, key, cx) {
             true => OwnKey::AskedAgain,
             false => OwnKey::Still,
@@ -256,9 +252,9 @@ impl Acquire {
 
     /// A majority granted it. It is a lock if there is validity left.
     fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
-        let sent = mutant!(ValidityFromAnswer => cx.now, else cx.round.sent);
-        let valid_until = cx.parts.settings.drift.valid_until(sent, cx.round.ttl);
-        if valid_until <= cx.now && !mutant!(ValidityUnchecked) {
+        let drift = cx.parts.settings.drift;
+        let valid_until = drift.valid_until(cx.round.sent, cx.round.ttl);
+        if has_run_out(valid_until, cx.now) {
             self.fail(Refusal::TooSlow, cx);
         } else {
             self.decide(Verdict::Granted(majority, valid_until), cx);
@@ -311,9 +307,7 @@ impl Acquire {
             return None;
         }
         let (shortest, longest) = cx.parts.settings.retry.delay().into_inner();
-        let longest = mutant!(RetryInStep => shortest, else longest);
         let delay = between(&mut cx.parts.random, shortest, longest).max(SHORTEST_REST);
-        let delay = mutant!(RetryAtOnce => SHORTEST_REST, else delay);
         let Some(deadline) = cx.round.deadline else {
             return Some(cx.now.saturating_add(delay));
         };
@@ -333,8 +327,7 @@ impl Acquire {
 
     /// Refuses an attempt if any node is another cluster's. Returns `true` if it did.
     fn refuse_for_other_cluster(&mut self, cx: &mut Context<'_>) -> bool {
-        mutant!(OtherClusterIgnored => return false);
-        let any = name_other_clusters(cx);
+        let any = guard!(OtherClusterIgnored, name_other_clusters(cx));
         if any {
             self.fail(Refusal::OtherCluster, cx);
         }
@@ -354,7 +347,6 @@ impl Acquire {
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
         let entry = claim.entry.take().must()?;
-        mutant!(StragglerForgotten => claim.may_hold = majority.nodes());
         claim.stage = Stage::Held { told: false };
         claim.valid_until = valid_until;
         claim.told_until = valid_until;
@@ -378,8 +370,7 @@ impl Operate for Acquire {
     /// A lock whose validity has run out since it was granted is given back here, and not handed out.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         if let Verdict::Granted(_, valid_until) = self.verdict
-            && valid_until <= cx.now
-            && !mutant!(StaleNow | ValidityUnchecked)
+            && guard!(StaleNow, has_run_out(valid_until, cx.now))
         {
             self.fail(Refusal::TooSlow, cx);
             return None;
@@ -465,7 +456,7 @@ impl Operate for Acquire {
 
     fn cancel(&mut self, cx: &mut Context<'_>) {
         if let Some(claim) = self.claim.take() {
-            mutant!(CancelNotReleased => (), else cx.parts.give_back(cx.now, claim));
+            cx.parts.give_back(cx.now, claim);
         }
     }
 
@@ -473,6 +464,11 @@ impl Operate for Acquire {
         let resource = core::mem::take(&mut self.resource);
         parts.claims.buffers.give(resource);
     }
+}
+
+/// Returns `true` if a lock that could be trusted until `valid_until` is none at `now`.
+fn has_run_out(valid_until: Instant, now: Instant) -> bool {
+    guard!(ValidityUnchecked, valid_until <= now)
 }
 
 // ----- what is known before a node is asked ---------------------------------------------------
@@ -493,12 +489,6 @@ fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>)
             }
         };
         cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
-        leave_out(node, cx);
-    }
-}
-
-fn leave_out(node: usize, cx: &mut Context<'_>) {
-    if !mutant!(QuarantinedVotes) {
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
     }
 }
@@ -542,10 +532,6 @@ fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>
     }
     claim.set_sent(node);
     cx.parts.nodes.has_to_write(node);
-    mutant!(DebtOnClientTime => {
-        let gone_by = cx.parts.settings.drift.gone_by(cx.now, claim.ttl);
-        claim.gone_by = claim.gone_by.max(gone_by);
-    });
     true
 }
 
@@ -589,9 +575,9 @@ pub(in crate::engine) fn set_answered(
             Said::Nil
         }
         Reply::Error(error) => {
-            match refuses_for_certain(error) || mutant!(ErrorIsDenial) {
-                true => claim.denied(node),
-                false => claim.set_lost(node),
+            match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
+                true => claim.set_lost(node),
+                false => claim.denied(node),
             }
             let outcome = NodeOutcome::Refused(error);
             if wants_the_text(error) && parts.nodes[node].sets_by_script() {
@@ -620,34 +606,6 @@ pub(in crate::engine) fn set_answered(
         }
     };
     Ok(Some((said, claim.stage)))
-}
-
-/// Asks again although no operation waits for it: only where that guard is taken out.
-#[cfg(shearline_mutants)]
-pub(in crate::engine) fn ask_again_after_end(
-    now: Instant,
-    node: usize,
-    claim: ClaimKey,
-    parts: &mut Parts,
-) {
-    let over = |claim: &&Claim| {
-        let ours = |entry: &Entry| parts.claims.is_releasing(node, entry, &parts.nodes);
-        matches!(claim.stage, Stage::Releasing { .. })
-            && !claim.resent.contains(node)
-            && claim.entry.as_ref().is_some_and(ours)
-    };
-    if parts.claims.get(claim).filter(over).is_none() {
-        return;
-    }
-    if let Some(claim) = parts.claims.get_mut(claim)
-        && let Some(entry) = &claim.entry
-    {
-        let mut command = Command::new(Vec::new());
-        parts.nodes[node].send_set(now, claim.key, &mut command, entry, claim.ttl);
-        parts.nodes.has_to_write(node);
-        claim.resent.insert(node);
-        claim.set_sent(node);
-    }
 }
 
 /// Returns why too few nodes answered: too many are down, or too many are so far away that their

@@ -25,7 +25,9 @@ pub(super) mod release;
 pub(super) mod round;
 mod top_up;
 
-use crate::error::{ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError};
+use crate::error::{
+    ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError,
+};
 use crate::keys::ClaimKey;
 use crate::node::{Reply, Said};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
@@ -69,13 +71,19 @@ pub enum Event {
         /// The lock, or why there is none.
         result: Result<Lock, LockError>,
     },
-    /// The outcome of [`Engine::extend`](crate::engine::Engine::extend) or
-    /// [`Engine::confirm`](crate::engine::Engine::confirm).
+    /// The outcome of [`Engine::extend`](crate::engine::Engine::extend).
     Extended {
         /// Of which round.
         round: RoundId,
         /// The new end, to be applied to the lock, or why there is none.
         result: Result<Extension, ExtendError>,
+    },
+    /// The outcome of [`Engine::confirm`](crate::engine::Engine::confirm).
+    Confirmed {
+        /// Of which round.
+        round: RoundId,
+        /// The end that was found, to be applied to the lock, or why there is none.
+        result: Result<Extension, ConfirmError>,
     },
     /// The outcome of [`Engine::release`](crate::engine::Engine::release).
     Released {
@@ -107,6 +115,7 @@ impl Event {
         match self {
             Self::Acquired { round, .. }
             | Self::Extended { round, .. }
+            | Self::Confirmed { round, .. }
             | Self::Released { round, .. }
             | Self::Reinitialised { round, .. } => Some(*round),
             Self::Expired { .. } => None,
@@ -221,7 +230,7 @@ pub(super) trait Operate {
             true => cx.round.lose(node, outcome),
             false => cx.round.record(node, Vote::Abstain, outcome),
         };
-        match changed && !mutant!(LostVoteNotJudged) {
+        match guard!(LostVoteNotJudged, changed) {
             true => self.judge_if_voting(cx),
             false => After::Nothing,
         }
@@ -281,7 +290,6 @@ pub(super) fn vote(
     if !cx.round.count(cx.now, node, vote, outcome) {
         return After::Nothing;
     }
-    mutant!(RefusalNotJudged => if vote != Vote::Yes { return After::Nothing });
     operation.judge_if_voting(cx)
 }
 

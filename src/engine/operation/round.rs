@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use crate::error::{NodeOutcome, NodeReport, Report};
 use crate::keys::OperationKey;
-use crate::limits::rounds_max;
+use crate::limits::ROUNDS_MAX;
 use crate::quorum::{NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -155,7 +155,6 @@ impl Round {
             *ballot = ballot.next();
         }
         self.left_out = NodeSet::EMPTY;
-        mutant!(ValidityFromFirstAttempt => return);
         self.sent = now;
     }
 
@@ -201,9 +200,9 @@ impl Round {
     /// The connection to `node` is lost: withdraws its yes, or stops waiting for its answer.
     /// Returns `true` if that changed anything.
     pub(crate) fn lose(&mut self, node: usize, outcome: NodeOutcome) -> bool {
-        mutant!(VoteKeptOverReconnect => return self.record(node, Vote::Abstain, outcome));
         let changed = self.is_voting()
-            && (self.tally.withdraw(node) || self.tally.record(node, Vote::Abstain));
+            && (guard!(VoteKeptOverReconnect, self.tally.withdraw(node))
+                || self.tally.record(node, Vote::Abstain));
         if changed {
             self.set_outcome(node, outcome);
         }
@@ -214,9 +213,7 @@ impl Round {
     /// that is decided does not vote any more.
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
-        if let Some(timer) = self.timer.take().filter(|_| !mutant!(RoundTimerKept)) {
-            parts.timers.cancel(timer);
-        }
+        self.disarm(&mut parts.timers);
         parts.report(News::Operation(self.key));
     }
 
@@ -228,9 +225,7 @@ impl Round {
 
     /// Arms the timer for when it has to be looked at next.
     pub(crate) fn arm(&mut self, timers: &mut Timers) {
-        if let Some(before) = self.timer.take() {
-            timers.cancel(before);
-        }
+        self.disarm(timers);
         if let Some((at, wake)) = self.next_wake() {
             self.wake = wake;
             self.timer = Some(timers.insert(at, Alarm::Operation(self.key)));
@@ -253,7 +248,7 @@ impl Round {
     /// not asked then.
     pub(crate) fn wait_for(&mut self, node: usize, nodes: &mut Nodes) -> bool {
         let queue = &mut nodes[node].waiting;
-        let room = queue.len() < rounds_max();
+        let room = queue.len() < ROUNDS_MAX;
         if room {
             queue.push_back(self.key);
         } else {
@@ -282,8 +277,7 @@ impl Round {
     ) -> bool {
         let counts = self.record(node, vote, outcome);
         if counts && self.ballots[node].asked {
-            let since = mutant!(LatencySinceCall => self.started, else self.sent);
-            self.ballots[node].latency = Some(now.saturating_since(since));
+            self.ballots[node].latency = Some(now.saturating_since(self.sent));
         }
         counts
     }
@@ -314,7 +308,7 @@ impl Round {
             State::Voting => self
                 .tally
                 .open()
-                .union(mutant!(LeftOutNotWatched => NodeSet::EMPTY, else self.left_out))
+                .union(self.left_out)
                 .iter()
                 .map(|node| (self.ballots[node].deadline, Wake::NodeTimeout))
                 .min(),
@@ -350,8 +344,7 @@ impl Round {
                 NodeReport::new(Arc::clone(label), outcome, latency)
             })
             .collect();
-        let since = mutant!(ElapsedSinceAttempt => self.sent, else self.started);
-        let elapsed = now.saturating_since(since);
+        let elapsed = now.saturating_since(self.started);
         Report::new(now, nodes, self.tally.quorum() as u8, self.tries, elapsed)
     }
 }

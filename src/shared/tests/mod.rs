@@ -14,6 +14,7 @@ mod panics;
 mod stalled;
 mod stories;
 mod stress;
+mod unserved;
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -1,0 +1,170 @@
+//! A thread gives up, or tasks begin operations without end: other callers are served all the same.
+
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+use super::*;
+use crate::config::LockOptions;
+use crate::engine::NodeState;
+use crate::error::LockError;
+
+/// The mutex is held by a thread that offers the poll to a caller, and is stopped until the time of that
+/// caller is over.
+#[test]
+fn an_offer_to_a_caller_that_has_given_up_does_not_hold() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let shared = redlock.shared();
+    world.pause();
+    let mut section = shared.enter().unwrap();
+    while !section.roles.take_poll(false, 0) {
+        drop(section);
+        thread::yield_now();
+        section = shared.enter().unwrap();
+    }
+    drop(section);
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let options = LockOptions::new(LONG).wait(50 * MS);
+            redlock.lock_with("a", &options)
+        });
+        eventually("it is asked for", || {
+            shared.enter().unwrap().callers.waiting() == 1
+        });
+        let mut section = shared.enter().unwrap();
+        section.pass_on_poll();
+        eventually("it has given up", || caller.is_finished());
+        assert!(matches!(
+            caller.join().unwrap(),
+            Err(LockError::NoQuorum(_))
+        ));
+        drop(section);
+    });
+    world.resume();
+    let options = LockOptions::new(LONG).wait(PATIENCE);
+    redlock.lock_with("b", &options).unwrap().unlock().unwrap();
+    world.assert_empty();
+}
+
+/// A task that is polled where it is woken.
+struct AtOnce(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl Wake for AtOnce {
+    fn wake(self: Arc<Self>) {
+        let waker = Waker::from(Arc::clone(&self));
+        let mut task = self.0.lock().unwrap();
+        if let Some(future) = task.as_mut()
+            && future
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_ready()
+        {
+            *task = None;
+        }
+    }
+}
+
+/// Without a node the engine refuses it at once. The I/O thread, on which it is polled, fires timers in
+/// between, and reports a loss to another task.
+#[test]
+fn a_task_that_tries_again_at_once_does_not_delay_the_report_of_a_loss() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let (held, guard) = (
+        redlock.lock("held", LONG).unwrap(),
+        redlock.lock("lost", 300 * MS).unwrap(),
+    );
+    let mut context = Context::from_waker(Waker::noop());
+    // A task waits all the time, so that the I/O thread serves.
+    let mut waiting = pin!(redlock.lock_async("held", LONG));
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    for node in &world.nodes {
+        node.stop().unwrap();
+    }
+    let is_down = |node: &crate::NodeStatus| matches!(node.state, NodeState::Down(_));
+    eventually("the nodes are down", || redlock.nodes().iter().all(is_down));
+    let (late, end, done) = (
+        Arc::new(AtomicUsize::new(0)),
+        guard.valid_until(),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let task = {
+        let (redlock, late, done) = (redlock.clone(), Arc::clone(&late), Arc::clone(&done));
+        async move {
+            while !done.load(Ordering::SeqCst) {
+                let refused = redlock.try_lock_async("a", LONG).await;
+                assert!(refused.is_err());
+                if end <= clock::now() {
+                    late.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        }
+    };
+    let lost = guard.lost();
+    let watcher = {
+        let (late, done) = (Arc::clone(&late), Arc::clone(&done));
+        async move {
+            lost.await;
+            done.store(true, Ordering::SeqCst);
+            assert!(late.load(Ordering::SeqCst) < 20, "{late:?}");
+        }
+    };
+    let watcher = Arc::new(AtOnce(Mutex::new(Some(Box::pin(watcher)))));
+    Arc::clone(&watcher).wake();
+    assert!(guard.is_valid());
+    Arc::new(AtOnce(Mutex::new(Some(Box::pin(task))))).wake();
+    eventually("it is reported", || done.load(Ordering::SeqCst));
+    eventually("in time", || {
+        watcher.0.lock().is_ok_and(|task| task.is_none())
+    });
+    drop((held, guard));
+}
+
+/// Each of many wakers takes some time, less than what lets another thread take over.
+struct Slow {
+    called: AtomicUsize,
+    over: AtomicBool,
+}
+
+struct SlowTask(Arc<Slow>);
+
+impl Wake for SlowTask {
+    fn wake(self: Arc<Self>) {
+        self.0.called.fetch_add(1, Ordering::SeqCst);
+        if !self.0.over.load(Ordering::SeqCst) {
+            thread::sleep(MS);
+        }
+    }
+}
+
+#[test]
+fn many_slow_wakers_hold_up_no_thread() {
+    const TASKS: usize = 2000;
+    let world = World::new();
+    let redlock = world.redlock();
+    let _held = redlock.lock("held", LONG).unwrap();
+    let slow = Arc::new(Slow {
+        called: AtomicUsize::new(0),
+        over: AtomicBool::new(false),
+    });
+    let begin = |name: &str| {
+        let waker = Waker::from(Arc::new(SlowTask(Arc::clone(&slow))));
+        let mut task = Box::pin(redlock.lock_async(name, LONG));
+        let mut context = Context::from_waker(&waker);
+        assert!(task.as_mut().poll(&mut context).is_pending());
+        task
+    };
+    // Tasks wait all the time.
+    let _waiting: Vec<_> = (0..4).map(|_| begin("held")).collect();
+    let stalled = stall(&redlock);
+    let _tasks: Vec<_> = (0..TASKS).map(|task| begin(&task.to_string())).collect();
+    drop(stalled);
+    eventually("the first is called", || {
+        slow.called.load(Ordering::SeqCst) != 0
+    });
+    redlock.lock("thread", LONG).unwrap().unlock().unwrap();
+    let called = slow.called.load(Ordering::SeqCst);
+    slow.over.store(true, Ordering::SeqCst);
+    assert!(called < TASKS, "the thread has waited for all of them");
+}
