@@ -141,7 +141,7 @@ fn answers(port: u16) -> io::Result<()> {
     stream.read_exact(&mut [0; 7])
 }
 
-/// Patient: on a machine that others use a node may get no processor for a while.
+/// Patient: on a shared machine a node may get no processor for a while.
 fn builder(urls: &[String]) -> Builder {
     Redlock::builder()
         .nodes(urls)
@@ -155,7 +155,7 @@ fn local(group: &mut BenchmarkGroup<'_, WallTime>, urls: &[String]) {
         bencher.iter(|| {
             let lock = handle
                 .lock("bench:local", TTL)
-                .expect("nobody else wants it");
+                .expect("no other client wants it");
             handle.unlock(lock).expect("it was ours")
         });
     });
@@ -168,7 +168,7 @@ fn shared(group: &mut BenchmarkGroup<'_, WallTime>, urls: &[String]) {
         bencher.iter(|| {
             let lock = handle
                 .lock("bench:shared", TTL)
-                .expect("nobody else wants it");
+                .expect("no other client wants it");
             lock.unlock().expect("it was ours")
         });
     });

@@ -83,7 +83,7 @@
 //! | `invariant` | Reports a broken invariant: panics in tests, counts in release. |
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `error`, [`limits`], `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
-//! | `hook`, `mutant` | Switches that take one guard out, in the build for the simulator only. |
+//! | `guards` | The guards that safety rests on, by name. The simulator takes out one after the other. |
 //! | [`manual`] | The prose: algorithm, guarantees, outcomes, operating, permissions, design. |
 //!
 //! Beside `src`: `tests/it` runs the public faces against real servers, `tests/sim` runs whole engines
@@ -114,11 +114,13 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+#[cfg(not(shearline_mutants))]
 #[macro_use]
-mod hook;
+mod guards;
 #[cfg(shearline_mutants)]
 #[doc(hidden)]
-pub mod mutant;
+#[macro_use]
+pub mod guards;
 
 // Leaves: they import nothing of ours.
 mod error;
@@ -157,9 +159,9 @@ pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, Restar
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 pub use engine::{NodeState, NodeStatus};
 pub use error::{
-    CheckError, ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome,
-    NodeReport, ReinitError, Released, Report, ServerError, TrustError, UnlockError, Unusable,
-    UrlProblem,
+    CheckError, ConfigError, ConfirmError, ExtendError, InvalidRequest, LinkError, LockError,
+    NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TrustError, UnlockError,
+    Unusable, UrlProblem,
 };
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;

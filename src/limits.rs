@@ -109,57 +109,6 @@ pub const HOST_BYTES_MAX: usize = 253;
 /// Longest path of a unix socket: what Linux takes, less its closing zero byte.
 pub const UNIX_PATH_BYTES_MAX: usize = 107;
 
-/// The bounds that are narrow in some worlds of the simulator, to test what happens without room.
-/// In every ordinary build they are the constants above.
-#[cfg(shearline_mutants)]
-pub mod narrow {
-    use core::sync::atomic::{AtomicBool, Ordering};
-
-    static NARROW: AtomicBool = AtomicBool::new(false);
-
-    /// In place of [`IN_FLIGHT_MAX`](super::IN_FLIGHT_MAX).
-    pub const IN_FLIGHT: usize = 12;
-    /// In place of [`OUT_BYTES_MAX`](super::OUT_BYTES_MAX).
-    pub const OUT_BYTES: usize = 16 << 10;
-    /// In place of [`ROUNDS_MAX`](super::ROUNDS_MAX).
-    pub const ROUNDS: usize = 6;
-    /// In place of [`CLAIMS_MAX`](super::CLAIMS_MAX).
-    pub const CLAIMS: usize = 10;
-
-    /// Narrows all of them for the whole process, or none.
-    pub fn choose(narrow: bool) {
-        NARROW.store(narrow, Ordering::Relaxed);
-    }
-
-    /// Returns `true` if they are narrow.
-    pub fn is_chosen() -> bool {
-        NARROW.load(Ordering::Relaxed)
-    }
-}
-
-macro_rules! narrowed {
-    ($name:ident, $usual:ident, $narrow:ident) => {
-        #[cfg(not(shearline_mutants))]
-        pub(crate) const fn $name() -> usize {
-            $usual
-        }
-
-        #[cfg(shearline_mutants)]
-        pub(crate) fn $name() -> usize {
-            if narrow::is_chosen() {
-                narrow::$narrow
-            } else {
-                $usual
-            }
-        }
-    };
-}
-
-narrowed!(in_flight_max, IN_FLIGHT_MAX, IN_FLIGHT);
-narrowed!(out_bytes_max, OUT_BYTES_MAX, OUT_BYTES);
-narrowed!(rounds_max, ROUNDS_MAX, ROUNDS);
-narrowed!(claims_max, CLAIMS_MAX, CLAIMS);
-
 // The relations between the bounds, checked where a change to one of them breaks the build.
 const _: () = {
     assert!(NODES_MAX < u32::BITS as usize);

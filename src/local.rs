@@ -22,9 +22,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::config::{Builder, LockOptions};
 use crate::driver::{BuildError, Driver, Refusal, Reporter, Working, clock};
-use crate::engine::{Engine, Event, NodeStatus, RoundId};
+use crate::engine::{Engine, Event, NodeStatus, NotProlonged, RoundId, prolong};
 use crate::error::{
-    CheckError, ExtendError, LockError, ReinitError, Released, TrustError, UnlockError,
+    CheckError, ConfirmError, ExtendError, LockError, ReinitError, Released, Report, TrustError,
+    UnlockError,
 };
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
@@ -50,7 +51,7 @@ const LOSSES_MAX: usize = 1024;
 /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 /// let mut local = Redlock::builder().nodes(urls).build_local()?;
 /// let mut lock: Lock = local.lock("invoice:42", ttl)?;
-/// // The work that nobody else may do at the same time.
+/// // The work that no other client may do at the same time.
 /// local.extend(&mut lock, ttl)?;
 /// local.unlock(lock)?;
 /// local.poll(Some(Duration::ZERO))?;
@@ -156,7 +157,7 @@ impl LocalRedlock {
     /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
     /// [`ExtendError::Closed`].
     pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) -> Result<(), ExtendError> {
-        self.prolong(lock, Some(ttl))
+        self.prolong(lock, |engine, now, lock| engine.extend(now, lock, ttl))
     }
 
     /// Asks a majority of the nodes how long `lock` still lives, and sets its end to that: later or
@@ -165,41 +166,11 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: it is over, and is not valid any more.
-    /// All others leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`],
-    /// [`ExtendError::Forked`], [`ExtendError::Closed`].
-    pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
-        self.prolong(lock, None)
-    }
-
-    /// Without a `ttl` it is only confirmed.
-    fn prolong(&mut self, lock: &mut Lock, ttl: Option<Duration>) -> Result<(), ExtendError> {
-        let mut call = self.begin()?;
-        let since = call.catch_up();
-        let round = call.driver.ask(|engine, now| match ttl {
-            Some(ttl) => engine.extend(now, lock, ttl),
-            None => engine.confirm(now, lock),
-        })?;
-        let extension = match call.outcome(round) {
-            Ok(Event::Extended { result, .. }) => result,
-            Ok(other) => unreachable!("the outcome of an extension, not {other:?}"),
-            Err(error) => {
-                return Err(ExtendError::Unconfirmed(call.reporter.deaf(&error, since)));
-            }
-        };
-        match extension {
-            Ok(extension) => extension.apply(lock),
-            Err(error) => {
-                if matches!(error, ExtendError::Lost(_)) {
-                    lock.lost(clock::now());
-                }
-                return Err(error);
-            }
-        };
-        match lock.is_valid() {
-            true => Ok(()),
-            false => Err(ExtendError::Expired),
-        }
+    /// [`ConfirmError::Lost`] and [`ConfirmError::Expired`]: it is over, and is not valid any more.
+    /// All others leave it as it was: [`ConfirmError::Unconfirmed`], [`ConfirmError::Saturated`],
+    /// [`ConfirmError::Forked`], [`ConfirmError::Closed`].
+    pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ConfirmError> {
+        self.prolong(lock, Engine::confirm)
     }
 
     /// Releases `lock` on every node that may hold it, and waits until a majority has answered.
@@ -216,13 +187,10 @@ impl LocalRedlock {
     /// [`UnlockError::Unconfirmed`]: too few nodes answered. [`UnlockError::Forked`] and
     /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
-        let mut call = self.begin()?;
-        let since = call.catch_up();
-        let round = call.driver.ask(|engine, now| engine.release(now, lock));
-        match call.outcome(round) {
+        match self.ask(|engine, now| Ok::<_, UnlockError>(engine.release(now, lock)))? {
             Ok(Event::Released { result, .. }) => result,
             Ok(other) => unreachable!("the outcome of a release, not {other:?}"),
-            Err(error) => Err(UnlockError::Unconfirmed(call.reporter.deaf(&error, since))),
+            Err(report) => Err(UnlockError::Unconfirmed(report)),
         }
     }
 
@@ -249,8 +217,8 @@ impl LocalRedlock {
         self.driver.adopt(lock)
     }
 
-    /// Returns how every node stands now, in the order of the configuration. It is meant for operators,
-    /// not for decisions. Costs an allocation and no I/O.
+    /// Returns how every node stands now, in the order of the configuration. It is meant for
+    /// operators, not for decisions. Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
@@ -306,10 +274,7 @@ impl LocalRedlock {
     /// [`ReinitError::Unready`] and [`ReinitError::NotStrict`]: nothing was changed.
     /// [`ReinitError::Incomplete`]: call it again.
     pub fn reinit(&mut self) -> Result<(), ReinitError> {
-        let mut call = self.begin()?;
-        call.catch_up();
-        let round = call.driver.ask(Engine::reinit)?;
-        match call.outcome(round) {
+        match self.ask(Engine::reinit)? {
             Ok(Event::Reinitialised { result, .. }) => result,
             Ok(other) => unreachable!("what became of the nodes, not {other:?}"),
             Err(_) => Err(ReinitError::Closed),
@@ -359,6 +324,29 @@ impl LocalRedlock {
         }
     }
 
+    fn prolong<E: NotProlonged + From<Refusal>>(
+        &mut self,
+        lock: &mut Lock,
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
+    ) -> Result<(), E> {
+        match self.ask(|engine, now| ask(engine, now, lock))? {
+            Ok(outcome) => prolong(lock, outcome, clock::now),
+            Err(report) => Err(ConfirmError::Unconfirmed(report).into()),
+        }
+    }
+
+    /// Begins an operation, and waits for its outcome; or for the report of why the system cannot wait.
+    fn ask<E: From<Refusal>>(
+        &mut self,
+        ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
+    ) -> Result<Result<Event, Report>, E> {
+        let mut call = self.begin()?;
+        let since = call.catch_up();
+        let round = call.driver.ask(ask)?;
+        let outcome = call.outcome(round);
+        Ok(outcome.map_err(|error| call.reporter.deaf(&error, since)))
+    }
+
     fn begin(&mut self) -> Result<Call<'_>, Refusal> {
         Ok(Call {
             driver: self.driver.begin()?,
@@ -378,13 +366,12 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Reads the sockets and lets timers fire if nobody has for a while, and tells the time. Calls that
-    /// fail at once would otherwise never learn that nodes are there again.
+    /// Reads the sockets and lets timers fire if that was not done for a while. Returns the time. Calls
+    /// that fail at once would otherwise never learn that nodes are back.
     fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(*self.read_at) {
-            // That waiting failed shows again in the turns that follow, where there is somebody
-            // to be told.
+            // A failure of the poll shows again in the turns that follow, which return it.
             let _ = self.driver.catch_up();
             *self.read_at = now;
         }
@@ -416,8 +403,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Keeps a loss for [`Self::poll`]. An outcome that nobody waits for any more has nothing in
-    /// it: the engine tells none of a round that was called off.
+    /// Keeps a loss for [`Self::poll`]. There is no other event to keep: the engine reports no outcome of
+    /// a cancelled round.
     fn keep(&mut self, event: Event) {
         if let Event::Expired { lock } = event {
             if self.losses.len() == LOSSES_MAX {

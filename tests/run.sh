@@ -279,14 +279,6 @@ no_std_objects() {
     grep -q 'E0152' <<<"$said"
 }
 
-# The library with the switches that take guards out, and the tests that use them. Only our own
-# packages get the flag (RUSTFLAGS would compile all dependencies again).
-mutants() {
-    local wrapper=$tools/with-mutants
-    [[ -x $wrapper ]] || printf '#!/bin/sh\nexec "$@" --cfg shearline_mutants\n' >"$wrapper"
-    chmod +x "$wrapper" && RUSTC_WORKSPACE_WRAPPER=$wrapper "$@"
-}
-
 # fuzzing COMMAND...: with the bodies of the fuzz targets, which `cargo fuzz` enables by itself. In its own
 # target directory: other flags would discard what the other steps have built.
 fuzzing() {
@@ -302,7 +294,7 @@ simulator() {
 
 # told STEP: prints the summary of a step of the simulator.
 told() {
-    grep -aE '^[A-Za-z0-9-]+ +[0-9.]+ s |histories|inputs|faults|locks' "$logs/${1//[^a-zA-Z0-9]/-}.log" |
+    grep -aE '^[A-Za-z0-9-]+ +([0-9.]+ s|engine::)|histories|inputs|faults|locks|patches|guards' "$logs/${1//[^a-zA-Z0-9]/-}.log" |
         grep -v 'to go$' | sed 's/^/    | /'
 }
 
@@ -505,8 +497,9 @@ what_waits() {
 what_is_optimised() {
     step 'tests/sim' simulator
     told 'tests/sim'
-    step 'tests/sim without guards' mutants simulator mutants
-    told 'tests/sim without guards'
+    # All breakages: they are one build.
+    step 'what is broken on purpose' run_bounded 1500 bash tests/breakages.sh
+    told 'what is broken on purpose'
     step 'instructions of the hot paths' instructions cargo run --release
     told_instructions
     step 'tests of benches/instructions' instructions cargo test --release

@@ -1,4 +1,4 @@
-//! Looks for hiredis and tells the versions of the others.
+//! Looks for hiredis and passes the versions of the others.
 //!
 //! Sets `cfg(hiredis)` if the C that calls it compiles. A machine without it builds all the rest.
 
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn hiredis() {
     println!("cargo::rerun-if-changed={SHIM}");
-    // While it is not there, cargo asks again at every build.
+    // While it is missing, cargo asks again at every build.
     println!("cargo::rerun-if-changed={HEADER}");
     let compiled = cc::Build::new()
         .file(SHIM)
@@ -41,7 +41,7 @@ fn hiredis() {
     }
 }
 
-/// What the lock file says, for the table.
+/// The version in the lock file, for the table.
 fn versions() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=Cargo.lock");
     let lock = fs::read_to_string("Cargo.lock")?;

@@ -565,8 +565,8 @@ mod tests {
             ),
             (
                 one().dead_after(MS),
-                "giving a connection up after 1ms of silence is too soon; 100ms and the node \
-                 timeout are the least",
+                "giving a connection up after 1ms of silence is too soon; it must be at least 100ms \
+                 and the node timeout",
             ),
             (
                 one().max_ttl(MS),

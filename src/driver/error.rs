@@ -3,7 +3,8 @@
 use std::io;
 
 use crate::error::{
-    CheckError, ConfigError, ExtendError, LockError, ReinitError, TrustError, UnlockError,
+    CheckError, ConfigError, ConfirmError, ExtendError, LockError, ReinitError, TrustError,
+    UnlockError,
 };
 
 /// Why a handle could not be built. Nodes that cannot be reached are no reason: they are tried
@@ -36,6 +37,15 @@ impl From<Refusal> for LockError {
 }
 
 impl From<Refusal> for ExtendError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Forked => Self::Forked,
+            Refusal::Closed => Self::Closed,
+        }
+    }
+}
+
+impl From<Refusal> for ConfirmError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Forked => Self::Forked,

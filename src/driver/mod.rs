@@ -55,7 +55,7 @@ use rustix::process::{Pid, getpid};
 
 use crate::config::{Builder, Config, LockOptions};
 use crate::engine::{Engine, Event, NodeStatus, RoundId};
-use crate::error::{ExtendError, LockError, ReinitError, TrustError, UnlockError};
+use crate::error::{ConfirmError, ExtendError, LockError, ReinitError, TrustError, UnlockError};
 use crate::quorum::Lock;
 
 pub use error::BuildError;
@@ -230,16 +230,16 @@ impl Driver {
             .ask(|engine, now| engine.extend(now, lock, ttl))
     }
 
-    /// Asks for how long a majority keeps `lock`. [`Event::Extended`] tells the outcome, and holds
+    /// Asks for how long a majority keeps `lock`. [`Event::Confirmed`] tells the outcome, and holds
     /// what is to be applied to the lock: its end then is the one that was found, also if it is
     /// earlier than the known one. A lock of [`Lock::from_bytes`] under another clock comes to life
     /// by it.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
-    /// [`ExtendError::Closed`]: nothing is sent, and the lock is as it was.
-    pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
+    /// [`ConfirmError::Expired`], [`ConfirmError::Saturated`], [`ConfirmError::Forked`] or
+    /// [`ConfirmError::Closed`]: nothing is sent, and the lock is as it was.
+    pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ConfirmError> {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
 

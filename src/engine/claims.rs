@@ -17,7 +17,7 @@ use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
-use crate::limits::{TTL_ASSUMED_MAX, claims_max};
+use crate::limits::{CLAIMS_MAX, TTL_ASSUMED_MAX};
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
@@ -107,7 +107,7 @@ impl Claims {
 
     /// Returns `true` if another token may leave copies on nodes.
     pub(super) fn has_room(&self) -> bool {
-        self.slab.len() < claims_max() || mutant!(ClaimsUnbounded)
+        !guard!(ClaimsUnbounded, CLAIMS_MAX <= self.slab.len())
     }
 
     pub(super) fn insert(&mut self, claim: Claim) -> ClaimKey {
@@ -200,9 +200,8 @@ impl Claims {
             return;
         };
         there.stage = Stage::Releasing { operation };
-        mutant!(UnansweredNotReleased => there.may_hold = there.may_hold.without(there.unanswered));
         let (held, timer) = (there.may_hold, there.timer.take());
-        if let Some(timer) = timer.filter(|_| !mutant!(ClaimTimerKept)) {
+        if let Some(timer) = timer {
             below.timers.cancel(timer);
         }
         let mut command = Command::new(self.commands.take());
@@ -210,8 +209,6 @@ impl Claims {
             there.release_on(node, &mut command, below);
         }
         self.commands.give(command.into_buffer());
-        #[cfg(shearline_mutants)]
-        there.top_up_late(below);
         self.settle(claim, below.timers);
     }
 
@@ -221,7 +218,6 @@ impl Claims {
     /// that postpones writes still answers the handshake, and may run the `SET` later, over a
     /// connection whose end it has not noticed.
     pub(super) fn pay_debts(&mut self, node: usize, below: &mut Below<'_>) {
-        mutant!(DebtsAfterSets => if !below.nodes[node].waiting.is_empty() { return });
         while let Some(key) = below.nodes[node].debts.pop() {
             let owed = |claim: &&mut Claim| claim.owed.contains(node);
             let Some(claim) = self.slab.get_mut(key.0).filter(owed) else {
@@ -231,8 +227,7 @@ impl Claims {
             let mut command = Command::new(self.commands.take());
             let paid = claim.pay(node, &mut command, true, below);
             self.commands.give(command.into_buffer());
-            if !paid {
-                mutant!(DebtWithoutRoomForgotten => return);
+            if guard!(DebtWithoutRoomForgotten, !paid) {
                 below.nodes[node].debts.put_back(key);
                 return;
             }
@@ -263,9 +258,7 @@ impl Claims {
             self.owe(node, claim, below);
             return Err(Trouble::Link(LinkError::Protocol));
         };
-        if let Said::Refused(error) = said
-            && !(mutant!(NoscriptReleaseDropped) && wants_the_text(error))
-        {
+        if let Said::Refused(error) = said {
             let another_way = find_another_way(node, dialect, error, below);
             if another_way {
                 self.release_again(node, claim, below);
@@ -321,7 +314,7 @@ impl Claims {
         if claim.owed.insert(node) {
             there.debts.defer(claim.key);
         }
-        if there.debt_timer.is_none() && !mutant!(RefusedNotTriedAgain) {
+        if guard!(RefusedNotTriedAgain, there.debt_timer.is_none()) {
             let at = below.now.saturating_add(TRY_AGAIN);
             there.debt_timer = Some(below.timers.insert(at, Alarm::Debts(node)));
         }
@@ -356,7 +349,7 @@ impl Claims {
             self.slab.get(other.0).is_some_and(|other| {
                 let open = other.releasing.contains(node) || other.owed.contains(node);
                 let resource = other.entry.as_ref().map(Entry::resource);
-                open && (resource == Some(entry.resource()) || mutant!(AnyKeyIsOurs))
+                open && !guard!(AnyKeyIsOurs, resource != Some(entry.resource()))
             })
         })
     }
@@ -372,7 +365,7 @@ impl Claims {
         match request {
             Request::Set { claim } | Request::FirstSet { claim } => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
-                    match left && !mutant!(SentSetForgotten) {
+                    match guard!(SentSetForgotten, left) {
                         true => claim.set_lost(node),
                         false => claim.set_withdrawn(node),
                     }
@@ -387,7 +380,6 @@ impl Claims {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
                     // It may have been run, even if an earlier one was denied.
                     claim.unknown.insert(node);
-                    mutant!(LostExtensionIsNone => claim.unknown.remove(node));
                 }
             }
             Request::Question { .. }

@@ -11,6 +11,8 @@ use core::time::Duration;
 
 use crate::config::LockOptions;
 use crate::error::LinkError;
+#[cfg(feature = "std")]
+use crate::error::{ConfirmError, ExtendError};
 use crate::keys::OperationKey;
 use crate::limits::TOKEN_RANDOM_BYTES;
 use crate::node::NodeState;
@@ -190,6 +192,67 @@ impl Extension {
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.valid_until
+    }
+}
+
+/// Why a lock was not extended, or not confirmed.
+#[cfg(feature = "std")]
+pub(crate) trait NotProlonged: From<ConfirmError> {
+    /// Returns the outcome in `event`.
+    fn outcome(event: Event) -> Result<Extension, Self>;
+
+    /// Returns `true` if a majority says that the lock is not there.
+    fn is_lost(&self) -> bool;
+}
+
+#[cfg(feature = "std")]
+impl NotProlonged for ExtendError {
+    fn outcome(event: Event) -> Result<Extension, Self> {
+        let Event::Extended { result, .. } = event else {
+            unreachable!("the outcome of an extension, not {event:?}");
+        };
+        result
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost(_))
+    }
+}
+
+#[cfg(feature = "std")]
+impl NotProlonged for ConfirmError {
+    fn outcome(event: Event) -> Result<Extension, Self> {
+        let Event::Confirmed { result, .. } = event else {
+            unreachable!("the outcome of a confirmation, not {event:?}");
+        };
+        result
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost(_))
+    }
+}
+
+/// Does to `lock` what the outcome of its extension or confirmation says. The last act is to compare its
+/// end with a clock that is read for it.
+#[cfg(feature = "std")]
+pub(crate) fn prolong<E: NotProlonged>(
+    lock: &mut Lock,
+    outcome: Event,
+    clock: impl Fn() -> Instant,
+) -> Result<(), E> {
+    match E::outcome(outcome) {
+        Ok(extension) => extension.apply(lock),
+        Err(error) => {
+            if error.is_lost() {
+                lock.lost(clock());
+            }
+            return Err(error);
+        }
+    };
+    match lock.is_valid_at(clock()) {
+        true => Ok(()),
+        false => Err(ConfirmError::Expired.into()),
     }
 }
 

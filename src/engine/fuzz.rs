@@ -244,6 +244,10 @@ impl Bench {
         } else if let Event::Extended {
             result: Ok(extension),
             ..
+        }
+        | Event::Confirmed {
+            result: Ok(extension),
+            ..
         } = event
         {
             self.locks.iter_mut().for_each(|lock| {

@@ -119,9 +119,6 @@ impl Engine {
         outcome: (NodeOutcome, bool),
     ) -> Result<(), Trouble> {
         let operations = &mut self.operations;
-        if request.is_question() && counts_anyway(request) {
-            return operations.answered(now, node, request, reply, &mut self.parts);
-        }
         operations.answered_uncounted(now, node, request, reply, outcome, &mut self.parts)?;
         self.rejoin(now, node);
         Ok(())
@@ -187,7 +184,9 @@ impl Engine {
         if let Some(until) = self.parts.nodes[node].kept_until(now) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
-        self.operations.joined(now, node, &mut self.parts);
+        self.operations.each(now, &mut self.parts, |operation, cx| {
+            operation.joined(node, cx)
+        });
     }
 
     /// Asks `node` to join, if it has to and was not asked.
@@ -207,7 +206,6 @@ impl Engine {
     /// to shake hands again, under each name by which it is connected, and does not vote for a
     /// while after that.
     fn alarm(&mut self, now: Instant, node: usize, reply: Reply) -> Result<(), Trouble> {
-        mutant!(AlarmIgnored => return Ok(()));
         let Some(trouble) = self.parts.nodes[node].alarm(reply) else {
             return Ok(());
         };
@@ -234,7 +232,6 @@ impl Engine {
     /// The clock of `node` was stepped: keys may have ended early there. It does not vote for a while,
     /// also in the operations that are open.
     fn stepped(&mut self, now: Instant, node: usize) {
-        mutant!(StepIgnored => return);
         let terms = self.parts.restarts.terms();
         if let Some(until) = self.parts.nodes[node].guard.stepped(now, terms) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
@@ -280,13 +277,12 @@ impl Engine {
         for (request, left) in lost {
             claims.unanswered(node, request, left, &mut below);
         }
-        self.operations
-            .lose_votes(now, node, trouble.outcome(), parts);
+        self.operations.each(now, parts, |operation, cx| {
+            operation.lose(node, trouble.outcome(), cx)
+        });
         let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
         nodes.connect_again(now, node, delay, timers);
-        if !mutant!(NeverReconnects) {
-            self.watch_lines(now);
-        }
+        self.watch_lines(now);
     }
 
     // ----- what is due ----------------------------------------------------------------------
@@ -304,7 +300,10 @@ impl Engine {
                 Alarm::Silence(node) => self.silence_due(now, node),
                 Alarm::Lines => self.lines_due(now),
                 Alarm::Debts(node) => self.debts_due(now, node),
-                Alarm::Operation(key) => self.operations.due(now, key, &mut self.parts),
+                Alarm::Operation(key) => {
+                    self.operations
+                        .with(now, key, &mut self.parts, |operation, cx| operation.due(cx))
+                }
                 Alarm::Claim(key) => {
                     let (claims, mut below) = self.parts.claims(now);
                     if claims.due(key, &mut below) == claims::Due::Over {
@@ -341,10 +340,9 @@ impl Engine {
     /// not revived by an answer in its last tick.
     fn lock_is_over(&mut self, now: Instant, claim: crate::keys::ClaimKey) {
         self.parts.tell_lost(claim);
-        mutant!(ExpiredExtensionStands => (), else {
-            let verdict = || Verdict::Unconfirmed;
-            self.operations.end_questions(now, claim, verdict, &mut self.parts);
-        });
+        let verdict = || Verdict::Unconfirmed;
+        self.operations
+            .end_questions(now, claim, verdict, &mut self.parts);
         let (claims, mut below) = self.parts.claims(now);
         claims.is_over(claim, &mut below);
     }
@@ -380,15 +378,9 @@ impl Engine {
     /// `node` answers, which it did not before.
     fn regained(&mut self, now: Instant) {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
-            self.operations.regained(now, &mut self.parts);
+            let parts = &mut self.parts;
+            self.operations
+                .each(now, parts, |operation, cx| operation.regained(cx));
         }
-    }
-}
-
-/// Returns `true` where the guard that keeps such answers from counting is taken out.
-fn counts_anyway(request: Request) -> bool {
-    match matches!(request, Request::Set { .. } | Request::FirstSet { .. }) {
-        true => mutant!(QuarantinedVotes),
-        false => mutant!(QuarantinedExtends),
     }
 }

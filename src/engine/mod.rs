@@ -69,12 +69,14 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::config::Config;
-use crate::error::{CheckError, ExtendError, LockError, ReinitError, TrustError};
+use crate::error::{CheckError, ConfirmError, ExtendError, LockError, ReinitError, TrustError};
 use crate::invariant::Must;
 use crate::keys::ClaimKey;
 #[cfg(feature = "std")]
 use crate::node::Node;
-use crate::quorum::{Lock, LockId, NodeSet};
+#[cfg(feature = "std")]
+use crate::quorum::NodeSet;
+use crate::quorum::{Lock, LockId};
 use crate::resource::check_resource;
 use crate::time::Instant;
 
@@ -93,6 +95,8 @@ pub(crate) use check::check;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
 };
+#[cfg(feature = "std")]
+pub(crate) use contract::{NotProlonged, prolong};
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use fuzz::fuzz_engine;
@@ -264,7 +268,7 @@ impl Engine {
         parts.restarts.may_last(ttl);
         let deadline = request.options.deadline();
         let deadline = deadline
-            .filter(|wait| !wait.is_zero() && !mutant!(DeadlineIgnored))
+            .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
             .map(|wait| now.saturating_add(wait));
         let acquire = Acquire::new(request, tries_allowed, parts.claims.buffers.take());
         let kind = Kind::Acquire(acquire);
@@ -296,7 +300,7 @@ impl Engine {
     }
 
     /// Begins to ask for how long a majority keeps `lock`. The outcome comes as
-    /// [`Event::Extended`]; until it is applied, `lock` stands as it was.
+    /// [`Event::Confirmed`]; until it is applied, `lock` stands as it was.
     ///
     /// The answer may be an earlier end than the known one. It is never later than the longest ttl
     /// that this engine knows of, counted from `now`: a key that was made permanent has to be
@@ -304,13 +308,13 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] and [`ExtendError::Saturated`], before anything was sent. A lock
+    /// [`ConfirmError::Expired`] and [`ConfirmError::Saturated`], before anything was sent. A lock
     /// whose end is not known ([`Instant::ZERO`]) has not expired.
-    pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ExtendError> {
+    pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
         let parts = &mut self.parts;
         Confirm::check(now, lock, &parts.claims)?;
         if self.operations.is_full() {
-            return Err(ExtendError::Saturated);
+            return Err(ConfirmError::Saturated);
         }
         let kind = Kind::Confirm(Confirm::new(lock, parts)?);
         parts.restarts.may_last(lock.ttl());
@@ -372,8 +376,6 @@ impl Engine {
         self.operations
             .end_questions(now, key, || Verdict::Closed, parts);
         if let Some(claim) = parts.claims.get_mut(key).must() {
-            mutant!(ExpiredNotReleased =>
-                if !lock.is_valid_at(now) { claim.may_hold = NodeSet::EMPTY });
             claim.entry = Some(lock.into_entry());
         }
         key
@@ -387,15 +389,12 @@ impl Engine {
         let Some(key) = parts.claims.key_of(&lock) else {
             return lock;
         };
-        mutant!(HandOverLeavesExtension => (), else {
-            self.operations.end_questions(now, key, || Verdict::Closed, parts);
-        });
+        self.operations
+            .end_questions(now, key, || Verdict::Closed, parts);
         let copy = lock.entry().copy_into(parts.claims.buffers.take());
-        let quarantined =
-            mutant!(QuarantinedHandedOver => NodeSet::EMPTY, else parts.nodes.quarantined(now));
+        let quarantined = parts.nodes.quarantined(now);
         if let Some(claim) = parts.claims.get_mut(key).must() {
             claim.may_hold = claim.may_hold.without(claim.settled());
-            mutant!(DetachForgetsStragglers => claim.may_hold = NodeSet::EMPTY);
             claim.entry = Some(copy);
             if !claim.adopted {
                 lock.set_voters(claim.settled().without(quarantined));

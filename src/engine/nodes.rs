@@ -134,13 +134,13 @@ impl Nodes {
 
     /// Returns the nodes whose answers do not count.
     pub(super) fn quarantined(&self, now: Instant) -> NodeSet {
-        let mut quarantined = NodeSet::EMPTY;
-        for (node, there) in self.all.iter().enumerate() {
-            if there.kept_until(now).is_some() {
-                quarantined.insert(node);
-            }
-        }
-        quarantined
+        let kept = |node: usize| {
+            guard!(
+                QuarantinedHandedOver,
+                self.all[node].kept_until(now).is_some()
+            )
+        };
+        self.set().filter(kept)
     }
 
     /// Returns how many are connected and answer, whether or not they vote.
@@ -168,26 +168,18 @@ impl Nodes {
 
     /// Returns another ready node that is the same process.
     pub(super) fn twin_of(&self, node: usize) -> Option<usize> {
-        mutant!(TwinVotes => return None);
-        let own = self.all[node].identity()?.run_id.as_ref()?;
+        let own = self.all[node].run_id()?;
         (0..self.all.len()).find(|&other| {
-            other != node
-                && self.all[other].is_ready()
-                && self.all[other]
-                    .identity()
-                    .is_some_and(|identity| identity.run_id.as_ref() == Some(own))
+            let there = &self.all[other];
+            other != node && there.is_ready() && guard!(TwinVotes, there.run_id() == Some(own))
         })
     }
 
     /// Returns the other names of the server behind `node`.
     pub(super) fn other_names(&self, node: usize) -> NodeSet {
-        let mut names = NodeSet::EMPTY;
-        for other in 0..self.all.len() {
-            if other != node && self.all[other].guard.is_of(&self.all[node].guard) {
-                names.insert(other);
-            }
-        }
-        names
+        let guard = &self.all[node].guard;
+        let same = |other: usize| other != node && self.all[other].guard.is_of(guard);
+        self.set().filter(same)
     }
 
     /// A server that is configured under several names has one quarantine for all of them: the
@@ -322,7 +314,6 @@ impl Nodes {
         self.probes.close(node);
         let there = &mut self.all[node];
         let delay = there.delay(now, random);
-        mutant!(QuarantineFromBreak => there.guard.broke(now));
         (there.disconnected(trouble), delay)
     }
 
@@ -335,7 +326,6 @@ impl Nodes {
         timers: &mut Timers,
     ) {
         self.all[node].waiting.clear();
-        mutant!(NeverReconnects => return);
         if delay.is_zero() {
             self.connect(now, node, timers);
         } else {
@@ -362,9 +352,7 @@ impl Nodes {
     /// The handshake of `node` is done.
     pub(super) fn handshake_done(&mut self, node: usize, timers: &mut Timers) {
         if let Some(timer) = self.all[node].connection_timer.take() {
-            mutant!(HandshakeDoneGivenUp => self.all[node].connection_timer = Some(timer), else {
-                timers.cancel(timer);
-            });
+            timers.cancel(timer);
         }
     }
 
@@ -374,12 +362,12 @@ impl Nodes {
         self.watch_lines(now, timers);
         // A connection that is being opened is no vote yet, and may never be.
         let ready = self.all.iter().filter(|node| node.is_ready()).count();
-        if self.quorum() <= ready || mutant!(NeverReconnects | NeverReconnectsEarly) {
+        if self.quorum() <= ready {
             return;
         }
         let before = now.saturating_sub(RECONNECT_EARLY_AFTER);
         for node in 0..self.all.len() {
-            if self.all[node].is_down_since(before) {
+            if guard!(NeverReconnectsEarly, self.all[node].is_down_since(before)) {
                 self.connect(now, node, timers);
             }
         }
@@ -403,11 +391,10 @@ impl Nodes {
             return;
         };
         let patience = there.patience().min(self.dead_after);
-        let at = if there.is_silent() {
-            since.saturating_add(self.dead_after)
-        } else {
-            since.saturating_add(patience)
-        };
+        let at = since.saturating_add(match there.is_silent() {
+            true => self.dead_after,
+            false => patience,
+        });
         if there.silence_timer.is_none_or(|(_, armed)| at < armed) {
             self.arm_silence(node, at, timers);
         }
@@ -434,8 +421,7 @@ impl Nodes {
         };
         let suspect_at = since.saturating_add(there.patience().min(self.dead_after));
         let dead_at = since.saturating_add(self.dead_after);
-        if dead_at <= now || suspect_at <= now && mutant!(SuspectGivenUp) {
-            mutant!(DeadAfterIgnored => return Silence::Short);
+        if dead_at <= now {
             return Silence::Dead;
         }
         if suspect_at <= now {

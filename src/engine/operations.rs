@@ -13,7 +13,7 @@ use core::time::Duration;
 use crate::error::NodeOutcome;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
-use crate::limits::rounds_max;
+use crate::limits::ROUNDS_MAX;
 use crate::node::{Reply, Request, Trouble};
 use crate::slab::Slab;
 use crate::time::Instant;
@@ -24,7 +24,7 @@ use super::contract::{Event, RoundId, Wake};
 use super::operation::acquire::{self, Acquire};
 use super::operation::held::{self, Verdict};
 use super::operation::permission::{self, Leave};
-use super::operation::round::{Ballot, Round};
+use super::operation::round::{Ballot, Round, State};
 use super::operation::{After, Context, Kind, Operate, Operation, vote};
 use super::parts::Parts;
 use super::pool::Pool;
@@ -59,7 +59,7 @@ impl Operations {
 
     /// Returns `true` if another operation would be one too many.
     pub(super) fn is_full(&self) -> bool {
-        rounds_max() <= self.slab.len()
+        ROUNDS_MAX <= self.slab.len()
     }
 
     pub(super) fn get_mut(&mut self, operation: OperationKey) -> Option<&mut Operation> {
@@ -116,15 +116,21 @@ impl Operations {
         operation: OperationKey,
         parts: &mut Parts,
     ) -> Option<Event> {
-        let event = self.get_mut(operation)?.tell(now, parts)?;
-        mutant!(RoundsKept => (), else self.end(operation, parts));
+        let (told, mut cx) = self.get_mut(operation)?.at(now, parts);
+        if cx.round.state != State::Decided {
+            return None;
+        }
+        let event = told.tell(&mut cx)?;
+        cx.round.state = State::Told;
+        self.end(operation, parts);
         Some(event)
     }
 
     /// Ends `operation` and frees its memory.
     pub(super) fn end(&mut self, key: OperationKey, parts: &mut Parts) {
         if let Some(operation) = self.slab.get_mut(key.0) {
-            operation.end(parts);
+            operation.round.disarm(&mut parts.timers);
+            operation.kind.get().end(parts);
             let ballots = core::mem::take(&mut operation.round.ballots);
             self.ballots.give(ballots);
             self.slab.discard(key.0);
@@ -133,9 +139,12 @@ impl Operations {
 
     /// Ends `operation` without reporting its outcome, and releases what it may have locked.
     pub(super) fn cancel(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
-        mutant!(CancelledExtensionStands => (), else self.take_extension_back(key, parts));
+        self.take_extension_back(key, parts);
         if let Some(operation) = self.get_mut(key) {
-            operation.cancel(now, parts);
+            let (operation, mut cx) = operation.at(now, parts);
+            let all = cx.parts.nodes.set();
+            operation.withdraw(all, &mut cx);
+            operation.cancel(&mut cx);
             self.end(key, parts);
         }
     }
@@ -152,7 +161,7 @@ impl Operations {
         let ends = ends.filter(|(other, _)| *other == claim);
         let latest = ends.map(|(_, end)| end).max().unwrap_or(Instant::ZERO);
         if let Some(claim) = parts.claims.get_mut(claim)
-            && held::is_held(claim)
+            && guard!(CancelledExtensionStands, claim.is_held())
         {
             claim.valid_until = claim.valid_until.min(claim.told_until.max(latest));
             claim.watch(&mut parts.timers);
@@ -163,7 +172,7 @@ impl Operations {
 
     /// Hands the operation of `key` to `act`, if it is still open, and does what follows for others.
     #[inline]
-    fn with(
+    pub(super) fn with(
         &mut self,
         now: Instant,
         key: OperationKey,
@@ -178,7 +187,7 @@ impl Operations {
     }
 
     /// Hands each operation that is open to `act`, by age of their places.
-    fn each(
+    pub(super) fn each(
         &mut self,
         now: Instant,
         parts: &mut Parts,
@@ -225,7 +234,7 @@ impl Operations {
     /// Returns a question about the lock of `claim` that is open, if there is one.
     fn question_about(&self, key: ClaimKey, parts: &Parts) -> Option<OperationKey> {
         let claim = parts.claims.get(key)?;
-        if claim.extended_beside && !mutant!(OlderExtensionGoesOn) {
+        if guard!(OlderExtensionGoesOn, claim.extended_beside) {
             let about = |operation: &Operation| {
                 let held = operation.kind.held();
                 held.is_some_and(|held| held.is_about(key, &operation.round))
@@ -243,19 +252,7 @@ impl Operations {
 
     /// A node has said that it is another cluster's: every acquire is refused.
     pub(super) fn refuse_all(&mut self, now: Instant, parts: &mut Parts) {
-        mutant!(OtherClusterIgnored => return);
-        self.each(now, parts, |operation, cx| {
-            operation.other_cluster(cx);
-            After::Nothing
-        });
-    }
-
-    /// A majority answers again, which did not before.
-    pub(super) fn regained(&mut self, now: Instant, parts: &mut Parts) {
-        self.each(now, parts, |operation, cx| {
-            operation.regained(cx);
-            After::Nothing
-        });
+        self.each(now, parts, |operation, cx| operation.other_cluster(cx));
     }
 
     // ----- answers --------------------------------------------------------------------------
@@ -331,10 +328,6 @@ impl Operations {
                 }
             }
             Stage::Releasing { .. } => {
-                #[cfg(shearline_mutants)]
-                if mutant!(RetryAfterEnd) && matches!(said, acquire::Said::Nil) {
-                    acquire::ask_again_after_end(now, node, claim, parts);
-                }
                 parts.claims.settle(claim, &mut parts.timers);
             }
             Stage::Held { .. } => {}
@@ -406,20 +399,6 @@ impl Operations {
         Ok(())
     }
 
-    /// No operation counts `node` any more: neither an answer to come, nor a yes that it gave over the
-    /// connection that is lost.
-    pub(super) fn lose_votes(
-        &mut self,
-        now: Instant,
-        node: usize,
-        outcome: NodeOutcome,
-        parts: &mut Parts,
-    ) {
-        self.each(now, parts, |operation, cx| {
-            operation.lose(node, outcome, cx)
-        });
-    }
-
     /// No operation that may give a lock, or have it last, counts `node` any more.
     pub(super) fn lose_answers(
         &mut self,
@@ -433,17 +412,7 @@ impl Operations {
         });
     }
 
-    /// `node` has joined.
-    pub(super) fn joined(&mut self, now: Instant, node: usize, parts: &mut Parts) {
-        self.each(now, parts, |operation, cx| operation.joined(node, cx));
-    }
-
-    // ----- what is due ----------------------------------------------------------------------
-
-    /// The timer of `operation` has fired.
-    pub(super) fn due(&mut self, now: Instant, operation: OperationKey, parts: &mut Parts) {
-        self.with(now, operation, parts, |operation, cx| operation.due(cx));
-    }
+    // ----- a handshake ----------------------------------------------------------------------
 
     /// The handshake of `node` is done: sends it the questions that waited for that.
     pub(super) fn ask_late(&mut self, now: Instant, node: usize, parts: &mut Parts) {

@@ -31,7 +31,7 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     /// What is to be reported, in the order in which it became certain.
-    pub(super) news: VecDeque<News>,
+    news: VecDeque<News>,
 }
 
 /// Something to be reported at the next poll.
@@ -79,10 +79,23 @@ impl Parts {
     pub(super) fn tell_lost(&mut self, claim: ClaimKey) {
         let id = self.claims.lock_id(claim);
         if let Some(claim) = self.claims.get_mut(claim).must()
-            && claim.tell_lost()
+            && guard!(LossNotTold, claim.tell_lost())
         {
-            mutant!(LossNotTold => return);
-            self.news.push_back(News::Expired(id));
+            self.report(News::Expired(id));
         }
+    }
+
+    /// Has this reported at the next poll.
+    pub(super) fn report(&mut self, news: News) {
+        self.news.push_back(news);
+    }
+
+    /// Returns what is to be reported next.
+    pub(super) fn next_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    pub(super) fn has_news(&self) -> bool {
+        !self.news.is_empty()
     }
 }

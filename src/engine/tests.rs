@@ -43,7 +43,8 @@ use core::time::Duration;
 use super::*;
 use crate::config::LockOptions;
 use crate::error::{
-    ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, UnlockError, Unusable,
+    ConfirmError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, UnlockError,
+    Unusable,
 };
 use crate::resp::{Inbox, Limits, Value};
 use calls::outcomes;

@@ -1,6 +1,6 @@
 //! Every way an operation can fail, sorted by who can repair it.
 //!
-//! [`LockError`], [`ExtendError`] and [`UnlockError`] are the failures of a caller's operations,
+//! [`LockError`], [`ExtendError`], [`ConfirmError`] and [`UnlockError`] are the failures of a caller's operations,
 //! [`CheckError`], [`TrustError`] and [`ReinitError`] those of an operator's requests. Those that
 //! come from the nodes carry a [`Report`]: what each node said, and how long it took.
 //! [`InvalidRequest`] and [`ConfigError`] are mistakes of the caller and come before any I/O.
@@ -17,6 +17,6 @@ mod span;
 
 pub use config::{ConfigError, UrlProblem};
 pub use node::{LinkError, ServerError, Unusable};
-pub use operation::{ExtendError, InvalidRequest, LockError, Released, UnlockError};
+pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
 pub use operator::{CheckError, ReinitError, TrustError};
 pub use report::{NodeOutcome, NodeReport, Report};

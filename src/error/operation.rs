@@ -54,10 +54,7 @@ pub enum LockError {
     Closed,
 }
 
-/// Why a lock was not extended, or not confirmed.
-///
-/// A confirmation has the same outcomes, but for two: it has no limit ([`ExtendError::Limit`]) and no
-/// argument that could be wrong ([`ExtendError::Invalid`]).
+/// Why a lock was not extended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtendError {
@@ -96,7 +93,7 @@ pub enum ExtendError {
          a handle built after the fork"
     )]
     Forked,
-    /// The lock was released while it was being extended or confirmed, or the handle is closed.
+    /// The lock was released while it was being extended, or the handle is closed.
     #[error(
         "the lock was released while it was being extended, or its handle is closed; stop what it \
          protects"
@@ -186,6 +183,63 @@ pub enum InvalidRequest {
 impl From<InvalidRequest> for LockError {
     fn from(invalid: InvalidRequest) -> Self {
         Self::Invalid(invalid)
+    }
+}
+
+/// Why a lock was not confirmed.
+///
+/// ```
+/// use shearline::{ConfirmError, ExtendError};
+///
+/// // Every reason is one for which an extension fails too.
+/// assert!(matches!(ExtendError::from(ConfirmError::Expired), ExtendError::Expired));
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfirmError {
+    /// The lock was known to be over, or what a majority keeps of it is over by now. It is not
+    /// revived: what was done since may have overlapped with another holder.
+    #[error("the lock had expired and cannot be confirmed; stop the work, and take the lock again")]
+    Expired,
+    /// A majority says that the key is missing or another's. The lock is over now.
+    #[error("the lock was lost: {0}; stop what it protects")]
+    Lost(Report),
+    /// Too few nodes answered. The lock stands until its old deadline.
+    #[error(
+        "too few nodes confirmed the lock: {0}; it stands until its old deadline, confirm it again \
+         before that"
+    )]
+    Unconfirmed(Report),
+    /// A bound of this handle is reached; nothing was sent, and the lock is as it was.
+    #[error(
+        "too many operations are open on this handle, so nothing was sent; the lock is as it was, \
+         confirm it again when some operations have ended"
+    )]
+    Saturated,
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    #[error(
+        "the lock belongs to the parent process, so nothing was sent; take a lock of your own with \
+         a handle built after the fork"
+    )]
+    Forked,
+    /// The lock was released while it was being confirmed, or the handle is closed.
+    #[error(
+        "the lock was released while it was being confirmed, or its handle is closed; stop what it \
+         protects"
+    )]
+    Closed,
+}
+
+impl From<ConfirmError> for ExtendError {
+    fn from(error: ConfirmError) -> Self {
+        match error {
+            ConfirmError::Expired => Self::Expired,
+            ConfirmError::Lost(report) => Self::Lost(report),
+            ConfirmError::Unconfirmed(report) => Self::Unconfirmed(report),
+            ConfirmError::Saturated => Self::Saturated,
+            ConfirmError::Forked => Self::Forked,
+            ConfirmError::Closed => Self::Closed,
+        }
     }
 }
 

@@ -3,11 +3,11 @@
 //! The table has a row for each guarantee. [Below it](#without-any-assumption-about-time) is the
 //! reasoning, and [at the end](#what-is-not-guaranteed) what is not guaranteed.
 //!
-//! The tests run by `cargo test --all-features NAME`. The first guarantee rests on an argument in steps
-//! ([`safety`](super::safety)) and on a simulator (`tests/sim` in the repository) that runs whole
-//! engines in worlds where everything goes wrong. Its oracles check exclusion and eighteen other
-//! promises. If any one guard of the engine is taken out, an oracle objects; for five guards a unit test
-//! of the engine does.
+//! The tests run by `cargo test --all-features NAME`. The first guarantee rests on an argument in
+//! steps ([`safety`](super::safety)) and on a simulator (`tests/sim` in the repository) that runs
+//! whole engines in worlds where everything goes wrong. Its oracles check exclusion and eighteen
+//! other promises. If any one guard of the engine is taken out, an oracle objects; for five guards a
+//! unit test of the engine does.
 //!
 //! | guarantee | provided that | shown by |
 //! | --- | --- | --- |
@@ -21,7 +21,7 @@
 //! | A user who may take a lock but not release it gets none, and the error names the missing permission. If a majority is unusable for a reason that only an operator can repair, a call fails at its first try. | Redis 7.0 or newer, or Valkey. (Older servers do not say which commands scripts may run.) | `permissions::a_user_who_may_not_release_gets_no_lock`, `auth::a_majority_with_wrong_credentials_is_reported_in_the_first_try` |
 //! | No call waits longer than its own deadline. | The operating system lets the thread run. | `deadlines::every_operation_ends_with_every_node_stalled`, `deadlines::many_callers_end_with_every_node_stalled` |
 //! | The lost signal comes before the end of the lock, by a timer, also if every node is silent. | The operating system lets a thread run. | `drops::the_loss_of_a_lock_is_reported_while_every_node_is_silent`, `engine::tests::expiry::the_loss_is_told_by_a_timer_a_tick_before_the_end` |
-//! | A dropped guard or future writes its release before the drop returns, without waiting for the answer, on any thread, also in a panic. A process that drops its locks and ends leaves no key, also if it ends by `exit` and with a `static` handle. | The nodes read what is written to them. | `drops::a_guard_dropped_in_a_panic_releases`, `drops::a_future_dropped_at_any_point_leaves_no_key`, `endings::no_program_that_drops_its_locks_and_ends_leaves_a_key` |
+//! | A dropped guard or future writes its release before the drop returns, without waiting for the answer, on any thread, also in a panic. A process that drops its locks and ends leaves no key, also if it ends by `exit` and with a `static` handle. | The nodes read what is written to them, and no connection is reset. | `drops::a_guard_dropped_in_a_panic_releases`, `drops::a_future_dropped_at_any_point_leaves_no_key`, `endings::no_program_that_drops_its_locks_and_ends_leaves_a_key` |
 //! | Releases that silent nodes are still owed when the last `Redlock` is dropped are sent in the background. (A `LocalRedlock` has no thread for that.) | The process lives until the nodes answer, or the keys have ended. | `background::nodes_that_were_silent_when_the_locks_were_dropped_keep_none` |
 //! | A node that restarted, or was replaced, does not vote until every lock that it may have forgotten is over. | This handle was connected to it before, or has `Builder::max_ttl` set. No client uses longer ttls. The node allows `INFO`. | `guard::nodes_that_forget_make_two_holders_only_without_the_guard`, `engine::tests::restarts::an_extension_does_not_count_who_may_have_forgotten` |
 //! | With `RestartGuard::Strict`: a node that restarted, was promoted or replaced, or was flushed does not count for any client until every lock that it may have forgotten is over. | All clients of the nodes use this guard. `max_ttl` is the same for all, or a marker that is left on a node of the majority names the longest. The marker is lost where locks are lost: no key is deleted or evicted alone, and no node takes its data back from a replica of its own, directly or through others. | `strict::nodes_that_forget_do_not_make_two_holders`, `engine::tests::strict::chance::nodes_that_forget_at_any_time_never_make_two_holders`, `faults::forgetful::a_node_whose_marker_was_lost_does_not_vote_for_as_long_as_a_lock_lasts`, `strict::every_handle_detects_a_flush`, `engine::tests::strict::an_extension_on_a_node_behind_its_barrier_is_not_counted` |
@@ -43,11 +43,11 @@
 //!
 //! # With clocks that run alike
 //!
-//! Two clients never both hold a valid lock. Any two majorities share a node. That node gives its
-//! key to one token at a time and keeps it for the ttl by *its* clock, while the holder counts a
-//! shorter time by *its own*. The [drift](crate::Builder::drift) is the difference that is allowed for:
-//! 1 % of the ttl, which is far more than disciplined clocks need, and 2 ms for the granularity of
-//! the server's expiry.
+//! Two clients never both hold a valid lock. Any two majorities share a node. That node gives its key
+//! to one token at a time and keeps it for the ttl by *its* clock, while the holder counts a shorter
+//! time by *its own*. The [drift](crate::Builder::drift) is the difference that is allowed for: 1 %
+//! of the ttl, which is far more than disciplined clocks need, and 2 ms for the granularity of the
+//! server's expiry.
 //!
 //! A server whose clock is *stepped* forward ends its keys early, by any amount. The step is detected
 //! when the node is next asked for a lock, and the node does not vote then
@@ -69,48 +69,47 @@
 //! # With nodes that say what they have forgotten
 //!
 //! A client that detects a restart cannot tell the others, and no client sees a `FLUSHALL`. With
-//! [`RestartGuard::Strict`](crate::RestartGuard::Strict) the nodes themselves say so. Beside the locks
-//! each node keeps a *marker* that names the incarnation of the server and is lost where the locks are
-//! lost. Each request about a lock carries the marker that the client knows, and the node compares the
-//! two in the same step in which it runs the request. If the marker is missing or names another
-//! incarnation, the client writes it again together with a *barrier*: a key that lives for as long as
-//! any lock that may have been forgotten. An answer counts only if the marker is the given one and there
-//! is no barrier, whichever client wrote it. So
+//! [`RestartGuard::Strict`](crate::RestartGuard::Strict) the nodes themselves say so. Beside the
+//! locks each node keeps a *marker* that names the incarnation of the server and is lost where the
+//! locks are lost. Each request about a lock carries the marker that the client knows, and the node
+//! compares the two in the same step in which it runs the request. If the marker is missing or names
+//! another incarnation, the client writes it again together with a *barrier*: a key that lives for as
+//! long as any lock that may have been forgotten. An answer counts only if the marker is the given
+//! one and there is no barrier, whichever client wrote it. So
 //!
 //! * every client learns with its next request that the locks were lost with the marker;
 //! * an extension or a confirmation by a node behind its barrier is not counted, even if that node was
 //!   given a new copy meanwhile: otherwise the copy could vote for a lock that has lost its majority;
 //! * a client that wrote a marker for shorter locks than those of another client replaces it, with a
 //!   longer barrier, as soon as it learns of them, and does not count the node until then;
-//! * a client with another list of nodes is refused by the first node that both know.
+//! * a client with another number of nodes, or another cluster name, is refused by the first node that
+//!   both know.
 //!
-//! It does not help where a lock is lost alone and the marker is not: by eviction, by `DEL` by hand, and
-//! on a master that for a while follows a replica of its own which had not got all its writes. The marker
-//! that comes back with the data is its own, and only a client that was connected before *and* after
-//! detects that the history is another. That is one more reason to have no replicas.
+//! It does not help where a lock is lost alone and the marker is not: by eviction, by `DEL` by hand,
+//! and on a master that for a while follows a replica of its own which had not got all its writes.
+//! The marker that comes back with the data is its own, and only a client that was connected before
+//! *and* after detects that the history is another. That is one more reason to have no replicas.
 //!
 //! # What is not guaranteed
 //!
 //! * **That a paused holder notices.** A process that is stopped between its check
-//!   ([`Lock::is_valid_at`](crate::Lock::is_valid_at)) and its effect can act after its lock has ended.
-//!   So can a write that is late on the network. No lock with an expiry can prevent this; only the
-//!   storage can, by refusing a stale writer. Keep the ttl well above the time that the work takes, and
-//!   check the validity right before each effect. Use the lock to save work, and something else to save
-//!   the data.
-//! * **Anything if nodes forget and no client can detect it**: keys that are deleted or evicted; a restart
-//!   before a handle without `max_ttl` was first connected; and, unless the guard is
+//!   ([`Lock::is_valid_at`](crate::Lock::is_valid_at)) and its effect can act after its lock has
+//!   ended. So can a write that is late on the network. No lock with an expiry can prevent this; only
+//!   the storage can, by refusing a stale writer. Keep the ttl well above the time that the work
+//!   takes, and check the validity right before each effect. Use the lock to save work, and something
+//!   else to save the data.
+//! * **Anything if nodes forget and no client can detect it**: keys that are deleted or evicted; a
+//!   restart before a handle without `max_ttl` was first connected; and, unless the guard is
 //!   [`RestartGuard::Strict`](crate::RestartGuard::Strict), `FLUSHALL`, or a master that becomes a
-//!   replica and a master again between two questions. Then a majority can be found twice. With `Strict`
-//!   too, if that master followed a replica of its own: the marker that it gets back is its own, and
-//!   the latest locks are missing.
-//! * **That the last of many releases arrives if the program ends at once.** A server that is about to
-//!   answer a program that has ended drops the bytes of it that it has not read, and then those keys
-//!   live to the end of their ttl on that node. Seen on a busy machine in 1 of 900 programs that drop 32 guards and
-//!   call `exit`, on one node each time. `unlock` waits for the answers.
-//! * **That a waker may wait for something that is held during a poll.** A task that is polled may call the wakers
-//!   of other tasks of its executor. A waker that blocks holds it up, and one that waits for a lock
-//!   that the polling thread holds never returns. The wakers of common executors do not block.
+//!   replica and a master again between two questions. Then a majority can be found twice. With
+//!   `Strict` too, if that master followed a replica of its own: the marker that it gets back is its
+//!   own, and the latest locks are missing.
+//! * **That the last of many releases arrives if the program ends at once.** If a program ends with
+//!   answers unread, the kernel resets its connections. What it wrote last may then be lost on its
+//!   way, or dropped by a server that has not read it, and those keys live to the end of their ttl on
+//!   that node. Seen on a busy machine in 1 of 900 programs that drop 32 guards and call `exit`,
+//!   mostly on one node. `unlock` waits for the answers.
 //! * **Fairness or order.** Waiters are not queued: chance decides who is next.
 //! * **Re-entry.** A thread that asks for a lock which it holds waits for itself.
-//! * **That a dead holder's lock is free at once.** It keeps others out until its ttl has passed. A short ttl that is
-//!   extended is better than a long one.
+//! * **That a dead holder's lock is free at once.** It keeps others out until its ttl has passed. A
+//!   short ttl that is extended is better than a long one.

@@ -41,9 +41,9 @@
 //!    ```
 //!
 //!    `everysec` can lose the last second, and so a lock.
-//! 4. **A node that went down stays down for the longest ttl**, also after a reboot. Choose
-//!    this one if other Redlock libraries, which do not check for restarts, use the same locks. With systemd and ttls of up
-//!    to 60 s:
+//! 4. **A node that went down stays down for the longest ttl**, also after a reboot. Choose this one
+//!    if other Redlock libraries, which do not check for restarts, use the same locks. With systemd
+//!    and ttls of up to 60 s:
 //!
 //!    ```text
 //!    [Service]
@@ -53,22 +53,22 @@
 //!
 //! # Keys must not vanish
 //!
-//! `maxmemory-policy noeviction`: an evicted key is a lost lock. So is a key that is deleted by hand or
-//! by `FLUSHALL`.
+//! `maxmemory-policy noeviction`: an evicted key is a lost lock. So is a key that is deleted by hand
+//! or by `FLUSHALL`.
 //!
 //! # Clocks are slewed, not stepped
 //!
-//! Servers expire keys by their wall clock. A step forward ends locks early, and a step backward leaves
-//! them in place. When a node is next asked for a lock, a step of more than 10 ms is found, reported
-//! (`NodeStatus::clock_steps`), and the node is kept from voting like one that restarted
-//! ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). A lock that
-//! another client took within the second before stands. With chrony, allow `makestep` only in the first updates after boot, before
-//! the server starts.
+//! Servers expire keys by their wall clock. A step forward ends locks early, and a step backward
+//! leaves them in place. When a node is next asked for a lock, a step of more than 10 ms is found,
+//! reported (`NodeStatus::clock_steps`), and the node is kept from voting like one that restarted
+//! ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). A lock that another client took within
+//! the second before stands. With chrony, allow `makestep` only in the first updates after boot,
+//! before the server starts.
 //!
 //! # The same nodes for every client
 //!
-//! Two clients with different lists can each find a majority. To change the list, stop all clients, wait
-//! for the longest ttl, and start them with the new list.
+//! Two clients with different lists can each find a majority. To change the list, stop all clients,
+//! wait for the longest ttl, and start them with the new list.
 //! [`RestartGuard::Strict`](crate::RestartGuard::Strict) refuses clients that count another number of
 //! nodes.
 //!
@@ -83,20 +83,20 @@
 //! anything that may have made it forget, a barrier. Every client sees both. Set the guard on *all*
 //! clients, with the same [`max_ttl`](crate::Builder::max_ttl) (60 s if none is set).
 //!
-//! * **First use.** The nodes have no markers, which looks like a `FLUSHALL`: no client gets a lock for
-//!   `max_ttl`. If no client holds a lock yet, call `Redlock::trust_nodes` once, from any client.
+//! * **First use.** The nodes have no markers, which looks like a `FLUSHALL`: no client gets a lock
+//!   for `max_ttl`. If no client holds a lock yet, call `Redlock::trust_nodes` once, from any client.
 //! * **The longest ttl.** It is the same for all clients. If one client has a longer one, all wait for
 //!   it. Only `Redlock::reinit` makes it shorter.
-//! * **Another number of nodes, or another name** ([`Builder::cluster`](crate::Builder::cluster)). Stop
-//!   the old clients, or let them be refused. Call `Redlock::reinit` with the new configuration until it
-//!   is `Ok`. Start the new clients. No client gets a lock for the longest ttl of both.
+//! * **Another number of nodes, or another name** ([`Builder::cluster`](crate::Builder::cluster)).
+//!   Stop the old clients, or let them be refused. Call `Redlock::reinit` with the new configuration
+//!   until it is `Ok`. Start the new clients. No client gets a lock for the longest ttl of both.
 //! * **`GET shearline:marker`** shows on any node: version, `run_id`, longest ttl in milliseconds,
-//!   nodes, majority, whether it loses nothing in a restart, name. **`PTTL shearline:barrier`** shows for
-//!   how long the node does not count; -2 means that it does.
+//!   nodes, majority, whether it loses nothing in a restart, name. **`PTTL shearline:barrier`** shows
+//!   for how long the node does not count; -2 means that it does.
 //! * **A restart without waiting** needs a server that has shown that it writes every change to disk
-//!   before it answers: `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas. Do not
-//!   change these by `CONFIG SET`, and do not put the data directory back from a copy: the marker in it
-//!   would say that nothing was lost.
+//!   before it answers: `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no
+//!   replicas. Do not change these by `CONFIG SET`, and do not put the data directory back from a
+//!   copy: the marker in it would say that nothing was lost.
 //!
 //! # What to watch
 //!
@@ -104,10 +104,11 @@
 //! releases it is owed. `Redlock::check` fails at start-up where an operator has to repair something.
 //!
 //! The resource name is the key, and the token ends with the label of
-//! [`Builder::owner`](crate::Builder::owner): `GET lock:invoice` on any node shows who holds the lock,
-//! and `PTTL` shows for how long. Deleting the key by hand on a majority takes the lock away from its holder, who
-//! learns of it at the next extension.
+//! [`Builder::owner`](crate::Builder::owner): `GET lock:invoice` on any node shows who holds the
+//! lock, and `PTTL` shows for how long. Deleting the key by hand on a majority takes the lock away
+//! from its holder, who learns of it at the next extension.
 //!
 //! # Servers
 //!
-//! Tested with Redis 7.0 and Valkey 9. The library uses RESP2 with a server that does not know `HELLO`.
+//! Tested with Redis 7.0 and Valkey 9. The library uses RESP2 with a server that does not know
+//! `HELLO`.

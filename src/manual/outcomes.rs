@@ -37,7 +37,7 @@
 //!
 //! # Confirm
 //!
-//! As extend, with two differences: there is no `Limit` and no `Invalid`, and `Unconfirmed` leaves the
+//! As extend, by [`ConfirmError`](crate::ConfirmError): there is no `Limit` and no `Invalid`, and `Unconfirmed` leaves the
 //! lock as it was, also a lock that has no deadline yet because it comes from another clock.
 //!
 //! # Unlock
@@ -52,9 +52,9 @@
 //!
 //! # Check
 //!
-//! `Redlock::check` asks, without sending anything, whether a majority of the nodes would vote now. Call
-//! it when the program starts. Which permissions a user has depends on the name of the lock, so a
-//! missing permission shows only after the first lock was asked for.
+//! `Redlock::check` asks, without sending anything, whether a majority of the nodes would vote now.
+//! Call it when the program starts. Which permissions a user has depends on the name of the lock, so
+//! a missing permission shows only after the first lock was asked for.
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |

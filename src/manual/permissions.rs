@@ -38,7 +38,8 @@
 //! `+evalsha` may be left out together with `+script|load`.
 //!
 //! What is missing is named at the first lock ([`Unusable::Permission`](crate::Unusable::Permission),
-//! with the command), on Redis 7.0 or newer and Valkey. Older servers do not say which commands scripts
-//! may run.
+//! with the command), on Redis 7.0 or newer and Valkey. Older servers do not say which commands
+//! scripts may run.
 //!
-//! Give each service a user and names of its own. A user who may write all keys can delete any lock.
+//! Give each service a user and names of its own. A user who may write a key can delete
+//! the lock of that name.

@@ -28,14 +28,15 @@
 //!
 //! # The steps
 //!
-//! 1. **A majority said yes, to this very question.** A belief begins, or is prolonged, only when q of
-//!    the *configured* nodes have said yes in one round. To `SET key token NX PX ttl` a yes means: no
-//!    key was there, and now the token is. To an extension or a confirmation it means: the token is
-//!    there. No two attempts share a token (step 11), so an answer cannot be about another attempt.
-//!    Answers are matched to commands by their order on one connection, so a command on a lost
-//!    connection gets no answer: a yes whose connection is lost before the verdict is taken back. Each of the q nodes had the token at an instant between the first byte of the
-//!    round and its verdict, and the belief begins after the verdict.
-//!    *Oracle*: votes. *Assumption*: 20 random bytes do not repeat.
+//! 1. **A majority said yes, to this very question.** A belief begins, or is prolonged, only when q
+//!    of the *configured* nodes have said yes in one round. To `SET key token NX PX ttl` a yes means:
+//!    no key was there, and now the token is. To an extension or a confirmation it means: the token
+//!    is there. No two attempts share a token (step 11), so an answer cannot be about another
+//!    attempt. Answers are matched to commands by their order on one connection, so a command on a
+//!    lost connection gets no answer: a yes whose connection is lost before the verdict is taken
+//!    back. Each of the q nodes had the token at an instant between the first byte of the round and
+//!    its verdict, and the belief begins after the verdict. *Oracle*: votes. *Assumption*: 20 random
+//!    bytes do not repeat.
 //! 2. **Two majorities share a node.** 2q > N, and one server behind two addresses has one vote. So
 //!    for two clients to believe at one instant, one node must have said yes to both, in the rounds on
 //!    which these beliefs rest.
@@ -49,13 +50,12 @@
 //! 4. **No client deletes the key of another, nor its own while it believes.** A release compares the
 //!    token inside the node, in one step with the deletion. So the first key was deleted by its own
 //!    client. A release ends the belief before its first byte is sent, and a hand-over ends it before
-//!    the next holder begins. After a hand-over only those nodes count from which the former holder had
-//!    an answer, because its commands to the others have no order against those of the next holder. A
-//!    node where the answer to a second `SET` of the token was lost does not count either: the former
-//!    holder releases it.
-//!    *Oracles*: foreign key, early release. *Assumption*: no operator deletes or shortens locks (the
-//!    worlds `key-deleted` and `key-expired` show what happens otherwise), and other clients of the
-//!    resource are Redlock clients too.
+//!    the next holder begins. After a hand-over only those nodes count from which the former holder
+//!    had an answer, because its commands to the others have no order against those of the next
+//!    holder. A node where the answer to a second `SET` of the token was lost does not count either:
+//!    the former holder releases it. *Oracles*: foreign key, early release. *Assumption*: no operator
+//!    deletes or shortens locks (the worlds `key-deleted` and `key-expired` show what happens
+//!    otherwise), and other clients of the resource are Redlock clients too.
 //! 5. **A key outlives the belief in it.** Belief ends, by the client's clock, at the time before
 //!    the first byte of its round was sent, plus ttl, minus drift. The node counts the same ttl from
 //!    when it *executed* the command, which is later. The two clocks may disagree: the key still
@@ -72,22 +72,23 @@
 //!    ttl of 10 s, a holder that uses its whole validity may share the last half millisecond with
 //!    the next one. Quarantines, and debts that time ends, are shorter by the same allowance.
 //! 6. **A node that may have forgotten a key that a client trusts does not vote.** This is the known
-//!    hole of the algorithm: a node that restarts without its memory can vote a second time. A
-//!    client asks every node for its identity at each handshake. If that has changed or cannot be read,
-//!    or the node answered like one that is loading or follows another, or it has only just started when
+//!    hole of the algorithm: a node that restarts without its memory can vote a second time. A client
+//!    asks every node for its identity at each handshake. If that has changed or cannot be read, or
+//!    the node answered like one that is loading or follows another, or it has only just started when
 //!    the client first connects, its answers count for nothing until every lock that it may have
-//!    forgotten is over ([`RestartGuard`](crate::RestartGuard)). That is the longest ttl, counted from
-//!    after the restart: the belief that rested on the forgotten key had at most so long to go. If it
-//!    was prolonged in the meantime, it rests on a later round, in which this node's answer did not
-//!    count. That is why the quarantine is for extensions, confirmations and the majority that permits a
-//!    new copy too: a node that forgot one client's token and was given a copy of another's says
-//!    correctly that it has the copy, and is still missing from the first one's majority. Where it was
-//!    counted, two holders were measured.
-//!    *Oracles*: votes (no vote of a node whose quarantine, as the world knows it, is not over, or that
-//!    had no marker or a barrier when it voted), exclusion. *Assumption*: the guard is on, knows the
-//!    longest ttl of all clients, and every client has it. Otherwise nodes write every change to disk before they answer, or stay away for one
-//!    ttl. The worlds `restart-without-memory`, `restart-before-ttl`, `restart-after-ttl`,
-//!    `restart-with-memory` and `restart-guarded` show the hole and the three ways to close it.
+//!    forgotten is over ([`RestartGuard`](crate::RestartGuard)). That is the longest ttl, counted
+//!    from after the restart: the belief that rested on the forgotten key had at most so long to go.
+//!    If it was prolonged in the meantime, it rests on a later round, in which this node's answer did
+//!    not count. That is why the quarantine is for extensions, confirmations and the majority that
+//!    permits a new copy too: a node that forgot one client's token and was given a copy of another's
+//!    says correctly that it has the copy, and is still missing from the first one's majority. Where
+//!    it was counted, two holders were measured. *Oracles*: votes (no vote of a node whose
+//!    quarantine, as the world knows it, is not over, or that had no marker or a barrier when it
+//!    voted), exclusion. *Assumption*: the guard is on, knows the longest ttl of all clients, and
+//!    every client has it. Otherwise nodes write every change to disk before they answer, or stay
+//!    away for one ttl. The worlds `restart-without-memory`, `restart-before-ttl`,
+//!    `restart-after-ttl`, `restart-with-memory` and `restart-guarded` show the hole and the three
+//!    ways to close it.
 //!
 //!    The uptime of a node comes from the node, by its *wall clock*: the time now less the time of its
 //!    start. A clock that is stepped forward in between makes it look older than it is, and a client
@@ -95,35 +96,37 @@
 //!    starts, and slewed from then on. A client that was connected before does not need the uptime,
 //!    because it has seen another `run_id`.
 //!
-//!    With [`RestartGuard::Strict`](crate::RestartGuard::Strict) the node itself keeps the quarantine, by
-//!    a barrier that every request checks where it is executed, and no uptime is read. Two assumptions
-//!    remain: all clients use it, and the marker is lost where a lock is. The worlds `flushed-observed` and `flushed-strict` show the difference, and so do those of
-//!    promotions (`promoted-`) and of masters that follow another and come back (`followed-`);
-//!    `barrier-deleted` shows what it rests on.
-//! 7. **An extension leaves no gap.** A yes to it means that the token is there and expires no earlier
-//!    than the new ttl says; it never lowers an expiry. Its new end counts from before *its* first
-//!    byte, so steps 1 to 5 hold for it word for word. And it counts only if its majority answered
-//!    within the old validity, by the earliest end that is known by then. So at no instant between the
-//!    two rounds was the client without a belief, and no other client can have held the lock in between.
-//!    *Oracles*: votes, validity.
-//! 8. **A copy takes no lock from another client.** A node that answered an extension with "no such key" may be
-//!    sent the token again. Three things make that safe. It is a `SET NX`: where another's key is, it
-//!    does nothing. Its answer is no vote: a belief stands on that node only after a later round has
-//!    asked it (step 1), and its quarantine, if it has one, is over (step 6). And it is sent only when
-//!    a majority *without* that node has confirmed the token, in a round that began after the loss
-//!    was seen, while the lock is held and no release of it is queued. So the lock needs no copy to be
-//!    held, and copies never bring together a majority for a lock that had lost it. A copy expires
-//!    with the others, and a release follows it. It may meet an earlier copy whose answer was
-//!    lost; the denial then says nothing, and the node is still sent the release.
-//!    *Oracles*: copy, orphans, exclusion.
+//!    With [`RestartGuard::Strict`](crate::RestartGuard::Strict) the node itself keeps the
+//!    quarantine, by a barrier that every request checks where it is executed, and no uptime is read.
+//!    Two assumptions remain: all clients use it, and the marker is lost where a lock is. The worlds
+//!    `flushed-observed` and `flushed-strict` show the difference, and so do those of promotions
+//!    (`promoted-`) and of masters that follow another and come back (`followed-`); `barrier-deleted`
+//!    shows what it rests on.
+//! 7. **An extension leaves no gap.** A yes to it means that the token is there and expires no
+//!    earlier than the new ttl says; it never lowers an expiry. Its new end counts from before *its*
+//!    first byte, so steps 1 to 5 hold for it word for word. And it counts only if its majority
+//!    answered within the old validity, by the earliest end that is known by then. So at no instant
+//!    between the two rounds was the client without a belief, and no other client can have held the
+//!    lock in between. *Oracles*: votes, validity.
+//! 8. **A copy takes no lock from another client.** A node that answered an extension with "no such
+//!    key" may be sent the token again. Three things make that safe. It is a `SET NX`: where
+//!    another's key is, it does nothing. Its answer is no vote: a belief stands on that node only
+//!    after a later round has asked it (step 1), and its quarantine, if it has one, is over (step 6).
+//!    And it is sent only when a majority *without* that node has confirmed the token, in a round
+//!    that began after the loss was seen, while the lock is held and no release of it is queued. So
+//!    the lock needs no copy to be held, and copies never bring together a majority for a lock that
+//!    had lost it. A copy expires with the others, and a release follows it. It may meet an earlier
+//!    copy whose answer was lost; the denial then says nothing, and the node is still sent the
+//!    release. *Oracles*: copy, orphans, exclusion.
 //! 9. **A confirmation gives no more time than a majority keeps.** Each node says for how many whole
 //!    milliseconds the key still lives. Servers round that down: a key lives at least so long from
-//!    then on (measured on Redis 7.0 and Valkey 9.1). Sorted from the longest, the q-th answer is the time
-//!    for which q nodes keep the token; fewer than q keep it any longer. The belief then ends at the time
-//!    before the first byte of the request, plus that time, less its drift: steps 1 and 5 with the
-//!    remaining time in place of the ttl. The drift is that of the remaining time, because the clocks
-//!    can drift apart only while that runs. A confirmation never gives more than the longest ttl that is
-//!    known, also for a key without an expiry: no quarantine would wait for longer.
+//!    then on (measured on Redis 7.0 and Valkey 9.1). Sorted from the longest, the q-th answer is the
+//!    time for which q nodes keep the token; fewer than q keep it any longer. The belief then ends at
+//!    the time before the first byte of the request, plus that time, less its drift: steps 1 and 5
+//!    with the remaining time in place of the ttl. The drift is that of the remaining time, because
+//!    the clocks can drift apart only while that runs. A confirmation never gives more than the
+//!    longest ttl that is known, also for a key without an expiry: no quarantine would wait for
+//!    longer.
 //!
 //!    So nothing in a confirmation depends on what was known before. That is why it may give a lock an
 //!    earlier end (if its keys were shortened: the belief ends earlier, which is always safe), and why
@@ -131,58 +134,56 @@
 //!    or another boot: its old end is a time of a clock that is not ours, and counts for nothing. A
 //!    confirmation revives no lock: nothing is asked about a lock whose end is known and over.
 //!    *Oracles*: votes, validity, told.
-//! 10. **A holder learns of the end in time.** The clock is read after the last answer was parsed, and again
-//!    before a lock is handed to its caller; a lock without validity left is released instead. A
-//!    timer reports the loss one tick before the end, also when every node is silent.
+//! 10. **A holder learns of the end in time.** The clock is read after the last answer was parsed,
+//!    and again before a lock is handed to its caller; a lock without validity left is released
+//!    instead. A timer reports the loss one tick before the end, also when every node is silent.
 //!    *Oracles*: validity (no lock is returned that is over), told, settling. *Assumption*: the work
 //!    under the lock checks its validity.
 //! 11. **No two attempts share a token.** 20 bytes for each come from a generator (ChaCha) that the
 //!    operating system seeds. The child of a fork is refused
 //!    ([`LockError::Forked`](crate::LockError::Forked)). A machine that is cloned, or restored from a
 //!    snapshot, has a copy of the generator, and both would draw the same tokens: the release of one
-//!    would delete the lock of the other. So fresh bytes of the operating system are mixed in before each
-//!    connection is opened. A connection that one copy goes on using does not work in another, and
-//!    without a connection no lock is taken.
-//!    *Assumption*: the system's own generator differs in the copy. Linux ensures that from 5.18 on,
-//!    if the hypervisor reports the copy (`vmgenid`). An [`Engine`](crate::engine::Engine)
-//!    without the driver is given its bytes by its user
+//!    would delete the lock of the other. So fresh bytes of the operating system are mixed in before
+//!    each connection is opened. A connection that one copy goes on using does not work in another,
+//!    and without a connection no lock is taken. *Assumption*: the system's own generator differs in
+//!    the copy. Linux ensures that from 5.18 on, if the hypervisor reports the copy (`vmgenid`). An
+//!    [`Engine`](crate::engine::Engine) without the driver is given its bytes by its user
 //!    ([`reseed`](crate::engine::Engine::reseed)).
 //!
-//!    *Not promised*: locks that were held when the snapshot was taken. The copy believes in them too,
-//!    with the same token, and its clock may not have seen the time that has passed. Nor is anything
-//!    promised for copies that go on using one connection together. End the program before its machine
-//!    is copied, or start it again in the copy. If you cannot, the protected resource has to refuse the
-//!    older holder.
+//!    *Not promised*: locks that were held when the snapshot was taken. The copy believes in them
+//!    too, with the same token, and its clock may not have seen the time that has passed. Nor is
+//!    anything promised for copies that go on using one connection together. End the program before
+//!    its machine is copied, or start it again in the copy. If you cannot, the protected resource has
+//!    to refuse the older holder.
 //!
 //! # What the simulator checks besides safety
 //!
-//! * Every key that an ended attempt may have left is released, behind its `SET` on the same connection
-//!   or first on a later one, and only an answer, or an expiry that is known, ends the debt.
-//!   *Oracles*: orphans, order, expiry.
+//! * Every key that an ended attempt may have left is released, behind its `SET` on the same
+//!   connection or first on a later one, and only an answer, or an expiry that is known, ends the
+//!   debt. *Oracles*: orphans, order, expiry.
 //! * Nothing is sent after its time. *Oracle*: late.
 //! * Every call ends by its deadline, and no outcome says what the nodes did not do.
 //!   *Oracles*: settling, outcome.
 //! * A silent node is not asked, and its connection is given up in the end. *Oracle*: silence.
-//! * The nodes are not asked more often than the work needs, waiters try again after random delays, and
-//!   open operations stay within their limits. *Oracles*: storm, starvation, memory.
+//! * The nodes are not asked more often than the work needs, waiters try again after random delays,
+//!   and open operations stay within their limits. *Oracles*: storm, starvation, memory.
 //! * After the faults, every operation ends within a time that can be computed, and every lock can be
 //!   taken. *Oracle*: liveness.
 //!
 //! # How the oracles are tested
 //!
-//! More than a hundred guards of the engine can be taken out one at a time, in a build of their own
-//! (`src/mutant.rs`): a quorum off by one, a validity that counts from the answer, a vote kept over a
-//! reconnection, a debt forgotten. The same holds for what a driver could do wrong: a clock that stops
-//! in a suspend, a clock read too early, a connection closed with FIN, a release that overtakes its
-//! `SET`. For each of them an oracle objects, or the engine itself panics, within the histories of the
-//! ordinary test run; and each oracle objects at least once while all others are silent. The stories of
-//! the engine notice those that the worlds do not reach (`STORIES` in `tests/sim/mutations.rs`,
-//! `engine::tests`).
-//! The table is printed by
+//! The guards that safety rests on have names in the code (`src/guards.rs`) and can be taken out one at
+//! a time: a vote kept over a reconnection, a validity that is not checked. Everything else that can be
+//! wrong in the engine is broken by patches (`tests/breakages`): a quorum off by one, a validity that
+//! counts from the answer, a debt forgotten. Together these are more than a hundred, in a build of
+//! their own. The same holds for what a driver could do wrong: a clock that stops in a suspend, a clock
+//! read too early, a connection closed with FIN, a release that overtakes its `SET`. For each of them an
+//! oracle objects, or the engine itself panics, within the histories of the ordinary test run; and each
+//! oracle objects at least once while all others are silent. The stories of the engine
+//! (`engine::tests`) notice those that the worlds do not reach. The table is printed by
 //!
 //! ```text
-//! RUSTFLAGS='--cfg shearline_mutants' CARGO_TARGET_DIR=target/mutants \
-//!   cargo test --profile sim --features embedded --test sim mutants -- --nocapture
+//! bash tests/breakages.sh
 //! ```
 //!
 //! # What no lock with a timeout can do
@@ -204,8 +205,8 @@
 //! * Copies of a machine: `driver::tests::two_copies_of_a_process_draw_different_tokens`.
 //! * Bytes that are changed on the way, and servers that give wrong answers.
 //! * With [`RestartGuard::Strict`](crate::RestartGuard::Strict): `reinit`, which has stories in
-//!   `engine::tests::strict`; servers that show that they lose nothing in a restart; nodes that forget
-//!   while there are clients of another cluster (but exclusion is checked, in the world `other-nodes`);
-//!   and different longest ttls beyond what is promised for them (all nodes know the longest, and fewer than
-//!   a majority forget).
+//!   `engine::tests::strict`; servers that show that they lose nothing in a restart; nodes that
+//!   forget while there are clients of another cluster (but exclusion is checked, in the world
+//!   `other-nodes`); and different longest ttls beyond what is promised for them (all nodes know the
+//!   longest, and fewer than a majority forget).
 //! * More than seven nodes, more than eight clients, more than some minutes.

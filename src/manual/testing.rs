@@ -54,8 +54,8 @@
 //! 5. **The public interface on real servers**, in `tests/it`: Redis and Valkey processes that each
 //!    test starts on free ports and ends by their ids. A test reads keys over a connection of its
 //!    own, not through the library.
-//! 6. **The texts**: every program in the documentation is compiled. Tests check that the tests named in
-//!    the manual exist (`readme::every_test_that_is_named_exists`), that links have a target
+//! 6. **The texts**: every program in the documentation is compiled. Tests check that the tests named
+//!    in the manual exist (`readme::every_test_that_is_named_exists`), that links have a target
 //!    (`readme::every_link_has_a_target`), and that the permissions in
 //!    [`permissions`](super::permissions) suffice and are the least
 //!    (`readme::the_acl_line_suffices_and_is_the_least`).

@@ -22,7 +22,6 @@ impl Backoff {
         let doubled = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         let half = doubled / 2;
-        mutant!(BackoffInStep => return doubled);
         half + Duration::from_nanos(random.random_range(0..=half.as_nanos() as u64))
     }
 

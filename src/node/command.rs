@@ -142,14 +142,11 @@ static CONFIRM_BY_TEXT: Template<1, 256> = Template::new(&[
 
 /// `SET key token NX PX ttl`.
 pub(crate) fn set(out: &mut Vec<u8>, entry: &Entry, ttl: Duration) {
-    mutant!(SetWithoutNx => return set_without_nx(out, entry, ttl));
-    mutant!(SetWithoutPx => return set_without_px(out, entry));
     ACQUIRE.write(out, [entry.arguments(), millis(ttl).as_bytes()]);
 }
 
 /// The release of `entry`, if the node's key holds its token.
 pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
-    mutant!(ReleaseByPlainDel => return plain_del(out, entry));
     let arguments = entry.arguments();
     match dialect {
         Dialect::Sha1 => RELEASE_BY_SHA1.write(out, [arguments]),
@@ -161,7 +158,6 @@ pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
 
 /// The extension of `entry` to at least `ttl` from its execution on.
 pub(crate) fn extend(out: &mut Vec<u8>, entry: &Entry, ttl: Duration, dialect: Dialect) {
-    mutant!(ExtendByPexpire => return pexpire(out, entry, ttl));
     let ttl = millis(ttl);
     let fillings = [entry.arguments(), ttl.as_bytes()];
     match dialect {
@@ -202,26 +198,6 @@ fn if_permitted(out: &mut Vec<u8>, entry: &Entry, set: [&[u8]; 2], commands: &[&
     words.extend(set);
     words.extend(commands.iter().map(|command| command.as_bytes()));
     crate::resp::command(out, &words);
-}
-
-// Written only where a guard is taken out.
-
-fn set_without_nx(out: &mut Vec<u8>, entry: &Entry, ttl: Duration) {
-    let (key, token) = (entry.resource(), entry.token().as_bytes());
-    crate::resp::command(out, &[b"SET", key, token, b"PX", millis(ttl).as_bytes()]);
-}
-
-fn set_without_px(out: &mut Vec<u8>, entry: &Entry) {
-    let (key, token) = (entry.resource(), entry.token().as_bytes());
-    crate::resp::command(out, &[b"SET", key, token, b"NX"]);
-}
-
-fn plain_del(out: &mut Vec<u8>, entry: &Entry) {
-    crate::resp::command(out, &[b"DEL", entry.resource()]);
-}
-
-fn pexpire(out: &mut Vec<u8>, entry: &Entry, ttl: Duration) {
-    crate::resp::command(out, &[b"PEXPIRE", entry.resource(), millis(ttl).as_bytes()]);
 }
 
 /// `ttl` in the unit of the server. The limits keep it far below 2^63.

@@ -39,10 +39,9 @@ use crate::quorum::NodeSet;
 use crate::time::Instant;
 
 use super::handshake::{Identity, Step};
-use super::in_flight::Request;
+use super::in_flight::{Heard, Request};
 use super::marker::Cluster;
 use super::membership::Membership;
-use super::receive::Heard;
 use super::reply::{Reply, may_forget};
 
 /// How much an uptime may be overstated: it is the difference of two times in whole seconds, and
@@ -69,8 +68,6 @@ pub(crate) struct Guard {
     /// It said over a connection that it serves no writes: it may be another when it does again.
     alarmed: bool,
     until: Option<Instant>,
-    /// When the connection was lost: noted only where that guard is taken out.
-    broke: Option<Instant>,
     /// The nodes of the configuration that were seen to be one server with this one, and this one.
     /// Kept for good: a server that restarts is another by its `run_id`, and has the same names.
     pub(crate) names: NodeSet,
@@ -195,7 +192,8 @@ impl Guard {
     /// Returns until when its answers do not count because of what this handle has seen, if they do
     /// not at `now`.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
-        self.until.filter(|until| now < *until)
+        self.until
+            .filter(|until| guard!(QuarantineIgnored, now < *until))
     }
 
     /// Returns why the connection is of no use any more if `reply` says that the server may come back
@@ -203,7 +201,9 @@ impl Guard {
     #[inline]
     pub(crate) fn heard(&mut self, reply: Reply) -> Option<Unusable> {
         match (reply, &self.kind) {
-            (Reply::Error(error), Kind::Observed | Kind::Strict(_)) if may_forget(error) => {
+            (Reply::Error(error), Kind::Observed | Kind::Strict(_))
+                if guard!(AlarmIgnored, may_forget(error)) =>
+            {
                 self.alarm();
                 Some(Unusable::Refused(error))
             }
@@ -214,13 +214,6 @@ impl Guard {
     /// Returns `true` if `other` is about the same server, as far as both know.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
         self.run_id.is_some() && self.run_id == other.run_id
-    }
-
-    /// Its connection is lost: asked only where that guard is taken out.
-    pub(crate) fn broke(&mut self, now: Instant) {
-        if self.broke.is_none() {
-            self.broke = Some(now);
-        }
     }
 
     /// It refused a command as a server that is loading or follows another: its keys may be
@@ -253,18 +246,16 @@ impl Guard {
 
     /// Looks for a change of identity.
     fn identified(&mut self, now: Instant, identity: &Identity, terms: Terms) {
-        let now = mutant!(QuarantineFromBreak => self.broke.unwrap_or(now), else now);
         let met = self.run_id.is_some();
         let alarmed = core::mem::take(&mut self.alarmed);
         let changed = alarmed
             || differs(&self.run_id, &identity.run_id)
             || differs(&self.replid, &identity.replid);
-        self.broke = None;
         remember(&mut self.run_id, &identity.run_id);
         remember(&mut self.replid, &identity.replid);
         let span = match identity.uptime {
             _ if changed => terms.span,
-            Some(uptime) if !met && terms.known && !mutant!(YoungTrusted) => terms
+            Some(uptime) if guard!(YoungTrusted, !met && terms.known) => terms
                 .span
                 .saturating_add(UPTIME_GRAIN)
                 .saturating_sub(uptime),
@@ -290,11 +281,12 @@ impl Guard {
     /// Its clock was seen at `now` to have been stepped: every key on it may have ended early. Returns
     /// until when its answers do not count for that.
     pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
-        if matches!(self.kind, Kind::Off) {
-            return None; // It is reported, and that is all.
+        let on = !matches!(self.kind, Kind::Off); // Otherwise it is reported, and that is all.
+        if guard!(StepIgnored, on) {
+            self.keep_until(Some(now.saturating_add(terms.span)));
+            return self.until(now);
         }
-        self.keep_until(Some(now.saturating_add(terms.span)));
-        self.until(now)
+        None
     }
 
     /// Returns until when another name of the same server that finished its handshake is kept from
@@ -325,7 +317,6 @@ impl Guard {
 /// Returns `true` if what was known is not what is said now. Nothing known is nothing to differ
 /// from.
 fn differs(known: &Option<String>, said: &Option<String>) -> bool {
-    mutant!(UnreadableIsUnchanged => return known.is_some() && said.is_some() && known != said);
     known.is_some() && known != said
 }
 
@@ -338,6 +329,7 @@ fn remember(known: &mut Option<String>, said: &Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ServerError;
 
     const KNOWN: Terms = Terms {
         span: Duration::from_secs(10),
@@ -465,6 +457,30 @@ mod tests {
             let now = Instant::from_millis(20_000);
             guard.joined(now, &said, KNOWN);
             assert_eq!(guard.until(now), until);
+        }
+    }
+
+    /// What a guard of this kind says of a node that loads, comes back as another, and steps its clock.
+    fn asked(kind: RestartGuard) -> (bool, Option<Instant>, Option<Instant>) {
+        let config = Config::builder().node("a").restart_guard(kind).config();
+        let mut guard = Guard::new(&config.expect("valid"));
+        let loading = Reply::Error(ServerError::from_line(b"LOADING x"));
+        let alarm = guard.heard(loading).is_some();
+        guard.handshake_done(Instant::ZERO, &identity("a", "r", 0), ASSUMED);
+        let quarantine = guard.until(Instant::ZERO);
+        (
+            alarm,
+            quarantine,
+            guard.stepped(Instant::from_millis(1_000), KNOWN),
+        )
+    }
+
+    #[test]
+    fn only_a_guard_that_is_on_keeps_a_node_from_voting() {
+        let at = |millis| Some(Instant::from_millis(millis));
+        assert_eq!(asked(RestartGuard::Off), (false, None, None));
+        for kind in [RestartGuard::Observed, RestartGuard::Strict] {
+            assert_eq!(asked(kind), (true, at(10_000), at(11_000)), "{kind:?}");
         }
     }
 

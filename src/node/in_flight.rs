@@ -4,12 +4,14 @@
 
 use alloc::collections::VecDeque;
 
+use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::time::Instant;
 
 use super::command::Dialect;
 use super::handshake::Step;
 use super::question::Question;
+use super::reply::Reply;
 
 /// What a command asks of a node, and for which operation or claim. Either may be gone by the time
 /// the reply comes.
@@ -58,6 +60,33 @@ pub(crate) enum Request {
     },
     /// The question for the time of the server.
     Time,
+}
+
+/// What was received from a node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Heard {
+    /// An answer to a lock command.
+    Answer(Request, Reply),
+    /// The server accepts us: debts are sent first, then [`Node::survey`](super::Node::survey).
+    Admitted,
+    /// An answer to a lock command that does not count.
+    Uncounted {
+        request: Request,
+        /// What the plain command would have answered.
+        reply: Reply,
+        /// What a report says of it.
+        outcome: NodeOutcome,
+        /// Its answers counted until now.
+        first: bool,
+    },
+    /// The server has identified itself: it has to be asked to join.
+    Introduced,
+    /// It has joined again.
+    Joined,
+    /// The handshake is done.
+    Ready,
+    /// Its clock was stepped.
+    Stepped,
 }
 
 impl Request {
@@ -112,7 +141,6 @@ impl InFlight {
 
     /// Returns the command that the next reply answers. `None`: nothing was asked.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
-        mutant!(ReplyToNextRound => if 1 < self.sets { self.queue.swap(0, 1) });
         let sent = self.queue.pop_front()?;
         self.left(sent.request);
         Some(sent)

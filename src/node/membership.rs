@@ -100,7 +100,6 @@ impl Membership {
         self.asked = longest;
         self.open += 1;
         let mode = core::mem::take(&mut self.mode);
-        let mode = mutant!(JoinedWithoutBarrier => Mode::Trust, else mode);
         let number = |number: u64| Decimal::new(number);
         let [longest_ms, nodes, quorum, barrier] = [
             whole_millis(longest),
@@ -193,14 +192,11 @@ impl Membership {
                 return (Reply::Other, None);
             }
         };
-        if left < 0 && !mutant!(MarkerIgnored) {
+        if guard!(MarkerIgnored, left < 0) {
             if !stale && self.open == 0 {
                 self.joined = false;
             }
             return (said, Some(NodeOutcome::Quarantined { until: now }));
-        }
-        if mutant!(BarrierIgnored) {
-            return (said, None);
         }
         self.barrier = barrier(now, left);
         let outcome = self.barrier.map(|until| NodeOutcome::Quarantined { until });
@@ -211,7 +207,6 @@ impl Membership {
     /// known before it has joined again: until now. One that is not `ready` joins before it is
     /// asked anything.
     pub(super) fn until(&self, now: Instant, ready: bool) -> Option<Instant> {
-        mutant!(BarrierIgnored => return None);
         let barrier = self.barrier.filter(|until| now < *until);
         match ready && !self.joined {
             true => Some(barrier.unwrap_or(now)),
@@ -242,8 +237,7 @@ impl Membership {
     /// Sets the longest ttl of all clients: the node stays joined only if its marker tells at least
     /// that. Returns `true` if it was joined and is not any more.
     pub(super) fn demand(&mut self, longest: Duration) -> bool {
-        mutant!(ShorterMarkerVotes => return false);
-        let falls = self.joined && self.longest < longest;
+        let falls = guard!(ShorterMarkerVotes, self.joined && self.longest < longest);
         self.joined &= !falls;
         falls
     }
@@ -279,7 +273,7 @@ impl Membership {
 /// Returns what `left` milliseconds of a barrier come to.
 fn barrier(now: Instant, left: i64) -> Option<Instant> {
     let left = Duration::from_millis(u64::try_from(left).unwrap_or_default());
-    (!left.is_zero()).then(|| now.saturating_add(left))
+    guard!(BarrierIgnored, !left.is_zero()).then(|| now.saturating_add(left))
 }
 
 /// Returns the answer that the plain command would have given.

@@ -46,7 +46,7 @@ use crate::config::{Config, NodeConfig};
 use crate::error::{LinkError, NodeOutcome};
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{
-    REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX, in_flight_max, out_bytes_max,
+    IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
 };
 use crate::resp::{Inbox, Limits};
 use crate::time::Instant;
@@ -69,7 +69,7 @@ pub(crate) use command::Script;
 pub(crate) use command::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
-pub(crate) use in_flight::Request;
+pub(crate) use in_flight::{Heard, Request};
 pub(crate) use marker::whole_millis;
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use marker_check::JOIN;
@@ -80,7 +80,6 @@ pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use question::Question;
-pub(crate) use receive::Heard;
 pub(crate) use reply::{
     Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
@@ -192,9 +191,8 @@ impl Node {
             in_flight, outbox, ..
         } = self;
         let lost: Vec<_> = in_flight.drain(|start| outbox.is_unsent(start)).collect();
-        mutant!(FifoKept => for lost in &lost { in_flight.push(lost.0, Instant::ZERO, 0, 0) });
         self.outbox.clear();
-        mutant!(InboxKept => (), else self.inbox.clear());
+        self.inbox.clear();
         self.phase = Phase::Down;
         self.trouble = trouble;
         self.pulse.heard();
@@ -210,7 +208,7 @@ impl Node {
     pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
         let lasted = matches!(&self.phase, Phase::Ready(ready)
             if ready.since.saturating_add(LASTED) <= now);
-        if lasted && !mutant!(NeverReconnectsAtOnce) {
+        if guard!(NeverReconnectsAtOnce, lasted) {
             self.backoff.reset();
             return Duration::ZERO;
         }
@@ -300,24 +298,21 @@ impl Node {
     /// unanswered commands. It is not asked then, so that the other half remains for the releases
     /// of what it may hold.
     pub(crate) fn is_suspect(&self) -> bool {
-        mutant!(BoundIgnored => return self.pulse.is_suspect() || self.debts.is_due());
-        mutant!(SuspectAsked => false, else self.pulse.is_suspect())
-            || mutant!(DebtsAfterSets => false, else self.debts.is_due())
-            || self.in_flight.len() >= in_flight_max() / 2
-            || self.outbox.len() >= out_bytes_max() / 2
+        guard!(SuspectAsked, self.pulse.is_suspect())
+            || self.debts.is_due()
+            || self.in_flight.len() >= IN_FLIGHT_MAX / 2
+            || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
     fn has_room_for_set(&self, len: usize) -> bool {
-        mutant!(BoundIgnored => return true);
-        self.in_flight.reserved() + 2 <= in_flight_max() / 2
-            && self.outbox.len() + len <= out_bytes_max() / 2
+        self.in_flight.reserved() + 2 <= IN_FLIGHT_MAX / 2
+            && self.outbox.len() + len <= OUT_BYTES_MAX / 2
     }
 
     /// Returns `true` if a release of `len` bytes can be sent: the scripts' state is known, and
     /// there is room.
     pub(crate) fn has_room_for_release(&self, len: usize) -> bool {
-        mutant!(BoundIgnored => return true);
-        self.in_flight.len() < in_flight_max() && self.outbox.len() + len <= out_bytes_max()
+        self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
     }
 
     /// Puts `command` into the out buffer, and `TIME` in front of a question about a lock if the
@@ -437,7 +432,7 @@ impl Node {
     /// Returns how long a node may be silent before it is suspect.
     pub(crate) fn patience(&self) -> Duration {
         let timeouts = self.timeout.saturating_mul(4);
-        mutant!(SuspectWithoutFloor => timeouts, else timeouts.max(SUSPECT_MIN))
+        timeouts.max(SUSPECT_MIN)
     }
 
     pub(crate) fn suspect(&mut self) {

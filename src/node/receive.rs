@@ -6,7 +6,7 @@
 //!   connection.
 //! * An answer comes with the restart guard's word whether it counts.
 
-use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::error::{LinkError, Unusable};
 use crate::limits::PUSHES_MAX;
 use crate::resp::Value;
 use crate::time::Instant;
@@ -14,36 +14,9 @@ use crate::time::Instant;
 use super::Node;
 use super::guard::Guard;
 use super::handshake::{Next, Step};
-use super::in_flight::{InFlight, Request};
+use super::in_flight::{Heard, InFlight, Request};
 use super::phase::{Phase, Ready, Trouble};
 use super::reply::Reply;
-
-/// What was received from a node.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Heard {
-    /// An answer to a lock command.
-    Answer(Request, Reply),
-    /// The server accepts us: debts are sent first, then [`Node::survey`].
-    Admitted,
-    /// An answer to a lock command that does not count.
-    Uncounted {
-        request: Request,
-        /// What the plain command would have answered.
-        reply: Reply,
-        /// What a report says of it.
-        outcome: NodeOutcome,
-        /// Its answers counted until now.
-        first: bool,
-    },
-    /// The server has identified itself: it has to be asked to join.
-    Introduced,
-    /// It has joined again.
-    Joined,
-    /// The handshake is done.
-    Ready,
-    /// Its clock was stepped.
-    Stepped,
-}
 
 impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.

@@ -184,8 +184,7 @@ impl Said {
 
 /// Returns `true` if a command that was answered by this error was certainly not executed.
 pub(crate) fn refuses_for_certain(error: ServerError) -> bool {
-    mutant!(RefusedReleased => return false);
-    matches!(
+    let certain = matches!(
         error.code(),
         "LOADING"
             | "BUSY"
@@ -204,7 +203,8 @@ pub(crate) fn refuses_for_certain(error: ServerError) -> bool {
             | "CROSSSLOT"
             | "TRYAGAIN"
             | "DENIED"
-    )
+    );
+    guard!(RefusedReleased, certain)
 }
 
 /// Returns `true` if a server that answers so may have other keys when it serves again: it loads

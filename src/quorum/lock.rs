@@ -135,9 +135,8 @@ impl Lock {
     /// A majority extended it: its validity ends at the later of the two ends.
     pub(crate) fn extended(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
         self.voters = self.voters.union(majority.nodes());
-        mutant!(ExtensionForgetsTtl => (), else self.ttl = self.ttl.max(ttl));
+        self.ttl = self.ttl.max(ttl);
         self.valid_until = self.valid_until.max(valid_until);
-        mutant!(ExtensionShortens => self.valid_until = valid_until);
         self.extensions_left = match self.extensions_left {
             u32::MAX => u32::MAX,
             limited => limited.saturating_sub(1),

@@ -87,6 +87,15 @@ impl NodeSet {
         Self(self.0 & !other.0)
     }
 
+    /// Returns the nodes of the set for which `is` holds.
+    pub(crate) fn filter(self, is: impl Fn(usize) -> bool) -> Self {
+        let mut rest = Self::EMPTY;
+        for node in self.iter().filter(|node| is(*node)) {
+            rest.insert(node);
+        }
+        rest
+    }
+
     /// Returns the nodes of the set in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;

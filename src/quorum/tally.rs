@@ -195,8 +195,7 @@ impl Tally {
     /// Returns how many votes are a majority.
     #[must_use]
     pub fn quorum(&self) -> usize {
-        mutant!(QuorumOfConnected => return quorum_of(self.can_vote()));
-        quorum_of(usize::from(self.nodes)) - usize::from(mutant!(QuorumOffByOne))
+        quorum_of(usize::from(self.nodes))
     }
 
     /// Returns the outcome of an attempt to take the lock, as soon as it is certain.
@@ -210,7 +209,7 @@ impl Tally {
             Some(Acquisition::Granted(Majority::counted(self.yes, quorum)))
         } else if quorum <= self.reachable(self.yes) {
             None
-        } else if self.can_vote() < quorum && !mutant!(NoQuorumReportedHeld) {
+        } else if guard!(NoQuorumReportedHeld, self.can_vote() < quorum) {
             Some(Acquisition::NoQuorum)
         } else {
             Some(Acquisition::Held)
@@ -245,7 +244,7 @@ impl Tally {
         if quorum <= self.yes.len() {
             Some(Releasing::Released)
         } else if quorum <= self.no.len() {
-            Some(mutant!(NotHeldReportedReleased => Releasing::Released, else Releasing::NotHeld))
+            Some(Releasing::NotHeld)
         } else if self.can_vote() < quorum {
             Some(Releasing::Unconfirmed)
         } else if answered < quorum {

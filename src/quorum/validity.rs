@@ -86,9 +86,6 @@ impl Drift {
     /// At `sent` itself, so without any validity, if the drift eats the ttl up.
     #[must_use]
     pub fn valid_until(self, sent: Instant, ttl: Duration) -> Instant {
-        mutant!(DriftIgnored => return sent.saturating_add(ttl));
-        let sent =
-            mutant!(ValidUntilLater => sent.saturating_add(Duration::from_millis(1)), else sent);
         sent.saturating_add(ttl.saturating_sub(self.of(ttl)))
     }
 

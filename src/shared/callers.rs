@@ -8,7 +8,7 @@ use super::slot::{Grant, Outcome, Slot};
 use super::table::Table;
 use crate::driver::clock;
 use crate::engine::{Engine, Event, Extension, RoundId};
-use crate::error::{ExtendError, LockError};
+use crate::error::LockError;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -127,8 +127,16 @@ impl Callers {
             let slot = self.locks.take(lock);
             return self.told.extend(slot.map(Told::Lost));
         }
-        if let Event::Extended { result, .. } = &event {
-            self.tell_end(result);
+        if let Event::Extended {
+            result: Ok(extension),
+            ..
+        }
+        | Event::Confirmed {
+            result: Ok(extension),
+            ..
+        } = &event
+        {
+            self.tell_end(extension);
         }
         let Some(round) = event.round() else { return };
         let outcome = if let Event::Acquired { result, .. } = event {
@@ -168,10 +176,8 @@ impl Callers {
     }
 
     /// Until when a lock lasts that was extended or confirmed.
-    fn tell_end(&mut self, result: &Result<Extension, ExtendError>) {
-        if let Ok(extension) = result
-            && let Some(slot) = self.locks.get(extension.lock)
-        {
+    fn tell_end(&mut self, extension: &Extension) {
+        if let Some(slot) = self.locks.get(extension.lock) {
             let until = extension.valid_until();
             match extension.exact {
                 true => self.told.push(Told::Ends(Arc::clone(slot), until)),

@@ -10,9 +10,9 @@ use super::callers::Waiter;
 use super::lost::Lost;
 use super::reply::Reply;
 use super::slot::{Outcome, Slot};
-use crate::driver::clock;
-use crate::engine::{Event, RoundId};
-use crate::error::{ExtendError, Released, UnlockError};
+use crate::driver::{Refusal, clock};
+use crate::engine::{Engine, Event, NotProlonged, RoundId, prolong};
+use crate::error::{ConfirmError, ExtendError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::resource::Token;
 use crate::time::Instant;
@@ -90,7 +90,7 @@ impl LockGuard {
     /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
     /// [`ExtendError::Closed`].
     pub fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
-        self.prolong(Some(ttl))
+        self.prolong(ttl, |engine, now, lock| engine.extend(now, lock, ttl))
     }
 
     /// The same for any executor. Dropped before it is done, it leaves open whether the lock lasts
@@ -100,7 +100,8 @@ impl LockGuard {
     ///
     /// As [`extend`](Self::extend).
     pub async fn extend_async(&mut self, ttl: Duration) -> Result<(), ExtendError> {
-        self.prolong_async(Some(ttl)).await
+        self.prolong_async(|engine, now, lock| engine.extend(now, lock, ttl))
+            .await
     }
 
     /// Asks for how long a majority of the nodes keeps the lock, and lets it end then: the q-th
@@ -131,12 +132,12 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// Those of an extension, which it resembles in all but what it asks for. [`ExtendError::Lost`]
-    /// and [`ExtendError::Expired`]: it is over, and is not valid any more. All others leave it as it
-    /// was: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
-    /// [`ExtendError::Closed`]. A limit of extensions is not touched.
-    pub fn confirm(&mut self) -> Result<(), ExtendError> {
-        self.prolong(None)
+    /// Those of an extension, which it resembles in all but what it asks for. [`ConfirmError::Lost`]
+    /// and [`ConfirmError::Expired`]: it is over, and is not valid any more. All others leave it as it
+    /// was: [`ConfirmError::Unconfirmed`], [`ConfirmError::Saturated`], [`ConfirmError::Forked`],
+    /// [`ConfirmError::Closed`]. A limit of extensions is not touched.
+    pub fn confirm(&mut self) -> Result<(), ConfirmError> {
+        self.prolong(Duration::ZERO, Engine::confirm)
     }
 
     /// The same for any executor. Dropped before it is done,
@@ -146,15 +147,19 @@ impl LockGuard {
     /// # Errors
     ///
     /// As [`confirm`](Self::confirm).
-    pub async fn confirm_async(&mut self) -> Result<(), ExtendError> {
-        self.prolong_async(None).await
+    pub async fn confirm_async(&mut self) -> Result<(), ConfirmError> {
+        self.prolong_async(Engine::confirm).await
     }
 
-    /// Without a `ttl` it is only confirmed.
-    fn prolong(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
+    /// Asks about the lock, and waits on this thread for as long as is right for a lock of `ttl`.
+    fn prolong<E: NotProlonged + From<Refusal>>(
+        &mut self,
+        ttl: Duration,
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
+    ) -> Result<(), E> {
         let since = clock::now();
         let (lock, shared) = (self.lock(), self.redlock.shared());
-        let patience = shared.patience(ttl.unwrap_or_default().max(lock.ttl()));
+        let patience = shared.patience(ttl.max(lock.ttl()));
         let mut until = since.saturating_add(patience);
         if lock.has_known_end() {
             until = until.min(lock.valid_until().saturating_add(GRACE));
@@ -163,33 +168,36 @@ impl LockGuard {
         let slot = Arc::new(Slot::new());
         let outcome = match shared.enter_until(Some(until))? {
             Some(mut section) => {
-                let round = section.extend(&slot, Waiter::Thread, &self.slot, lock, ttl)?;
+                let ask = |engine: &mut Engine, now| ask(engine, now, lock);
+                let round = section.prolong(&slot, Waiter::Thread, &self.slot, ask)?;
                 shared.wait_for(section, &slot, round, Some(until))
             }
             None => None,
         };
-        self.finish_extend(outcome, since)
+        self.finish_prolong(outcome, since)
     }
 
-    async fn prolong_async(&mut self, ttl: Option<Duration>) -> Result<(), ExtendError> {
+    async fn prolong_async<E: NotProlonged + From<Refusal>>(
+        &mut self,
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
+    ) -> Result<(), E> {
         let since = clock::now();
-        let slot = Arc::new(Slot::new());
-        let round = self.begin_extend(&slot, ttl)?;
-        let outcome = Reply::new(self.redlock.clone(), slot, round).await;
-        self.finish_extend(Some(outcome), since)
+        let reply = self.begin_prolong(ask)?;
+        self.finish_prolong(Some(reply.await), since)
     }
 
-    fn begin_extend(
+    fn begin_prolong<E: From<ConfirmError> + From<Refusal>>(
         &self,
-        slot: &Arc<Slot>,
-        ttl: Option<Duration>,
-    ) -> Result<RoundId, ExtendError> {
-        let shared = self.redlock.shared();
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
+    ) -> Result<Reply, E> {
+        let slot = Arc::new(Slot::new());
+        let (lock, shared) = (self.lock(), self.redlock.shared());
         shared.check_process()?;
         let mut section = shared.enter()?;
-        let round = section.extend(slot, Waiter::Task, &self.slot, self.lock(), ttl)?;
+        let ask = |engine: &mut Engine, now| ask(engine, now, lock);
+        let round = section.prolong(&slot, Waiter::Task, &self.slot, ask)?;
         shared.begin_for_task(section);
-        Ok(round)
+        Ok(Reply::new(self.redlock.clone(), slot, round))
     }
 
     /// Releases it on every node that may hold it, and waits until a majority has answered.
@@ -257,39 +265,30 @@ impl LockGuard {
     }
 
     /// `since` is when it was asked for.
-    fn finish_extend(
+    fn finish_prolong<E: NotProlonged>(
         &mut self,
         outcome: Option<Outcome>,
         since: Instant,
-    ) -> Result<(), ExtendError> {
+    ) -> Result<(), E> {
         let lock = self.lock.as_mut().expect("it is held");
-        match outcome {
-            Some(Outcome::Event(Event::Extended {
-                result: Ok(extension),
-                ..
-            })) => extension.apply(lock),
-            Some(Outcome::Event(Event::Extended {
-                result: Err(error), ..
-            })) => {
-                if matches!(error, ExtendError::Lost(_)) {
-                    lock.lost(clock::now());
+        let unknown = match outcome {
+            Some(Outcome::Event(event)) => {
+                prolong::<E>(lock, event, clock::now)?;
+                match self.is_valid() {
+                    true => return Ok(()),
+                    false => ConfirmError::Expired,
                 }
-                return Err(error);
             }
-            // Nobody answered in time, by the clock of this thread. The lock is as it was.
+            // No outcome in time, by the clock of this thread. The lock is as it was.
             None if lock.is_valid() || !lock.has_known_end() => {
-                let report = self.redlock.shared().reporter.pending(since);
-                return Err(ExtendError::Unconfirmed(report));
+                ConfirmError::Unconfirmed(self.redlock.shared().reporter.pending(since))
             }
-            None => return Err(ExtendError::Expired),
-            Some(Outcome::Closed) => return Err(ExtendError::Closed),
-            Some(Outcome::Forked) => return Err(ExtendError::Forked),
+            None => ConfirmError::Expired,
+            Some(Outcome::Closed) => ConfirmError::Closed,
+            Some(Outcome::Forked) => ConfirmError::Forked,
             Some(other) => unreachable!("the outcome of an extension, not {other:?}"),
         };
-        match self.is_valid() {
-            true => Ok(()),
-            false => Err(ExtendError::Expired),
-        }
+        Err(unknown.into())
     }
 
     fn begin_unlock(&mut self) -> Result<RoundId, UnlockError> {

@@ -19,7 +19,9 @@
 //! * **Moving bytes** ([`Shared::move_bytes`]): under the mutex what was read is handed to the engine
 //!   and what is to be written is copied out; the system calls are made between two such sections. It ends
 //!   with a section in which neither side has more, and in that the wire is put back. So a thread
-//!   that finds the wire taken has nothing to do: its request is seen.
+//!   that finds the wire taken has nothing to do: its request is seen. The I/O thread, while it serves,
+//!   reads, tells, and then writes what those who were told ask for, once for each look at the poll
+//!   ([`Shared::serve_bytes`]). Measured with 64 threads: otherwise they take twice as many writes.
 //! * **Sleeping** ([`Shared::sleep_in_poll`]): the thread that has the poll sleeps until something is ready
 //!   or a timer is due; what it brings is noted for the wire. A thread that waits without the poll sleeps
 //!   in its slot, by its own clock.

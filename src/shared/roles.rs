@@ -25,6 +25,7 @@ pub(super) const MANY: usize = 3;
 
 /// Who a role belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(test, derive(Hash))]
 pub(super) enum Owner {
     Caller,
     IoThread,
@@ -32,6 +33,7 @@ pub(super) enum Owner {
 
 /// Who has the poll.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(test, derive(Hash))]
 pub(super) enum Poll {
     Free,
     /// A thread that waits was offered it, and comes to take or to refuse it.
@@ -44,6 +46,7 @@ pub(super) enum Poll {
 
 /// Where the I/O thread is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(test, derive(Hash))]
 pub(super) enum IoThread {
     /// Awake, or in the poll: it comes to [`Roles::orders`] before it rests.
     Busy,
@@ -93,6 +96,7 @@ pub(super) enum Orders {
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
+#[cfg_attr(test, derive(Hash))]
 pub(super) struct Roles {
     /// There is work for the wire.
     pub(super) work: bool,

@@ -14,7 +14,7 @@ use super::slot::Slot;
 use crate::config::LockOptions;
 use crate::driver::{Poller, Readiness, Wire, clock, is_owing, until_deadline};
 use crate::engine::{Engine, Request, RoundId};
-use crate::error::{ExtendError, LockError};
+use crate::error::{ConfirmError, LockError};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -91,25 +91,18 @@ impl Core {
         Ok(self.open(slot, waiter, round))
     }
 
-    /// Without a `ttl` the lock is only confirmed. Its outcome comes into `slot`; `of` is the lock's
-    /// own.
-    pub(super) fn extend(
+    /// Begins an operation on the lock whose slot is `of`.
+    pub(super) fn prolong<E: From<ConfirmError>>(
         &mut self,
         slot: &Arc<Slot>,
         waiter: Waiter,
         of: &Slot,
-        lock: &Lock,
-        ttl: Option<Duration>,
-    ) -> Result<RoundId, ExtendError> {
-        if of.watch.is_told() {
-            return Err(ExtendError::Expired);
+        ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
+    ) -> Result<RoundId, E> {
+        match of.watch.is_told() {
+            true => Err(ConfirmError::Expired.into()),
+            false => self.begin(slot, waiter, ask),
         }
-        let now = clock::now();
-        let round = match ttl {
-            Some(ttl) => self.engine.extend(now, lock, ttl)?,
-            None => self.engine.confirm(now, lock)?,
-        };
-        Ok(self.open(slot, waiter, round))
     }
 
     pub(super) fn release(&mut self, slot: &Arc<Slot>, waiter: Waiter, lock: Lock) -> RoundId {

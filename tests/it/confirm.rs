@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use shearline::{ExtendError, Lock, NodeOutcome, Redlock};
+use shearline::{ConfirmError, ExtendError, Lock, NodeOutcome, Redlock};
 
 use crate::executor::block_on;
 use crate::face::{Face, Held, Which, await_ready, over, shared};
@@ -72,7 +72,7 @@ fn the_loss_is_reported_at_the_end_that_was_confirmed() {
     block_on(lost);
     assert!(waiter.join().expect("reported"));
     let result = guard.confirm();
-    assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
+    assert!(matches!(result, Err(ConfirmError::Expired)), "{result:?}");
 }
 
 #[test]
@@ -87,14 +87,14 @@ fn a_lock_that_a_majority_misses_is_lost() {
         assert!(cluster[0].raw().del(key.as_bytes()));
         cluster[1].raw().set_px(key.as_bytes(), b"foreign", LONG);
         let result = face.confirm(&mut lock);
-        let Err(ExtendError::Lost(report)) = result else {
+        let Err(ConfirmError::Lost(report)) = result else {
             panic!("a majority lost it, but: {result:?}");
         };
         assert_eq!(report.nodes()[0].outcome, NodeOutcome::Missing);
         assert_eq!(report.nodes()[1].outcome, NodeOutcome::Held);
         assert!(!lock.is_valid());
         let again = face.confirm(&mut lock);
-        assert!(matches!(again, Err(ExtendError::Expired)), "{again:?}");
+        assert!(matches!(again, Err(ConfirmError::Expired)), "{again:?}");
         // The remaining copy is released; the stranger's is not touched.
         let foreign = Some(b"foreign".to_vec());
         eventually("the remaining copy is released", || {
@@ -118,7 +118,7 @@ fn too_few_answers_leave_the_lock_as_it_was() {
         cluster[1].freeze();
         let result = face.confirm(&mut lock);
         assert!(
-            matches!(result, Err(ExtendError::Unconfirmed(_))),
+            matches!(result, Err(ConfirmError::Unconfirmed(_))),
             "{result:?}"
         );
         assert!(MINUTE < lock.validity(), "it stands");
@@ -166,7 +166,7 @@ fn a_lock_from_before_the_last_boot_that_is_gone_is_lost() {
         raw.run("FLUSHALL");
     }
     let result = block_on(guard.confirm_async());
-    assert!(matches!(result, Err(ExtendError::Lost(_))), "{result:?}");
+    assert!(matches!(result, Err(ConfirmError::Lost(_))), "{result:?}");
     assert!(lost.wait(PATIENCE));
     // A detached lock behaves the same.
     let mut local = over(&cluster).build_local().expect("valid");
@@ -175,9 +175,9 @@ fn a_lock_from_before_the_last_boot_that_is_gone_is_lost() {
         raw.run("FLUSHALL");
     }
     let result = local.confirm(&mut lock);
-    assert!(matches!(result, Err(ExtendError::Lost(_))), "{result:?}");
+    assert!(matches!(result, Err(ConfirmError::Lost(_))), "{result:?}");
     let result = local.confirm(&mut lock);
-    assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
+    assert!(matches!(result, Err(ConfirmError::Expired)), "{result:?}");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use shearline::{
-    Builder, CheckError, ExtendError, LocalRedlock, Lock, LockError, LockGuard, LockOptions,
-    NodeState, NodeStatus, Redlock, ReinitError, Released, Report, UnlockError,
+    Builder, CheckError, ConfirmError, ExtendError, LocalRedlock, Lock, LockError, LockGuard,
+    LockOptions, NodeState, NodeStatus, Redlock, ReinitError, Released, Report, UnlockError,
 };
 
 use crate::servers::{Cluster, eventually, within_patience};
@@ -145,7 +145,7 @@ impl Face {
         }
     }
 
-    pub(crate) fn confirm(&mut self, held: &mut Held) -> Result<(), ExtendError> {
+    pub(crate) fn confirm(&mut self, held: &mut Held) -> Result<(), ConfirmError> {
         match (self, held) {
             (Self::Shared(_), Held::Guard(guard)) => guard.confirm(),
             (Self::Local(local), Held::Lock(lock)) => local.confirm(lock),

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use shearline::{ExtendError, LockError, LockGuard, Redlock, UnlockError};
+use shearline::{ConfirmError, ExtendError, LockError, LockGuard, Redlock, UnlockError};
 
 use crate::face::{over, shared};
 use crate::servers::{self, LONG};
@@ -40,7 +40,7 @@ fn calls_are_refused(redlock: &Redlock, guards: &mut Vec<LockGuard>) -> Result<(
     if !matches!(guard.extend(LONG), Err(ExtendError::Forked)) {
         return Err("a child may not extend");
     }
-    if !matches!(guard.confirm(), Err(ExtendError::Forked)) {
+    if !matches!(guard.confirm(), Err(ConfirmError::Forked)) {
         return Err("a child may not confirm");
     }
     if !guard.lost().is_lost() || !guard.lost().wait(LONG) {

@@ -89,8 +89,8 @@ fn a_node_that_has_just_started_votes_at_once_if_an_operator_trusts_it() {
         let changed = Err(TrustError::Changed { run_id });
         assert_eq!(redlock.trust_node(url, other), changed);
     }
-    let nobody = redlock.trust_node("10.0.0.1:6379", "0123");
-    assert_eq!(nobody, Err(TrustError::UnknownNode));
+    let unknown = redlock.trust_node("10.0.0.1:6379", "0123");
+    assert_eq!(unknown, Err(TrustError::UnknownNode));
     let lock = redlock.try_lock("a", LONG).expect("three vote");
     lock.unlock().expect("held");
 }

@@ -36,8 +36,8 @@ impl Namespaces {
         let inside = self.inside;
         let message = format!("\nNOT RUN, no namespaces here: {inside}: {probe:?}\n");
         // Not `eprintln`, which is shown for failing tests only.
-        let told = io::stderr().write_all(message.as_bytes());
-        told.expect("the standard error");
+        let written = io::stderr().write_all(message.as_bytes());
+        written.expect("the standard error");
         assert!(env::var_os("CI").is_none(), "{message}");
         false
     }

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use shearline::{CheckError, ExtendError, LockError, NodeOutcome, Report, Unusable};
+use shearline::{CheckError, ConfirmError, ExtendError, LockError, NodeOutcome, Report, Unusable};
 
 use crate::face::{Face, Which, at};
 use crate::readme::acl_line;
@@ -174,7 +174,7 @@ fn a_user_who_may_not_extend_gets_locks_and_the_first_extension_says_so() {
                 face.extend(&mut lock, LONG).expect("permitted by now");
                 face.confirm(&mut lock).expect("permitted by now");
                 permit(&cluster, &without("+pttl"));
-                let Err(ExtendError::Unconfirmed(report)) = face.confirm(&mut lock) else {
+                let Err(ConfirmError::Unconfirmed(report)) = face.confirm(&mut lock) else {
                     panic!("not permitted");
                 };
                 assert_names(&report, lacks("pttl"));

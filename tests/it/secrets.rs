@@ -202,16 +202,23 @@ fn no_secret_is_shown_of_the_driver_and_its_events() {
     secrets.assert_not_in("acquired", &shown);
     for confirms in [false, true] {
         let begun = match confirms {
-            true => driver.confirm(&lock),
-            false => driver.extend(&lock, LONG),
+            true => driver.confirm(&lock).ok(),
+            false => driver.extend(&lock, LONG).ok(),
         };
         begun.expect("it is held");
         let extended = event(&mut driver);
         secrets.debug("extended", &extended);
-        let Event::Extended { result, .. } = extended else {
+        let (Event::Extended {
+            result: Ok(extension),
+            ..
+        }
+        | Event::Confirmed {
+            result: Ok(extension),
+            ..
+        }) = extended
+        else {
             panic!("{extended:?}");
         };
-        let extension = result.expect("it is held");
         secrets.debug("an extension", &extension);
         assert!(extension.apply(&mut lock));
     }
@@ -242,14 +249,14 @@ fn no_secret_is_shown_of_the_engine() {
     let request = Request::new(b"k", &options);
     secrets.debug("a request", request);
     engine.acquire(now, &request).expect("there is room");
-    let mut told = Vec::new();
+    let mut sent = Vec::new();
     while let Some(output) = engine.poll(now) {
         secrets.debug("an output", &output);
         match output {
             Output::Connect { node } => engine.handle(now, Input::Connected { node }),
             Output::Transmit { node, bytes } => {
-                told.extend_from_slice(bytes);
-                let bytes = told.clone();
+                sent.extend_from_slice(bytes);
+                let bytes = sent.clone();
                 let transmitted = Input::Transmitted {
                     node,
                     len: bytes.len(),
@@ -270,8 +277,8 @@ fn no_secret_is_shown_of_the_engine() {
         }
         secrets.debug("an engine", &engine);
     }
-    let told = String::from_utf8_lossy(&told);
-    assert!(told.contains(PASSWORD), "it has logged in");
+    let sent = String::from_utf8_lossy(&sent);
+    assert!(sent.contains(PASSWORD), "it has logged in");
 }
 
 /// The handles over nodes that refuse every client, and their errors.

@@ -46,8 +46,8 @@ fn faults_use_up_no_resource() {
     let output = child.expect("this binary runs");
     let said = String::from_utf8_lossy(&output.stdout);
     // So that the summary of that process is not counted as one of this run.
-    let told = said.lines().filter(|line| !line.starts_with("test result"));
-    told.for_each(|line| println!("{line}"));
+    let lines = said.lines().filter(|line| !line.starts_with("test result"));
+    lines.for_each(|line| println!("{line}"));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{errors}");
     assert!(said.contains("slope"), "it was played: {said}");

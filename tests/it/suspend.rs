@@ -88,11 +88,11 @@ fn suspend() {
         assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
         // A sleep that was open at the jump goes on to the end that was computed before.
         thread::sleep(sleep.max(host_sleep));
-        let told = local.poll(Some(Duration::ZERO)).expect("the loop turns");
-        assert!(matches!(told, Some(Event::Expired { lock: id }) if id == lock.id()));
+        let event = local.poll(Some(Duration::ZERO)).expect("the loop turns");
+        assert!(matches!(event, Some(Event::Expired { lock: id }) if id == lock.id()));
         driver.turn(Some(Duration::ZERO)).expect("the loop turns");
-        let told = driver.poll_event();
-        assert!(matches!(told, Some(Event::Expired { lock: id }) if id == driven.id()));
+        let event = driver.poll_event();
+        assert!(matches!(event, Some(Event::Expired { lock: id }) if id == driven.id()));
         assert!(
             monotonic.elapsed() < LONG,
             "by CLOCK_MONOTONIC it lasts, so this has shown nothing"

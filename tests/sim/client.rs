@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use shearline::ExtendError;
 use shearline::engine::{Engine, Event as Told, Input, NodeId, Output};
 use shearline::{Config, Instant, LinkError, Lock, MARKER_KEY, RestartGuard, Retry};
 
@@ -806,6 +807,13 @@ impl World {
             Output::CloseProbe { .. } if self.plan.switches.keeps_probes => {}
             Output::CloseProbe { node } => self.close_probe(client, node.index()),
             Output::Event(told) => {
+                // The rounds tell them apart.
+                let told = if let Told::Confirmed { round, result } = told {
+                    let result = result.map_err(ExtendError::from);
+                    Told::Extended { round, result }
+                } else {
+                    told
+                };
                 self.alive_when_told(client, &told);
                 self.clients[client].told.push_back(told);
             }

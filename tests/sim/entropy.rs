@@ -138,18 +138,18 @@ impl Entropy {
         })
     }
 
-    /// From `now` on it is the turn of another strand.
+    /// Makes another strand the chooser from `now` on.
     pub(crate) fn turn_to(&mut self, strand: usize, now: Time) {
         self.strand = strand;
         self.now = now;
     }
 
-    /// Whether every further choice of this strand is zero.
+    /// Returns `true` if every further choice of this strand is zero.
     pub(crate) fn is_spent(&self) -> bool {
         self.is_strand_spent(self.strand)
     }
 
-    /// Whether every further choice is.
+    /// Returns `true` if every further choice of all strands is zero.
     pub(crate) fn is_all_spent(&self) -> bool {
         match &self.source {
             Source::Seed(_) => false,
@@ -173,7 +173,7 @@ impl Entropy {
         }
     }
 
-    /// Keeps what is chosen from now on.
+    /// Records the choices from now on.
     pub(crate) fn recording(mut self) -> Self {
         self.recorded = Some(Recorded::default());
         self

@@ -6,10 +6,11 @@
 //! objects with it, and not without it.
 //!
 //! A first history is made by `MINIMISE=1 SEED=17 STORE=tests/sim/histories/name.txt`; then its
-//! story is written. To show a stored one, with `MUTANT` and its build if it needs a mutant:
+//! story is written. To show a stored one, without and with a mutant:
 //!
 //! ```text
 //! HISTORY=restart-without-memory cargo test --profile sim --features embedded --test sim worlds -- --nocapture
+//! HISTORY=twin-votes MUTANT=TwinVotes bash tests/breakages.sh --play
 //! ```
 //!
 //! A change of what the simulator chooses, or in which order, makes other histories of the same
@@ -18,7 +19,7 @@
 //! The command is
 //!
 //! ```text
-//! RECORD_ANEW=1 RUSTFLAGS='--cfg shearline_mutants' CARGO_TARGET_DIR=target/mutants cargo test --profile sim --features embedded --test sim worlds -- --nocapture
+//! RECORD_ANEW=1 bash tests/breakages.sh --play
 //! ```
 
 use std::fmt;
@@ -39,7 +40,7 @@ const SEEDS: u64 = 5_000;
 pub(crate) struct History {
     pub(crate) story: Vec<String>,
     pub(crate) kind: Kind,
-    /// The name of the guard that is taken out.
+    /// The name of the guard that is taken out, or of the other breakage.
     pub(crate) mutant: Option<String>,
     /// Which oracle objects, if one does.
     pub(crate) oracle: Option<String>,

@@ -1,12 +1,15 @@
-//! Mutations: with one guard taken out, an oracle has to object.
+//! Mutations: with one guard taken out, or something else broken, an oracle has to object.
 //!
-//! The guards of the library are taken out in a build with `--cfg shearline_mutants`, one after the
-//! other, for the whole process; what a driver could do wrong are switches of the world. For each
-//! the table says how many histories it took until an oracle objected, and which one that was.
+//! There are three kinds of mutants. The guards of the library (`src/guards.rs`) are taken out one after
+//! the other, for the whole process, in a build with `--cfg shearline_mutants`. Other breakages of the
+//! library are patches (`tests/breakages`): `tests/breakages.sh` applies all of them to a copy of the
+//! tree, and each does nothing until it is chosen by its name, as a guard is. What a driver could do
+//! wrong are switches of the world. For each mutant the table says how many histories it took until an
+//! oracle objected, and which oracle that was.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::case::Kind;
+use crate::case::{ANY, Kind};
 use crate::clock::MILLI;
 use crate::entropy::Entropy;
 use crate::oracle::ORACLES;
@@ -73,25 +76,23 @@ pub(crate) fn heard() -> Option<&'static str> {
 /// One choice at a time, whatever tests run beside each other.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A guard of the library is taken out while this lives, or none is.
+/// A mutant of the library is chosen while this lives, or none is.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Chosen {
-    /// Waits until nothing else is chosen, and takes out the guard of this name.
+    /// Waits until nothing else is chosen, and chooses the mutant of this name.
     pub(crate) fn new(name: Option<&str>) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        library::choose(name);
-        Self { _turn: turn }
+        Self::in_world(name, ANY)
     }
 
-    /// The bounds of engines are narrow as well.
-    #[cfg(shearline_mutants)]
-    pub(crate) fn narrow(self) -> Self {
-        library::narrow(true);
-        self
+    /// The same, with narrow bounds where this kind of world has them.
+    pub(crate) fn in_world(name: Option<&str>, kind: Kind) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        library::choose(name, kind.name == NARROW.name);
+        Self { _turn: turn }
     }
 
     /// Only this oracle is listened to as well.
@@ -104,8 +105,8 @@ impl Chosen {
 
     /// What the variables `MUTANT` and `ONLY` say.
     pub(crate) fn by_environment() -> Self {
-        let chosen = Self::new(std::env::var("MUTANT").ok().as_deref());
-        library::narrow(crate::replay::kind().name == NARROW.name);
+        let name = std::env::var("MUTANT").ok();
+        let chosen = Self::in_world(name.as_deref(), crate::replay::kind());
         match std::env::var("ONLY") {
             Ok(oracle) => chosen.listening(&oracle),
             Err(_) => chosen,
@@ -115,8 +116,7 @@ impl Chosen {
 
 impl Drop for Chosen {
     fn drop(&mut self) {
-        library::choose(None);
-        library::narrow(false);
+        library::choose(None, false);
         *HEARD.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
@@ -125,11 +125,8 @@ pub(crate) use library::{chosen, is_narrow};
 
 #[cfg(not(shearline_mutants))]
 mod library {
-    pub(super) fn choose(name: Option<&str>) {
+    pub(super) fn choose(name: Option<&str>, narrow: bool) {
         assert!(name.is_none(), "only a build with mutants has {name:?}");
-    }
-
-    pub(super) fn narrow(narrow: bool) {
         assert!(!narrow, "only a build with mutants has narrow bounds");
     }
 
@@ -138,8 +135,8 @@ mod library {
         false
     }
 
-    /// The guard that is taken out.
-    pub(crate) fn chosen() -> Option<&'static str> {
+    /// Returns the name of the mutant that is chosen.
+    pub(crate) fn chosen() -> Option<String> {
         None
     }
 }
@@ -148,83 +145,138 @@ mod library {
 mod library {
     use std::sync::{Mutex, PoisonError};
 
-    use shearline::mutant::{self, Mutant};
+    /// The name of the mutant that is chosen, and whether bounds are narrow.
+    static CHOSEN: Mutex<(Option<String>, bool)> = Mutex::new((None, false));
 
-    static NAME: Mutex<Option<&'static str>> = Mutex::new(None);
-
-    pub(super) fn choose(name: Option<&str>) {
-        let mutant = name.map(|name| {
-            Mutant::from_name(name).unwrap_or_else(|| panic!("no mutant of the name {name}"))
-        });
-        mutant::choose(mutant);
-        *NAME.lock().unwrap_or_else(PoisonError::into_inner) = mutant.map(Mutant::name);
+    pub(super) fn choose(name: Option<&str>, narrow: bool) {
+        let narrow_bounds = narrow.then_some("NarrowBounds");
+        let names: Vec<_> = name.into_iter().chain(narrow_bounds).collect();
+        for name in &names {
+            let is_known = super::tests::all().iter().any(|(known, _)| known == name);
+            assert!(is_known, "no mutant of the name {name}");
+        }
+        shearline::guards::take_out(&names);
+        let chosen = (name.map(str::to_owned), narrow);
+        *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = chosen;
     }
 
-    pub(super) fn narrow(narrow: bool) {
-        shearline::limits::narrow::choose(narrow);
+    fn get() -> (Option<String>, bool) {
+        let chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+        chosen.clone()
     }
 
     /// Whether the bounds of engines are narrow.
     pub(crate) fn is_narrow() -> bool {
-        shearline::limits::narrow::is_chosen()
+        get().1
     }
 
-    /// The guard that is taken out.
-    pub(crate) fn chosen() -> Option<&'static str> {
-        *NAME.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the name of the mutant that is chosen.
+    pub(crate) fn chosen() -> Option<String> {
+        get().0
     }
 }
 
 #[cfg(shearline_mutants)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::path::Path;
 
-    use shearline::mutant::Mutant;
+    use shearline::guards::{self, Guard};
 
-    use super::{ALONE, Chosen, DRIVERS, NARROW, ORACLES};
+    use super::{Chosen, DRIVERS, NARROW, ORACLES};
     use crate::SEEDS;
-    use crate::assumptions::UNREADABLE;
     use crate::case::{ANY, Kind};
     use crate::history::History;
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
 
-    /// What these worlds never ask for, or no oracle looks at. The stories of `engine::tests` notice
-    /// each of these.
-    const STORIES: [Mutant; 5] = [
-        // A vote that goes on when the time of a node is over that does not vote, and whose connection
-        // takes nothing until then: another node has to be far away. `restarts`.
-        Mutant::LeftOutNotWatched,
-        // The loss of its connection says the same (`LostExtensionIsNone`): it takes one that is silent for
-        // longer than the lock and lasts. `claims`.
-        Mutant::ExtensionLeavesExpiryKnown,
-        // A copy that is lost and sent again, within one lock: `claims`.
-        Mutant::DeniedCopyForgotten,
-        // An extension and a confirmation beside each other, and one of them finds less: `extensions`.
-        Mutant::EarlierEndForgotten,
-        Mutant::EarlierEndOverruled,
+    /// Guards that these worlds do not need, or that no oracle looks at, and the stories of the library
+    /// that notice them. `tests/breakages.sh` reads this table.
+    const STORIES: [(&str, &str); 1] = [
+        // A copy that is lost and sent again, within one lock.
+        ("DeniedCopyForgotten", "engine::tests::copies"),
     ];
 
     /// What can go wrong only where there is hardly any room.
-    const NARROWLY: [Mutant; 2] = [Mutant::ClaimsUnbounded, Mutant::DebtWithoutRoomForgotten];
+    const NARROWLY: [&str; 2] = ["ClaimsUnbounded", "DebtWithoutRoomForgotten"];
 
-    /// What is seen where no other node tells when the last copy is gone.
-    const ALONE_ONLY: [Mutant; 1] = [Mutant::LostExtensionIsNone];
+    /// The folder of the patches. Where they are applied there is a file `applied` beside them.
+    const BREAKAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/breakages");
+
+    /// Returns the names of all mutants that can be chosen, and the kind of world that notices each, if
+    /// one does.
+    pub(super) fn all() -> Vec<(String, Option<Kind>)> {
+        let guards = Guard::ALL
+            .iter()
+            .map(|name| (name.to_string(), kind_for(name)));
+        guards.chain(breakages()).collect()
+    }
+
+    /// Returns the kind of world that notices that a guard is taken out. `None`: stories do.
+    fn kind_for(guard: &str) -> Option<Kind> {
+        if STORIES.iter().any(|(name, _)| *name == guard) {
+            None
+        } else if NARROWLY.contains(&guard) {
+            Some(NARROW)
+        } else {
+            Some(ANY)
+        }
+    }
+
+    /// Reads the lines `Name [what notices it]: what is broken.` at the beginning of each patch.
+    fn breakages() -> Vec<(String, Option<Kind>)> {
+        let mut all = Vec::new();
+        let applied = Path::new(BREAKAGES).join("applied").exists();
+        assert!(applied, "this is run by `bash tests/breakages.sh`");
+        for file in std::fs::read_dir(BREAKAGES).expect("they are committed") {
+            let path = file.expect("it can be read").path();
+            if path
+                .extension()
+                .is_none_or(|extension| extension != "patch")
+            {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("it is text");
+            let head = text.lines().take_while(|line| !line.starts_with("--- "));
+            for line in head.filter(|line| !line.is_empty()) {
+                let parts = line.split_once(" [");
+                let parts = parts.and_then(|(name, rest)| Some((name, rest.split_once("]: ")?.0)));
+                let (name, notices) = parts.unwrap_or_else(|| panic!("{path:?}: {line:?}"));
+                let kind = Kind::of_name(notices);
+                let elsewhere = notices == "-" || notices.contains("::");
+                assert!(
+                    kind.is_some() || elsewhere,
+                    "{path:?}: {notices} is no world and no story"
+                );
+                all.push((name.to_owned(), kind));
+            }
+        }
+        all.sort_by(|one, other| one.0.cmp(&other.0));
+        all
+    }
+
+    #[test]
+    fn mutants_have_names_of_their_own() {
+        let all = all();
+        let numbers = all.iter().map(|(name, _)| guards::number(name));
+        assert_eq!(numbers.collect::<BTreeSet<_>>().len(), all.len());
+        say(&format!(
+            "{} guards, {} other breakages",
+            Guard::ALL.len(),
+            all.len() - Guard::ALL.len()
+        ));
+    }
 
     /// One row of the table. Whether an oracle objected.
     fn row(mutant: Option<&str>, kind: Kind) -> bool {
-        let chosen = Chosen::new(mutant);
-        let _chosen = match kind.name == NARROW.name {
-            true => chosen.narrow(),
-            false => chosen,
-        };
+        let _chosen = Chosen::in_world(mutant, kind);
         let most = number("SEEDS").unwrap_or(SEEDS);
         let sweep = sweep(kind, 0..most, Until::Objection);
         let name = mutant.unwrap_or(kind.name);
         let spent = sweep.spent.as_secs_f64();
         let found = match sweep.first() {
             Some((seed, violation)) => format!("{:>5}  {}", seed + 1, violation.oracle),
-            None => format!("    -  NOBODY in {most} histories"),
+            None => format!("    -  NOT NOTICED in {most} histories"),
         };
         say(&format!("{name:<28} {spent:>6.1} s {found}"));
         sweep.first().is_some()
@@ -233,19 +285,6 @@ mod tests {
     /// Whether `ROWS` names it, or nothing: then all are wanted.
     fn is_asked_for(name: &str) -> bool {
         std::env::var("ROWS").map_or(true, |rows| rows.split(',').any(|row| row == name))
-    }
-
-    /// Where a mutant is looked for. In most worlds servers say who they are, and there is room.
-    fn kind_for(mutant: Mutant) -> Kind {
-        if mutant == Mutant::UnreadableIsUnchanged {
-            UNREADABLE
-        } else if NARROWLY.contains(&mutant) {
-            NARROW
-        } else if ALONE_ONLY.contains(&mutant) {
-            ALONE
-        } else {
-            ANY
-        }
     }
 
     /// What each oracle objects to, with no other heard.
@@ -294,7 +333,7 @@ mod tests {
 
     #[test]
     fn without_mutants_narrow_bounds_are_kept() {
-        let _chosen = Chosen::new(None).narrow();
+        let _chosen = Chosen::in_world(None, NARROW);
         let sweep = sweep(NARROW, 0..NARROW_SEEDS, Until::Last);
         say(&format!("narrow-bounds {}", sweep.summary()));
         for (seed, found) in sweep.failures.iter().take(10) {
@@ -317,13 +356,22 @@ mod tests {
         }
     }
 
+    fn assert_rows_exist(all: &[(String, Option<Kind>)]) {
+        let rows = std::env::var("ROWS").unwrap_or_default();
+        for row in rows.split(',').filter(|row| !row.is_empty()) {
+            let is_driver = DRIVERS.iter().any(|kind| kind.name == row);
+            let is_mutant = all.iter().any(|(name, _)| name == row);
+            assert!(is_driver || is_mutant, "there is no {row}");
+        }
+    }
+
     #[test]
     fn mutants_are_noticed() {
-        say("guard taken out               spent  histories, oracle");
-        let asked = Mutant::ALL
-            .iter()
-            .filter(|mutant| !STORIES.contains(mutant));
-        let library = asked.map(|mutant| (Some(mutant.name()), kind_for(*mutant)));
+        say("taken out, or broken          spent  histories, oracle");
+        let all = all();
+        assert_rows_exist(&all);
+        let heard_here = all.iter().filter_map(|(name, kind)| Some((name, (*kind)?)));
+        let library = heard_here.map(|(name, kind)| (Some(name.as_str()), kind));
         let drivers = DRIVERS.iter().map(|kind| (None, *kind));
         let unnoticed: Vec<_> = library
             .chain(drivers)
@@ -331,7 +379,7 @@ mod tests {
             .filter(|(mutant, kind)| !row(*mutant, *kind))
             .map(|(mutant, kind)| mutant.unwrap_or(kind.name))
             .collect();
-        assert!(unnoticed.is_empty(), "nobody notices {unnoticed:?}");
+        assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | `STORE=path` | writes the shortened history there, to be kept as a test |
 //! | `WORLD=name` | a kind of world other than `any` |
 //! | `ONLY=oracle` | only this oracle is on |
+//! | `MUTANT=name` | takes out a guard, or breaks something else: `bash tests/breakages.sh --play` |
 //! | `ROWS=name,name` | only these rows of the table of mutants |
 //! | `SEEDS=n`, `FIRST_SEED=n` | so many histories, from that seed on |
 //! | `HISTORY=name` | a history of `histories/`, with its trace |
@@ -52,20 +53,17 @@ fn words(violation: &Violation) -> String {
 
 fn command(kind: Kind, seed: u64) -> String {
     let mutant = crate::mutations::chosen();
-    let build = mutant.map_or_else(String::new, |name| {
-        format!(
-            "MUTANT={name} RUSTFLAGS='--cfg shearline_mutants' CARGO_TARGET_DIR=target/mutants "
-        )
-    });
+    let mutant = mutant.map_or_else(String::new, |name| format!("MUTANT={name} "));
     let world = if kind.name == ANY.name {
         String::new()
     } else {
         format!("WORLD={} ", kind.name)
     };
-    format!(
-        "{build}{world}SEED={seed} cargo test --profile sim --features embedded --test sim worlds \
-         -- --nocapture"
-    )
+    let run = match mutant.is_empty() {
+        true => "cargo test --profile sim --features embedded --test sim worlds -- --nocapture",
+        false => "bash tests/breakages.sh --play",
+    };
+    format!("{mutant}{world}SEED={seed} {run}")
 }
 
 /// Plays the history that a variable names, if one does. Returns whether it did.
@@ -121,7 +119,7 @@ fn shorten(case: &Case, seed: u64) {
         story: vec![format!("{}.", violation.text)],
         kind: case.kind,
         seed,
-        mutant: crate::mutations::chosen().map(str::to_owned),
+        mutant: crate::mutations::chosen(),
         oracle: Some(violation.oracle.to_owned()),
         tape,
     };

@@ -299,7 +299,9 @@ impl World {
                 }
             }
             Told::Reinitialised { round, result } => self.reinitialised(client, round, &result),
-            _ => self.object("outcome", format!("client {client} was told something new")),
+            Told::Confirmed { .. } | _ => {
+                self.object("outcome", format!("client {client} was told something new"));
+            }
         }
     }
 
@@ -767,7 +769,8 @@ impl World {
             format!("asks for how long it has resource {user}")
         });
         let before = self.clients[client].engine.load();
-        match self.clients[client].engine.confirm(shown, &hold.lock) {
+        let begun = self.clients[client].engine.confirm(shown, &hold.lock);
+        match begun.map_err(ExtendError::from) {
             Ok(round) => {
                 self.check_confirmation_begun(client, &hold);
                 self.oracle.asks_confirmation(&hold.lock.token());

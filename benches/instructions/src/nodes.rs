@@ -43,7 +43,7 @@ impl Nodes {
             now,
             ids: Vec::new(),
         };
-        nodes.greet();
+        nodes.shake_hands();
         for status in nodes.engine.node_statuses(nodes.now) {
             let state = status.state;
             assert!(matches!(state, shearline::NodeState::Ready), "{state:?}");
@@ -159,7 +159,7 @@ impl Nodes {
     }
 
     /// Lets all nodes do their handshake.
-    fn greet(&mut self) {
+    fn shake_hands(&mut self) {
         let mut wires: Vec<Inbox> = Vec::new();
         let mut answers: Vec<(NodeId, Vec<u8>)> = Vec::new();
         loop {
@@ -185,7 +185,7 @@ impl Nodes {
                     | Output::Probe { .. }
                     | Output::CloseProbe { .. }
                     | Output::Event(_) => {
-                        unreachable!("nothing but greetings is under way")
+                        unreachable!("only handshakes are under way")
                     }
                 }
             }
@@ -247,7 +247,7 @@ fn answer(out: &mut Vec<u8>, node: NodeId, command: Value<'_>) {
         }
         (b"INFO", _) => out.extend_from_slice(b"$-1\r\n"),
         (b"SCRIPT", b"LOAD") => bulk(out, &sha1_smol::Sha1::from(word(2)).digest().to_string()),
-        (verb, _) => panic!("{} is no part of a greeting", verb.escape_ascii()),
+        (verb, _) => panic!("{} is no part of a handshake", verb.escape_ascii()),
     }
 }
 

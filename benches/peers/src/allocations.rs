@@ -1,7 +1,7 @@
 //! Counts what is allocated through Rust's global allocator.
 //!
-//! Counting is off but for [`counted`] and behind [`keep_counting`], so that timed rounds pay one
-//! predicted branch for it. What C allocates for itself does not come this way.
+//! Counting is off but for [`counted`] and after [`keep_counting`], so that timed rounds pay one
+//! predicted branch for it. Allocations of C are not counted.
 
 #![expect(
     unsafe_code,
@@ -19,7 +19,7 @@ static BYTES: AtomicI64 = AtomicI64::new(0);
 /// The most that they have been.
 static HIGHEST: AtomicI64 = AtomicI64::new(0);
 
-/// What was counted until now, in all threads.
+/// The counts so far, of all threads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Totals {
     /// How often memory was allocated or resized.
@@ -32,13 +32,13 @@ pub struct Totals {
     pub highest: i64,
 }
 
-/// Counts from now on, for as long as the program runs. Called first of all, it makes [`totals`] tell
-/// the whole heap.
+/// Counts from now on, for as long as the program runs. If it is called first of all, [`totals`]
+/// covers the whole heap.
 pub fn keep_counting() {
     COUNTING.store(true, Ordering::Relaxed);
 }
 
-/// What was counted until now. Allocates nothing.
+/// Returns the counts so far. Allocates nothing.
 #[must_use]
 pub fn totals() -> Totals {
     Totals {
@@ -49,12 +49,12 @@ pub fn totals() -> Totals {
     }
 }
 
-/// The most bytes from now on: what was before is forgotten.
+/// Forgets the most so far: it counts from now on.
 pub fn forget_highest() {
     HIGHEST.store(BYTES.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// Runs `work` and says how often memory was allocated or resized meanwhile, in all threads.
+/// Runs `work` and returns how often memory was allocated or resized meanwhile, in all threads.
 pub fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = COUNT.load(Ordering::Relaxed);
     COUNTING.store(true, Ordering::Relaxed);
@@ -63,8 +63,8 @@ pub fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
     (result, COUNT.load(Ordering::Relaxed) - before)
 }
 
-/// Runs `work` and says how many bytes more are allocated afterwards than before, in all threads:
-/// what it made and has kept.
+/// Runs `work` and returns how many more bytes are allocated afterwards than before, in all
+/// threads: what it has kept.
 pub fn kept<T>(work: impl FnOnce() -> T) -> (T, i64) {
     let before = BYTES.load(Ordering::Relaxed);
     let (result, _) = counted(work);
@@ -102,13 +102,13 @@ fn count_free(bytes: i64) {
     }
 }
 
-/// No block has more bytes than this can say.
+/// No block has more bytes than this number holds.
 const fn bytes(size: usize) -> i64 {
     size as i64
 }
 
-// SAFETY: every method hands its arguments unchanged to the system's allocator, which keeps the
-// contract; to count neither allocates nor panics.
+// SAFETY: every method passes its arguments unchanged to the system's allocator, which keeps the
+// contract; counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -99,7 +99,7 @@ impl Proxy {
     /// # Errors
     ///
     /// Another process has taken the port of one that was closed.
-    pub fn mend(&mut self) -> Result<(), Failure> {
+    pub fn recover(&mut self) -> Result<(), Failure> {
         let before = self.shared.mode();
         self.shared.set(Mode::Pass);
         if before == Mode::Swallow as u8 {
@@ -254,13 +254,17 @@ mod tests {
         let short = Some(Duration::from_millis(30));
         stream.set_read_timeout(short).unwrap();
         assert!(round_trip(&mut stream).is_err());
-        proxy.mend().unwrap();
+        proxy.recover().unwrap();
         stream.set_read_timeout(None).unwrap();
-        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "what vanished is told");
+        assert_eq!(
+            stream.read(&mut [0]).unwrap(),
+            0,
+            "connections that lost bytes are closed"
+        );
 
         proxy.close();
         assert!(TcpStream::connect(proxy.address).is_err());
-        proxy.mend().unwrap();
+        proxy.recover().unwrap();
         let mut stream = TcpStream::connect(proxy.address).unwrap();
         assert_eq!(round_trip(&mut stream).unwrap(), b'x');
     }

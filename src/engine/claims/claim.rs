@@ -159,15 +159,15 @@ impl Claim {
 
     /// `node` denied it. A release that is already on its way there will confirm that.
     pub(crate) fn denied(&mut self, node: usize) {
-        mutant!(DeniedReleased => return);
-        if !self.releasing.contains(node) && !self.owed.contains(node) {
+        let released = self.releasing.contains(node) || self.owed.contains(node);
+        if guard!(DeniedReleased, !released) {
             self.set_not_run(node);
         }
     }
 
     /// The latest `SET` to `node` left no key. An earlier one may have.
     fn set_not_run(&mut self, node: usize) {
-        if !self.twice.contains(node) || mutant!(DeniedCopyForgotten) {
+        if !guard!(DeniedCopyForgotten, self.twice.contains(node)) {
             self.may_hold.remove(node);
         }
     }
@@ -242,9 +242,7 @@ impl Claim {
     /// Returns the nodes on which only time has to pass: its release is due there, its expiry is
     /// known, and no `SET` of it can still be run.
     pub(crate) fn ends_by_time(&self) -> NodeSet {
-        mutant!(UnknownDebtEnds => return self.owed);
-        let sets =
-            mutant!(DebtOnClientTime => NodeSet::EMPTY, else self.unanswered.union(self.lost));
+        let sets = self.unanswered.union(self.lost);
         self.owed.without(self.unknown).without(sets)
     }
 
@@ -287,7 +285,6 @@ impl Claim {
     /// Records that `node` is still owed its release, which is sent when it can be.
     pub(super) fn owe(&mut self, node: usize, below: &mut Below<'_>) {
         self.releasing.remove(node);
-        mutant!(DebtForgotten => { self.may_hold.remove(node); return });
         if self.owed.insert(node) {
             below.nodes[node].debts.owe(self.key);
         }
@@ -303,9 +300,9 @@ impl Claim {
 
     /// Withdraws its `SET`s to nodes where no byte of them has left.
     pub(crate) fn take_back(&mut self, from: NodeSet, below: &mut Below<'_>) {
-        mutant!(QueuedSetSentLate => return);
         for node in from.iter() {
-            if self.unanswered.contains(node) && below.nodes[node].withdraw_set(self.key) {
+            let open = guard!(QueuedSetSentLate, self.unanswered.contains(node));
+            if open && below.nodes[node].withdraw_set(self.key) {
                 self.set_withdrawn(node);
             }
         }
@@ -326,35 +323,5 @@ impl Claim {
 /// Returns when the end of a validity is reported: a tick before it, rounded down.
 pub(super) fn told_at(end: Instant) -> Instant {
     let tick = Duration::from_nanos(NANOS_PER_TICK);
-    mutant!(LossToldLate => return end.saturating_add(tick));
     Instant::from_tick(end.saturating_sub(tick).tick_floor())
-}
-
-/// Used only where a guard is taken out.
-#[cfg(shearline_mutants)]
-impl Claim {
-    pub(in crate::engine) fn pay_all(&mut self, below: &mut Below<'_>) {
-        let mut command = Command::new(alloc::vec::Vec::new());
-        for node in self.may_hold.iter() {
-            if below.nodes[node].is_ready() {
-                self.pay(node, &mut command, false, below);
-            }
-        }
-    }
-
-    pub(super) fn top_up_late(&self, below: &mut Below<'_>) {
-        let Some(entry) = self.entry.as_ref().filter(|_| mutant!(TopUpAfterRelease)) else {
-            return;
-        };
-        let left = self.valid_until.saturating_since(below.now).as_millis() as u64 + 1;
-        let ttl = Duration::from_millis(left);
-        let mut command = Command::new(alloc::vec::Vec::new());
-        for node in self.lacking.iter() {
-            let len = below.nodes[node].set_len(&mut command, entry, ttl);
-            if below.nodes[node].access(len) == crate::node::Access::Open {
-                below.nodes[node].send_set(below.now, self.key, &mut command, entry, ttl);
-                below.nodes.has_to_write(node);
-            }
-        }
-    }
 }

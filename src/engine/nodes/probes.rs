@@ -100,7 +100,7 @@ impl Nodes {
     fn look_at_line(&mut self, now: Instant, node: usize, asked: bool, timers: &mut Timers) {
         let there = &self[node];
         if there.is_down_since(now.saturating_sub(PROBE_AGAIN)) {
-            if asked && matches!(there.trouble(), Trouble::Link(_)) && !mutant!(NeverReconnects) {
+            if asked && matches!(there.trouble(), Trouble::Link(_)) {
                 self.connect(now, node, timers);
             }
         } else if (asked || there.is_ready()) && there.is_to_be_probed(now, PROBE_AGAIN) {
@@ -117,7 +117,7 @@ impl Nodes {
             return false; // It is about one that was closed.
         }
         self.probes.close(node);
-        let silent = self[node].is_to_be_probed(now, PROBE_AGAIN) && !mutant!(NeverReconnects);
+        let silent = self[node].is_to_be_probed(now, PROBE_AGAIN);
         if silent {
             self[node].probed(now, PROBE_AGAIN);
         }

@@ -113,8 +113,6 @@ impl Acquire {
     /// One attempt: the same bytes to every node, before any answer is read.
     fn attempt(&mut self, cx: &mut Context<'_>) {
         cx.round.reset(cx.now);
-        mutant!(OneTokenPerRound => cx.parts.random = rand::SeedableRng::seed_from_u64(
-            cx.parts.claims.engine() ^ cx.round.key.0.to_bits()));
         let buffer = cx.parts.claims.buffers.take();
         let owner = &cx.parts.settings.owner;
         let entry = fresh_entry(buffer, &self.resource, &mut cx.parts.random, owner);
@@ -152,7 +150,7 @@ impl Acquire {
         let len = set_len(claim, &mut command, cx.parts);
         match cx.parts.nodes[node].access(len) {
             Access::Open => {
-                leave_out(node, cx);
+                cx.round.leave_out(cx.now, node, &cx.parts.nodes);
                 let _ = ask(node, claim, &mut command, cx);
                 let _ = self.judge_if_voting(cx);
             }
@@ -182,7 +180,6 @@ impl Acquire {
     /// Returns whether a nil was due to a key of our own whose release is under repair on this
     /// node. Then it is no answer, and the `SET` is sent again behind that release, once.
     fn own_key(&mut self, node: usize, cx: &mut Context<'_>) -> OwnKey {
-        mutant!(NilIsHeld => return OwnKey::No);
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(Claim {
             key,
@@ -193,55 +190,48 @@ impl Acquire {
         else {
             return OwnKey::No;
         };
-        if !cx.parts.claims.is_releasing(node, entry, &cx.parts.nodes) {
+        let ours = cx.parts.claims.is_releasing(node, entry, &cx.parts.nodes);
+        if !guard!(NilIsHeld, ours) {
             return OwnKey::No;
         }
         let key = *key;
         if resent.contains(node) || !cx.round.awaits(node) {
             return OwnKey::Still;
         }
-        mutant!(RetryBeforeRelease => (), else {
-            let (claims, mut below) = cx.parts.claims(cx.now);
-            claims.try_debts_again(node, &mut below);
-        });
-        let mut command = cx.parts.claims.command();
-        let len = set_len(key, &mut command, cx.parts);
-        let open = cx.parts.nodes[node].access(len) == Access::Open;
-        if open {
-            if let Some(claim) = cx.parts.claims.get_mut(key) {
-                claim.resent.insert(node);
-            }
-            if !ask(node, key, &mut command, cx) {
-                let _ = self.judge_if_voting(cx);
-            }
-        }
-        cx.parts.claims.sent(command);
-        match open {
+        let (claims, mut below) = cx.parts.claims(cx.now);
+        claims.try_debts_again(node, &mut below);
+        match self.ask_again(node, key, cx) {
             true => OwnKey::AskedAgain,
             false => OwnKey::Still,
         }
     }
 
     /// The node has forgotten the script of a `SET`, which was not run: sends the same by its text,
-    /// once, if `round` still waits for this node. Returns `true` if it did.
+    /// once, if its round still waits for this node. Returns `true` if it did.
     fn ask_by_text(&mut self, node: usize, cx: &mut Context<'_>) -> bool {
-        let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
+        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {
             return false;
         };
-        if !cx.round.awaits(node)
-            || cx.parts.nodes[node].access(COMMAND_BYTES_MAX) != Access::Open
-            || !claim.resent.insert(node)
-        {
-            return false;
-        }
-        let key = claim.key;
+        let (key, again) = (claim.key, claim.resent.contains(node));
+        cx.round.awaits(node) && !again && self.ask_again(node, key, cx)
+    }
+
+    /// Sends the `SET` of `claim` to `node` once more. Returns `false` if it cannot be asked now.
+    fn ask_again(&mut self, node: usize, claim: ClaimKey, cx: &mut Context<'_>) -> bool {
         let mut command = cx.parts.claims.command();
-        if !ask(node, key, &mut command, cx) {
-            let _ = self.judge_if_voting(cx);
+        let len = set_len(claim, &mut command, cx.parts);
+        let open = cx.parts.nodes[node].access(len) == Access::Open;
+        if open {
+            if let Some(claim) = cx.parts.claims.get_mut(claim).must() {
+                claim.resent.insert(node);
+            }
+            if !ask(node, claim, &mut command, cx) {
+                let _ = self.judge_if_voting(cx);
+            }
         }
         cx.parts.claims.sent(command);
-        true
+        open
     }
 
     // ----- verdicts -------------------------------------------------------------------------
@@ -262,9 +252,9 @@ impl Acquire {
 
     /// A majority granted it. It is a lock if there is validity left.
     fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
-        let sent = mutant!(ValidityFromAnswer => cx.now, else cx.round.sent);
-        let valid_until = cx.parts.settings.drift.valid_until(sent, cx.round.ttl);
-        if valid_until <= cx.now && !mutant!(ValidityUnchecked) {
+        let drift = cx.parts.settings.drift;
+        let valid_until = drift.valid_until(cx.round.sent, cx.round.ttl);
+        if has_run_out(valid_until, cx.now) {
             self.fail(Refusal::TooSlow, cx);
         } else {
             self.decide(Verdict::Granted(majority, valid_until), cx);
@@ -277,7 +267,10 @@ impl Acquire {
         let Some(claim) = self.claim.take().must() else {
             return;
         };
-        let rest = match refusal == Refusal::OtherCluster || is_for_an_operator(cx.round) {
+        // Where no majority is left without the nodes that only an operator can repair, no later
+        // attempt would succeed.
+        let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
+        let rest = match refusal == Refusal::OtherCluster || is_out_of_reach(outcomes) {
             true => None,
             false => self.rest(cx),
         };
@@ -290,7 +283,7 @@ impl Acquire {
 
     fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
-        cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+        cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);
     }
@@ -309,16 +302,12 @@ impl Acquire {
     /// A delay that would end too late for another attempt is drawn again from what is left, so that
     /// a waiter still looks shortly before it gives up.
     fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
-        if self
-            .tries_allowed
-            .is_some_and(|most| most <= cx.round.tries)
-        {
+        let tries = cx.round.tries;
+        if self.tries_allowed.is_some_and(|most| most <= tries) {
             return None;
         }
         let (shortest, longest) = cx.parts.settings.retry.delay().into_inner();
-        let longest = mutant!(RetryInStep => shortest, else longest);
         let delay = between(&mut cx.parts.random, shortest, longest).max(SHORTEST_REST);
-        let delay = mutant!(RetryAtOnce => SHORTEST_REST, else delay);
         let Some(deadline) = cx.round.deadline else {
             return Some(cx.now.saturating_add(delay));
         };
@@ -338,8 +327,7 @@ impl Acquire {
 
     /// Refuses an attempt if any node is another cluster's. Returns `true` if it did.
     fn refuse_for_other_cluster(&mut self, cx: &mut Context<'_>) -> bool {
-        mutant!(OtherClusterIgnored => return false);
-        let any = name_other_clusters(cx);
+        let any = guard!(OtherClusterIgnored, name_other_clusters(cx));
         if any {
             self.fail(Refusal::OtherCluster, cx);
         }
@@ -359,20 +347,12 @@ impl Acquire {
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
         let entry = claim.entry.take().must()?;
-        mutant!(StragglerForgotten => claim.may_hold = majority.nodes());
         claim.stage = Stage::Held { told: false };
         claim.valid_until = valid_until;
         claim.told_until = valid_until;
         claim.watch(&mut parts.timers);
-        let (ttl, extensions) = (claim.ttl, self.extensions);
-        Some(Lock::granted(
-            majority,
-            entry,
-            id,
-            valid_until,
-            ttl,
-            extensions,
-        ))
+        let (ttl, left) = (claim.ttl, self.extensions);
+        Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }
 }
 
@@ -390,8 +370,7 @@ impl Operate for Acquire {
     /// A lock whose validity has run out since it was granted is given back here, and not handed out.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         if let Verdict::Granted(_, valid_until) = self.verdict
-            && valid_until <= cx.now
-            && !mutant!(StaleNow | ValidityUnchecked)
+            && guard!(StaleNow, has_run_out(valid_until, cx.now))
         {
             self.fail(Refusal::TooSlow, cx);
             return None;
@@ -402,9 +381,8 @@ impl Operate for Acquire {
             Verdict::Granted(majority, until) => {
                 let lock = self.hand_out(&majority, until, cx.parts);
                 // A broken invariant: what cannot be handed out is no lock.
-                lock.ok_or_else(|| {
-                    LockError::TooSlow(cx.round.report(cx.now, cx.parts.nodes.labels()))
-                })
+                let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
+                lock.ok_or_else(|| LockError::TooSlow(report()))
             }
             Verdict::Refused(refusal) => Err(match refusal {
                 Refusal::Held => LockError::Held(cx.round.report(cx.now, labels)),
@@ -424,7 +402,7 @@ impl Operate for Acquire {
     }
 
     /// No lock is taken where a node is another cluster's.
-    fn other_cluster(&mut self, cx: &mut Context<'_>) {
+    fn other_cluster(&mut self, cx: &mut Context<'_>) -> After {
         match cx.round.state {
             State::Voting => drop(self.refuse_for_other_cluster(cx)),
             State::Resting { .. } => {
@@ -433,16 +411,18 @@ impl Operate for Acquire {
             }
             State::Decided | State::Told => {}
         }
+        After::Nothing
     }
 
     /// Ends the delay if it began because no majority answered.
-    fn regained(&mut self, cx: &mut Context<'_>) {
+    fn regained(&mut self, cx: &mut Context<'_>) -> After {
         if matches!(cx.round.state, State::Resting { .. })
             && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
         {
             let at = cx.now.saturating_add(Duration::from_nanos(NANOS_PER_TICK));
             self.rest_until(at, Refusal::NoQuorum, cx);
         }
+        After::Nothing
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
@@ -476,7 +456,7 @@ impl Operate for Acquire {
 
     fn cancel(&mut self, cx: &mut Context<'_>) {
         if let Some(claim) = self.claim.take() {
-            mutant!(CancelNotReleased => (), else cx.parts.give_back(cx.now, claim));
+            cx.parts.give_back(cx.now, claim);
         }
     }
 
@@ -484,6 +464,11 @@ impl Operate for Acquire {
         let resource = core::mem::take(&mut self.resource);
         parts.claims.buffers.give(resource);
     }
+}
+
+/// Returns `true` if a lock that could be trusted until `valid_until` is none at `now`.
+fn has_run_out(valid_until: Instant, now: Instant) -> bool {
+    guard!(ValidityUnchecked, valid_until <= now)
 }
 
 // ----- what is known before a node is asked ---------------------------------------------------
@@ -504,12 +489,6 @@ fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>)
             }
         };
         cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
-        leave_out(node, cx);
-    }
-}
-
-fn leave_out(node: usize, cx: &mut Context<'_>) {
-    if !mutant!(QuarantinedVotes) {
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
     }
 }
@@ -553,10 +532,6 @@ fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>
     }
     claim.set_sent(node);
     cx.parts.nodes.has_to_write(node);
-    mutant!(DebtOnClientTime => {
-        let gone_by = cx.parts.settings.drift.gone_by(cx.now, claim.ttl);
-        claim.gone_by = claim.gone_by.max(gone_by);
-    });
     true
 }
 
@@ -600,9 +575,9 @@ pub(in crate::engine) fn set_answered(
             Said::Nil
         }
         Reply::Error(error) => {
-            match refuses_for_certain(error) || mutant!(ErrorIsDenial) {
-                true => claim.denied(node),
-                false => claim.set_lost(node),
+            match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
+                true => claim.set_lost(node),
+                false => claim.denied(node),
             }
             let outcome = NodeOutcome::Refused(error);
             if wants_the_text(error) && parts.nodes[node].sets_by_script() {
@@ -633,34 +608,6 @@ pub(in crate::engine) fn set_answered(
     Ok(Some((said, claim.stage)))
 }
 
-/// Asks again although no operation waits for it: only where that guard is taken out.
-#[cfg(shearline_mutants)]
-pub(in crate::engine) fn ask_again_after_end(
-    now: Instant,
-    node: usize,
-    claim: ClaimKey,
-    parts: &mut Parts,
-) {
-    let over = |claim: &&Claim| {
-        let ours = |entry: &Entry| parts.claims.is_releasing(node, entry, &parts.nodes);
-        matches!(claim.stage, Stage::Releasing { .. })
-            && !claim.resent.contains(node)
-            && claim.entry.as_ref().is_some_and(ours)
-    };
-    if parts.claims.get(claim).filter(over).is_none() {
-        return;
-    }
-    if let Some(claim) = parts.claims.get_mut(claim)
-        && let Some(entry) = &claim.entry
-    {
-        let mut command = Command::new(Vec::new());
-        parts.nodes[node].send_set(now, claim.key, &mut command, entry, claim.ttl);
-        parts.nodes.has_to_write(node);
-        claim.resent.insert(node);
-        claim.set_sent(node);
-    }
-}
-
 /// Returns why too few nodes answered: too many are down, or too many are so far away that their
 /// answers cannot arrive within half of the ttl.
 fn why_no_quorum(cx: &Context<'_>) -> Refusal {
@@ -674,13 +621,6 @@ fn why_no_quorum(cx: &Context<'_>) -> Refusal {
         true => Refusal::TooSlow,
         false => Refusal::NoQuorum,
     }
-}
-
-/// Returns `true` if no majority is left without the nodes that only an operator can repair: no
-/// later attempt would succeed.
-fn is_for_an_operator(round: &Round) -> bool {
-    let outcomes = round.ballots.iter().map(|ballot| ballot.outcome);
-    is_out_of_reach(outcomes)
 }
 
 /// Says in the report of an attempt which nodes are another cluster's. Returns `true` if any is.

@@ -17,7 +17,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::error::ExtendError;
+use crate::error::ConfirmError;
 use crate::node::{Question, Reply, Said};
 use crate::quorum::{Lock, Majority, NodeSet};
 use crate::time::Instant;
@@ -25,6 +25,7 @@ use crate::time::Instant;
 use super::Context;
 use super::held::{AboutHeld, Held, Verdict, claim_of, known_end};
 use crate::engine::claims::Claims;
+use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
 
 /// See the [module](self).
@@ -42,15 +43,15 @@ impl Confirm {
         now: Instant,
         lock: &Lock,
         claims: &Claims,
-    ) -> Result<(), ExtendError> {
+    ) -> Result<(), ConfirmError> {
         let known = known_end(claim_of(lock, claims)?, lock);
-        match known != Instant::ZERO && known <= now && !mutant!(ConfirmationRevives) {
-            true => Err(ExtendError::Expired),
+        match known != Instant::ZERO && known <= now {
+            true => Err(ConfirmError::Expired),
             false => Ok(()),
         }
     }
 
-    pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
+    pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ConfirmError> {
         let held = Held::new(lock, Question::Confirm, parts)?;
         let kept = vec![Duration::ZERO; parts.nodes.len()].into();
         Ok(Self { held, kept })
@@ -61,7 +62,6 @@ impl Confirm {
 fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Duration {
     let mut kept: Vec<Duration> = yes.iter().map(|node| answers[node]).collect();
     kept.sort_unstable_by(|one, other| other.cmp(one));
-    let quorum = mutant!(ConfirmationByLongest => 1, else quorum);
     kept.truncate(quorum);
     kept.pop().unwrap_or_default()
 }
@@ -69,6 +69,10 @@ fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Durati
 impl AboutHeld for Confirm {
     fn held(&mut self) -> &mut Held {
         &mut self.held
+    }
+
+    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
+        Event::Confirmed { round, result }
     }
 
     fn heard(&mut self, node: usize, reply: Reply) {
@@ -83,7 +87,7 @@ impl AboutHeld for Confirm {
     fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
-        let sent = mutant!(ConfirmationFromAnswer => cx.now, else cx.round.sent);
+        let sent = cx.round.sent;
         if sent.saturating_add(kept) < held.valid_until && !cx.round.tally.open().is_empty() {
             return;
         }

@@ -4,13 +4,14 @@
 //! the old validity. Nothing is revived and nothing is shortened: the new validity counts from
 //! before the send, and a lock whose validity has run out is refused before any byte is sent.
 
-use crate::error::ExtendError;
+use crate::error::{ConfirmError, ExtendError};
 use crate::node::Question;
 use crate::quorum::{Lock, Majority};
 use crate::time::Instant;
 
 use super::Context;
 use super::held::{AboutHeld, Held, Verdict};
+use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
 
 /// See the [module](self).
@@ -22,7 +23,7 @@ pub(in crate::engine) struct Extend {
 impl Extend {
     /// Returns an error if `lock` cannot be extended, before any node is asked.
     pub(in crate::engine) fn check(now: Instant, lock: &Lock) -> Result<(), ExtendError> {
-        if !lock.is_valid_at(now) && !mutant!(ExtensionRevives) {
+        if !lock.is_valid_at(now) {
             return Err(ExtendError::Expired);
         }
         match lock.extensions_left() {
@@ -44,8 +45,13 @@ impl AboutHeld for Extend {
 
     fn prepare(&mut self, cx: &mut Context<'_>) {
         if let Some(claim) = self.held.claim_in(&mut cx.parts.claims) {
-            mutant!(DebtForgetsExtension => (), else claim.ttl = claim.ttl.max(cx.round.ttl));
+            claim.ttl = claim.ttl.max(cx.round.ttl);
         }
+    }
+
+    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
+        let result = result.map_err(ExtendError::from);
+        Event::Extended { round, result }
     }
 
     /// `majority` keeps the lock for at least as long as was asked.
@@ -54,12 +60,11 @@ impl AboutHeld for Extend {
         let claim = held.claim_in(&mut cx.parts.claims);
         // A later question may have found an earlier end.
         let known = match &claim {
-            Some(claim) if !mutant!(EarlierEndOverruled) => held.valid_until.min(claim.valid_until),
-            Some(_) | None => held.valid_until,
+            Some(claim) => held.valid_until.min(claim.valid_until),
+            None => held.valid_until,
         };
-        let sent = mutant!(ExtensionFromAnswer => cx.now, else cx.round.sent);
-        let end = cx.parts.settings.drift.valid_until(sent, cx.round.ttl);
-        let end = end.max(mutant!(ExtensionShortens => Instant::ZERO, else known));
+        let drift = cx.parts.settings.drift;
+        let end = drift.valid_until(cx.round.sent, cx.round.ttl).max(known);
         if let Some(claim) = claim {
             claim.valid_until = claim.valid_until.max(end);
         }

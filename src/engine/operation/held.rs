@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::{ExtendError, LinkError, NodeOutcome, Unusable};
+use crate::error::{ConfirmError, LinkError, NodeOutcome, Unusable};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::COMMAND_BYTES_MAX;
@@ -15,11 +15,11 @@ use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::patience::Patience;
-use super::permission::missing_to_extend;
+use super::permission::{ask_why, missing_to_extend};
 use super::round::Round;
 use super::{After, Context, Operate, vote};
 use crate::engine::claims::Claims;
-use crate::engine::claims::claim::{Claim, Stage};
+use crate::engine::claims::claim::Claim;
 use crate::engine::contract::{Event, Extension, RoundId, random_part};
 use crate::engine::parts::Parts;
 
@@ -60,18 +60,18 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if it had a claim in this engine and has none any more: it was
+    /// [`ConfirmError::Expired`] if it had a claim in this engine and has none any more: it was
     /// reported as over, or lost.
     pub(super) fn new(
         lock: &Lock,
         question: Question,
         parts: &mut Parts,
-    ) -> Result<Self, ExtendError> {
+    ) -> Result<Self, ConfirmError> {
         let claim = claim_of(lock, &parts.claims)?;
         // All nodes count if it is this engine's own. Of one that was handed over only those that
         // it stands on: the previous owner may still release a copy that it had no answer about,
         // over its own connection, after the lock was extended here.
-        let own = claim.filter(|claim| !claim.adopted || mutant!(EveryVoterCounts));
+        let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.adopted));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) =
             claim.map_or((NodeSet::EMPTY, 0), |claim| (claim.lacking, claim.regained));
@@ -93,8 +93,8 @@ impl Held {
     /// Sets the deadline, and makes `round.key` the newest operation of its claim.
     fn begin(&self, cx: &mut Context<'_>) {
         let ends = match self.question {
-            Question::Extend => !mutant!(ExtensionRevives),
-            Question::Confirm => self.valid_until != Instant::ZERO && !mutant!(ConfirmationRevives),
+            Question::Extend => true,
+            Question::Confirm => self.valid_until != Instant::ZERO,
         };
         cx.round.deadline = ends.then_some(self.valid_until);
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
@@ -114,12 +114,6 @@ impl Held {
         for node in 0..cx.parts.nodes.len() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
             cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
-            self.leave_out(node, cx);
-        }
-    }
-
-    fn leave_out(&self, node: usize, cx: &mut Context<'_>) {
-        if !mutant!(QuarantinedExtends) {
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
     }
@@ -148,16 +142,14 @@ impl Held {
         by_text: bool,
         cx: &mut Context<'_>,
     ) {
-        if !mutant!(ExtensionRepairedAfterEnd)
-            && (!cx.round.asks(node) || !self.is_open(&cx.parts.claims))
-        {
+        let over = !cx.round.asks(node) || !self.is_open(&cx.parts.claims);
+        if guard!(ExtensionRepairedAfterEnd, over) {
             return;
         }
         if self.question == Question::Extend
             && let Some(claim) = self.claim_in(&mut cx.parts.claims)
         {
             claim.unknown.insert(node);
-            mutant!(ExtensionLeavesExpiryKnown => claim.unknown.remove(node));
         }
         let request = self.request(cx.round.key);
         let there = &mut cx.parts.nodes[node];
@@ -169,8 +161,6 @@ impl Held {
 
     /// Withdraws the question to those of `nodes` where no byte of it has left.
     fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
-        mutant!(QueuedExtensionSentLate => return);
-        mutant!(QueuedConfirmationSentLate => if self.question == Question::Confirm { return });
         let request = self.request(cx.round.key);
         for node in nodes.iter() {
             cx.parts.nodes[node].withdraw(request);
@@ -200,12 +190,13 @@ impl Held {
         // found an earlier end.
         let found = self.claim.and_then(|claim| cx.parts.claims.get(claim));
         let found = found.map(|claim| claim.valid_until);
-        let revives = mutant!(EarlierEndForgotten | ExtensionRevives | ConfirmationRevives);
-        let found = found.filter(|end| *end != Instant::ZERO && !revives);
+        let found = found.filter(|end| *end != Instant::ZERO);
         let ends = cx.round.deadline.into_iter().chain(found);
-        let in_time = ends.min().is_none_or(|end| cx.now < end) || mutant!(ExtensionAfterValidity);
+        let late = ends.min().is_some_and(|end| end <= cx.now);
         match vote {
-            Vote::Yes if !in_time => (Vote::Abstain, NodeOutcome::TimedOut),
+            Vote::Yes if guard!(ExtensionAfterValidity, late) => {
+                (Vote::Abstain, NodeOutcome::TimedOut)
+            }
             Vote::Yes if !self.voters.contains(node) => (Vote::Abstain, NodeOutcome::Missing),
             Vote::Yes | Vote::No | Vote::Abstain => (vote, outcome),
         }
@@ -221,12 +212,8 @@ impl Held {
         }
         match verdict {
             Extending::Extended(majority) => return Ok(majority),
-            Extending::Lost if !mutant!(LostKeepsValid) => {
-                return Err(self.lose(cx));
-            }
-            Extending::Lost | Extending::Unconfirmed => {
-                #[cfg(shearline_mutants)]
-                self.give_keys_back(cx);
+            Extending::Lost => return Err(self.lose(cx)),
+            Extending::Unconfirmed => {
                 self.forget(cx.round.key, &mut cx.parts.claims);
                 self.decide(Verdict::Unconfirmed, cx);
             }
@@ -236,7 +223,7 @@ impl Held {
 
     pub(in crate::engine) fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
-        cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+        cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);
     }
@@ -247,7 +234,7 @@ impl Held {
         let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
         let key = match self.claim {
             Some(claim) => {
-                mutant!(LostVoteNotTold => (), else cx.parts.tell_lost(claim));
+                cx.parts.tell_lost(claim);
                 self.decide(Verdict::Lost, cx);
                 claim
             }
@@ -303,19 +290,17 @@ impl Held {
 
     // ----- the outcome ----------------------------------------------------------------------
 
-    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+    fn outcome(&mut self, cx: &mut Context<'_>) -> Option<Result<Extension, ConfirmError>> {
         let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
-        let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
+        Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
-            Verdict::Lost => Err(ExtendError::Lost(report())),
-            Verdict::Unconfirmed => Err(ExtendError::Unconfirmed(report())),
-            Verdict::Closed => Err(ExtendError::Closed),
+            Verdict::Lost => Err(ConfirmError::Lost(report())),
+            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(report())),
+            Verdict::Closed => Err(ConfirmError::Closed),
             Verdict::Kept(majority, until) => {
                 Ok(self.kept(majority, until, cx.round.ttl, &mut cx.parts.claims))
             }
-        };
-        let round = RoundId(cx.round.key);
-        Some(Event::Extended { round, result })
+        })
     }
 
     fn kept(
@@ -327,10 +312,10 @@ impl Held {
     ) -> Extension {
         let exact = self.question == Question::Confirm;
         if let Some(claim) = self.claim_in(claims) {
-            mutant!(CancelledExtensionUndoesOthers => (), else claim.told_until = match exact {
+            claim.told_until = match exact {
                 true => valid_until,
                 false => valid_until.max(claim.told_until),
-            });
+            };
         }
         Extension {
             exact,
@@ -356,6 +341,9 @@ pub(super) trait AboutHeld {
     fn heard(&mut self, node: usize, reply: Reply) {
         let _ = (node, reply);
     }
+
+    /// Returns its outcome for the caller.
+    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event;
 
     /// `majority` keeps the lock.
     fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
@@ -389,7 +377,8 @@ impl<T: AboutHeld> Operate for T {
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
-        self.held().tell(cx)
+        let result = self.held().outcome(cx)?;
+        Some(self.event(RoundId(cx.round.key), result))
     }
 
     fn answered(&mut self, node: usize, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
@@ -400,14 +389,9 @@ impl<T: AboutHeld> Operate for T {
             cx.parts.claims.sent(command);
             return After::Nothing;
         }
-        #[cfg(shearline_mutants)]
-        if mutant!(TopUpBeforeMajority) && held.question == Question::Extend {
-            let mut command = cx.parts.claims.command();
-            held.top_up_node(node, held.valid_until, &mut command, cx);
-        }
         let said = match reply.missing(cx.parts.nodes[node].dialect_of(held.question).verb()) {
             Some(missing) => unusable(missing),
-            None if held.ask_why(node, reply, cx) => return After::Nothing,
+            None if ask_why(node, &held.entry, reply, cx) => return After::Nothing,
             None => said.vote(),
         };
         let said = held.worth(node, said, cx);
@@ -422,7 +406,7 @@ impl<T: AboutHeld> Operate for T {
     fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
         let held = self.held();
         let mut command = cx.parts.claims.command();
-        held.leave_out(node, cx);
+        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         let _ = held.ask(node, &mut command, cx);
         cx.parts.claims.sent(command);
         self.judge_if_voting(cx)
@@ -477,14 +461,8 @@ pub(in crate::engine) fn learn(
 
 /// Returns `true` if the node has forgotten the script of the question: it gets the text.
 fn lacks_script(question: Question, said: Said) -> bool {
-    if let Said::Refused(error) = said
-        && question == Question::Extend
-        && wants_the_text(error)
-        && !mutant!(NoscriptExtensionDropped)
-    {
-        return true;
-    }
-    false
+    matches!(said, Said::Refused(error)
+        if question == Question::Extend && guard!(NoscriptExtensionDropped, wants_the_text(error)))
 }
 
 /// Returns the vote of a node where the user lacks a permission.
@@ -496,11 +474,11 @@ pub(super) fn unusable(missing: Unusable) -> (Vote, NodeOutcome) {
 pub(super) fn claim_of<'c>(
     lock: &Lock,
     claims: &'c Claims,
-) -> Result<Option<&'c Claim>, ExtendError> {
+) -> Result<Option<&'c Claim>, ConfirmError> {
     let claim = claims.of(lock);
     let forgotten = claim.is_none() && lock.id().engine == claims.engine();
     match forgotten || !is_open(claim.map(Some)) {
-        true => Err(ExtendError::Expired),
+        true => Err(ConfirmError::Expired),
         false => Ok(claim),
     }
 }
@@ -508,34 +486,10 @@ pub(super) fn claim_of<'c>(
 /// Returns until when `lock` may be trusted, as far as both its holder and its claim know.
 pub(super) fn known_end(claim: Option<&Claim>, lock: &Lock) -> Instant {
     claim.map_or(lock.valid_until(), |claim| {
-        mutant!(EarlierEndForgotten => return lock.valid_until());
         claim.valid_until.min(lock.valid_until())
     })
 }
 
 fn is_open(claim: Option<Option<&Claim>>) -> bool {
-    claim.is_none_or(|claim| claim.is_some_and(is_held))
-}
-
-pub(in crate::engine) fn is_held(claim: &Claim) -> bool {
-    if mutant!(ExtensionRevives | ConfirmationRevives) {
-        return matches!(claim.stage, Stage::Held { .. });
-    }
-    claim.is_held()
-}
-
-/// Releases what is held: only where that guard is taken out.
-#[cfg(shearline_mutants)]
-impl Held {
-    fn give_keys_back(&self, cx: &mut Context<'_>) {
-        let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
-        let (claims, mut below) = cx.parts.claims(cx.now);
-        if let Some(claim) = self
-            .claim_in(claims)
-            .filter(|_| mutant!(UnconfirmedGivesBack))
-        {
-            claim.entry = Some(copy);
-            claim.pay_all(&mut below);
-        }
-    }
+    claim.is_none_or(|claim| claim.is_some_and(Claim::is_held))
 }

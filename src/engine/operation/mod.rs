@@ -25,7 +25,9 @@ pub(super) mod release;
 pub(super) mod round;
 mod top_up;
 
-use crate::error::{ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError};
+use crate::error::{
+    ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError,
+};
 use crate::keys::ClaimKey;
 use crate::node::{Reply, Said};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
@@ -69,13 +71,19 @@ pub enum Event {
         /// The lock, or why there is none.
         result: Result<Lock, LockError>,
     },
-    /// The outcome of [`Engine::extend`](crate::engine::Engine::extend) or
-    /// [`Engine::confirm`](crate::engine::Engine::confirm).
+    /// The outcome of [`Engine::extend`](crate::engine::Engine::extend).
     Extended {
         /// Of which round.
         round: RoundId,
         /// The new end, to be applied to the lock, or why there is none.
         result: Result<Extension, ExtendError>,
+    },
+    /// The outcome of [`Engine::confirm`](crate::engine::Engine::confirm).
+    Confirmed {
+        /// Of which round.
+        round: RoundId,
+        /// The end that was found, to be applied to the lock, or why there is none.
+        result: Result<Extension, ConfirmError>,
     },
     /// The outcome of [`Engine::release`](crate::engine::Engine::release).
     Released {
@@ -107,6 +115,7 @@ impl Event {
         match self {
             Self::Acquired { round, .. }
             | Self::Extended { round, .. }
+            | Self::Confirmed { round, .. }
             | Self::Released { round, .. }
             | Self::Reinitialised { round, .. } => Some(*round),
             Self::Expired { .. } => None,
@@ -147,45 +156,45 @@ pub(super) trait Operate {
     // ----- what nodes say -------------------------------------------------------------------
 
     /// `node` has answered its question by `reply`, which says this of the token.
-    fn answered(&mut self, node: usize, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
-        let _ = (node, reply, said, cx);
+    fn answered(
+        &mut self,
+        _node: usize,
+        _reply: Reply,
+        _said: Said,
+        _cx: &mut Context<'_>,
+    ) -> After {
         After::Nothing
     }
 
     /// `node` has answered which permission was missing.
-    fn why_answered(&mut self, node: usize, reply: Reply, cx: &mut Context<'_>) -> After {
-        let _ = (node, reply, cx);
+    fn why_answered(&mut self, _node: usize, _reply: Reply, _cx: &mut Context<'_>) -> After {
         After::Nothing
     }
 
     /// `node` has joined its cluster.
-    fn joined(&mut self, node: usize, cx: &mut Context<'_>) -> After {
-        let _ = (node, cx);
+    fn joined(&mut self, _node: usize, _cx: &mut Context<'_>) -> After {
         After::Nothing
     }
 
     /// Asks `node`, which has just finished its handshake.
-    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
-        let _ = (node, cx);
+    fn ask_late(&mut self, _node: usize, _cx: &mut Context<'_>) -> After {
         After::Nothing
     }
 
     /// A node has said that it is another cluster's.
-    fn other_cluster(&mut self, cx: &mut Context<'_>) {
-        let _ = cx;
+    fn other_cluster(&mut self, _cx: &mut Context<'_>) -> After {
+        After::Nothing
     }
 
     /// A majority answers again, which did not before.
-    fn regained(&mut self, cx: &mut Context<'_>) {
-        let _ = cx;
+    fn regained(&mut self, _cx: &mut Context<'_>) -> After {
+        After::Nothing
     }
 
     // ----- time, and its end ----------------------------------------------------------------
 
     /// Withdraws the question to those of `nodes` where no byte of it has left.
-    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
-        let _ = (nodes, cx);
-    }
+    fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
 
     /// Returns `true` if it may give a lock, or have it last: what it rests on can be lost.
     fn rests_on_answers(&self) -> bool {
@@ -193,24 +202,16 @@ pub(super) trait Operate {
     }
 
     /// The caller's deadline has passed: there is no time for another attempt.
-    fn out_of_time(&mut self, round: &Round) {
-        let _ = round;
-    }
+    fn out_of_time(&mut self, _round: &Round) {}
 
     /// The random delay before the next attempt, `until` then, may be over.
-    fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
-        let _ = (until, cx);
-    }
+    fn rested(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
     /// The caller cancels: releases what may have been locked.
-    fn cancel(&mut self, cx: &mut Context<'_>) {
-        let _ = cx;
-    }
+    fn cancel(&mut self, _cx: &mut Context<'_>) {}
 
     /// Ends it: returns its buffers to their pool.
-    fn end(&mut self, parts: &mut Parts) {
-        let _ = parts;
-    }
+    fn end(&mut self, _parts: &mut Parts) {}
 
     // ----- what is the same for all ---------------------------------------------------------
 
@@ -229,7 +230,7 @@ pub(super) trait Operate {
             true => cx.round.lose(node, outcome),
             false => cx.round.record(node, Vote::Abstain, outcome),
         };
-        match changed && !mutant!(LostVoteNotJudged) {
+        match guard!(LostVoteNotJudged, changed) {
             true => self.judge_if_voting(cx),
             false => After::Nothing,
         }
@@ -289,12 +290,11 @@ pub(super) fn vote(
     if !cx.round.count(cx.now, node, vote, outcome) {
         return After::Nothing;
     }
-    mutant!(RefusalNotJudged => if vote != Vote::Yes { return After::Nothing });
     operation.judge_if_voting(cx)
 }
 
 impl Kind {
-    fn get(&mut self) -> &mut dyn Operate {
+    pub(super) fn get(&mut self) -> &mut dyn Operate {
         match self {
             Self::Acquire(operation) => operation,
             Self::Extend(operation) => operation,
@@ -329,30 +329,5 @@ impl Operation {
     ) -> (&'a mut dyn Operate, Context<'a>) {
         let round = &mut self.round;
         (self.kind.get(), Context { now, round, parts })
-    }
-
-    /// Returns the event for its caller. `now` may be later than when it was decided.
-    pub(super) fn tell(&mut self, now: Instant, parts: &mut Parts) -> Option<Event> {
-        let (operation, mut cx) = self.at(now, parts);
-        if cx.round.state != State::Decided {
-            return None;
-        }
-        let event = operation.tell(&mut cx)?;
-        cx.round.state = State::Told;
-        Some(event)
-    }
-
-    /// Ends it: returns its buffers to their pool.
-    pub(super) fn end(&mut self, parts: &mut Parts) {
-        self.round.disarm(&mut parts.timers);
-        self.kind.get().end(parts);
-    }
-
-    /// Ends it without reporting an outcome.
-    pub(super) fn cancel(&mut self, now: Instant, parts: &mut Parts) {
-        let (operation, mut cx) = self.at(now, parts);
-        let all = cx.parts.nodes.set();
-        operation.withdraw(all, &mut cx);
-        operation.cancel(&mut cx);
     }
 }

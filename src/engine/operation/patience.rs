@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::limits::{NODE_TIMEOUT_MIN, TTL_HARD_MAX};
+use crate::limits::NODE_TIMEOUT_MIN;
 use crate::node::Node;
 
 use crate::engine::settings::Settings;
@@ -46,7 +46,6 @@ impl Patience {
     /// timeout that the user has fixed stands: a longer wait than the ttl allows ends as too slow.
     pub(super) fn for_vote(ttl: Duration, settings: &Settings) -> Self {
         let patience = Self::for_release(ttl, settings);
-        mutant!(NodeTimeoutIgnored => return Self { usual: TTL_HARD_MAX, fixed: true, ..patience });
         match patience.fixed {
             true => patience,
             false => Self {

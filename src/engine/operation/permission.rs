@@ -7,6 +7,7 @@
 //!   missing permission, and leaves no key.
 //! * A refused extension names what is missing, also where the error of the script does not.
 
+use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
 use crate::keys::ClaimKey;
 use crate::limits::COMMAND_BYTES_MAX;
@@ -18,7 +19,6 @@ use crate::quorum::Vote;
 use crate::time::Instant;
 
 use super::acquire::Acquire;
-use super::held::Held;
 use super::{Context, vote};
 use crate::engine::parts::Parts;
 
@@ -133,19 +133,17 @@ impl Acquire {
 
 // ----- extensions ---------------------------------------------------------------------------
 
-impl Held {
-    /// Asks `node` which permission was missing when it answered by `reply`. Returns `false` if `reply`
-    /// tells nothing of a permission, or `node` cannot be asked.
-    pub(super) fn ask_why(&self, node: usize, reply: Reply, cx: &mut Context<'_>) -> bool {
-        let asks = reply == Reply::Forbidden(Forbidden::Within)
-            && cx.parts.nodes[node].access(COMMAND_BYTES_MAX) == Access::Open
-            && cx.round.awaits(node);
-        if asks {
-            cx.parts.nodes[node].ask_why(cx.now, cx.round.key, &self.entry);
-            cx.parts.nodes.has_to_write(node);
-        }
-        asks
+/// Asks `node` which permission was missing when it answered a question about `entry` by `reply`.
+/// Returns `false` if `reply` tells nothing of a permission, or `node` cannot be asked.
+pub(super) fn ask_why(node: usize, entry: &Entry, reply: Reply, cx: &mut Context<'_>) -> bool {
+    let asks = reply == Reply::Forbidden(Forbidden::Within)
+        && cx.parts.nodes[node].access(COMMAND_BYTES_MAX) == Access::Open
+        && cx.round.awaits(node);
+    if asks {
+        cx.parts.nodes[node].ask_why(cx.now, cx.round.key, entry);
+        cx.parts.nodes.has_to_write(node);
     }
+    asks
 }
 
 /// Returns the vote of a node that has answered `reply` when it was asked what was missing for an

@@ -69,7 +69,7 @@ impl Operate for Reinit {
             self.done = Some(false);
         }
         if self.done.is_some() {
-            cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+            cx.round.decide(cx.parts);
         }
         After::Nothing
     }

@@ -74,7 +74,7 @@ impl Operate for Release {
         if self.verdict.is_none() {
             self.verdict = cx.round.tally.release(self.valid);
             if self.verdict.is_some() {
-                cx.round.decide(&mut cx.parts.news, &mut cx.parts.timers);
+                cx.round.decide(cx.parts);
             }
         }
         After::Nothing

@@ -5,14 +5,13 @@
 //! [claim](crate::engine::claims::claim).
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{NodeOutcome, NodeReport, Report};
 use crate::keys::OperationKey;
-use crate::limits::rounds_max;
+use crate::limits::ROUNDS_MAX;
 use crate::quorum::{NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -21,7 +20,7 @@ use crate::timer::TimerKey;
 use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::contract::Wake;
 use crate::engine::nodes::Nodes;
-use crate::engine::parts::News;
+use crate::engine::parts::{News, Parts};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -156,7 +155,6 @@ impl Round {
             *ballot = ballot.next();
         }
         self.left_out = NodeSet::EMPTY;
-        mutant!(ValidityFromFirstAttempt => return);
         self.sent = now;
     }
 
@@ -177,12 +175,8 @@ impl Round {
 
     /// Ends the time of nodes whose answers do not count, and returns those whose time is up at `now`.
     pub(crate) fn end_left_out(&mut self, now: Instant) -> NodeSet {
-        let mut ended = NodeSet::EMPTY;
-        for node in self.left_out.iter() {
-            if self.ballots[node].deadline <= now {
-                ended.insert(node);
-            }
-        }
+        let over = |node: usize| self.ballots[node].deadline <= now;
+        let ended = self.left_out.filter(over);
         self.left_out = self.left_out.without(ended);
         ended
     }
@@ -206,9 +200,9 @@ impl Round {
     /// The connection to `node` is lost: withdraws its yes, or stops waiting for its answer.
     /// Returns `true` if that changed anything.
     pub(crate) fn lose(&mut self, node: usize, outcome: NodeOutcome) -> bool {
-        mutant!(VoteKeptOverReconnect => return self.record(node, Vote::Abstain, outcome));
         let changed = self.is_voting()
-            && (self.tally.withdraw(node) || self.tally.record(node, Vote::Abstain));
+            && (guard!(VoteKeptOverReconnect, self.tally.withdraw(node))
+                || self.tally.record(node, Vote::Abstain));
         if changed {
             self.set_outcome(node, outcome);
         }
@@ -217,12 +211,10 @@ impl Round {
 
     /// The outcome is certain: it is reported at the next poll. Called once for each attempt: a round
     /// that is decided does not vote any more.
-    pub(crate) fn decide(&mut self, news: &mut VecDeque<News>, timers: &mut Timers) {
+    pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
-        if let Some(timer) = self.timer.take().filter(|_| !mutant!(RoundTimerKept)) {
-            timers.cancel(timer);
-        }
-        news.push_back(News::Operation(self.key));
+        self.disarm(&mut parts.timers);
+        parts.report(News::Operation(self.key));
     }
 
     pub(crate) fn disarm(&mut self, timers: &mut Timers) {
@@ -233,9 +225,7 @@ impl Round {
 
     /// Arms the timer for when it has to be looked at next.
     pub(crate) fn arm(&mut self, timers: &mut Timers) {
-        if let Some(before) = self.timer.take() {
-            timers.cancel(before);
-        }
+        self.disarm(timers);
         if let Some((at, wake)) = self.next_wake() {
             self.wake = wake;
             self.timer = Some(timers.insert(at, Alarm::Operation(self.key)));
@@ -258,7 +248,7 @@ impl Round {
     /// not asked then.
     pub(crate) fn wait_for(&mut self, node: usize, nodes: &mut Nodes) -> bool {
         let queue = &mut nodes[node].waiting;
-        let room = queue.len() < rounds_max();
+        let room = queue.len() < ROUNDS_MAX;
         if room {
             queue.push_back(self.key);
         } else {
@@ -287,8 +277,7 @@ impl Round {
     ) -> bool {
         let counts = self.record(node, vote, outcome);
         if counts && self.ballots[node].asked {
-            let since = mutant!(LatencySinceCall => self.started, else self.sent);
-            self.ballots[node].latency = Some(now.saturating_since(since));
+            self.ballots[node].latency = Some(now.saturating_since(self.sent));
         }
         counts
     }
@@ -297,10 +286,9 @@ impl Round {
     pub(crate) fn time_out(&mut self, now: Instant, mut outcome: impl FnMut(usize) -> NodeOutcome) {
         for node in self.tally.open().iter() {
             if self.ballots[node].deadline <= now {
-                let said = if self.ballots[node].asked {
-                    NodeOutcome::TimedOut
-                } else {
-                    outcome(node)
+                let said = match self.ballots[node].asked {
+                    true => NodeOutcome::TimedOut,
+                    false => outcome(node),
                 };
                 self.record(node, Vote::Abstain, said);
             }
@@ -320,7 +308,7 @@ impl Round {
             State::Voting => self
                 .tally
                 .open()
-                .union(mutant!(LeftOutNotWatched => NodeSet::EMPTY, else self.left_out))
+                .union(self.left_out)
                 .iter()
                 .map(|node| (self.ballots[node].deadline, Wake::NodeTimeout))
                 .min(),
@@ -356,8 +344,7 @@ impl Round {
                 NodeReport::new(Arc::clone(label), outcome, latency)
             })
             .collect();
-        let since = mutant!(ElapsedSinceAttempt => self.sent, else self.started);
-        let elapsed = now.saturating_since(since);
+        let elapsed = now.saturating_since(self.started);
         Report::new(now, nodes, self.tally.quorum() as u8, self.tries, elapsed)
     }
 }

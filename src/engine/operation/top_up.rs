@@ -58,7 +58,7 @@ impl Held {
         if !claim.lacking.contains(node) || claim.unanswered.contains(node) {
             return; // It has got a copy in between, or one is on its way.
         }
-        let left = mutant!(TopUpWithFullTtl => claim.ttl, else end.saturating_since(cx.now));
+        let left = end.saturating_since(cx.now);
         let ttl = whole_millis(left.saturating_add(drift.of(claim.ttl)));
         let there = &mut cx.parts.nodes[node];
         if there.access(COMMAND_BYTES_MAX) != Access::Open || there.missing_permission().is_some() {

@@ -193,6 +193,10 @@ impl World {
             Event::Extended {
                 result: Ok(extension),
                 ..
+            }
+            | Event::Confirmed {
+                result: Ok(extension),
+                ..
             } => assert!(extension.apply(lock)),
             other => panic!("{other:?}"),
         }
@@ -211,6 +215,9 @@ impl World {
             Event::Extended {
                 result: Err(error), ..
             } => error,
+            Event::Confirmed {
+                result: Err(error), ..
+            } => error.into(),
             other => panic!("{other:?}"),
         }
     }

@@ -26,7 +26,7 @@ impl World {
     #[track_caller]
     fn is_expired(&mut self, lock: &Lock) {
         let refused = self.engine.confirm(self.now, lock);
-        assert!(matches!(refused, Err(ExtendError::Expired)), "{refused:?}");
+        assert!(matches!(refused, Err(ConfirmError::Expired)), "{refused:?}");
         self.drain();
         let sent = self.take_all().concat();
         assert_eq!(sent, NOTHING, "before any byte is sent");

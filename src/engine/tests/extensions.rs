@@ -76,8 +76,8 @@ fn cancelling_a_question_does_not_take_an_earlier_end_back() {
         let (mut world, lock) = World::held(1);
         let questions = [confirmed_first, !confirmed_first].map(|confirm| {
             let (asked, said) = match confirm {
-                true => (world.engine.confirm(world.now, &lock), ":1001|"),
-                false => (world.engine.extend(world.now, &lock, TTL), ":1|"),
+                true => (world.engine.confirm(world.now, &lock).ok(), ":1001|"),
+                false => (world.engine.extend(world.now, &lock, TTL).ok(), ":1|"),
             };
             world.say_undrained(0, said);
             asked.expect("asked")

@@ -31,7 +31,7 @@ fn a_refused_confirmation_gives_its_buffer_back() {
     let before = spare(&world);
     for _ in 0..3 {
         let refused = world.engine.confirm(world.now, &lock);
-        assert!(matches!(refused, Err(ExtendError::Expired)));
+        assert!(matches!(refused, Err(ConfirmError::Expired)));
     }
     assert_eq!(spare(&world), before);
 }

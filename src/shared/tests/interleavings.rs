@@ -25,7 +25,7 @@ const NEVER: Instant = Instant::MAX;
 /// How often in a row a thread moves bytes here: seldom, so that what is left over occurs.
 const MOVES_MAX: u8 = 2;
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Kind {
     /// A thread that waits for an answer.
     Thread,
@@ -47,7 +47,7 @@ enum Kind {
 }
 
 /// How far an operation has come.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Op {
     None,
     Asked,
@@ -59,7 +59,7 @@ enum Op {
 }
 
 /// What a thread has still to do behind a section.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Todo {
     WriteEvent,
     Unpark,
@@ -70,7 +70,7 @@ enum Todo {
 }
 
 /// Where a process stands, between two steps.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum At {
     Begin,
     /// It has the wire, outside of the mutex.
@@ -96,7 +96,7 @@ enum At {
     Told,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Process {
     at: At,
     todo: Vec<Todo>,
@@ -105,7 +105,7 @@ struct Process {
     served: bool,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 struct Wiring {
     noted: u8,
     orders: u8,
@@ -114,7 +114,7 @@ struct Wiring {
     inbox: u8,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Model {
     kinds: Vec<Kind>,
     roles: Roles,
@@ -736,7 +736,7 @@ impl Model {
             }
         }
         seen.put_back = 0;
-        format!("{seen:?}").hash(&mut hasher);
+        seen.hash(&mut hasher);
         hasher.finish()
     }
 
@@ -802,6 +802,7 @@ fn nobody_is_left_alone_whatever_the_order() {
         &[Unanswered, Timer],
         &[Unanswered, Drop],
         &[Unanswered, Expiry],
+        &[Thread, Thread, Thread],
         &[Dropped],
         &[Thread, Dropped],
         &[Task, Dropped],

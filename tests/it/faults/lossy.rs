@@ -268,7 +268,7 @@ fn given_up(field: &Field, which: Which) {
     };
     field.link.set(answers);
     let before = field.sets() + 1;
-    let lock = face.try_lock("answered to nobody", LONG);
+    let lock = face.try_lock("answered too late", LONG);
     let lock = lock.expect("two of three");
     eventually("the victim has it too", || {
         face.settle();

@@ -159,7 +159,7 @@ fn a_node_whose_connection_ends_is_unreachable() {
 fn a_node_that_connects_too_slowly_is_unreachable() {
     play_silent(&[
         Fault {
-            name: "greeting, one byte each 50 ms",
+            name: "handshake, one byte each 50 ms",
             strike: |victim| {
                 victim.proxy.set(Mischief::Drip(Duration::from_millis(50)));
                 victim.proxy.cut(End::Fin);
@@ -168,7 +168,7 @@ fn a_node_that_connects_too_slowly_is_unreachable() {
             says: Some(too_slow),
         },
         Fault {
-            name: "greeting, little bandwidth",
+            name: "handshake, little bandwidth",
             strike: |victim| {
                 victim.proxy.set(Mischief::Bandwidth(200));
                 victim.proxy.cut(End::Fin);

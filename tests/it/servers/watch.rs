@@ -42,10 +42,10 @@ pub(crate) fn watched<T: Send>(
 ) -> (T, Duration) {
     thread::scope(|scope| {
         let begin = Instant::now();
-        let told = scope.spawn(story);
-        let longest = longest_stop(servers, begin, || told.is_finished());
+        let story = scope.spawn(story);
+        let longest = longest_stop(servers, begin, || story.is_finished());
         (
-            told.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            story.join().unwrap_or_else(|panic| resume_unwind(panic)),
             longest,
         )
     })

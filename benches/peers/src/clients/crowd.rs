@@ -12,7 +12,7 @@ use crate::cycle::{Caller, Client, Futures, Log, PAUSE, Until, run_calls, run_fu
 use crate::measure::Failure;
 
 /// Threads that call and block. They are started for each turn, which costs about a hundredth of
-/// it, and everybody as much.
+/// it, the same for all.
 #[derive(Debug)]
 pub struct Threads<C> {
     /// One for each thread.
@@ -53,7 +53,7 @@ const ROOM: usize = 4096;
 /// Tasks on a runtime.
 #[derive(Debug)]
 pub struct Tasks<F> {
-    /// What they run on.
+    /// The runtime.
     pub runtime: Runtime,
     /// One for each task.
     pub callers: Vec<F>,
@@ -88,7 +88,7 @@ impl<F: Futures> Client for Tasks<F> {
     }
 }
 
-/// Futures on one thread without any runtime: it parks when none can go on.
+/// Futures on one thread without a runtime: it parks when none can go on.
 #[derive(Debug)]
 pub struct Joined<F> {
     /// One for each future.
@@ -115,13 +115,13 @@ impl<F: Futures> Client for Joined<F> {
     }
 }
 
-/// Names for so many locks of one client.
+/// Returns names for so many locks of one client.
 #[must_use]
 pub fn names(client: &str, count: usize) -> Vec<String> {
     (0..count).map(|lock| format!("{client}:{lock}")).collect()
 }
 
-/// So many callers like this one, each with a lock of its own.
+/// Returns so many callers like this one, each with its own lock.
 #[must_use]
 pub fn crowd<F: Futures>(one: &F, client: &str, count: usize) -> Vec<F> {
     let names = names(client, count);

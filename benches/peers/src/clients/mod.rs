@@ -1,4 +1,4 @@
-//! Everybody who locks: the floor, shearline and others.
+//! The clients: the floor, shearline and others.
 //!
 //! * [`shearline`](self::shearline) are the faces of this library.
 //! * [`rslock`](self::rslock) is a library, [`multiplexed`] what a user of `redis` would write.
@@ -17,7 +17,7 @@ use crate::measure::Failure;
 /// One caller of blocking calls.
 #[derive(Debug)]
 pub struct Alone<C> {
-    /// Who calls.
+    /// The caller.
     pub caller: C,
     /// Whether each lock is extended before it is released.
     pub extending: bool,
@@ -36,9 +36,9 @@ impl<C: Caller> Client for Alone<C> {
 /// One task that awaits futures, on a runtime.
 #[derive(Debug)]
 pub struct Awaiting<F> {
-    /// What it runs on.
+    /// The runtime.
     pub runtime: Runtime,
-    /// Whose futures.
+    /// The client.
     pub caller: F,
     /// Whether each lock is extended before it is released.
     pub extending: bool,
@@ -48,7 +48,7 @@ impl<F: Futures> Client for Awaiting<F> {
     fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure> {
         let mut own = std::mem::take(log);
         let (caller, extending) = (self.caller.clone(), self.extending);
-        // As a task: on a multi-threaded runtime the main thread is a stranger.
+        // As a task: on a multi-threaded runtime the main thread is not one of its workers.
         let task = async move {
             let ran = run_futures(&caller, extending, until, &mut own).await;
             ran.map(|()| own)
@@ -68,7 +68,7 @@ fn settle(runtime: &Runtime) {
     runtime.block_on(async { tokio::time::sleep(crate::cycle::PAUSE).await });
 }
 
-/// A tokio on this thread, or on as many as there are processors.
+/// Returns a tokio on this thread, or on as many threads as there are processors.
 ///
 /// # Errors
 ///

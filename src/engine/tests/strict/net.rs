@@ -333,11 +333,11 @@ impl Net {
 
     fn extended(&mut self, client: usize, lock: &mut Lock) -> Result<(), ExtendError> {
         match self.outcome(client) {
-            Event::Extended { result, .. } => result.map(|extension| {
-                assert!(extension.apply(lock));
-            }),
+            Event::Extended { result, .. } => result,
+            Event::Confirmed { result, .. } => result.map_err(ExtendError::from),
             other => panic!("{other:?}"),
         }
+        .map(|extension| assert!(extension.apply(lock)))
     }
 
     /// With nobody waiting.

@@ -93,7 +93,7 @@ impl<'a> Scene<'a> {
             Trouble::Stalled => self.servers.iter().try_for_each(Server::thaw),
             Trouble::Refusing => self.limit_memory("0"),
             Trouble::Dead | Trouble::BlackHoled | Trouble::Slow => {
-                self.proxies.iter_mut().try_for_each(Proxy::mend)
+                self.proxies.iter_mut().try_for_each(Proxy::recover)
             }
         }
     }
