@@ -295,6 +295,9 @@ fn sleep_exactly() {
 /// In a panic of the engine too. Tasks that are left are woken by the last thread that can.
 impl Drop for IoThread {
     fn drop(&mut self) {
+        if thread::panicking() {
+            self.shared.break_down(self.shared.core.lock());
+        }
         if self.in_charge {
             self.shared.ending.reach(EndStage::Ended);
             self.shared.wakers.close();

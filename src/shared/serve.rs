@@ -42,7 +42,8 @@ pub(super) struct Section<'a> {
     was_panicking: bool,
 }
 
-/// What breaks the handle down if this thread panics while it has the wire or the poll.
+/// What breaks the handle down if this thread panics while it has the wire or the poll, or at the end of a
+/// section.
 struct Holding<'a> {
     shared: &'a Shared,
     was_panicking: bool,
@@ -76,7 +77,9 @@ impl Shared {
         })
     }
 
-    fn leave(&self, mut locked: Locked<'_, Core>) {
+    fn leave(&self, locked: Locked<'_, Core>) {
+        let holding = Holding::new(self);
+        let mut locked = locked; // Dropped before that is, in a panic.
         let core = &mut *locked;
         let wake = core.leave();
         let offered = core.offered_now.take();
@@ -86,6 +89,7 @@ impl Shared {
             false => Vec::new(),
         };
         drop(locked);
+        drop(holding);
         self.wake(wake);
         if let Some((written, put_back)) = progress {
             self.progress.tell(written, put_back);
@@ -401,7 +405,7 @@ impl Shared {
     // ----- the end of the engine ------------------------------------------------------------
 
     /// This thread has panicked with the engine, the wire or the poll. Everybody is told.
-    fn break_down(&self, mut core: Locked<'_, Core>) {
+    pub(super) fn break_down(&self, mut core: Locked<'_, Core>) {
         core.break_down();
         let told = core.callers.take_told(Vec::new());
         drop(core);

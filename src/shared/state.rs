@@ -49,6 +49,9 @@ pub(super) struct Core {
     /// Nothing works any more: a thread has panicked with the engine or the wire, or the connections
     /// are closed.
     pub(super) is_closed: bool,
+    /// The engine panics when it is asked for its next timer.
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) breaks_at_its_end: bool,
 }
 
 impl Core {
@@ -69,6 +72,8 @@ impl Core {
             offered_to: None,
             offered_now: None,
             is_closed: false,
+            #[cfg(all(test, feature = "embedded"))]
+            breaks_at_its_end: false,
         }
     }
 
@@ -199,6 +204,8 @@ impl Core {
     // ----- roles ----------------------------------------------------------------------------
 
     pub(super) fn leave(&mut self) -> Wake {
+        #[cfg(all(test, feature = "embedded"))]
+        assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
         // An offer stands for as long as its operation is waited for.
         let stands = |round| self.callers.is_open(round);
         if self.roles.poll == Poll::Offered && !self.offered_to.is_some_and(stands) {

@@ -238,9 +238,13 @@ impl State {
     }
 }
 
-/// Wakes a task. A waker that panics harms nobody else.
+/// Wakes a task. A waker that panics harms nobody else, nor does what it panics with.
 pub(super) fn wake(waker: Waker) {
-    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
+        && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+    {
+        core::mem::forget(another);
+    }
 }
 
 #[cfg(test)]
