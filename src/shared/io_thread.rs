@@ -296,6 +296,9 @@ fn sleep_exactly() {
 /// Runs after a panic of the engine too. The last thread wakes the tasks that are left.
 impl Drop for IoThread {
     fn drop(&mut self) {
+        if thread::panicking() {
+            self.shared.break_down(self.shared.core.lock());
+        }
         if self.in_charge {
             self.shared.ending.reach(EndStage::Ended);
             self.shared.wakers.close();

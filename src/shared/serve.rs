@@ -40,7 +40,7 @@ pub(super) struct Section<'a> {
     panics: Panics,
 }
 
-/// Closes the handle if this thread panics while it has the wire or the poll.
+/// Closes the handle if this thread panics while it has the wire or the poll, or at the end of a section.
 struct Holding<'a>(&'a Shared, Panics);
 
 impl Shared {
@@ -71,7 +71,9 @@ impl Shared {
         })
     }
 
-    fn leave(&self, mut locked: Locked<'_, Core>) {
+    fn leave(&self, locked: Locked<'_, Core>) {
+        let holding = Holding(self, Panics::watch());
+        let mut locked = locked; // In a panic it is dropped before `holding`.
         let core = &mut *locked;
         let wake = core.leave();
         let offered = core.offered_now.take();
@@ -81,6 +83,7 @@ impl Shared {
             false => Vec::new(),
         };
         drop(locked);
+        drop(holding);
         self.wake(wake);
         if let Some((written, put_back)) = progress {
             self.progress.advance(written, put_back);
@@ -411,7 +414,7 @@ impl Shared {
 
     /// This thread has panicked with the engine, the wire or the poll: closes the handle, refuses every
     /// call and reports every lock as lost.
-    fn break_down(&self, mut core: Locked<'_, Core>) {
+    pub(super) fn break_down(&self, mut core: Locked<'_, Core>) {
         core.break_down();
         let deliveries = core.callers.take_deliveries(Vec::new());
         drop(core);

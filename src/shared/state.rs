@@ -49,6 +49,9 @@ pub(super) struct Core {
     /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the
     /// connections are closed.
     pub(super) is_closed: bool,
+    /// The next section panics at its end.
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) breaks_at_its_end: bool,
 }
 
 impl Core {
@@ -69,6 +72,8 @@ impl Core {
             offered_to: None,
             offered_now: None,
             is_closed: false,
+            #[cfg(all(test, feature = "embedded"))]
+            breaks_at_its_end: false,
         }
     }
 
@@ -199,6 +204,8 @@ impl Core {
     // ----- roles ----------------------------------------------------------------------------
 
     pub(super) fn leave(&mut self) -> Wake {
+        #[cfg(all(test, feature = "embedded"))]
+        assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
         // An offer holds for as long as its operation is waited for.
         let stands = |round| self.callers.is_open(round);
         if self.roles.poll == Poll::Offered && !self.offered_to.is_some_and(stands) {

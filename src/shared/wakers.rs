@@ -225,9 +225,13 @@ impl State {
     }
 }
 
-/// Wakes a task, and catches a panic of its waker.
+/// Wakes a task. Catches a panic of its waker, and of dropping what that panicked with.
 pub(super) fn wake(waker: Waker) {
-    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
+        && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+    {
+        core::mem::forget(another);
+    }
 }
 
 #[cfg(test)]

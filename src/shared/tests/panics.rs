@@ -1,5 +1,7 @@
 //! Panics: of the engine, of wakers, of callers that hold a guard.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 use crate::error::{ExtendError, LockError, UnlockError};
 
@@ -140,14 +142,13 @@ fn the_last_handle_may_go_on_the_thread_that_it_ends() {
 }
 
 struct Blocks {
-    entered: core::sync::atomic::AtomicBool,
+    entered: AtomicBool,
     gate: std::sync::Mutex<()>,
 }
 
 impl Wake for Blocks {
     fn wake(self: Arc<Self>) {
-        self.entered
-            .store(true, core::sync::atomic::Ordering::Relaxed);
+        self.entered.store(true, Ordering::Relaxed);
         drop(self.gate.lock().expect("no thread panics with it"));
     }
 }
@@ -170,7 +171,7 @@ fn the_last_handle_may_be_dropped_by_a_thread_that_a_waker_waits_for() {
     assert!(future.as_mut().poll(&mut context).is_pending());
     world.resume();
     eventually("the I/O thread calls the waker", || {
-        blocks.entered.load(core::sync::atomic::Ordering::Relaxed)
+        blocks.entered.load(Ordering::Relaxed)
     });
     let guard = redlock.lock("b", LONG).unwrap();
     let dropping = thread::spawn(move || drop((future, guard, redlock)));
@@ -179,4 +180,60 @@ fn the_last_handle_may_be_dropped_by_a_thread_that_a_waker_waits_for() {
     assert!(shared.upgrade().is_some(), "the thread is still held up");
     drop(gate);
     eventually("the thread has ended", || shared.upgrade().is_none());
+}
+
+/// Its waker panics with something that panics again when it is dropped.
+struct PanicsTwice(AtomicBool);
+
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("expected: the second panic of a waker"));
+    }
+}
+
+impl Wake for PanicsTwice {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+        std::panic::resume_unwind(Box::new(PanicsWhenDropped));
+    }
+}
+
+#[test]
+fn what_a_waker_panics_with_may_panic_again() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let held = redlock.lock("a", LONG).unwrap();
+    let panics = Arc::new(PanicsTwice(AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&panics));
+    let mut task = Box::pin(redlock.lock_async("a", LONG));
+    let mut context = Context::from_waker(&waker);
+    assert!(task.as_mut().poll(&mut context).is_pending());
+    held.unlock().unwrap();
+    eventually("it is called", || panics.0.load(Ordering::SeqCst));
+    eventually("it has panicked", || Arc::strong_count(&panics) == 2);
+    drop(block_on(task).unwrap());
+    drop(block_on(redlock.lock_async("b", LONG)).unwrap());
+    world.assert_empty();
+}
+
+/// The engine breaks where it is asked for its next timer, at the end of a section.
+#[test]
+fn an_engine_that_breaks_at_the_end_of_a_section_is_reported_to_every_caller() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let held = redlock.lock("held", LONG).unwrap();
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| redlock.lock("held", LONG));
+        let future = redlock.lock_async("held", LONG);
+        let future = scope.spawn(move || block_on(future));
+        let broken = catch_unwind(AssertUnwindSafe(|| {
+            redlock.shared().enter().unwrap().breaks_at_its_end = true;
+        }));
+        assert!(broken.is_err());
+        assert!(matches!(caller.join().unwrap(), Err(LockError::Closed)));
+        assert!(matches!(future.join().unwrap(), Err(LockError::Closed)));
+    });
+    assert!(held.lost().is_lost());
 }

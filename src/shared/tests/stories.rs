@@ -194,7 +194,7 @@ fn a_future_of_building_that_is_dropped_ends_by_itself() {
 fn the_last_handle_ends_the_thread_and_leaves_no_key() {
     let world = World::new();
     for turn in 0..20 {
-        let redlock = world.redlock();
+        let redlock = world.builder().shutdown_timeout(PATIENCE).build().unwrap();
         let shared = shared_of(&redlock);
         let guard = redlock.lock("a", LONG).unwrap();
         drop(redlock);
@@ -214,7 +214,7 @@ fn a_handle_dropped_while_callers_wait_takes_nothing_from_them() {
     let world = World::new();
     let holder = world.redlock();
     let guard = holder.lock("a", LONG).unwrap();
-    let redlock = world.redlock();
+    let redlock = world.builder().shutdown_timeout(PATIENCE).build().unwrap();
     let shared = shared_of(&redlock);
     thread::scope(|scope| {
         for _ in 0..4 {
