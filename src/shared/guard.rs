@@ -118,7 +118,7 @@ impl LockGuard {
     /// operator made permanent has to be confirmed again.
     ///
     /// Costs one round trip to a majority. If their answers would shorten the lock, it also waits for
-    /// the others too, each for its node timeout. The nodes have to allow `EVAL`.
+    /// the others, each for its node timeout. The nodes have to allow `EVAL`.
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
