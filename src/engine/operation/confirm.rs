@@ -67,11 +67,13 @@ fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Durati
 }
 
 impl AboutHeld for Confirm {
+    type Error = ConfirmError;
+
     fn held(&mut self) -> &mut Held {
         &mut self.held
     }
 
-    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
+    fn event(round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
         Event::Confirmed { round, result }
     }
 

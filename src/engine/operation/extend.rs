@@ -4,7 +4,7 @@
 //! the old validity. Nothing is revived and nothing is shortened: the new validity counts from
 //! before the send, and a lock whose validity has run out is refused before any byte is sent.
 
-use crate::error::{ConfirmError, ExtendError};
+use crate::error::ExtendError;
 use crate::node::Question;
 use crate::quorum::{Lock, Majority};
 use crate::time::Instant;
@@ -39,6 +39,8 @@ impl Extend {
 }
 
 impl AboutHeld for Extend {
+    type Error = ExtendError;
+
     fn held(&mut self) -> &mut Held {
         &mut self.held
     }
@@ -49,8 +51,7 @@ impl AboutHeld for Extend {
         }
     }
 
-    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
-        let result = result.map_err(ExtendError::from);
+    fn event(round: RoundId, result: Result<Extension, ExtendError>) -> Event {
         Event::Extended { round, result }
     }
 

@@ -290,13 +290,17 @@ impl Held {
 
     // ----- the outcome ----------------------------------------------------------------------
 
-    fn outcome(&mut self, cx: &mut Context<'_>) -> Option<Result<Extension, ConfirmError>> {
+    #[inline]
+    fn outcome<E: From<ConfirmError>>(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Option<Result<Extension, E>> {
         let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
         Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
-            Verdict::Lost => Err(ConfirmError::Lost(report())),
-            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(report())),
-            Verdict::Closed => Err(ConfirmError::Closed),
+            Verdict::Lost => Err(ConfirmError::Lost(report()).into()),
+            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(report()).into()),
+            Verdict::Closed => Err(ConfirmError::Closed.into()),
             Verdict::Kept(majority, until) => {
                 Ok(self.kept(majority, until, cx.round.ttl, &mut cx.parts.claims))
             }
@@ -330,6 +334,9 @@ impl Held {
 
 /// An operation that is a question about a lock that is held.
 pub(super) trait AboutHeld {
+    /// Why its caller gets no new end.
+    type Error: From<ConfirmError>;
+
     fn held(&mut self) -> &mut Held;
 
     /// The nodes are about to be asked.
@@ -342,8 +349,8 @@ pub(super) trait AboutHeld {
         let _ = (node, reply);
     }
 
-    /// Returns its outcome for the caller.
-    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event;
+    /// Returns the event that has its outcome.
+    fn event(round: RoundId, result: Result<Extension, Self::Error>) -> Event;
 
     /// `majority` keeps the lock.
     fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
@@ -378,7 +385,7 @@ impl<T: AboutHeld> Operate for T {
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = self.held().outcome(cx)?;
-        Some(self.event(RoundId(cx.round.key), result))
+        Some(T::event(RoundId(cx.round.key), result))
     }
 
     fn answered(&mut self, node: usize, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
