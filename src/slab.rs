@@ -1,6 +1,6 @@
 //! A slab: values at fixed places, each found again by a small key.
 //!
-//! The engine keeps its rounds here, the timer wheel its timers. Inserting, finding and removing
+//! The engine keeps its operations and claims here, the timer wheel its timers. Inserting, finding and removing
 //! take constant time. Vacant places form a list, and the one that was vacated last, which is still
 //! in the cache, is used first.
 //!

@@ -88,8 +88,9 @@ pub enum Input<'a> {
         /// What it sent.
         bytes: &'a [u8],
     },
-    /// The operating system took the first `len` bytes of the last [`Output::Transmit`]. If that
-    /// is less than was offered, nothing more is offered until [`Input::Writable`].
+    /// The first `len` bytes of the last [`Output::Transmit`] were taken, by the operating system or by a
+    /// driver that will write them: no command of them is withdrawn any more. If that is less
+    /// than was offered, nothing more is offered until [`Input::Writable`].
     Transmitted {
         /// To which node.
         node: NodeId,

@@ -66,7 +66,7 @@ impl Operations {
         self.slab.get_mut(operation.0)
     }
 
-    /// Returns the keys of all that are open, by age of their places.
+    /// Returns the keys of all that are open, by their places in the slab.
     pub(super) fn keys(&self) -> Vec<OperationKey> {
         let keys = self.slab.iter().map(|(key, _)| OperationKey(key));
         keys.collect()
@@ -197,7 +197,7 @@ impl Operations {
         }
     }
 
-    /// Hands each operation that is open to `act`, by age of their places.
+    /// Hands each operation that is open to `act`, by their places in the slab.
     pub(super) fn each(
         &mut self,
         now: Instant,

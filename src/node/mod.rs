@@ -1,6 +1,6 @@
 //! One node: its connection, what it was asked, and what it is owed.
 //!
-//! A node knows bytes and the order of commands. It does not know what a round is: an [`Request`]
+//! A node knows bytes and the order of commands. It does not know what a round is: a [`Request`]
 //! names the claim or operation that a command serves, and is returned with the reply.
 //!
 //! # Guarantees
@@ -263,7 +263,7 @@ impl Node {
         self.trouble
     }
 
-    /// Returns the identity that the server gave, while the node is ready.
+    /// Returns the identity that the server gave on this connection.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.phase {
             Phase::Ready(ready) => Some(&ready.identity),
@@ -309,8 +309,7 @@ impl Node {
             && self.outbox.len() + len <= OUT_BYTES_MAX / 2
     }
 
-    /// Returns `true` if a release of `len` bytes can be sent: the scripts' state is known, and
-    /// there is room.
+    /// Returns `true` if there is room for a release of `len` bytes.
     pub(crate) fn has_room_for_release(&self, len: usize) -> bool {
         self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
     }

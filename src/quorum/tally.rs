@@ -173,12 +173,6 @@ impl Tally {
         self.yes.remove(node) && self.abstained.insert(node)
     }
 
-    /// Counts `node` as open again because its answer does not count (a refusal that our own key
-    /// caused).
-    pub fn reopen(&mut self, node: usize) {
-        let _ = self.yes.remove(node) || self.no.remove(node) || self.abstained.remove(node);
-    }
-
     /// Returns the nodes that have not answered.
     #[must_use]
     pub fn open(&self) -> NodeSet {

@@ -1,7 +1,7 @@
 //! A question about a lock that is held: what extensions and confirmations share.
 //!
 //! The same nodes count, the same lock is over when a majority misses it, and the same verdicts close
-//! the question. What is request, and what a majority of answers means, is in the file of each operation.
+//! the question. What is asked, and what a majority of answers means, is in the file of each operation.
 
 use core::time::Duration;
 

@@ -59,7 +59,7 @@ impl Held {
             return; // It has got a copy in between, or one is on its way.
         }
         let left = end.saturating_since(cx.now);
-        let ttl = whole_millis(left.saturating_add(drift.of(claim.ttl)));
+        let ttl = up_to_whole_millis(left.saturating_add(drift.of(claim.ttl)));
         let there = &mut cx.parts.nodes[node];
         if there.access(COMMAND_BYTES_MAX) != Access::Open || there.missing_permission().is_some() {
             return; // It is tried again with the next extension.
@@ -82,7 +82,7 @@ fn may_be_topped_up(claim: &Claim) -> bool {
 
 /// Returns `duration` in whole milliseconds, rounded up: a copy that expires before the others is
 /// useless.
-fn whole_millis(duration: Duration) -> Duration {
+fn up_to_whole_millis(duration: Duration) -> Duration {
     let nanos = duration.subsec_nanos() % 1_000_000;
     let missing = if nanos == 0 { 0 } else { 1_000_000 - nanos };
     duration.saturating_add(Duration::from_nanos(u64::from(missing)))
