@@ -6,12 +6,15 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use crate::node::RELEASE;
+use crate::node::{
+    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, EXTEND, JOIN, RELEASE,
+    SET_IF_PERMITTED, Script,
+};
 use crate::resp::OwnedValue;
 
 use super::call::{Call, flags, integer, is_flush_mode, ok};
 use super::keyspace::{Database, Entry, Millis, Value};
-use super::known::{Known, Scripts};
+use super::known::Scripts;
 use super::refusal::{Answer, Refusal};
 use super::state::State;
 use super::strings::{expiry, set_in};
@@ -20,18 +23,74 @@ const NO_KEY: Refusal =
     Refusal::fixed("ERR Lua redis lib command arguments must be strings or integers");
 const NO_NUMBER: Refusal = Refusal::fixed("ERR user_script:1: attempt to compare number with nil");
 
+const FOREIGN: Refusal = Refusal::fixed(
+    "ERR this embedded node runs only the scripts of shearline; use a redis-server for others",
+);
+
+/// A script that the node knows, and what it does.
+struct Known {
+    script: &'static Script,
+    run: Run,
+}
+
+type Run = fn(&mut Database, Millis, &Arguments<'_>) -> Answer;
+
+/// All that the node knows. [`Scripts`] names them by their places.
+static KNOWN: [Known; 8] = [
+    Known::new(&RELEASE, |database, now, arguments| {
+        release(database, now, arguments).map(OwnedValue::Integer)
+    }),
+    Known::new(&EXTEND, |database, now, arguments| {
+        extend(database, now, arguments).map(OwnedValue::Integer)
+    }),
+    Known::new(&CONFIRM, |database, now, arguments| {
+        confirm(database, now, arguments).map(OwnedValue::Integer)
+    }),
+    Known::new(&CHECKED_ACQUIRE, |database, now, arguments| {
+        marker_checked(database, now, arguments, 2, acquire)
+    }),
+    Known::new(&CHECKED_EXTEND, |database, now, arguments| {
+        marker_checked(database, now, arguments, 2, extend)
+    }),
+    Known::new(&CHECKED_CONFIRM, |database, now, arguments| {
+        marker_checked(database, now, arguments, 1, confirm)
+    }),
+    Known::new(&JOIN, join),
+    Known::new(&SET_IF_PERMITTED, first_set),
+];
+
+impl Known {
+    const fn new(script: &'static Script, run: Run) -> Self {
+        Self { script, run }
+    }
+}
+
+/// Returns the place of the script with this text.
+fn by_text(text: &[u8]) -> Result<usize, Refusal> {
+    let mut all = KNOWN.iter();
+    all.position(|known| known.script.text.as_bytes() == text)
+        .ok_or(FOREIGN)
+}
+
+/// Returns the place of the script with this digest, if the node was given it.
+fn given(scripts: Scripts, digest: &[u8]) -> Option<usize> {
+    let mut all = KNOWN.iter();
+    all.position(|known| digest.eq_ignore_ascii_case(known.script.sha1.as_bytes()))
+        .filter(|place| scripts.contains(*place))
+}
+
 /// `SCRIPT LOAD text`.
 pub(super) fn load(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let known = Known::by_text(call.words[2])?;
-    *state.scripts.slot(known) = true;
-    Ok(OwnedValue::bulk(known.digest().as_bytes()))
+    let place = by_text(call.words[2])?;
+    state.scripts.insert(place);
+    Ok(OwnedValue::bulk(KNOWN[place].script.sha1.as_bytes()))
 }
 
 /// `SCRIPT EXISTS digest ...`.
 pub(super) fn exists(state: &mut State, call: &mut Call<'_>) -> Answer {
     let digests = call.words_from(2).iter();
     Ok(flags(
-        digests.map(|digest| state.scripts.has(digest).is_some()),
+        digests.map(|digest| given(state.scripts, digest).is_some()),
     ))
 }
 
@@ -52,9 +111,9 @@ pub(super) fn flush(state: &mut State, call: &mut Call<'_>) -> Answer {
 /// `EVAL text numkeys key ... argument ...`.
 pub(super) fn eval(state: &mut State, call: &mut Call<'_>) -> Answer {
     let arguments = Arguments::parse(call)?;
-    let known = Known::by_text(call.words[1])?;
-    *state.scripts.slot(known) = true;
-    run(known, call.database(state), call.now, &arguments)
+    let place = by_text(call.words[1])?;
+    state.scripts.insert(place);
+    run(place, call.database(state), call.now, &arguments)
 }
 
 /// `EVALSHA digest numkeys key ... argument ...`.
@@ -64,8 +123,8 @@ pub(super) fn evalsha(state: &mut State, call: &mut Call<'_>) -> Answer {
         return Err(Refusal::NO_SCRIPT);
     }
     let arguments = Arguments::parse(call)?;
-    let known = state.scripts.has(call.words[1]).ok_or(Refusal::NO_SCRIPT)?;
-    run(known, call.database(state), call.now, &arguments)
+    let place = given(state.scripts, call.words[1]).ok_or(Refusal::NO_SCRIPT)?;
+    run(place, call.database(state), call.now, &arguments)
 }
 
 /// The arguments that the scripts read: `KEYS[1]`, `ARGV[1]`, `ARGV[2]`, of which each may be
@@ -97,22 +156,9 @@ impl<'a> Arguments<'a> {
     }
 }
 
-fn run(known: Known, database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
-    let result = match known {
-        Known::Release => release(database, now, arguments).map(OwnedValue::Integer),
-        Known::Extend => extend(database, now, arguments).map(OwnedValue::Integer),
-        Known::Confirm => confirm(database, now, arguments).map(OwnedValue::Integer),
-        Known::CheckedAcquire => marker_checked(database, now, arguments, 2, acquire),
-        Known::CheckedExtend => marker_checked(database, now, arguments, 2, extend),
-        Known::CheckedConfirm => marker_checked(database, now, arguments, 1, confirm),
-        Known::Join => join(database, now, arguments),
-        // Its one user may do everything.
-        Known::FirstSet if arguments.ttl.is_some_and(<[u8]>::is_empty) => {
-            Ok(OwnedValue::Integer(0))
-        }
-        Known::FirstSet => acquire(database, now, arguments).map(OwnedValue::Integer),
-    };
-    result.map_err(|refusal| refusal.in_script(known.digest()))
+fn run(place: usize, database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    let Known { script, run } = &KNOWN[place];
+    run(database, now, arguments).map_err(|refusal| refusal.in_script(script.sha1))
 }
 
 type Plain = fn(&mut Database, Millis, &Arguments<'_>) -> Result<i64, Refusal>;
@@ -127,6 +173,17 @@ fn marker_checked(
     plain: Plain,
 ) -> Answer {
     let said = plain(database, now, arguments)?;
+    let counts = counts(database, now, arguments, marker)?;
+    Ok(OwnedValue::array([said, counts].map(OwnedValue::Integer)))
+}
+
+/// Does what every script with a marker check does at its end.
+fn counts(
+    database: &mut Database,
+    now: Millis,
+    arguments: &Arguments<'_>,
+    marker: usize,
+) -> Result<i64, Refusal> {
     let [_, marker_key, barrier_key] = arguments.keys else {
         return Err(NO_KEY);
     };
@@ -135,11 +192,10 @@ fn marker_checked(
     let barrier = database
         .entry(barrier_key, now)
         .map(|entry| entry.pttl(now));
-    let left = match same {
+    Ok(match same {
         true => barrier_left(barrier),
         false => -1,
-    };
-    Ok(OwnedValue::array([said, left].map(OwnedValue::Integer)))
+    })
 }
 
 /// Returns how many milliseconds a script reports for a barrier with this time to live.
@@ -164,6 +220,14 @@ fn acquire(
     let words: [&[u8]; 3] = [b"nx", b"px", ttl];
     let set = set_in(database, now, key, token, &words)?;
     Ok(i64::from(set != OwnedValue::Null))
+}
+
+/// Does what [`SET_IF_PERMITTED`] does for a user who may do everything.
+fn first_set(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    match arguments.ttl.is_some_and(<[u8]>::is_empty) {
+        true => Ok(OwnedValue::Integer(0)),
+        false => acquire(database, now, arguments).map(OwnedValue::Integer),
+    }
 }
 
 fn insert(database: &mut Database, key: &[u8], text: &[u8], end: Option<Millis>) {
