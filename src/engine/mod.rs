@@ -103,6 +103,12 @@ pub use fuzz::fuzz_engine;
 #[cfg(feature = "std")]
 pub(crate) use operation::patience::usual_timeout;
 
+/// What the faces return besides locks and errors: it is found at the root of the crate too.
+pub(crate) mod returned {
+    pub use super::contract::NodeStatus;
+    pub use crate::node::NodeState;
+}
+
 /// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
 ///
 /// ```
