@@ -2,6 +2,7 @@
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::node::{Heard, Reply, Request, Trouble};
+use crate::resp::Value;
 use crate::time::Instant;
 
 use super::Engine;
@@ -54,7 +55,9 @@ impl Engine {
         nodes.close_probe(node);
         let mut piece = bytes;
         loop {
-            let heard = match self.parts.nodes[node].receive(now, &mut piece) {
+            let operations = &mut self.operations;
+            let show = |key, value: Value<'_>| operations.show(node, key, value);
+            let heard = match self.parts.nodes[node].receive(now, &mut piece, show) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
                 Err(trouble) => self.useless(now, node, trouble),

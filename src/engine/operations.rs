@@ -15,6 +15,7 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::ROUNDS_MAX;
 use crate::node::{Reply, Request, Trouble};
+use crate::resp::Value;
 use crate::slab::Slab;
 use crate::time::Instant;
 
@@ -267,6 +268,17 @@ impl Operations {
     }
 
     // ----- answers --------------------------------------------------------------------------
+
+    /// Shows the operation of `key` what `node` has answered, if it still asks.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn show(&mut self, node: usize, key: OperationKey, value: Value<'_>) {
+        if let Some(operation) = self.get_mut(key)
+            && operation.round.asks(node)
+        {
+            operation.kind.get().shown(node, value);
+        }
+    }
 
     /// `node` has answered `request`.
     // In line: every answer passes here, and only those that do not count come from elsewhere.

@@ -22,7 +22,7 @@ use super::in_flight::Request;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 use super::marker_check;
 use super::phase::Trouble;
-use super::reply::Reply;
+use super::reply::{Reply, three};
 
 /// See the [module](self). Only with a strict guard.
 #[derive(Debug)]
@@ -288,16 +288,6 @@ fn plain(request: Request, said: i64) -> Reply {
 
 fn is_set(request: Request) -> bool {
     matches!(request, Request::Set { .. } | Request::FirstSet { .. })
-}
-
-/// Verdict, milliseconds, marker.
-fn three(value: Value<'_>) -> Option<(i64, i64, &[u8])> {
-    let items = value.as_items()?;
-    let mut items = items.iter();
-    let verdict = items.next()?.as_integer()?;
-    let left = items.next()?.as_integer()?;
-    let text = items.next()?.as_bytes()?;
-    items.next().is_none().then_some((verdict, left, text))
 }
 
 /// Returns why a server does not run the script. A missing permission within a script is a plain

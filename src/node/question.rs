@@ -32,6 +32,14 @@ impl Question {
         }
     }
 
+    /// Returns `true` if its answer says more than its [`Reply`]: it is shown to the operation.
+    #[inline]
+    pub(crate) const fn is_shown(self) -> bool {
+        match self {
+            Self::Extend | Self::Confirm => false,
+        }
+    }
+
     fn write(self, out: &mut Vec<u8>, entry: &Entry, ttl: Duration, way: Dialect) {
         match self {
             Self::Extend => command::extend(out, entry, ttl, way),

@@ -7,6 +7,7 @@
 //! * An answer comes with the restart guard's word whether it counts.
 
 use crate::error::{LinkError, Unusable};
+use crate::keys::OperationKey;
 use crate::limits::PUSHES_MAX;
 use crate::resp::Value;
 use crate::time::Instant;
@@ -22,13 +23,18 @@ impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
+    /// An answer that says more than its [`Reply`] is shown to its operation by `show`, while it is in
+    /// the buffer. Whether it counts is said afterwards.
+    ///
     /// # Errors
     ///
     /// Why the connection has to be given up.
+    #[inline(always)]
     pub(crate) fn receive(
         &mut self,
         now: Instant,
         piece: &mut &[u8],
+        mut show: impl FnMut(OperationKey, Value<'_>),
     ) -> Result<Option<Heard>, Trouble> {
         self.pulse.heard();
         loop {
@@ -64,7 +70,13 @@ impl Node {
                 | Request::Release { .. }
                 | Request::Question { .. }
                 | Request::Why { .. }) => {
-                    let reply = Reply::of(value);
+                    let reply = match shown_to(request) {
+                        None => Reply::of(value),
+                        Some(operation) => {
+                            show(operation, value);
+                            Reply::with_text(value)
+                        }
+                    };
                     self.probed = 0;
                     self.learn(now, reply);
                     let stale = !self.in_flight.is_of_this_era(&sent);
@@ -123,6 +135,21 @@ impl Node {
         });
         Some(Heard::Ready)
     }
+}
+
+/// Returns the operation that the answer to `request` is shown to, if it is shown to one.
+#[inline]
+fn shown_to(request: Request) -> Option<OperationKey> {
+    if let Request::Question {
+        question,
+        operation,
+        ..
+    } = request
+        && question.is_shown()
+    {
+        return Some(operation);
+    }
+    None
 }
 
 /// A server has answered `step`, in its handshake or after it.

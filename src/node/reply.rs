@@ -52,6 +52,16 @@ impl Reply {
 }
 
 impl Reply {
+    /// Returns the same where only an error, or two integers and a text, answer the question.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn with_text(value: Value<'_>) -> Self {
+        if let Value::Error(line) | Value::BulkError(line) = value {
+            return Self::of_error(line);
+        }
+        three(value).map_or(Self::Other, |(said, left, _)| Self::Pair(said, left))
+    }
+
     fn of_error(line: &[u8]) -> Self {
         match Forbidden::of(line) {
             Some(forbidden) => Self::Forbidden(forbidden),
@@ -93,6 +103,16 @@ impl Reply {
             _ => Self::Other,
         }
     }
+}
+
+/// Returns two integers and the text behind them, if that is all of `value`.
+pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, &[u8])> {
+    let items = value.as_items()?;
+    let mut items = items.iter();
+    let first = items.next()?.as_integer()?;
+    let second = items.next()?.as_integer()?;
+    let text = items.next()?.as_bytes()?;
+    items.next().is_none().then_some((first, second, text))
 }
 
 /// What a user lacks the permission for.

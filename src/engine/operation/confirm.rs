@@ -59,7 +59,7 @@ impl Confirm {
 }
 
 /// For how long `quorum` of those who said yes keep it: the q-th largest of their answers.
-fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Duration {
+pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Duration {
     let mut kept: Vec<Duration> = yes.iter().map(|node| answers[node]).collect();
     kept.sort_unstable_by(|one, other| other.cmp(one));
     kept.truncate(quorum);

@@ -92,10 +92,7 @@ impl Held {
 
     /// Sets the deadline, and makes `round.key` the newest operation of its claim.
     fn begin(&self, cx: &mut Context<'_>) {
-        let ends = match self.question {
-            Question::Extend => true,
-            Question::Confirm => self.valid_until != Instant::ZERO,
-        };
+        let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
         cx.round.deadline = ends.then_some(self.valid_until);
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
             claim.extended_beside |= claim.extension.replace(cx.round.key).is_some();

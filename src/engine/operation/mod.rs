@@ -31,6 +31,7 @@ use crate::error::{
 use crate::keys::ClaimKey;
 use crate::node::{Reply, Said};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
+use crate::resp::Value;
 use crate::time::Instant;
 
 use super::contract::{Extension, RoundId};
@@ -154,6 +155,10 @@ pub(super) trait Operate {
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
     // ----- what nodes say -------------------------------------------------------------------
+
+    /// `node` has answered its question by `value`. Whether that counts is said afterwards, by
+    /// [`answered`](Self::answered).
+    fn shown(&mut self, _node: usize, _value: Value<'_>) {}
 
     /// `node` has answered its question by `reply`, which says this of the token.
     fn answered(
