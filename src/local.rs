@@ -22,6 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::config::{Builder, LockOptions};
 use crate::driver::{BuildError, Driver, Refusal, Reporter, Working, clock};
+use crate::engine::returned::{InspectError, Inspection};
 use crate::engine::{Engine, Event, NodeStatus, NotProlonged, RoundId, prolong};
 use crate::error::{
     CheckError, ConfirmError, ExtendError, LockError, ReinitError, Released, Report, TrustError,
@@ -175,6 +176,32 @@ impl LocalRedlock {
     /// [`ConfirmError::Forked`], [`ConfirmError::Closed`].
     pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ConfirmError> {
         self.prolong(lock, Engine::confirm)
+    }
+
+    /// Asks every node who holds `resource`, and changes nothing. See
+    /// [`Redlock::inspect`](crate::Redlock::inspect), also for the cost and the errors.
+    ///
+    /// ```no_run
+    /// use shearline::LocalRedlock;
+    ///
+    /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+    /// let mut local = LocalRedlock::connect(urls)?;
+    /// println!("{}", local.inspect("invoice:42")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::NoQuorum`] names what each node said. [`InspectError::Invalid`],
+    /// [`InspectError::Saturated`], [`InspectError::Forked`], [`InspectError::Closed`]: nothing was
+    /// sent.
+    pub fn inspect(&mut self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
+        let resource = resource.as_ref();
+        match self.ask(|engine, now| engine.inspect(now, resource))? {
+            Ok(Event::Inspected { result, .. }) => result,
+            Ok(other) => unreachable!("the outcome of an inspection, not {other:?}"),
+            Err(report) => Err(InspectError::NoQuorum(report)),
+        }
     }
 
     /// Releases `lock` on every node that may hold it, and waits until a majority has answered.

@@ -53,6 +53,7 @@ use std::thread;
 use rustix::process::{Pid, getpid};
 
 use crate::config::{Builder, Config, LockOptions};
+use crate::engine::returned::InspectError;
 use crate::engine::{Engine, Event, NodeStatus, RoundId};
 use crate::error::{ConfirmError, ExtendError, LockError, ReinitError, TrustError, UnlockError};
 use crate::quorum::Lock;
@@ -258,6 +259,18 @@ impl Driver {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
 
+    /// Begins to ask who holds `resource`, and changes nothing. The outcome is an [`Event::Inspected`],
+    /// when every node has answered or its time is up. See [`Redlock::inspect`](crate::Redlock::inspect).
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`] or
+    /// [`InspectError::Closed`]: nothing is sent.
+    pub fn inspect(&mut self, resource: &[u8]) -> Result<RoundId, InspectError> {
+        self.begin()?
+            .ask(|engine, now| engine.inspect(now, resource))
+    }
+
     /// Begins to release `lock`. The outcome is an [`Event::Released`].
     ///
     /// # Errors
@@ -393,6 +406,15 @@ impl Driver {
         match self.standing {
             Standing::Open => Ok(()),
             Standing::Working | Standing::Closed => Err(Refusal::Closed),
+        }
+    }
+}
+
+impl From<Refusal> for InspectError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Forked => Self::Forked,
+            Refusal::Closed => Self::Closed,
         }
     }
 }

@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::node::{
-    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, EXTEND, JOIN, RELEASE,
+    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, EXTEND, JOIN, Question, RELEASE,
     SET_IF_PERMITTED, Script,
 };
 use crate::resp::OwnedValue;
@@ -36,7 +36,7 @@ struct Known {
 type Run = fn(&mut Database, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 8] = [
+static KNOWN: [Known; 9] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(OwnedValue::Integer)
     }),
@@ -55,6 +55,7 @@ static KNOWN: [Known; 8] = [
     Known::new(&CHECKED_CONFIRM, |database, now, arguments| {
         marker_checked(database, now, arguments, 1, confirm)
     }),
+    Known::new(&Question::INSPECT, inspect),
     Known::new(&JOIN, join),
     Known::new(&SET_IF_PERMITTED, first_set),
 ];
@@ -184,7 +185,7 @@ fn counts(
     arguments: &Arguments<'_>,
     marker: usize,
 ) -> Result<i64, Refusal> {
-    let [_, marker_key, barrier_key] = arguments.keys else {
+    let [_, marker_key, barrier_key, ..] = arguments.keys else {
         return Err(NO_KEY);
     };
     let wanted = arguments.rest.get(marker).copied();
@@ -380,12 +381,34 @@ fn confirm(
     if value.is_none() || value != arguments.token {
         return Ok(if value.is_none() { 0 } else { -1 });
     }
+    Ok(above_left(database, now, key))
+}
+
+/// Returns one more than the milliseconds that `key`, which is there, lives on.
+fn above_left(database: &mut Database, now: Millis, key: &[u8]) -> i64 {
     let left = database.entry(key, now).map_or(-1, |entry| entry.pttl(now));
     // Lua counts in doubles.
-    Ok(match left < 0 {
+    match left < 0 {
         true => 9_000_000_000_000_001,
         false => (left as f64 + 1.0) as i64,
-    })
+    }
+}
+
+/// Does what [`Question::INSPECT`] does.
+fn inspect(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    let key = arguments.key.ok_or(NO_KEY)?;
+    let value = database.text(key, now)?.map(<[u8]>::to_vec);
+    let above = value.as_ref().map_or(0, |_| above_left(database, now, key));
+    let counts = match arguments.keys.len() {
+        1 => 0,
+        _ => counts(database, now, arguments, 0)?,
+    };
+    let token = value.unwrap_or_default();
+    Ok(OwnedValue::array([
+        OwnedValue::Integer(above),
+        OwnedValue::Integer(counts),
+        OwnedValue::bulk(&token[..token.len().min(85)]),
+    ]))
 }
 
 /// Lua's `tonumber`, but for hexadecimal numbers.

@@ -85,10 +85,12 @@ use operation::acquire::{self, Acquire};
 use operation::confirm::Confirm;
 use operation::extend::Extend;
 use operation::held::Verdict;
+use operation::inspect::Inspect;
 use operation::reinit::{self, Reinit};
 use operation::release::Release;
 use operations::Operations;
 use parts::Parts;
+use returned::InspectError;
 
 pub use crate::node::NodeState;
 pub(crate) use check::check;
@@ -106,6 +108,7 @@ pub(crate) use operation::patience::usual_timeout;
 /// What the faces return besides locks and errors: it is found at the root of the crate too.
 pub(crate) mod returned {
     pub use super::contract::NodeStatus;
+    pub use super::operation::inspect::{Found, Holder, InspectError, InspectedNode, Inspection};
     pub use crate::node::NodeState;
 }
 
@@ -325,6 +328,25 @@ impl Engine {
         let kind = Kind::Confirm(Confirm::new(lock, parts)?);
         parts.restarts.may_last(lock.ttl());
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
+    }
+
+    /// Begins to ask who holds `resource`. Nothing is changed on the nodes. The outcome comes as
+    /// [`Event::Inspected`], when every node has answered or its time is up.
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::Invalid`] and [`InspectError::Saturated`], before anything was sent.
+    pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, InspectError> {
+        check_resource(resource)?;
+        let parts = &mut self.parts;
+        parts.restarts.check_name(resource)?;
+        if self.operations.is_full() {
+            return Err(InspectError::Saturated);
+        }
+        let kind = Kind::Inspect(Inspect::new(resource, parts));
+        Ok(self
+            .operations
+            .begin(now, Duration::ZERO, None, kind, parts))
     }
 
     /// Releases `lock`. The outcome comes as [`Event::Released`]; what is

@@ -20,6 +20,7 @@ mod expiry;
 mod extend;
 mod extensions;
 mod handover;
+mod inspect;
 mod memory;
 mod operators;
 mod patience;

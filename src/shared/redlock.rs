@@ -14,6 +14,7 @@ use super::state::Core;
 use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
 use crate::config::{Builder, Config, LockOptions};
 use crate::driver::{BuildError, Refusal, clock};
+use crate::engine::returned::{InspectError, Inspection};
 use crate::engine::{self, Engine, Event, NodeStatus, RoundId};
 use crate::error::{CheckError, LockError, ReinitError, TrustError};
 use crate::quorum::Lock;
@@ -179,6 +180,77 @@ impl Redlock {
             }
         };
         LockGuard::new(self.clone(), slot, lock)
+    }
+
+    /// Asks every node who holds the lock on `resource`, and changes nothing: whether it is free, or
+    /// held by whom and for how long, which nodes disagree, and which tokens stand on a minority.
+    ///
+    /// A majority decides. What it says was so at some time between the call and its return, and may
+    /// have changed since: it is for operators and logs. To hold a lock, [take it](Self::try_lock); to
+    /// see whether a lock is still held, [`LockGuard::confirm`].
+    ///
+    /// It sends one command to each node, which reads the token and its expiry in one step, and waits
+    /// until every node has answered. For a node that does not answer it waits a node timeout: the one of
+    /// [`Builder::node_timeout`], or else 50 ms, or four round trips of a distant node. A user needs
+    /// no permission for it but those that confirm a lock.
+    ///
+    /// ```no_run
+    /// # use shearline::{Found, Redlock};
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let inspection = redlock.inspect("invoice:42")?;
+    /// match inspection.holder() {
+    ///     Some(holder) => println!(
+    ///         "{} has it on {} nodes for {:?}",
+    ///         holder.owner.escape_ascii(),
+    ///         holder.nodes,
+    ///         holder.valid_for,
+    ///     ),
+    ///     None if inspection.is_free() => println!("free"),
+    ///     None => println!("several clients are trying, or one has failed"),
+    /// }
+    /// for node in inspection.nodes() {
+    ///     if let Found::Copy { left, .. } = &node.found {
+    ///         println!("{} has a token that no majority has, for {left:?}", node.address);
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::NoQuorum`]: too few nodes answered, and it names what each said.
+    /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`],
+    /// [`InspectError::Closed`]: nothing was sent.
+    pub fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
+        let since = clock::now();
+        let (shared, resource) = (self.shared(), resource.as_ref());
+        let until = since.saturating_add(shared.patience(Duration::MAX));
+        shared.check_process()?;
+        let slot = Arc::new(Slot::new());
+        let ask = |engine: &mut Engine, now| engine.inspect(now, resource);
+        let begin = |core: &mut Core| core.begin(&slot, Waiter::Thread, ask);
+        match shared.run(&slot, Some(until), begin)? {
+            Some(outcome) => finish_inspect(outcome),
+            None => Err(InspectError::NoQuorum(shared.reporter.pending(since))),
+        }
+    }
+
+    /// Does [`inspect`](Self::inspect) as a future, for any executor. Nothing is sent before the first
+    /// poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect).
+    pub async fn inspect_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+    ) -> Result<Inspection, InspectError> {
+        self.shared().check_process()?;
+        let reply = self.begin(Arc::new(Slot::new()), |core, slot| {
+            let ask = |engine: &mut Engine, now| engine.inspect(now, resource.as_ref());
+            core.begin(slot, Waiter::Task, ask)
+        })?;
+        finish_inspect(reply.await)
     }
 
     /// Returns how every node stands now, in the order of the configuration. It is meant for
@@ -389,6 +461,16 @@ impl Redlock {
             Some(Outcome::Refused(refusal)) => Err(refusal.into()),
             Some(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
             None => Err(LockError::NoQuorum(reporter.pending(since))),
+        }
+    }
+}
+
+fn finish_inspect(outcome: Outcome) -> Result<Inspection, InspectError> {
+    match outcome {
+        Outcome::Event(Event::Inspected { result, .. }) => result,
+        Outcome::Refused(refusal) => Err(refusal.into()),
+        other @ (Outcome::Acquired(_) | Outcome::Event(_)) => {
+            unreachable!("the outcome of an inspection, not {other:?}")
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use shearline::{
-    Builder, CheckError, ConfirmError, ExtendError, LocalRedlock, Lock, LockError, LockGuard,
-    LockOptions, NodeState, NodeStatus, Redlock, ReinitError, Released, Report, UnlockError,
+    Builder, CheckError, ConfirmError, ExtendError, InspectError, Inspection, LocalRedlock, Lock,
+    LockError, LockGuard, LockOptions, NodeState, NodeStatus, Redlock, ReinitError, Released,
+    Report, UnlockError,
 };
 
 use crate::servers::{Cluster, eventually, within_patience};
@@ -150,6 +151,16 @@ impl Face {
             (Self::Shared(_), Held::Guard(guard)) => guard.confirm(),
             (Self::Local(local), Held::Lock(lock)) => local.confirm(lock),
             _ => panic!("a lock of the other face"),
+        }
+    }
+
+    pub(crate) fn inspect(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+    ) -> Result<Inspection, InspectError> {
+        match self {
+            Self::Shared(redlock) => redlock.inspect(resource),
+            Self::Local(local) => local.inspect(resource),
         }
     }
 

@@ -44,6 +44,7 @@ mod faults;
 mod fork;
 mod frozen;
 mod guard;
+mod inspect;
 mod invalid;
 mod names;
 mod orphans;

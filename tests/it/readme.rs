@@ -169,6 +169,7 @@ fn live(local: &mut LocalRedlock, admin: &mut Raw) -> Result<(), Box<dyn Error>>
         }
         local.extend(&mut lock, LONG)?;
         local.confirm(&mut lock)?;
+        assert!(local.inspect("lock:acl")?.holder().is_some());
         local.unlock(lock)?;
     }
     Ok(())

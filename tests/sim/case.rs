@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::assumptions::ASSUMPTIONS;
 use crate::entropy::{Entropy, Recorded, Tape};
 use crate::faults::FAULTS;
-use crate::mutations::{ALONE, DRIVERS, NARROW};
+use crate::mutations::{ALONE, DRIVERS, INSPECTING, NARROW};
 use crate::oracle::{Counts, Violation};
 use crate::plan::Plan;
 use crate::watchdog::Watched;
@@ -33,7 +33,7 @@ pub(crate) const STANDARD: Kind = Kind {
 impl Kind {
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let assumed = ASSUMPTIONS.iter().map(|assumption| assumption.kind);
-        [ANY, STANDARD, NARROW, ALONE]
+        [ANY, STANDARD, NARROW, ALONE, INSPECTING]
             .into_iter()
             .chain(assumed)
             .chain(DRIVERS)

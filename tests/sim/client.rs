@@ -13,7 +13,7 @@ use shearline::engine::{Engine, Event as Told, Input, NodeId, Output};
 use shearline::{Config, Instant, LinkError, Lock, MARKER_KEY, RestartGuard, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
-use crate::oracle::{Process, Said, TICK, Verb};
+use crate::oracle::{Inspecting, Process, Said, TICK, Verb};
 use crate::plan::{
     CONNECT_TIMEOUT, FIRST_BACKOFF, Guard, LONGEST_BACKOFF, LONGEST_REST, Members, SHORTEST_REST,
     TRIES,
@@ -81,6 +81,8 @@ pub(crate) struct Client {
     /// An operator has called `reinit`.
     pub(crate) to_reinit: bool,
     pub(crate) reinit: Option<Call>,
+    /// It has asked who holds a resource.
+    pub(crate) inspecting: Option<Inspecting>,
 }
 
 /// A client's way to one node.
@@ -378,6 +380,7 @@ impl Client {
             trusted: Vec::new(),
             to_reinit: false,
             reinit: None,
+            inspecting: None,
         }
     }
 
@@ -414,6 +417,7 @@ impl Client {
         self.to_trust.clear();
         self.to_reinit = false;
         self.reinit = None;
+        self.inspecting = None;
         for user in &mut self.users {
             user.task = Task::Idle;
         }
@@ -815,6 +819,11 @@ impl World {
                     told
                 };
                 self.alive_when_told(client, &told);
+                if let (Told::Inspected { .. }, Some(open)) =
+                    (&told, &mut self.clients[client].inspecting)
+                {
+                    open.polled = shown;
+                }
                 self.clients[client].told.push_back(told);
             }
             Output::Transmit { node, bytes } => {

@@ -55,6 +55,12 @@ pub(crate) const ALONE: Kind = driver("alone", |entropy| Plan {
     ..theme::away(Plan::draw(entropy), entropy)
 });
 
+/// Clients often ask who holds a resource.
+pub(crate) const INSPECTING: Kind = driver("inspecting", |entropy| Plan {
+    inspects: 100_000,
+    ..Plan::draw(entropy)
+});
+
 const fn driver(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
     Kind { name, draw }
 }

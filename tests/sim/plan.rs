@@ -103,6 +103,8 @@ pub(crate) struct Plan {
     pub(crate) cancels: u32,
     /// How often a call is cancelled in the turn in which an answer to it may have been read.
     pub(crate) second_thoughts: u32,
+    /// How often a client inspects a resource when it has a turn. Most worlds have none.
+    pub(crate) inspects: u32,
     /// How often a lock may be extended.
     pub(crate) extensions: Option<u32>,
 
@@ -279,6 +281,7 @@ impl Plan {
             habits: [4, 2, 2, 1, 1, 1].map(|most| entropy.below(most * 4)),
             cancels: entropy.pick(&[0, 0, 50_000, 300_000]),
             second_thoughts: 0,
+            inspects: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
             lag: entropy.pick(&[20, 5, 100, 1_000]) * MICRO,
             pause: entropy.pick(&[0, 0, 1_000, 20_000]),
@@ -515,6 +518,7 @@ impl Plan {
             habits: [4, 1, 1, 1, 1, 1],
             cancels: 0,
             second_thoughts: 0,
+            inspects: 0,
             extensions: None,
             lag: 20 * MICRO,
             pause: 0,

@@ -17,7 +17,8 @@ use crate::clock::{Clock, MILLI, SECOND, Time};
 use crate::faults::Fault;
 use crate::link::{Conn, FarState, Way};
 use crate::oracle::{
-    Answer, Command, Deed, Fence, Said, Token, Verb, is_fenced_set, millis, number_in, token_of,
+    Answer, Command, Deed, Fence, Said, Token, Verb, is_fenced_set, is_inspection, millis,
+    number_in, token_of,
 };
 use crate::plan::Kinds;
 use crate::stranger;
@@ -332,9 +333,10 @@ fn is_write(words: &[&[u8]]) -> bool {
     words.first().is_some_and(|verb| WRITES.contains(verb))
 }
 
-/// Returns for how many milliseconds an answer does not count, if it says so.
-fn left_in(reply: &[u8]) -> Option<i64> {
-    let mut lines = reply.strip_prefix(b"*2\r\n:")?.split(|byte| *byte == b'\n');
+/// Returns for how many milliseconds an answer of so many parts does not count, if it says so.
+fn left_in(reply: &[u8], parts: u8) -> Option<i64> {
+    let rest = reply.strip_prefix(&[b'*', b'0' + parts])?;
+    let mut lines = rest.strip_prefix(b"\r\n:")?.split(|byte| *byte == b'\n');
     let second = lines.nth(1)?.strip_prefix(b":")?;
     std::str::from_utf8(second.trim_ascii()).ok()?.parse().ok()
 }
@@ -645,8 +647,16 @@ impl World {
             },
             (None, None) => {}
         }
+        self.inspected(
+            self.conns[conn].peer,
+            self.conns[conn].node,
+            words,
+            &out[start..],
+        );
+        let there = &mut self.servers[server];
+        let link = &mut self.conns[conn];
         let done = Said::of(command.verb, &out[start..]);
-        let fence = match (left_in(&out[start..]), there.fence(shown)) {
+        let fence = match (left_in(&out[start..], 2), there.fence(shown)) {
             (None, _) => Fence::None,
             (Some(0), Some(longest)) => Fence::Open(longest),
             (Some(0), None) => Fence::Broken,
@@ -662,7 +672,9 @@ impl World {
             self.oracle.anew[link.peer][link.node] = self.now;
         }
         let barred = command.verb == Verb::Join && there.fence(shown).is_none();
-        there.fenced |= fence == Fence::Shut || barred;
+        let left = left_in(&out[start..], 3).filter(|_| is_inspection(words));
+        let shut = fence == Fence::Shut || left.is_some_and(|left| left != 0);
+        there.fenced |= shut || barred;
         if let [b"SCRIPT", b"LOAD", script] = words
             && self.fenced_set.is_empty()
             && is_fenced_set(script)
@@ -729,8 +741,8 @@ impl World {
             self.conns[conn]
                 .answers
                 .push_back(Answer { token, ..answer });
-            let lock = command.key.is_some() || command.verb == Verb::Time;
-            self.talk(conn, lock, said, fence == Fence::Shut);
+            let lock = command.key.is_some() || command.verb == Verb::Time || is_inspection(words);
+            self.talk(conn, lock, said, shut);
             self.asked_for_time(conn, command.verb);
         }
         let place = self.place_of(deed.peer);

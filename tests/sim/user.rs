@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use shearline::engine::{Event as Told, Extension, Request, RoundId};
-use shearline::{ExtendError, Instant, Lock, LockError, LockOptions, ReinitError};
+use shearline::{ExtendError, InspectError, Instant, Lock, LockError, LockOptions, ReinitError};
 
 use crate::clock::{MILLI, NEVER, Time};
-use crate::oracle::{Belief, Limits, Release, Verb, token_of};
+use crate::oracle::{Belief, Inspecting, Limits, Release, Verb, token_of};
 use crate::plan::TRIES;
 use crate::trace::{self, Place};
 use crate::world::World;
@@ -298,6 +298,7 @@ impl World {
                     user.at = user.at.min(soon);
                 }
             }
+            Told::Inspected { round, result } => self.check_inspection(client, round, &result),
             Told::Reinitialised { round, result } => self.reinitialised(client, round, &result),
             Told::Confirmed { .. } | _ => {
                 self.object("outcome", format!("client {client} was told something new"));
@@ -514,6 +515,9 @@ impl World {
             self.reinit(client);
             return true;
         }
+        if self.inspects(client) {
+            return true;
+        }
         let now = self.now;
         let there = &mut self.clients[client];
         let finishing = there.finishing || self.entropy.is_spent();
@@ -535,6 +539,31 @@ impl World {
             Task::Holding(hold) => self.use_lock(client, user, hold),
             Task::Extending { hold, call } => self.interrupt(client, user, hold, &call),
             task @ Task::Releasing { .. } => self.set_task(client, user, task, NEVER),
+        }
+        true
+    }
+
+    /// A client asks who holds a resource. Returns whether it does.
+    fn inspects(&mut self, client: usize) -> bool {
+        let there = &self.clients[client];
+        let busy = there.finishing || there.inspecting.is_some();
+        if busy || !self.entropy.chance(self.plan.inspects) {
+            return false;
+        }
+        let resource = self.entropy.below(self.plan.resources as u32) as usize;
+        let shown = self.shown(client);
+        self.say(Place::Client(client), || {
+            format!("inspects resource {resource}")
+        });
+        let before = self.clients[client].engine.load();
+        let name = self.names[resource];
+        match self.clients[client].engine.inspect(shown, &name) {
+            Ok(round) => {
+                let open = Inspecting::new(round, resource, shown);
+                self.clients[client].inspecting = Some(open);
+            }
+            Err(InspectError::Saturated) => self.check_saturated(client, before),
+            Err(error) => self.object("outcome", format!("client {client} got {error:?}")),
         }
         true
     }

@@ -5,6 +5,7 @@
 //! | [`acquire`] | every node to keep a fresh token | a vote each, until an attempt succeeds |
 //! | [`extend`] | every node to keep the token for longer | a vote each, within the old validity |
 //! | [`confirm`] | every node for how long it keeps the token | a vote each, and a time |
+//! | [`inspect`] | every node what it has under a name | the token there, and a time; every node is heard |
 //! | [`release`] | every node that may hold the token to delete it | what became of the token there |
 //! | [`reinit`] | every node to join this cluster | all of them are needed |
 //!
@@ -18,6 +19,7 @@ pub(super) mod acquire;
 pub(super) mod confirm;
 pub(super) mod extend;
 pub(super) mod held;
+pub(super) mod inspect;
 pub(super) mod patience;
 pub(super) mod permission;
 pub(super) mod reinit;
@@ -40,6 +42,7 @@ use acquire::Acquire;
 use confirm::Confirm;
 use extend::Extend;
 use held::Held;
+use inspect::{Inspect, InspectError, Inspection};
 use reinit::Reinit;
 use release::Release;
 use round::{Round, State};
@@ -57,6 +60,7 @@ pub(super) enum Kind {
     Acquire(Acquire),
     Extend(Extend),
     Confirm(Confirm),
+    Inspect(Inspect),
     Release(Release),
     Reinit(Reinit),
 }
@@ -85,6 +89,13 @@ pub enum Event {
         round: RoundId,
         /// The end that was found, to be applied to the lock, or why there is none.
         result: Result<Extension, ConfirmError>,
+    },
+    /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect).
+    Inspected {
+        /// Of which round.
+        round: RoundId,
+        /// Who holds the resource, or why that is not known.
+        result: Result<Inspection, InspectError>,
     },
     /// The outcome of [`Engine::release`](crate::engine::Engine::release).
     Released {
@@ -117,6 +128,7 @@ impl Event {
             Self::Acquired { round, .. }
             | Self::Extended { round, .. }
             | Self::Confirmed { round, .. }
+            | Self::Inspected { round, .. }
             | Self::Released { round, .. }
             | Self::Reinitialised { round, .. } => Some(*round),
             Self::Expired { .. } => None,
@@ -304,6 +316,7 @@ impl Kind {
             Self::Acquire(operation) => operation,
             Self::Extend(operation) => operation,
             Self::Confirm(operation) => operation,
+            Self::Inspect(operation) => operation,
             Self::Release(operation) => operation,
             Self::Reinit(operation) => operation,
         }
@@ -313,14 +326,14 @@ impl Kind {
     pub(super) fn held(&self) -> Option<&Held> {
         match self {
             Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
-            Self::Acquire(_) | Self::Release(_) | Self::Reinit(_) => None,
+            Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,
         }
     }
 
     pub(super) fn held_mut(&mut self) -> Option<&mut Held> {
         match self {
             Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
-            Self::Acquire(_) | Self::Release(_) | Self::Reinit(_) => None,
+            Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,
         }
     }
 }

@@ -20,6 +20,18 @@ const CONFIRM: &str = "local v=redis.call('get',KEYS[1]) \
     if p<0 then p=9e15 end return p+1 end \
     if v then return -1 end return 0";
 const CONFIRM_SHA1: &str = "eff39a10bfd4f5ef8734aa1fc598a9ee03919210";
+/// This one checks the marker of a strict guard if it is given one.
+const INSPECT: (&str, &str) = (
+    concat!(
+        "local v,s,b=redis.call('get',KEYS[1]),0,0 ",
+        "if v then s=redis.call('pttl',KEYS[1]) if s==-1 then s=9e15 end s=math.max(s+1,0) end ",
+        "if KEYS[2] then ",
+        "local m=redis.pcall('get',KEYS[2]) b=redis.call('pttl',KEYS[3]) ",
+        "if m~=ARGV[1] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end ",
+        "return {s,b,string.sub(v or '',1,85)}",
+    ),
+    "7efe98cd9aa3f807cb00a9941f224d6646756a65",
+);
 const EXTEND_SHA1: &str = "20e6e4505b7e6e25b7c6801967c3885864dca680";
 
 /// The same of the scripts of the strict restart guard, with their digests.
@@ -238,6 +250,8 @@ impl Commands {
             ("EVALSHA", EXTEND_SHA1),
             ("EVAL", CONFIRM),
             ("EVALSHA", CONFIRM_SHA1),
+            ("EVAL", INSPECT.0),
+            ("EVALSHA", INSPECT.1),
             ("EVALSHA", "4453C08D4B7260DFEC522C1D9BE6140EE00157CB"),
             ("EVALSHA", "0000000000000000000000000000000000000000"),
         ];
@@ -274,12 +288,15 @@ impl Commands {
             // Clients without the password may not send so many words.
             2..5 if self.password.is_none() => self.join(),
             _ => {
-                let scripts = [ACQUIRE, FENCED_EXTEND, FENCED_CONFIRM];
-                let (text, digest) = scripts[self.below(3)];
+                let scripts = [ACQUIRE, FENCED_EXTEND, FENCED_CONFIRM, INSPECT];
+                let (text, digest) = scripts[self.below(4)];
                 let mut fenced = self.by_either(text, digest, "3");
                 let barrier = self.barrier_key();
-                fenced.extend([self.key(), self.marker_key(), barrier, self.value()]);
-                if text != FENCED_CONFIRM.0 {
+                fenced.extend([self.key(), self.marker_key(), barrier]);
+                if text != INSPECT.0 {
+                    fenced.push(self.value());
+                }
+                if ![INSPECT.0, FENCED_CONFIRM.0].contains(&text) {
                     fenced.push(self.millis());
                 }
                 fenced.push(self.pick(&MARKERS).into());
@@ -342,7 +359,7 @@ impl Commands {
         match subcommand {
             "LOAD" | "load" => {
                 let strict = [ACQUIRE.0, FENCED_EXTEND.0, FENCED_CONFIRM.0, JOIN.0];
-                let texts = [RELEASE, EXTEND, CONFIRM, strict[self.below(4)]];
+                let texts = [RELEASE, EXTEND, CONFIRM, INSPECT.0, strict[self.below(4)]];
                 words.push(self.pick(&texts).into());
             }
             "EXISTS" => {

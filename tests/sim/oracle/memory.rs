@@ -75,6 +75,7 @@ impl World {
         let load = self.clients[client].engine.load();
         let mut open = Open::default();
         open.calls += usize::from(self.clients[client].reinit.is_some());
+        open.calls += usize::from(self.clients[client].inspecting.is_some());
         for user in &self.clients[client].users {
             open.add(&user.task);
             open.calls += user.let_go.len();

@@ -25,7 +25,7 @@
 //! | memory | what is open is within its limits and in proportion | `memory` |
 //! | liveness | after the faults everything ends well | `liveness` |
 //!
-//! `confirm` has what each of them promises of confirmations. All of them judge by the `ledger` of
+//! `confirm` has what each of them promises of confirmations, `inspect` of inspections. All of them judge by the `ledger` of
 //! what the nodes executed.
 
 mod certain;
@@ -34,6 +34,7 @@ mod clocks;
 mod confirm;
 mod copy;
 mod exclusion;
+mod inspect;
 mod keys;
 mod late;
 mod ledger;
@@ -67,6 +68,7 @@ use crate::written::{Place, Writing};
 use ledger::{Codes, Entry};
 
 pub(crate) use exclusion::Belief;
+pub(crate) use inspect::{Inspecting, is_inspection};
 pub(crate) use ledger::{
     Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_confirmation,
     is_fenced_set, millis, number_in, token_of,
@@ -169,6 +171,8 @@ pub(crate) struct Counts {
     pub(crate) refusals: u64,
     pub(crate) hand_overs: u64,
     pub(crate) losses: u64,
+    /// In worlds that have them.
+    pub(crate) inspections: u64,
     pub(crate) kills: u64,
     /// Locks of strangers.
     pub(crate) strange: u64,
@@ -240,6 +244,7 @@ impl Counts {
         self.refusals += other.refusals;
         self.hand_overs += other.hand_overs;
         self.losses += other.losses;
+        self.inspections += other.inspections;
         self.kills += other.kills;
         self.strange += other.strange;
         self.commands += other.commands;

@@ -1,0 +1,546 @@
+//! Inspecting a resource: who holds it, for how long, and which nodes disagree.
+//!
+//! Every node is asked what the key holds and for how much longer, both in one step, and nothing is
+//! changed. A majority decides: the resource is free if a majority has no such key, and it is held if a
+//! majority has the same token. It is held for as long as a majority keeps that token: the q-th largest
+//! of what is left counts, from before the question, less the drift.
+//!
+//! The outcome is certain when every node has answered or its time is up: the nodes that disagree are
+//! part of it. What a node says whose answers do not count is shown, and is no part of a majority.
+//!
+//! # Not here
+//!
+//! Locks and claims: nothing is taken, kept or released, and a holder of this engine learns nothing.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use crate::entry::Entry;
+use crate::error::{InvalidRequest, NodeOutcome, Report};
+use crate::keys::OperationKey;
+use crate::limits::{COMMAND_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::node::{Access, Command, Dialect, Forbidden, Question, Reply, Request, Said};
+use crate::quorum::{NodeSet, Vote};
+use crate::resource::Token;
+use crate::resp::Value;
+
+use super::confirm::kept_by_majority;
+use super::held::unusable;
+use super::patience::Patience;
+use super::permission::missing_to_extend;
+use super::{After, Context, Operate};
+use crate::engine::contract::{Event, RoundId};
+use crate::engine::parts::Parts;
+
+// ----- what it returns ----------------------------------------------------------------------
+
+/// Who holds a resource, as a majority of the nodes says, and what each node has.
+///
+/// It says what the nodes had at some time between the call and its return. By the time it is read, the
+/// lock may have been released or taken: it is for operators and logs, and gives no right to do
+/// anything.
+#[derive(Clone)]
+pub struct Inspection {
+    free: bool,
+    holder: Option<Holder>,
+    nodes: Box<[InspectedNode]>,
+}
+
+/// The holder of a resource.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The label of its handle ([`Builder::owner`](crate::Builder::owner)), empty if it has none. Any
+    /// client can write any label. It is also empty if the token looks like one of another library.
+    pub owner: Box<[u8]>,
+    /// For how much longer a majority of the nodes keeps its token, at the least;
+    /// [`Duration::MAX`] if the keys have no expiry. Its own validity may end earlier. Zero if it may
+    /// have ended by now.
+    pub valid_for: Duration,
+    /// How many nodes have its token. A node whose answers do not count is not among them.
+    pub nodes: usize,
+}
+
+/// What one node has.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct InspectedNode {
+    /// The address as it was configured, without credentials.
+    pub address: Arc<str>,
+    /// What it has.
+    pub found: Found,
+    /// Whether its answer counts. One that may have forgotten locks is asked and shown, but is no part
+    /// of a majority.
+    pub counts: bool,
+}
+
+/// What a node has under the name of a resource. What is left of a key is how long it lived on when the
+/// node answered; [`Duration::MAX`] if it has no expiry.
+#[derive(Clone, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Found {
+    /// There is no key.
+    Free,
+    /// The token of the holder.
+    Holder {
+        /// What is left of it.
+        left: Duration,
+    },
+    /// A token that no majority has: an attempt under way, or what is left of one that failed. The two
+    /// look alike.
+    Copy {
+        /// Its label, as in [`Holder::owner`].
+        owner: Box<[u8]>,
+        /// Which token, as a number: copies with the same number are of one attempt.
+        token: usize,
+        /// What is left of it.
+        left: Duration,
+    },
+    /// A key of another type than a lock. Nobody can take the lock on this node.
+    OtherType,
+    /// Not known: the node did not answer, or not with what it has.
+    Unknown(NodeOutcome),
+}
+
+/// Why a resource was not inspected.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InspectError {
+    /// Too few nodes answered, or too many of the answers do not count. In the report `granted` stands
+    /// for an answer that counts.
+    #[error("too few nodes answered to know who holds the lock: {0}; check the nodes named here")]
+    NoQuorum(Report),
+    /// The request can never succeed as written; nothing was sent.
+    #[error("{0}")]
+    Invalid(#[from] InvalidRequest),
+    /// A bound of this handle is reached; nothing was sent.
+    #[error(
+        "too many operations are open on this handle, so nothing was sent; ask again when some have \
+         ended"
+    )]
+    Saturated,
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    #[error(
+        "the handle belongs to the parent process, so nothing was sent; build a handle after the \
+         fork"
+    )]
+    Forked,
+    /// The handle is closed, or a thread has panicked inside it.
+    #[error("the handle is closed, so no node was asked; build a new handle")]
+    Closed,
+}
+
+impl Inspection {
+    /// Returns `true` if a majority of the nodes has no such key.
+    ///
+    /// `false` does not mean that there is a holder: while several clients try, or after one of them
+    /// failed, no token and no absence may have a majority. [`nodes`](Self::nodes) shows who has what.
+    #[must_use]
+    pub const fn is_free(&self) -> bool {
+        self.free
+    }
+
+    /// Returns the holder, if a majority of the nodes has the same token.
+    #[must_use]
+    pub const fn holder(&self) -> Option<&Holder> {
+        self.holder.as_ref()
+    }
+
+    /// Returns what each configured node has, in the order of the configuration.
+    #[must_use]
+    pub const fn nodes(&self) -> &[InspectedNode] {
+        &self.nodes
+    }
+}
+
+impl fmt::Display for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.holder {
+            Some(holder) => write!(f, "{holder}")?,
+            None if self.free => f.write_str("free")?,
+            None => f.write_str("neither free nor held by a majority")?,
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            let before = if index == 0 { " (" } else { ", " };
+            write!(f, "{before}{node}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (owner, left) = (Owner(&self.owner), Left(self.valid_for));
+        write!(f, "held{owner} by {} nodes{left}", self.nodes)
+    }
+}
+
+impl fmt::Display for InspectedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = if self.counts || matches!(self.found, Found::Unknown(_)) {
+            ""
+        } else {
+            ", which does not count"
+        };
+        write!(f, "{} {}{counts}", self.address, self.found)
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free => f.write_str("free"),
+            Self::Holder { left } => write!(f, "held{}", Left(*left)),
+            Self::Copy { owner, token, left } => {
+                write!(f, "another token ({token}{}){}", Owner(owner), Left(*left))
+            }
+            Self::OtherType => f.write_str("a key that is no lock"),
+            Self::Unknown(outcome) => write!(f, "{outcome}"),
+        }
+    }
+}
+
+/// Whose it is, if that is known.
+struct Owner<'a>(&'a [u8]);
+
+impl fmt::Display for Owner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => Ok(()),
+            label => write!(f, " for {}", label.escape_ascii()),
+        }
+    }
+}
+
+/// For how much longer.
+struct Left(Duration);
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Duration::MAX => f.write_str(" without an expiry"),
+            left => write!(f, ", {left:?} left"),
+        }
+    }
+}
+
+/// `Debug` is as readable as `Display`: labels are text.
+macro_rules! debug_as_display {
+    ($($name:ident)*) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{self}")
+            }
+        }
+    )*};
+}
+
+debug_as_display!(Inspection Holder InspectedNode Found);
+
+// ----- the operation ------------------------------------------------------------------------
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct Inspect {
+    /// The name, with an empty token.
+    entry: Entry,
+    /// The nodes whose answers are still waited for, also those whose answers do not count.
+    pending: NodeSet,
+    seen: Box<[Seen]>,
+}
+
+/// What was seen of one node.
+#[derive(Clone)]
+enum Seen {
+    /// Nothing yet.
+    Unknown,
+    Free,
+    Token {
+        token: Box<[u8]>,
+        left: Duration,
+    },
+    OtherType,
+}
+
+/// It may be printed: a token is not shown.
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("Unknown"),
+            Self::Free => f.write_str("Free"),
+            Self::Token { token, left } => write!(f, "{:?} {left:?}", Token::new(token)),
+            Self::OtherType => f.write_str("OtherType"),
+        }
+    }
+}
+
+impl Seen {
+    fn token(&self) -> Option<&[u8]> {
+        match self {
+            Self::Token { token, .. } => Some(token),
+            Self::Unknown | Self::Free | Self::OtherType => None,
+        }
+    }
+
+    fn left(&self) -> Duration {
+        match self {
+            Self::Token { left, .. } => *left,
+            Self::Unknown | Self::Free | Self::OtherType => Duration::ZERO,
+        }
+    }
+}
+
+impl Inspect {
+    pub(in crate::engine) fn new(resource: &[u8], parts: &mut Parts) -> Self {
+        Self {
+            entry: Entry::new(parts.claims.buffers.take(), resource, b""),
+            pending: NodeSet::EMPTY,
+            seen: vec![Seen::Unknown; parts.nodes.len()].into(),
+        }
+    }
+
+    /// Puts the question into the connection to `node`, or into the queue that is sent when its
+    /// handshake is done, or records why it cannot be asked.
+    fn ask(&mut self, node: usize, command: &mut Command, cx: &mut Context<'_>) {
+        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+        let there = &mut cx.parts.nodes[node];
+        let asked = match there.access(COMMAND_BYTES_MAX) {
+            Access::Open => {
+                let question = Question::Inspect;
+                let bytes = there.question(question, command, &self.entry, Duration::ZERO, true);
+                there.send(cx.now, request(cx.round.key), bytes);
+                cx.parts.nodes.has_to_write(node);
+                cx.round.ballots[node].asked = true;
+                true
+            }
+            Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
+            Access::Shut(outcome) => {
+                cx.round.record(node, Vote::Abstain, outcome);
+                false
+            }
+        };
+        if asked {
+            self.pending.insert(node);
+        }
+    }
+
+    /// Asks which permission was missing, if `reply` tells that one was and does not name it.
+    fn ask_why(&self, node: usize, reply: Reply, cx: &mut Context<'_>) -> bool {
+        let asks = reply == Reply::Forbidden(Forbidden::Within)
+            && cx.parts.nodes[node].access(COMMAND_BYTES_MAX) == Access::Open
+            && cx.round.awaits(node);
+        if asks {
+            cx.parts.nodes[node].ask_why(cx.now, cx.round.key, &self.entry);
+            cx.parts.nodes.has_to_write(node);
+        }
+        asks
+    }
+
+    /// `node` has answered, and it is worth this.
+    fn count(
+        &mut self,
+        node: usize,
+        (vote, outcome): (Vote, NodeOutcome),
+        cx: &mut Context<'_>,
+    ) -> After {
+        self.pending.remove(node);
+        cx.round.count(cx.now, node, vote, outcome);
+        self.judge_if_voting(cx)
+    }
+
+    /// Returns the nodes of `among` that have `token`.
+    fn nodes_with(&self, token: &[u8], among: NodeSet) -> NodeSet {
+        self.nodes_where(among, |seen| seen.token() == Some(token))
+    }
+
+    fn nodes_where(&self, among: NodeSet, is: impl Fn(&Seen) -> bool) -> NodeSet {
+        let mut nodes = NodeSet::EMPTY;
+        for node in among.iter().filter(|node| is(&self.seen[*node])) {
+            nodes.insert(node);
+        }
+        nodes
+    }
+
+    /// Returns the token that `quorum` of the `counted` nodes have, and which they are.
+    fn held(&self, counted: NodeSet, quorum: usize) -> Option<(&[u8], NodeSet)> {
+        let tokens = counted.iter().filter_map(|node| self.seen[node].token());
+        let mut held = tokens.map(|token| (token, self.nodes_with(token, counted)));
+        held.find(|(_, nodes)| quorum <= nodes.len())
+    }
+
+    /// For how much longer a majority of the nodes that have the token of the holder keeps it.
+    fn valid_for(&self, nodes: NodeSet, cx: &Context<'_>) -> Duration {
+        let left: Vec<Duration> = self.seen.iter().map(Seen::left).collect();
+        match kept_by_majority(&left, nodes, cx.round.tally.quorum()) {
+            Duration::MAX => Duration::MAX,
+            kept => {
+                let end = cx.parts.settings.drift.valid_until(cx.round.sent, kept);
+                end.saturating_since(cx.now)
+            }
+        }
+    }
+
+    fn inspection(&self, cx: &Context<'_>) -> Inspection {
+        let (counted, quorum) = (cx.round.tally.yes(), cx.round.tally.quorum());
+        let held = self.held(counted, quorum);
+        let free = self.nodes_where(counted, |seen| matches!(seen, Seen::Free));
+        let holder = held.map(|(token, nodes)| Holder {
+            owner: label(token),
+            valid_for: self.valid_for(nodes, cx),
+            nodes: nodes.len(),
+        });
+        let held = held.map(|(token, _)| token);
+        let nodes = cx.parts.nodes.labels().iter().enumerate();
+        let nodes = nodes.map(|(node, address)| InspectedNode {
+            address: Arc::clone(address),
+            found: self.found(node, held, cx.round.ballots[node].outcome),
+            counts: counted.contains(node),
+        });
+        Inspection {
+            free: quorum <= free.len(),
+            holder,
+            nodes: nodes.collect(),
+        }
+    }
+
+    /// Returns what `node` has, where `held` is the token of the holder.
+    fn found(&self, node: usize, held: Option<&[u8]>, outcome: NodeOutcome) -> Found {
+        match &self.seen[node] {
+            Seen::Unknown => Found::Unknown(outcome),
+            Seen::Free => Found::Free,
+            Seen::OtherType => Found::OtherType,
+            Seen::Token { token, left } if Some(&**token) == held => Found::Holder { left: *left },
+            Seen::Token { token, left } => Found::Copy {
+                owner: label(token),
+                token: self.number_of(token),
+                left: *left,
+            },
+        }
+    }
+
+    /// Returns the place of the first node that has `token`: no other token has that number.
+    fn number_of(&self, token: &[u8]) -> usize {
+        let same = |seen: &Seen| seen.token() == Some(token);
+        self.seen.iter().position(same).unwrap_or_default()
+    }
+}
+
+fn request(operation: OperationKey) -> Request {
+    Request::Question {
+        question: Question::Inspect,
+        operation,
+        claim: None,
+    }
+}
+
+/// Returns the label in `token`. Tokens of this library begin with random bytes; one that begins with
+/// text is of another, and the rest of it is no label.
+fn label(token: &[u8]) -> Box<[u8]> {
+    let (random, owner) = token.split_at(token.len().min(TOKEN_RANDOM_BYTES));
+    match random.iter().all(u8::is_ascii_graphic) {
+        true => Box::default(),
+        false => owner.into(),
+    }
+}
+
+impl Operate for Inspect {
+    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+        // An answer is useful at any time: it takes as long as one about a long lock may.
+        let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
+        let mut command = cx.parts.claims.command();
+        for node in 0..cx.parts.nodes.len() {
+            let patience = patience.with(&mut cx.parts.nodes[node]);
+            cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+            self.ask(node, &mut command, cx);
+        }
+        cx.parts.claims.sent(command);
+        cx.round.arm(&mut cx.parts.timers);
+        self.judge(cx)
+    }
+
+    /// Every node is waited for.
+    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+        if self.pending.is_empty() {
+            cx.round.decide(cx.parts);
+        }
+        After::Nothing
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        let result = match cx.round.tally.yes().len() < cx.round.tally.quorum() {
+            true => {
+                let report = cx.round.report(cx.now, cx.parts.nodes.labels());
+                Err(InspectError::NoQuorum(report))
+            }
+            false => Ok(self.inspection(cx)),
+        };
+        let round = RoundId(cx.round.key);
+        Some(Event::Inspected { round, result })
+    }
+
+    fn shown(&mut self, node: usize, value: Value<'_>) {
+        if let Some((token, left)) = Question::token_in(value) {
+            let token = token.into();
+            self.seen[node] = Seen::Token { token, left };
+        }
+    }
+
+    fn answered(&mut self, node: usize, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
+        if !cx.round.asks(node) {
+            return After::Nothing; // It took too long.
+        }
+        let answer = (Vote::Yes, NodeOutcome::Granted);
+        let worth = match (reply.missing(Dialect::Text.verb()), said) {
+            (Some(missing), _) => unusable(missing),
+            (None, Said::Refused(_)) if self.ask_why(node, reply, cx) => return After::Nothing,
+            (None, Said::Refused(_)) => said.vote(),
+            (None, Said::Done) => answer,
+            (None, Said::Missing) => {
+                self.seen[node] = Seen::Free;
+                answer
+            }
+            (None, Said::Foreign) => {
+                self.seen[node] = Seen::OtherType;
+                answer
+            }
+        };
+        self.count(node, worth, cx)
+    }
+
+    fn why_answered(&mut self, node: usize, reply: Reply, cx: &mut Context<'_>) -> After {
+        self.count(node, missing_to_extend(reply), cx)
+    }
+
+    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+        let mut command = cx.parts.claims.command();
+        self.ask(node, &mut command, cx);
+        cx.parts.claims.sent(command);
+        self.judge_if_voting(cx)
+    }
+
+    /// What `node` has answered stays true of the time when it did.
+    fn lose(&mut self, node: usize, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
+        self.pending.remove(node);
+        cx.round.record(node, Vote::Abstain, outcome);
+        self.judge_if_voting(cx)
+    }
+
+    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+        for node in nodes.iter() {
+            self.pending.remove(node);
+            cx.parts.nodes[node].withdraw(request(cx.round.key));
+        }
+    }
+
+    fn rests_on_answers(&self) -> bool {
+        true
+    }
+
+    fn end(&mut self, parts: &mut Parts) {
+        parts.claims.buffers.give(self.entry.take_buffer());
+    }
+}
