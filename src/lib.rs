@@ -56,6 +56,7 @@
 //! | [`Lost`] | the signal that a lock has ended: a future, and [`Lost::wait`] |
 //! | [`Lock`] | a plain value: from a [`LocalRedlock`] or [`Driver`], or from a guard by [`LockGuard::into_lock`]; as bytes it goes to another process. Dropping it releases nothing |
 //! | [`Released`] | the result of an unlock: on how many nodes the key was deleted |
+//! | [`Inspection`] | who holds a resource, for how long, and which nodes disagree |
 //! | [`LockError`], [`ExtendError`], [`UnlockError`] | why an operation failed, with a [`Report`] of what each node said |
 //!
 //! For operators `Redlock::nodes` shows how each node stands, `check` what has to be repaired, and

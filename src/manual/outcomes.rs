@@ -40,6 +40,19 @@
 //! As extend, by [`ConfirmError`](crate::ConfirmError): there is no `Limit` and no `Invalid`, and `Unconfirmed` leaves the
 //! lock as it was, also a lock that has no deadline yet because it comes from another clock.
 //!
+//! # Inspect
+//!
+//! `Redlock::inspect` asks every node who holds a resource, and changes nothing. It needs scripts on a
+//! majority of the nodes: the token and its expiry are read by one.
+//!
+//! | outcome | meaning | what to do |
+//! | --- | --- | --- |
+//! | `Ok` ([`Inspection`](crate::Inspection)) with `is_free` | A majority has no such key. | |
+//! | .. with `holder` | A majority has the same token, and keeps it for at least `valid_for`. | |
+//! | .. with neither | No token and no absence has a majority: several clients try, or one of them has failed. | Look at `nodes`. What failed attempts left ends with its ttl. |
+//! | [`NoQuorum`](crate::InspectError::NoQuorum) | Too few nodes answered, or too many of the answers do not count. | Check the nodes that the report names. |
+//! | [`Invalid`](crate::InspectError::Invalid), [`Saturated`](crate::InspectError::Saturated) | As for a lock. | As for a lock. |
+//!
 //! # Unlock
 //!
 //! The releases are sent whatever the outcome is, unless it is `Forked` or `Closed`.

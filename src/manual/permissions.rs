@@ -22,7 +22,7 @@
 //! | `~lock:*` | The names of the locks that the user may take. | Other names are refused: [`Unusable::KeyPermission`](crate::Unusable::KeyPermission). |
 //! | `+set` | Takes a lock. | No lock. |
 //! | `+get`, `+del`, `+eval`, `+evalsha` | Release a lock. The script runs `get` and `del`, and servers check those too. | No lock: a user who may not release a lock gets none. |
-//! | `+pttl`, `+pexpire` | Extend a lock. `+pttl` also confirms one. | Locks, but no extension. |
+//! | `+pttl`, `+pexpire` | Extend a lock. `+pttl` also confirms and inspects one. | Locks, but no extension. |
 //! | `+script\|load` | Loads the scripts, so that only their digests are sent. | Scripts are sent as text. |
 //! | `+info` | Asks a node which server it is. | No restart is noticed, and two addresses of one server have two votes. With `Strict`: no lock. |
 //! | `+time` | Watches the clock of the node ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). | No clock is watched. |
