@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::engine::returned::InspectError;
 use crate::error::{
     CheckError, ConfigError, ConfirmError, ExtendError, LockError, ReinitError, TrustError,
     UnlockError,
@@ -49,7 +50,8 @@ refusals!(
     UnlockError,
     CheckError,
     TrustError,
-    ReinitError
+    ReinitError,
+    InspectError
 );
 
 impl From<Refusal> for io::Error {

@@ -410,15 +410,6 @@ impl Driver {
     }
 }
 
-impl From<Refusal> for InspectError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Forked => Self::Forked,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
-
 impl Deref for Working<'_> {
     type Target = Loop;
 
