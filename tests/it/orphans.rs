@@ -225,7 +225,9 @@ impl Trial {
         match (self.way, self.result) {
             (Way::Released, Some(Ok(guard))) => {
                 let released = guard.unlock_async().await.expect("a majority");
-                assert!(released.deleted >= 3);
+                // The three nodes that keep running have it. The outcome may be certain before the last
+                // of them has answered: a victim that is back has lost it, the other does not answer.
+                assert!(released.deleted >= 2, "{released:?}");
             }
             (Way::Dropped, Some(Ok(guard))) => drop(guard),
             (Way::Cancelled, result) => drop((self.future, result)),
