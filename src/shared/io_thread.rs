@@ -35,14 +35,6 @@ const THREAD_NAME: &str = "shearline";
 /// How long after the last caller the I/O thread looks for work.
 const NAP: Duration = Duration::from_millis(1);
 
-/// If at least so many tasks were woken together, the I/O thread waits for the operations that they begin
-/// next. Measured with 64 futures: without it they take twice as many writes, and have 0.9 of the
-/// throughput.
-const COLLECTED: usize = 8;
-
-/// How long it waits at most, for each of them: about as long as it takes to serve one.
-const REQUEST_TIME: Duration = Duration::from_micros(2);
-
 /// By how much the sleeps of the I/O thread may be late. The usual 50 us are as long as a round.
 #[cfg(target_os = "linux")]
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
@@ -55,7 +47,6 @@ pub(super) struct IoThread {
     number: u64,
     /// No other thread has taken over from it.
     in_charge: bool,
-    returning: Returning,
 }
 
 /// Starts a thread of a handle.
@@ -69,7 +60,6 @@ impl IoThread {
             shared,
             number: 0,
             in_charge: true,
-            returning: Returning::default(),
         }
     }
 
@@ -139,8 +129,7 @@ impl IoThread {
             if section.roles.closing || (!is_needed && lingers_until <= now) {
                 break;
             }
-            let delivers = section.callers.has_deliveries();
-            if delivers {
+            if section.callers.has_deliveries() {
                 drop(section); // That delivers it.
                 section = shared.enter()?;
             }
@@ -149,14 +138,9 @@ impl IoThread {
                 section.roles.give_back_poll();
                 section.offer_poll();
                 drop(section);
-                let tasks = shared.wakers.len();
                 self.wake_tasks();
                 if !self.in_charge {
                     return Ok(());
-                }
-                if COLLECTED <= tasks && self.returning.is_likely() {
-                    let came = await_requests(shared, tasks)?;
-                    self.returning.learn(came);
                 }
                 section = shared.enter()?;
                 if !section.roles.take_poll_again() {
@@ -166,9 +150,6 @@ impl IoThread {
                     section = shared.sleep_in_poll(section, Some(Instant::ZERO))?;
                 }
                 continue;
-            }
-            if delivers && section.roles.has_work() && core::mem::take(&mut has_looked) {
-                continue; // Callers have begun other operations.
             }
             let lingers = (!is_needed).then_some(lingers_until);
             section = shared.sleep_in_poll(section, lingers)?;
@@ -219,51 +200,6 @@ impl IoThread {
     }
 }
 
-/// Sleeps, without a role, until as many operations were begun as `tasks` were woken, or the time for that
-/// is over. Returns `true` if they were.
-fn await_requests(shared: &Shared, tasks: usize) -> Result<bool, Refusal> {
-    let patience = REQUEST_TIME.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
-    let until = clock::now().saturating_add(patience.min(NAP));
-    let mut section = shared.enter()?;
-    section.roles.expected = section.callers.waiting() + tasks;
-    loop {
-        drop(section);
-        thread::park_timeout(until.saturating_since(clock::now()));
-        section = shared.enter()?;
-        if section.roles.expected == 0 || until <= clock::now() {
-            return Ok(core::mem::take(&mut section.roles.expected) == 0);
-        }
-    }
-}
-
-/// Whether tasks that are woken together are likely to begin operations together. Tasks that wait for a
-/// loss, or have work to do, are not. After each wait in vain twice as many batches are skipped, up to
-/// sixty-four.
-#[derive(Debug, Default)]
-struct Returning {
-    vain: u32,
-    skips: u32,
-}
-
-impl Returning {
-    const VAIN_MAX: u32 = 6;
-
-    fn is_likely(&mut self) -> bool {
-        let likely = self.skips == 0;
-        self.skips = self.skips.saturating_sub(1);
-        likely
-    }
-
-    fn learn(&mut self, came: bool) {
-        if came {
-            self.vain = 0;
-        } else {
-            self.vain = Self::VAIN_MAX.min(self.vain + 1);
-            self.skips = 1 << self.vain;
-        }
-    }
-}
-
 /// Waits until a socket is ready, a timer is due, or this thread is called.
 fn watch(shared: &Shared, mut section: Section<'_>) {
     let now = clock::now();
@@ -304,25 +240,5 @@ impl Drop for IoThread {
             self.shared.wakers.close();
         }
         self.shared.wakers.run(Duration::MAX);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn after_waits_in_vain_more_and_more_batches_are_skipped() {
-        let mut returning = Returning::default();
-        for skips in [2, 4, 8, 16, 32, 64, 64] {
-            assert!(returning.is_likely());
-            returning.learn(false);
-            assert_eq!((0..skips).filter(|_| returning.is_likely()).count(), 0);
-        }
-        assert!(returning.is_likely());
-        returning.learn(true);
-        assert!(returning.is_likely());
-        returning.learn(false);
-        assert_eq!((0..3).filter(|_| returning.is_likely()).count(), 1);
     }
 }

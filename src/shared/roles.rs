@@ -107,8 +107,6 @@ pub(super) struct Roles {
     called: bool,
     /// The I/O thread serves: it has the poll, or calls wakers and comes back.
     serving: bool,
-    /// The I/O thread sleeps until so many operations are waited for. Zero if it does not.
-    pub(super) expected: usize,
     /// Tasks are to be woken.
     pub(super) tasks: bool,
     pub(super) closing: bool,
@@ -127,7 +125,6 @@ impl Roles {
             io_thread: IoThread::Busy,
             called: false,
             serving: false,
-            expected: 0,
             tasks: false,
             closing: false,
             gave_back: false,
@@ -205,10 +202,6 @@ impl Roles {
     pub(super) fn leave(&mut self, waiting: usize, due: impl FnOnce() -> Instant) -> Wake {
         let mut wake = Wake::default();
         let gave_back = core::mem::take(&mut self.gave_back);
-        if self.expected != 0 && self.expected <= waiting {
-            self.expected = 0;
-            wake.thread = true;
-        }
         let work = self.has_work();
         match self.poll {
             Poll::Asleep(owner, until) => {
@@ -327,7 +320,6 @@ impl Roles {
     /// left wakers uncalled.
     pub(super) fn replace_io_thread(&mut self) {
         self.io_thread = IoThread::Busy;
-        self.expected = 0;
         self.tasks = true;
     }
 }

@@ -541,7 +541,7 @@ impl Model {
                 self.wake_up(ready);
                 self.serve(None);
             }
-            At::Delivered => self.serve_delivered(true),
+            At::Delivered => self.serve_delivered(),
             At::CallsWakers { serving } => match self.wakers.pop() {
                 Some(task) => self.awake |= bit(task),
                 None if serving => self.processes[me].at = At::Retakes,
@@ -595,20 +595,17 @@ impl Model {
             return self.stop_serving();
         }
         match self.deliveries.is_empty() {
-            true => self.serve_delivered(false),
+            true => self.serve_delivered(),
             false => self.leave(me, At::Delivered),
         }
     }
 
-    fn serve_delivered(&mut self, delivers: bool) {
+    fn serve_delivered(&mut self) {
         let me = self.ops.len();
         if self.roles.take_tasks() {
             self.roles.give_back_poll();
             self.offer_poll();
             return self.leave(me, At::CallsWakers { serving: true });
-        }
-        if delivers && self.roles.has_work() {
-            return self.serve(None);
         }
         let is_needed = MANY <= self.waiting() || self.tasks() != 0;
         let at = self.fall_asleep(if is_needed { NEVER } else { SOON });
