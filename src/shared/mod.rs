@@ -120,11 +120,11 @@ use mio::{Registry, Waker};
 use rustix::process::{Pid, getpid};
 
 use self::call::Call;
-use self::callers::Delivery;
 use self::ending::EndStage;
 use self::monitor::Monitor;
 use self::mutex::TimedMutex;
 use self::progress::Progress;
+use self::serve::Spare;
 use self::state::Core;
 use self::wakers::Wakers;
 use crate::config::{Config, LockOptions, Retry};
@@ -172,8 +172,7 @@ struct Shared {
     progress: Progress,
     /// How far the I/O thread has come with its end, for the last handle, which waits for it.
     ending: Monitor<EndStage>,
-    /// The empty buffer of the last deliveries.
-    spare: Mutex<Vec<Delivery>>,
+    spare: Mutex<Spare>,
     reporter: Reporter,
     shutdown_timeout: Duration,
     spin: bool,
@@ -207,7 +206,7 @@ impl Shared {
             given_up: Monitor::new(Vec::new()),
             progress: Progress::default(),
             ending: Monitor::default(),
-            spare: Mutex::new(Vec::new()),
+            spare: Mutex::default(),
             reporter: Reporter::new(config),
             shutdown_timeout: config.shutdown_timeout(),
             spin: config.spin(),

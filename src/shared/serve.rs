@@ -43,6 +43,13 @@ pub(super) struct Section<'a> {
 /// Closes the handle if this thread panics while it has the wire or the poll, or at the end of a section.
 struct Holding<'a>(&'a Shared, Panics);
 
+/// The empty buffers of the last deliveries.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    deliveries: Vec<Delivery>,
+    wakers: Vec<Waker>,
+}
+
 impl Shared {
     // ----- sections -------------------------------------------------------------------------
 
@@ -79,7 +86,9 @@ impl Shared {
         let offered = core.offered_now.take();
         let progress = (core.awaiting != 0).then_some((core.written, core.put_back));
         let deliveries = match core.callers.has_deliveries() {
-            true => core.callers.take_deliveries(self.take_spare()),
+            true => core
+                .callers
+                .take_deliveries(self.take_spare(|spare| &mut spare.deliveries)),
             false => Vec::new(),
         };
         drop(locked);
@@ -112,7 +121,7 @@ impl Shared {
         if deliveries.is_empty() {
             return;
         }
-        let mut wakers = Vec::new();
+        let mut wakers = self.take_spare(|spare| &mut spare.wakers);
         for delivery in deliveries.drain(..) {
             match delivery {
                 Delivery::Outcome(slot, outcome) => match slot.deliver(outcome) {
@@ -128,30 +137,39 @@ impl Shared {
                 Delivery::Ends(slot, until) => slot.watch.ends(until),
             }
         }
-        self.keep_spare(deliveries);
         if !wakers.is_empty() {
-            self.leave_to_io_thread(wakers);
+            self.leave_to_io_thread(&mut wakers);
         }
+        self.keep_spare(deliveries, wakers);
     }
 
-    fn leave_to_io_thread(&self, mut wakers: Vec<Waker>) {
+    fn leave_to_io_thread(&self, wakers: &mut Vec<Waker>) {
         // Before the mutex is locked: this drops double wakers, which is code of a user.
-        self.wakers.add(&mut wakers);
+        self.wakers.add(wakers);
         match self.enter() {
             Ok(mut section) => section.roles.tasks = true,
             Err(_) => self.wakers.run(Duration::MAX),
         }
     }
 
-    /// Takes the spare buffer for deliveries, so that they allocate nothing.
-    fn take_spare(&self) -> Vec<Delivery> {
+    /// Takes one of the spare buffers, so that deliveries allocate nothing.
+    fn take_spare<T>(&self, which: impl FnOnce(&mut Spare) -> &mut Vec<T>) -> Vec<T> {
         let spare = self.spare.try_lock();
-        spare.map_or_else(|_| Vec::new(), |mut spare| core::mem::take(&mut *spare))
+        spare.map_or_else(
+            |_| Vec::new(),
+            |mut spare| core::mem::take(which(&mut spare)),
+        )
     }
 
-    fn keep_spare(&self, empty: Vec<Delivery>) {
+    /// Two threads may deliver at once: the longer lists are kept.
+    fn keep_spare(&self, deliveries: Vec<Delivery>, wakers: Vec<Waker>) {
         if let Ok(mut spare) = self.spare.try_lock() {
-            *spare = empty;
+            if spare.deliveries.capacity() < deliveries.capacity() {
+                spare.deliveries = deliveries;
+            }
+            if spare.wakers.capacity() < wakers.capacity() {
+                spare.wakers = wakers;
+            }
         }
     }
 
