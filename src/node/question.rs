@@ -24,7 +24,7 @@ pub(crate) enum Question {
     Extend,
     /// For how long it keeps the token.
     Confirm,
-    /// What it has under the name, whoever's token that is, and for how long.
+    /// Which token it has under the name, of any client, and for how long.
     Inspect,
 }
 
@@ -131,7 +131,7 @@ fn inspect(out: &mut Vec<u8>, entry: &Entry, marker: Option<&[u8]>) {
 }
 
 impl Said {
-    /// Returns the same for the answer to an inspection: a token is there, whoever's.
+    /// Returns the same for the answer to an inspection: a token is there, of any client.
     #[cold]
     #[inline(never)]
     fn of_inspection(reply: Reply) -> Option<Self> {

@@ -48,11 +48,13 @@
 //!
 //! * *A wake-up is lost*: which threads sleep, which were called and what is left to do are under one
 //!   mutex. Each section ends with [`Roles::leave`](roles::Roles::leave), which leaves no work without a
-//!   thread that does it. `tests/interleavings` walks through every order of the steps.
+//!   thread that does it. `tests/interleavings` walks through every order of the steps, but for operations that
+//!   a stopped thread kept from being cancelled (`given_up`) and the second look into the poll (`has_looked`).
 //! * *Two threads in the poll*: the poll is a value that is taken out of `Core`. The I/O thread that
 //!   watches an idle handle waits for the descriptor without it, and takes no event.
 //! * *Cancelled while it is served*: the tables are under the mutex. Either the operation is still there
-//!   and is cancelled, or its outcome is delivered to an abandoned slot, and its lock is given back.
+//!   and is cancelled, or another thread is about to deliver its outcome. The drop of a future waits for
+//!   that moment, so that it can give the lock back before the program may end.
 //! * *A waker that blocks* is called without a role, and another thread takes over.
 //! * *A fork*: the process id is compared before anything is locked; a child only tries the mutex.
 //! * *The end of the program*: the thread that drops a guard writes the release.

@@ -100,7 +100,7 @@ pub enum Found {
         /// What is left of it.
         left: Duration,
     },
-    /// A key of another type than a lock. Nobody can take the lock on this node.
+    /// A key of another type than a lock. No client can take the lock on this node.
     OtherType,
     /// Not known: the node did not answer, or not with what it has.
     Unknown(NodeOutcome),
