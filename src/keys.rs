@@ -11,3 +11,11 @@ pub(crate) struct OperationKey(pub(crate) Key);
 /// Names a claim: what one token may have left on the nodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ClaimKey(pub(crate) Key);
+
+/// Names a place: a resource that is held or wanted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct PlaceKey(pub(crate) Key);
+
+/// Names an operation in the queue of a place.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct WaiterKey(pub(crate) Key);

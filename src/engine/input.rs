@@ -346,8 +346,10 @@ impl Engine {
         let verdict = || Verdict::Unconfirmed;
         self.operations
             .end_questions(now, claim, verdict, &mut self.parts);
+        let next = self.parts.vacate(claim);
         let (claims, mut below) = self.parts.claims(now);
         claims.is_over(claim, &mut below);
+        self.operations.lead(now, next, &mut self.parts);
     }
 
     // ----- majorities that are silent -------------------------------------------------------

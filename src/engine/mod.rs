@@ -55,6 +55,7 @@ mod operations;
 mod output;
 mod parts;
 mod pool;
+mod queues;
 mod restarts;
 mod settings;
 #[cfg(test)]
@@ -279,7 +280,9 @@ impl Engine {
         let deadline = deadline
             .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
             .map(|wait| now.saturating_add(wait));
-        let acquire = Acquire::new(request, tries_allowed, parts.claims.buffers.take());
+        let buffers = &mut parts.claims.buffers;
+        let place = parts.queues.enter(request.resource, buffers);
+        let acquire = Acquire::new(request, tries_allowed, place);
         let kind = Kind::Acquire(acquire);
         Ok(self.operations.begin(now, ttl, deadline, kind, parts))
     }
@@ -354,8 +357,11 @@ impl Engine {
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let (ttl, valid) = (lock.ttl(), lock.is_valid_at(now));
         let claim = self.claim_to_release(now, lock);
+        let next = self.parts.vacate(claim);
         let kind = Kind::Release(Release::new(claim, valid));
-        self.operations.begin(now, ttl, None, kind, &mut self.parts)
+        let round = self.operations.begin(now, ttl, None, kind, &mut self.parts);
+        self.operations.lead(now, next, &mut self.parts);
+        round
     }
 
     /// Makes every node one of this cluster, regardless of its marker, with a barrier as long as
@@ -397,7 +403,9 @@ impl Engine {
     /// Releases `lock` without an operation that waits for the outcome.
     pub fn give_back(&mut self, now: Instant, lock: Lock) {
         let claim = self.claim_to_release(now, lock);
+        let next = self.parts.vacate(claim);
         self.parts.give_back(now, claim);
+        self.operations.lead(now, next, &mut self.parts);
     }
 
     /// Returns the claim behind `lock`, with its entry. Questions about it come to nothing.
@@ -434,7 +442,9 @@ impl Engine {
                 lock.set_voters(claim.settled().without(quarantined));
             }
         }
+        let next = parts.vacate(key);
         parts.give_back(now, key);
+        self.operations.lead(now, next, parts);
         lock.set_id(LockId::NONE);
         lock
     }

@@ -96,8 +96,23 @@ impl Operations {
         let key = operation.round.key;
         let (operation, mut cx) = operation.at(now, parts);
         let after = operation.begin(&mut cx);
+        let unused = match cx.round.is_queued() {
+            true => core::mem::take(&mut cx.round.ballots),
+            false => Vec::new(),
+        };
+        self.ballots.give(unused);
         self.follow(now, after, parts);
         RoundId(key)
+    }
+
+    /// Gives `operation`, which has waited for its turn, ballots for its first attempt.
+    fn lend_ballots(&mut self, operation: OperationKey, nodes: usize) {
+        if let Some(Operation { round, .. }) = self.slab.get_mut(operation.0)
+            && round.ballots.is_empty()
+        {
+            round.ballots = self.ballots.take();
+            round.fill_ballots(nodes);
+        }
     }
 
     /// Opens an operation over so many `nodes`, with none of them asked yet.
@@ -123,18 +138,20 @@ impl Operations {
         }
         let event = told.tell(&mut cx)?;
         cx.round.state = State::Told;
-        self.end(operation, parts);
+        self.end(now, operation, parts);
         Some(event)
     }
 
     /// Ends `operation` and frees its memory.
-    pub(super) fn end(&mut self, key: OperationKey, parts: &mut Parts) {
+    pub(super) fn end(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
         if let Some(operation) = self.slab.get_mut(key.0) {
             operation.round.disarm(&mut parts.timers);
             operation.kind.get().end(parts);
+            let next = operation.kind.get().leave(key, parts);
             let ballots = core::mem::take(&mut operation.round.ballots);
             self.ballots.give(ballots);
             self.slab.discard(key.0);
+            self.lead(now, next, parts);
         }
     }
 
@@ -146,18 +163,24 @@ impl Operations {
             let all = cx.parts.nodes.set();
             operation.withdraw(all, &mut cx);
             operation.cancel(&mut cx);
-            self.end(key, parts);
+            self.end(now, key, parts);
         }
     }
 
     /// Cancels every acquisition that is open.
     #[cfg(feature = "std")]
     pub(super) fn cancel_acquisitions(&mut self, now: Instant, parts: &mut Parts) {
-        for key in self.keys() {
-            let operation = self.slab.get(key.0);
-            if operation.is_some_and(|operation| matches!(operation.kind, Kind::Acquire(_))) {
-                self.cancel(now, key, parts);
-            }
+        let acquires = |queued: bool| {
+            let all = self.slab.iter();
+            let wanted = all.filter(move |(_, operation)| {
+                matches!(operation.kind, Kind::Acquire(_)) && operation.round.is_queued() == queued
+            });
+            wanted.map(|(key, _)| OperationKey(key))
+        };
+        // Those that wait first: none of them is to ask in vain.
+        let keys: Vec<_> = acquires(true).chain(acquires(false)).collect();
+        for key in keys {
+            self.cancel(now, key, parts);
         }
     }
 
@@ -216,8 +239,18 @@ impl Operations {
             After::Nothing => {}
             After::Lost(claim) => {
                 self.end_questions(now, claim, || Verdict::Lost, parts);
+                let next = parts.vacate(claim);
                 parts.give_back(now, claim);
+                self.lead(now, next, parts);
             }
+        }
+    }
+
+    /// It is the turn of `next` to ask for what it waits for.
+    pub(super) fn lead(&mut self, now: Instant, next: Option<OperationKey>, parts: &mut Parts) {
+        if let Some(next) = next {
+            self.lend_ballots(next, parts.nodes.len());
+            self.with(now, next, parts, |operation, cx| operation.lead(cx));
         }
     }
 

@@ -18,6 +18,7 @@ use crate::time::Instant;
 use super::alarm::Timers;
 use super::claims::{Below, Claims};
 use super::nodes::Nodes;
+use super::queues::Queues;
 use super::restarts::Restarts;
 use super::settings::Settings;
 
@@ -30,6 +31,7 @@ pub(super) struct Parts {
     pub(super) nodes: Nodes,
     pub(super) claims: Claims,
     pub(super) timers: Timers,
+    pub(super) queues: Queues,
     /// What is to be reported, in the order in which it became certain.
     news: VecDeque<News>,
 }
@@ -46,12 +48,14 @@ pub(super) enum News {
 impl Parts {
     pub(super) fn new(config: &Config, seed: [u8; 32], start: Instant) -> Self {
         let mut random = StdRng::from_seed(seed);
+        let engine = random.next_u64();
         Self {
             settings: Settings::of(config),
             restarts: Restarts::of(config),
             nodes: Nodes::new(config),
-            claims: Claims::new(random.next_u64(), config.drift(), config.ttl_limit()),
+            claims: Claims::new(engine, config.drift(), config.ttl_limit()),
             timers: Timers::new(start),
+            queues: Queues::new(engine),
             news: VecDeque::new(),
             random,
         }
@@ -67,6 +71,13 @@ impl Parts {
     pub(super) fn adopt(&mut self, now: Instant, until: Instant, ttl: Duration) -> ClaimKey {
         self.restarts.may_last(ttl);
         self.claims.adopt(now, self.nodes.set(), until, ttl)
+    }
+
+    /// The lock of `claim` is not held any more. Returns the operation that is the next to ask for it.
+    pub(super) fn vacate(&mut self, claim: ClaimKey) -> Option<OperationKey> {
+        let place = self.claims.get_mut(claim)?.place.take()?;
+        let buffers = &mut self.claims.buffers;
+        self.queues.vacate(place, claim, buffers)
     }
 
     /// Releases `claim` without an operation that waits for the outcome.

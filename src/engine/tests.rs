@@ -26,6 +26,7 @@ mod operators;
 mod patience;
 mod permissions;
 mod probes;
+mod queue;
 mod release;
 mod restarts;
 mod room;

@@ -15,7 +15,7 @@
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::node::Command;
 use crate::quorum::NodeSet;
 use crate::slab::Key;
@@ -75,6 +75,8 @@ pub(crate) struct Claim {
     pub(crate) extension: Option<OperationKey>,
     pub(crate) extended_beside: bool,
     pub(crate) timer: Option<TimerKey>,
+    /// Where others wait for its lock, while it is held.
+    pub(crate) place: Option<PlaceKey>,
 }
 
 /// Where a claim stands.
@@ -140,6 +142,7 @@ impl Claim {
             extension: None,
             extended_beside: false,
             timer: None,
+            place: None,
         }
     }
 

@@ -13,7 +13,7 @@ use rand::{Rng, RngExt};
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome, Unusable};
 use crate::invariant::Must;
-use crate::keys::ClaimKey;
+use crate::keys::{ClaimKey, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{COMMAND_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
     Access, Command, Forbidden, Reply, Trouble, refuses_for_certain, wants_the_text,
@@ -28,6 +28,7 @@ use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
+use crate::engine::queues::Refusal;
 use crate::engine::settings::Settings;
 
 /// The least delay between two attempts: a shorter one would end in the turn in which it began, and
@@ -43,8 +44,10 @@ const LAST_CHANCE: Duration = Duration::from_millis(2);
 pub(in crate::engine) struct Acquire {
     /// The claim of the present attempt.
     claim: Option<ClaimKey>,
-    /// What each attempt is for, in a buffer of the pool.
-    resource: Vec<u8>,
+    /// The resource, and who else wants it.
+    place: PlaceKey,
+    /// It waits for its turn.
+    waiter: Option<WaiterKey>,
     /// `None`: as many as there is time for.
     tries_allowed: Option<u32>,
     extensions: u32,
@@ -58,16 +61,6 @@ enum Verdict {
     Open,
     Granted(Majority, Instant),
     Refused(Refusal),
-}
-
-/// Why an attempt to take a lock failed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::engine) enum Refusal {
-    Held,
-    NoQuorum,
-    TooSlow,
-    Saturated,
-    OtherCluster,
 }
 
 /// What a node has said to the `SET` of a claim.
@@ -92,16 +85,16 @@ enum OwnKey {
 }
 
 impl Acquire {
-    /// Returns what `request` asks for, in a `buffer` of the pool.
+    /// Returns what `request` asks for, at the `place` of its resource.
     pub(in crate::engine) fn new(
         request: &Request<'_>,
         tries_allowed: Option<u32>,
-        mut buffer: Vec<u8>,
+        place: PlaceKey,
     ) -> Self {
-        buffer.extend_from_slice(request.resource);
         Self {
             claim: None,
-            resource: buffer,
+            place,
+            waiter: None,
             tries_allowed,
             extensions: request.options.extensions_allowed().unwrap_or(u32::MAX),
             verdict: Verdict::Open,
@@ -113,9 +106,11 @@ impl Acquire {
     /// One attempt: the same bytes to every node, before any answer is read.
     fn attempt(&mut self, cx: &mut Context<'_>) {
         cx.round.reset(cx.now);
-        let buffer = cx.parts.claims.buffers.take();
-        let owner = &cx.parts.settings.owner;
-        let entry = fresh_entry(buffer, &self.resource, &mut cx.parts.random, owner);
+        cx.round.tries = cx.round.tries.saturating_add(1);
+        let parts = &mut *cx.parts;
+        let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
+        let resource = parts.queues.name(self.place);
+        let entry = fresh_entry(buffer, resource, &mut parts.random, owner);
         let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
         let claim = cx.parts.claims.insert(claim);
         self.claim = Some(claim);
@@ -288,12 +283,69 @@ impl Acquire {
         self.withdraw(all, cx);
     }
 
+    // ----- its turn -------------------------------------------------------------------------
+
+    /// Returns `true` if a lock of this engine on the resource is valid: nobody asks for it then.
+    fn is_held_here(&self, cx: &Context<'_>) -> bool {
+        cx.parts.queues.holder(self.place).is_some()
+    }
+
+    /// Waits until the lock that this engine holds is given back, or the contender before it has
+    /// ended; or until its tries would have been used up.
+    fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
+        cx.round.state = State::Queued {
+            until: self.tries_end(cx),
+        };
+        cx.round.arm(&mut cx.parts.timers);
+    }
+
+    /// Returns when the operation has waited for as long as its tries could have taken.
+    fn tries_end(&self, cx: &Context<'_>) -> Instant {
+        let Some(tries) = self.tries_allowed else {
+            return Instant::MAX;
+        };
+        let longest = *cx.parts.settings.retry.delay().end();
+        cx.round.started.saturating_add(longest.saturating_mul(tries))
+    }
+
+    /// Ends without an attempt: the outcome is that of the latest attempt for the same resource.
+    fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
+        cx.round.fill_ballots(cx.parts.nodes.len());
+        let holder = cx.parts.queues.holder(self.place);
+        let holder = holder.and_then(|claim| cx.parts.claims.get(claim));
+        let granted = holder.map(|claim| claim.granted);
+        let place = cx.parts.queues.get_mut(self.place).must();
+        let why = place.map_or(Refusal::Held, |place| {
+            let held = |node| granted.is_some_and(|granted| granted.contains(node));
+            let before = |node: usize| place.refused.said.get(node).copied();
+            for (node, ballot) in cx.round.ballots.iter_mut().enumerate() {
+                ballot.outcome = match held(node) {
+                    true => NodeOutcome::Held,
+                    false => before(node).unwrap_or(ballot.outcome),
+                };
+            }
+            place.refused.why.filter(|_| granted.is_none()).unwrap_or(Refusal::Held)
+        });
+        self.decide(Verdict::Refused(why), cx);
+    }
+
     // ----- between attempts -----------------------------------------------------------------
 
     fn rest_until(&mut self, until: Instant, after: Refusal, cx: &mut Context<'_>) {
         self.verdict = Verdict::Refused(after);
+        let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
+        if let Some(place) = cx.parts.queues.get_mut(self.place).must() {
+            place.refused.note(after, until, outcomes);
+        }
         cx.round.state = State::Resting { until };
         cx.round.arm(&mut cx.parts.timers);
+    }
+
+    fn try_again(&mut self, cx: &mut Context<'_>) {
+        match cx.parts.claims.has_room() {
+            true => self.attempt(cx),
+            false => self.decide(Verdict::Refused(Refusal::Saturated), cx),
+        }
     }
 
     /// Returns when the next attempt may begin: after a random delay, and while there are tries and
@@ -328,8 +380,10 @@ impl Acquire {
     /// Refuses an attempt if any node is another cluster's. Returns `true` if it did.
     fn refuse_for_other_cluster(&mut self, cx: &mut Context<'_>) -> bool {
         let any = guard!(OtherClusterIgnored, name_other_clusters(cx));
-        if any {
+        if any && self.claim.is_some() {
             self.fail(Refusal::OtherCluster, cx);
+        } else if any {
+            self.decide(Verdict::Refused(Refusal::OtherCluster), cx);
         }
         any
     }
@@ -341,6 +395,7 @@ impl Acquire {
         &mut self,
         majority: &Majority,
         valid_until: Instant,
+        operation: OperationKey,
         parts: &mut Parts,
     ) -> Option<Lock> {
         let key = self.claim.must()?;
@@ -348,17 +403,33 @@ impl Acquire {
         let claim = parts.claims.get_mut(key).must()?;
         let entry = claim.entry.take().must()?;
         claim.stage = Stage::Held { told: false };
+        claim.place = Some(self.place);
         claim.valid_until = valid_until;
         claim.told_until = valid_until;
         claim.watch(&mut parts.timers);
         let (ttl, left) = (claim.ttl, self.extensions);
+        parts.queues.hold(self.place, operation, key);
         Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }
 }
 
 impl Operate for Acquire {
+    /// Asks at once if it is its turn. An operation that makes one attempt never waits for its turn:
+    /// it asks beside the others, or is refused at once if this engine holds the lock.
     fn begin(&mut self, cx: &mut Context<'_>) -> After {
-        self.attempt(cx);
+        cx.round.tries = 0;
+        let turn = cx.parts.queues.contend(self.place, cx.round.key);
+        let once = self.tries_allowed == Some(1);
+        if turn || once && !self.is_held_here(cx) {
+            self.attempt(cx);
+        } else if self.refuse_for_other_cluster(cx) {
+            // It would have been asked for in vain.
+        } else if once {
+            self.give_up_waiting(cx);
+        } else {
+            self.waiter = Some(cx.parts.queues.queue(self.place, cx.round.key));
+            self.wait_for_turn(cx);
+        }
         After::Nothing
     }
 
@@ -379,7 +450,7 @@ impl Operate for Acquire {
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
             Verdict::Granted(majority, until) => {
-                let lock = self.hand_out(&majority, until, cx.parts);
+                let lock = self.hand_out(&majority, until, cx.round.key, cx.parts);
                 // A broken invariant: what cannot be handed out is no lock.
                 let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
                 lock.ok_or_else(|| LockError::TooSlow(report()))
@@ -405,9 +476,9 @@ impl Operate for Acquire {
     fn other_cluster(&mut self, cx: &mut Context<'_>) -> After {
         match cx.round.state {
             State::Voting => drop(self.refuse_for_other_cluster(cx)),
-            State::Resting { .. } => {
-                name_other_clusters(cx);
-                self.decide(Verdict::Refused(Refusal::OtherCluster), cx);
+            State::Queued { .. } | State::Resting { .. } => {
+                cx.round.fill_ballots(cx.parts.nodes.len());
+                drop(self.refuse_for_other_cluster(cx));
             }
             State::Decided | State::Told => {}
         }
@@ -444,14 +515,34 @@ impl Operate for Acquire {
         if cx.round.deadline.is_some_and(|deadline| deadline <= cx.now) {
             let after = core::mem::replace(&mut self.verdict, Verdict::Open);
             self.decide(after, cx);
-        } else if until <= cx.now && !cx.parts.claims.has_room() {
-            self.decide(Verdict::Refused(Refusal::Saturated), cx);
-        } else if until <= cx.now {
-            cx.round.tries = cx.round.tries.saturating_add(1);
-            self.attempt(cx);
-        } else {
+        } else if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);
+        } else if self.is_held_here(cx) {
+            self.wait_for_turn(cx);
+        } else {
+            self.try_again(cx);
         }
+    }
+
+    fn waited(&mut self, until: Instant, cx: &mut Context<'_>) {
+        let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
+        match deadline.min(until) <= cx.now {
+            true => self.give_up_waiting(cx),
+            false => cx.round.arm(&mut cx.parts.timers),
+        }
+    }
+
+    fn lead(&mut self, cx: &mut Context<'_>) -> After {
+        let refused = cx.parts.queues.get_mut(self.place).must();
+        let refused = refused.map(|place| (place.refused.until, place.refused.why));
+        match (cx.round.state, refused) {
+            (State::Queued { .. }, Some((until, Some(why)))) if cx.now < until => {
+                self.rest_until(until, why, cx);
+            }
+            (State::Queued { .. } | State::Resting { .. }, _) => self.try_again(cx),
+            (State::Voting | State::Decided | State::Told, _) => {}
+        }
+        After::Nothing
     }
 
     fn cancel(&mut self, cx: &mut Context<'_>) {
@@ -460,9 +551,10 @@ impl Operate for Acquire {
         }
     }
 
-    fn end(&mut self, parts: &mut Parts) {
-        let resource = core::mem::take(&mut self.resource);
-        parts.claims.buffers.give(resource);
+    fn leave(&mut self, operation: OperationKey, parts: &mut Parts) -> Option<OperationKey> {
+        let buffers = &mut parts.claims.buffers;
+        let (queues, waiter) = (&mut parts.queues, self.waiter.take());
+        queues.leave(self.place, operation, waiter, buffers)
     }
 }
 

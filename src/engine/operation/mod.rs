@@ -30,7 +30,7 @@ mod top_up;
 use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError,
 };
-use crate::keys::ClaimKey;
+use crate::keys::{ClaimKey, OperationKey};
 use crate::node::{Reply, Said};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::resp::Value;
@@ -224,11 +224,24 @@ pub(super) trait Operate {
     /// The random delay before the next attempt, `until` then, may be over.
     fn rested(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
+    /// The wait for its turn, `until` then at the latest, may be over.
+    fn waited(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
+
+    /// It is the next to ask for what others wanted before it.
+    fn lead(&mut self, _cx: &mut Context<'_>) -> After {
+        After::Nothing
+    }
+
     /// The caller cancels: releases what may have been locked.
     fn cancel(&mut self, _cx: &mut Context<'_>) {}
 
     /// Ends it: returns its buffers to their pool.
     fn end(&mut self, _parts: &mut Parts) {}
+
+    /// It, which is `operation`, has ended. Returns the one whose turn it is then.
+    fn leave(&mut self, _operation: OperationKey, _parts: &mut Parts) -> Option<OperationKey> {
+        None
+    }
 
     // ----- what is the same for all ---------------------------------------------------------
 
@@ -265,6 +278,7 @@ pub(super) trait Operate {
     fn due(&mut self, cx: &mut Context<'_>) -> After {
         cx.round.fired();
         match cx.round.state {
+            State::Queued { until } => self.waited(until, cx),
             State::Resting { until } => self.rested(until, cx),
             State::Voting => {
                 self.time_out(cx);

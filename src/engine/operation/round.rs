@@ -51,6 +51,8 @@ pub(crate) struct Round {
 pub(crate) enum State {
     /// Votes are counted.
     Voting,
+    /// Others that want the same are asked for first; `until` then at the latest.
+    Queued { until: Instant },
     /// The random delay before the next attempt.
     Resting { until: Instant },
     /// The outcome is certain, and is reported at the next poll.
@@ -128,10 +130,8 @@ fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
 }
 
 impl Round {
-    pub(crate) fn new(now: Instant, nodes: usize, mut ballots: Vec<Ballot>) -> Self {
-        ballots.clear();
-        ballots.resize(nodes, Ballot::OPEN);
-        Self {
+    pub(crate) fn new(now: Instant, nodes: usize, ballots: Vec<Ballot>) -> Self {
+        let mut round = Self {
             key: OperationKey(Key::NONE),
             state: State::Voting,
             tally: Tally::new(nodes),
@@ -144,7 +144,14 @@ impl Round {
             ttl: Duration::ZERO,
             timer: None,
             wake: Wake::NodeTimeout,
-        }
+        };
+        round.fill_ballots(nodes);
+        round
+    }
+
+    /// Makes a ballot for each node that has none.
+    pub(crate) fn fill_ballots(&mut self, nodes: usize) {
+        self.ballots.resize(nodes, Ballot::OPEN);
     }
 
     /// Begins the count again, at `now`.
@@ -160,6 +167,10 @@ impl Round {
 
     pub(crate) fn is_voting(&self) -> bool {
         matches!(self.state, State::Voting)
+    }
+
+    pub(crate) fn is_queued(&self) -> bool {
+        matches!(self.state, State::Queued { .. })
     }
 
     /// Returns `true` if an answer of `node` would still count.
@@ -312,7 +323,7 @@ impl Round {
                 .iter()
                 .map(|node| (self.ballots[node].deadline, Wake::NodeTimeout))
                 .min(),
-            State::Resting { until } => Some((*until, Wake::Retry)),
+            State::Queued { until } | State::Resting { until } => Some((*until, Wake::Retry)),
             State::Decided | State::Told => return None,
         };
         let deadline = self.deadline.map(|deadline| (deadline, Wake::Deadline));

