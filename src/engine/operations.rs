@@ -96,11 +96,10 @@ impl Operations {
         let key = operation.round.key;
         let (operation, mut cx) = operation.at(now, parts);
         let after = operation.begin(&mut cx);
-        let unused = match cx.round.is_queued() {
-            true => core::mem::take(&mut cx.round.ballots),
-            false => Vec::new(),
-        };
-        self.ballots.give(unused);
+        let unused = cx.round.ballots_while_queued();
+        if let Some(ballots) = unused {
+            self.ballots.give(ballots);
+        }
         self.follow(now, after, parts);
         RoundId(key)
     }
@@ -147,7 +146,10 @@ impl Operations {
         if let Some(operation) = self.slab.get_mut(key.0) {
             operation.round.disarm(&mut parts.timers);
             operation.kind.get().end(parts);
-            let next = operation.kind.get().leave(key, parts);
+            let next = match &mut operation.kind {
+                Kind::Acquire(acquire) => acquire.leave(key, parts),
+                _ => None,
+            };
             let ballots = core::mem::take(&mut operation.round.ballots);
             self.ballots.give(ballots);
             self.slab.discard(key.0);

@@ -26,6 +26,7 @@
 
 mod names;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::error::NodeOutcome;
@@ -59,8 +60,8 @@ pub(super) struct Place {
     last: Option<WaiterKey>,
     /// How many operations and locks use it.
     users: u32,
-    /// Why the latest attempt was refused.
-    pub(super) refused: Refused,
+    /// Why the latest attempt was refused, if it was.
+    pub(super) refused: Option<Box<Refused>>,
 }
 
 /// Who is at the front of a queue.
@@ -89,9 +90,9 @@ pub(super) enum Refusal {
 }
 
 /// Why the latest attempt for a resource was refused, for those who have made none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Refused {
-    pub(super) why: Option<Refusal>,
+    pub(super) why: Refusal,
     /// What each node said.
     pub(super) said: Vec<NodeOutcome>,
     /// When the next attempt may begin.
@@ -110,29 +111,23 @@ impl Queues {
 
     /// Returns the place of `name`, which has one user more now.
     pub(super) fn enter(&mut self, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
-        let place = match self.find(name) {
-            Some(place) => place,
-            None => self.open(name, buffers),
-        };
-        if let Some(place) = self.get_mut(place).must() {
-            place.users += 1;
+        let hash = self.names.hash(name);
+        if let Some(key) = self.find(hash, name) {
+            if let Some(place) = self.get_mut(key).must() {
+                place.users += 1;
+            }
+            return key;
         }
-        place
-    }
-
-    /// Returns the place of `name`, if it has one.
-    pub(super) fn find(&self, name: &[u8]) -> Option<PlaceKey> {
-        let is = |place: Key| self.places.get(place).is_some_and(|at| at.name == name);
-        self.names.find(self.names.hash(name), is).map(PlaceKey)
-    }
-
-    fn open(&mut self, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
         let mut buffer = buffers.take();
         buffer.extend_from_slice(name);
-        let hash = self.names.hash(name);
         let place = self.places.insert(Place::new(buffer, hash));
         self.names.insert(hash, place);
         PlaceKey(place)
+    }
+
+    fn find(&self, hash: u64, name: &[u8]) -> Option<PlaceKey> {
+        let is = |place: Key| self.places.get(place).is_some_and(|at| at.name == name);
+        self.names.find(hash, is).map(PlaceKey)
     }
 
     pub(super) fn get_mut(&mut self, place: PlaceKey) -> Option<&mut Place> {
@@ -226,7 +221,7 @@ impl Queues {
         buffers: &mut Pool<u8>,
     ) -> Option<OperationKey> {
         let at = self.get_mut(place).must()?;
-        at.refused = Refused::default();
+        at.refused = None;
         let held = at.front == Front::Holder(claim);
         let next = held.then(|| self.promote(place)).flatten();
         self.left(place, buffers);
@@ -306,22 +301,8 @@ impl Queues {
     }
 }
 
-impl Refused {
-    /// An attempt was refused. What the nodes said is remembered for those who wait.
-    pub(super) fn note(
-        &mut self,
-        why: Refusal,
-        until: Instant,
-        said: impl Iterator<Item = NodeOutcome>,
-    ) {
-        self.why = Some(why);
-        self.until = until;
-        self.said.clear();
-        self.said.extend(said);
-    }
-}
-
 impl Place {
+    /// A place with one user.
     const fn new(name: Vec<u8>, hash: u64) -> Self {
         Self {
             name,
@@ -330,12 +311,8 @@ impl Place {
             overtaken: None,
             first: None,
             last: None,
-            users: 0,
-            refused: Refused {
-                why: None,
-                said: Vec::new(),
-                until: Instant::ZERO,
-            },
+            users: 1,
+            refused: None,
         }
     }
 }

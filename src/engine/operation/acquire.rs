@@ -4,6 +4,7 @@
 //! the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that fails
 //! releases what it locked, waits a random time, and begins again with a fresh token.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -28,7 +29,7 @@ use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
-use crate::engine::queues::Refusal;
+use crate::engine::queues::{Refusal, Refused};
 use crate::engine::settings::Settings;
 
 /// The least delay between two attempts: a shorter one would end in the turn in which it began, and
@@ -283,6 +284,17 @@ impl Acquire {
         self.withdraw(all, cx);
     }
 
+    /// Ends `operation`, which it is. Returns the operation whose turn it is then.
+    pub(in crate::engine) fn leave(
+        &mut self,
+        operation: OperationKey,
+        parts: &mut Parts,
+    ) -> Option<OperationKey> {
+        let buffers = &mut parts.claims.buffers;
+        let (queues, waiter) = (&mut parts.queues, self.waiter.take());
+        queues.leave(self.place, operation, waiter, buffers)
+    }
+
     // ----- its turn -------------------------------------------------------------------------
 
     /// Returns `true` if a lock of this engine on the resource is valid: nobody asks for it then.
@@ -317,14 +329,16 @@ impl Acquire {
         let place = cx.parts.queues.get_mut(self.place).must();
         let why = place.map_or(Refusal::Held, |place| {
             let held = |node| granted.is_some_and(|granted| granted.contains(node));
-            let before = |node: usize| place.refused.said.get(node).copied();
+            let refused = place.refused.as_deref();
+            let before = |node: usize| refused?.said.get(node).copied();
             for (node, ballot) in cx.round.ballots.iter_mut().enumerate() {
                 ballot.outcome = match held(node) {
                     true => NodeOutcome::Held,
                     false => before(node).unwrap_or(ballot.outcome),
                 };
             }
-            place.refused.why.filter(|_| granted.is_none()).unwrap_or(Refusal::Held)
+            let refused = refused.filter(|_| granted.is_none());
+            refused.map_or(Refusal::Held, |refused| refused.why)
         });
         self.decide(Verdict::Refused(why), cx);
     }
@@ -333,9 +347,10 @@ impl Acquire {
 
     fn rest_until(&mut self, until: Instant, after: Refusal, cx: &mut Context<'_>) {
         self.verdict = Verdict::Refused(after);
-        let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
+        let said = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         if let Some(place) = cx.parts.queues.get_mut(self.place).must() {
-            place.refused.note(after, until, outcomes);
+            let (why, said) = (after, said.collect());
+            place.refused = Some(Box::new(Refused { why, said, until }));
         }
         cx.round.state = State::Resting { until };
         cx.round.arm(&mut cx.parts.timers);
@@ -534,9 +549,9 @@ impl Operate for Acquire {
 
     fn lead(&mut self, cx: &mut Context<'_>) -> After {
         let refused = cx.parts.queues.get_mut(self.place).must();
-        let refused = refused.map(|place| (place.refused.until, place.refused.why));
+        let refused = refused.and_then(|place| place.refused.as_deref());
         match (cx.round.state, refused) {
-            (State::Queued { .. }, Some((until, Some(why)))) if cx.now < until => {
+            (State::Queued { .. }, Some(&Refused { until, why, .. })) if cx.now < until => {
                 self.rest_until(until, why, cx);
             }
             (State::Queued { .. } | State::Resting { .. }, _) => self.try_again(cx),
@@ -551,11 +566,6 @@ impl Operate for Acquire {
         }
     }
 
-    fn leave(&mut self, operation: OperationKey, parts: &mut Parts) -> Option<OperationKey> {
-        let buffers = &mut parts.claims.buffers;
-        let (queues, waiter) = (&mut parts.queues, self.waiter.take());
-        queues.leave(self.place, operation, waiter, buffers)
-    }
 }
 
 /// Returns `true` if a lock that could be trusted until `valid_until` is none at `now`.

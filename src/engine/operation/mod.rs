@@ -238,11 +238,6 @@ pub(super) trait Operate {
     /// Ends it: returns its buffers to their pool.
     fn end(&mut self, _parts: &mut Parts) {}
 
-    /// It, which is `operation`, has ended. Returns the one whose turn it is then.
-    fn leave(&mut self, _operation: OperationKey, _parts: &mut Parts) -> Option<OperationKey> {
-        None
-    }
-
     // ----- what is the same for all ---------------------------------------------------------
 
     /// Ends it, or its attempt, if its outcome is certain.

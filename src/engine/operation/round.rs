@@ -130,8 +130,9 @@ fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
 }
 
 impl Round {
-    pub(crate) fn new(now: Instant, nodes: usize, ballots: Vec<Ballot>) -> Self {
-        let mut round = Self {
+    pub(crate) fn new(now: Instant, nodes: usize, mut ballots: Vec<Ballot>) -> Self {
+        ballots.resize(nodes, Ballot::OPEN);
+        Self {
             key: OperationKey(Key::NONE),
             state: State::Voting,
             tally: Tally::new(nodes),
@@ -144,9 +145,7 @@ impl Round {
             ttl: Duration::ZERO,
             timer: None,
             wake: Wake::NodeTimeout,
-        };
-        round.fill_ballots(nodes);
-        round
+        }
     }
 
     /// Makes a ballot for each node that has none.
@@ -167,6 +166,11 @@ impl Round {
 
     pub(crate) fn is_voting(&self) -> bool {
         matches!(self.state, State::Voting)
+    }
+
+    /// Returns the ballots of an operation that waits for its turn, which needs none.
+    pub(crate) fn ballots_while_queued(&mut self) -> Option<Vec<Ballot>> {
+        self.is_queued().then(|| core::mem::take(&mut self.ballots))
     }
 
     pub(crate) fn is_queued(&self) -> bool {

@@ -44,16 +44,17 @@ impl Names {
     }
 
     /// Returns the hash of `name`: eight bytes at a time, folded by a multiplication of 128 bits.
+    #[inline]
     pub(super) fn hash(&self, name: &[u8]) -> u64 {
         let mut hash = self.seed ^ name.len() as u64;
-        let mut pieces = name.chunks_exact(8);
-        for piece in &mut pieces {
-            let word = u64::from_le_bytes(piece.try_into().unwrap_or_default());
-            hash = fold(hash ^ word);
+        let (pieces, rest) = name.as_chunks();
+        for piece in pieces {
+            hash = fold(hash ^ u64::from_le_bytes(*piece));
         }
-        let mut rest = [0; 8];
-        rest[..pieces.remainder().len()].copy_from_slice(pieces.remainder());
-        fold(hash ^ u64::from_le_bytes(rest))
+        let rest = rest
+            .iter()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte));
+        fold(hash ^ rest)
     }
 
     /// Returns the key of the name with this `hash` for which `is` holds.
