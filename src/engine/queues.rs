@@ -24,6 +24,7 @@
 //! When a contender asks again. An operation that makes one attempt does not wait: it asks beside the
 //! contender.
 
+pub(super) mod belief;
 mod names;
 
 use alloc::boxed::Box;

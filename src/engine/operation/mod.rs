@@ -30,7 +30,7 @@ mod top_up;
 use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError,
 };
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::ClaimKey;
 use crate::node::{Reply, Said};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::resp::Value;

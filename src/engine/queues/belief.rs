@@ -1,0 +1,229 @@
+//! What a contender that was refused believes: from when on its resource is free again on each node.
+//!
+//! It rests on three things: what a node says is left of the key (`PTTL`), what it says unasked when the
+//! key changes (a push), and time. Pure: what is asked of nodes, and when, is elsewhere.
+//!
+//! # Guarantees
+//!
+//! * A node of which nothing is known is not believed free.
+//! * A resource is believed free when a majority of the configured nodes is, counting only nodes from
+//!   the time on at which their votes count.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::quorum::quorum_of;
+use crate::time::Instant;
+
+/// How long after the end that a node has named its key is believed gone: a millisecond is what the
+/// answer was rounded down by.
+const ROUNDED: Duration = Duration::from_millis(1);
+
+/// What a node says is left of a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Left {
+    /// There is no such key.
+    Missing,
+    /// It lives for so much longer.
+    For(Duration),
+    /// It has no end.
+    Permanent,
+}
+
+/// Whether the next change of the key is pushed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Registration {
+    /// The node was asked, and has not answered.
+    Asked,
+    /// Yes.
+    Pushed,
+    /// No: it was not asked, or does not do so.
+    None,
+}
+
+/// What is believed of one node.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// From when on the resource is free there; [`Instant::MAX`] if that is not known.
+    free: Instant,
+    registration: Registration,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Belief {
+    nodes: Vec<Seen>,
+}
+
+impl Belief {
+    /// Nothing is known of so many nodes.
+    pub(crate) fn new(nodes: usize) -> Self {
+        let unknown = Seen {
+            free: Instant::MAX,
+            registration: Registration::None,
+        };
+        Self {
+            nodes: alloc::vec![unknown; nodes],
+        }
+    }
+
+    /// `node` was asked what is left of the key, and to push its next change.
+    pub(crate) fn asked(&mut self, node: usize) {
+        self.nodes[node] = Seen {
+            free: Instant::MAX,
+            registration: Registration::Asked,
+        };
+    }
+
+    /// `node` has answered. `pushes`: it pushes the next change.
+    pub(crate) fn looked(&mut self, now: Instant, node: usize, left: Left, pushes: bool) {
+        let registration = match pushes {
+            true => Registration::Pushed,
+            false => Registration::None,
+        };
+        let free = match left {
+            Left::Missing => now,
+            Left::For(left) => now.saturating_add(left).saturating_add(ROUNDED),
+            Left::Permanent => Instant::MAX,
+        };
+        // A push that came before the answer was about an earlier registration.
+        self.nodes[node] = Seen { free, registration };
+    }
+
+    /// `node` says that the key has changed. Nodes that push nothing may have changed too: they are
+    /// believed free `soon`.
+    pub(crate) fn changed(&mut self, now: Instant, node: usize, soon: Duration) {
+        for (other, seen) in self.nodes.iter_mut().enumerate() {
+            if other == node {
+                seen.free = now;
+                seen.registration = Registration::None;
+            } else if seen.registration == Registration::None {
+                seen.free = seen.free.min(now.saturating_add(soon));
+            }
+        }
+    }
+
+    /// What was asked of `node` is lost, with its registrations.
+    pub(crate) fn lost(&mut self, node: usize) {
+        self.nodes[node].registration = Registration::None;
+    }
+
+    /// Returns `true` if `node` is to be asked: it was not, or pushes nothing any more.
+    pub(crate) fn is_to_be_asked(&self, node: usize) -> bool {
+        self.nodes[node].registration == Registration::None
+    }
+
+    /// Returns `true` if a majority pushes changes, or has been asked to.
+    pub(crate) fn is_told(&self) -> bool {
+        let told = |seen: &&Seen| seen.registration != Registration::None;
+        quorum_of(self.nodes.len()) <= self.nodes.iter().filter(told).count()
+    }
+
+    /// Returns from when on a majority is believed free, where the votes of each node count `from` a
+    /// time on.
+    pub(crate) fn free_at(&self, from: impl Fn(usize) -> Instant) -> Instant {
+        let free = |(node, seen): (usize, &Seen)| seen.free.max(from(node));
+        let mut times: Vec<_> = self.nodes.iter().enumerate().map(free).collect();
+        times.sort_unstable();
+        times[quorum_of(times.len()) - 1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::from_millis(1_000);
+    const SOON: Duration = Duration::from_micros(50);
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    fn left(millis: u64) -> Left {
+        Left::For(Duration::from_millis(millis))
+    }
+
+    /// Three nodes that were asked and have given these answers.
+    fn looked(answers: [Left; 3]) -> Belief {
+        let mut belief = Belief::new(3);
+        for (node, answer) in answers.into_iter().enumerate() {
+            belief.asked(node);
+            belief.looked(NOW, node, answer, true);
+        }
+        belief
+    }
+
+    fn always(_: usize) -> Instant {
+        Instant::ZERO
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_free() {
+        let mut belief = Belief::new(3);
+        assert_eq!(belief.free_at(always), Instant::MAX);
+        belief.looked(NOW, 0, Left::Missing, true);
+        belief.asked(1);
+        assert_eq!(belief.free_at(always), Instant::MAX);
+        belief.looked(NOW, 1, Left::Missing, true);
+        assert_eq!(belief.free_at(always), NOW);
+    }
+
+    #[test]
+    fn a_majority_is_free_when_the_keys_of_a_majority_have_ended() {
+        for (answers, free) in [
+            ([left(10), left(30), left(20)], at(1_021)),
+            ([left(10), Left::Permanent, left(20)], at(1_021)),
+            ([Left::Missing, Left::Permanent, left(20)], at(1_021)),
+            ([Left::Missing, Left::Permanent, Left::Missing], NOW),
+            ([Left::Permanent, Left::Permanent, left(20)], Instant::MAX),
+        ] {
+            assert_eq!(looked(answers).free_at(always), free, "{answers:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_whose_votes_do_not_count_is_not_free_before_they_do() {
+        let belief = looked([Left::Missing; 3]);
+        let from = |node: usize| at([0, 5_000, 9_000][node]);
+        assert_eq!(belief.free_at(from), at(5_000));
+        let never = |node: usize| [Instant::ZERO, Instant::MAX, Instant::MAX][node];
+        assert_eq!(belief.free_at(never), Instant::MAX);
+    }
+
+    #[test]
+    fn a_change_on_a_majority_frees_it_and_one_on_a_minority_does_not() {
+        let mut belief = looked([left(10_000); 3]);
+        belief.changed(NOW, 2, SOON);
+        assert_eq!(belief.free_at(always), at(11_001));
+        belief.changed(at(1_001), 0, SOON);
+        assert_eq!(belief.free_at(always), at(1_001));
+    }
+
+    #[test]
+    fn nodes_that_push_nothing_are_believed_to_have_changed_soon_after_one_that_does() {
+        let mut belief = looked([left(10_000); 3]);
+        belief.looked(NOW, 1, left(10_000), false);
+        belief.changed(NOW, 2, SOON);
+        assert_eq!(belief.free_at(always), NOW.saturating_add(SOON));
+        let mut belief = looked([left(10_000); 3]);
+        belief.asked(1);
+        belief.changed(NOW, 2, SOON);
+        assert_eq!(belief.free_at(always), at(11_001), "its answer will say");
+    }
+
+    #[test]
+    fn a_registration_lasts_for_one_push_and_one_connection() {
+        let mut belief = looked([left(10_000); 3]);
+        let asked = |belief: &Belief| [0, 1, 2].map(|node| belief.is_to_be_asked(node));
+        assert_eq!(asked(&belief), [false; 3]);
+        belief.changed(NOW, 0, SOON);
+        assert_eq!(asked(&belief), [true, false, false]);
+        assert!(belief.is_told());
+        belief.lost(1);
+        assert_eq!(asked(&belief), [true, true, false]);
+        assert!(!belief.is_told());
+        belief.asked(1);
+        assert!(belief.is_told());
+    }
+}
