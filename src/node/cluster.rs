@@ -10,7 +10,6 @@ use crate::time::Instant;
 use super::Node;
 use super::guard::Terms;
 use super::handshake::{Durable, Step};
-use super::in_flight::Request;
 use super::membership::{Membership, Mode};
 use super::phase::{Phase, Trouble};
 use super::reply::Reply;
@@ -19,10 +18,8 @@ impl Node {
     /// The handshake is done: decides whether and until when its answers do not count. Returns `true`
     /// if the other names of its server have to know of that.
     pub(crate) fn guard_handshake(&mut self, now: Instant, terms: Terms) -> bool {
-        let Phase::Ready(ready) = &self.phase else {
-            return false;
-        };
-        self.guard.handshake_done(now, &ready.identity, terms)
+        let server = self.phase.server().filter(|_| self.is_ready());
+        server.is_some_and(|server| self.guard.handshake_done(now, &server.identity, terms))
     }
 
     /// Returns until when its answers do not count, if they do not at `now`.
@@ -45,20 +42,18 @@ impl Node {
     pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
         // What this handshake has read is a proof; what an earlier one has read may no longer hold.
         let durable = match &self.phase {
-            Phase::Handshake(handshake) => handshake.identity.durable(),
-            Phase::Down | Phase::Connecting | Phase::Ready(_) => Durable::Unknown,
+            Phase::Handshake(server) => server.identity.durable(),
+            Phase::Down | Phase::Connecting | Phase::Ready { .. } => Durable::Unknown,
         };
         let Some(membership) = self.guard.membership_mut() else {
             return Ok(());
         };
-        let run_id = self.phase.run_id();
+        let server = self.phase.server();
+        let run_id = server.and_then(|server| server.identity.run_id.as_deref());
         let run_id = run_id.ok_or(Trouble::Unusable(Unusable::NoRunId))?;
         let mut command = Vec::new();
         membership.ask(&mut command, run_id, durable, longest);
-        self.send(now, Request::Handshake(Step::Join), &command);
-        if let Phase::Handshake(handshake) = &mut self.phase {
-            handshake.asked();
-        }
+        self.ask_server(now, Step::Join, &command);
         Ok(())
     }
 
@@ -102,7 +97,7 @@ impl Node {
         };
         membership.vouch(longest);
         match &self.phase {
-            Phase::Ready(_) => self.join(now, longest).is_ok(),
+            Phase::Ready { .. } => self.join(now, longest).is_ok(),
             // Its handshake is past that question.
             Phase::Handshake(_) if membership.is_asked() => self.join(now, longest).is_ok(),
             Phase::Handshake(_) | Phase::Connecting | Phase::Down => true,

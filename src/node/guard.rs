@@ -38,7 +38,7 @@ use crate::error::Unusable;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-use super::handshake::{Identity, Step};
+use super::handshake::{Identity, Step, Taught};
 use super::in_flight::{Heard, Request};
 use super::marker::Cluster;
 use super::membership::Membership;
@@ -116,14 +116,22 @@ impl Guard {
     }
 
     /// Returns the scripts that the server is taught.
-    pub(super) fn scripts(&self) -> &'static [Step] {
+    pub(super) fn scripts(&self) -> &'static [Taught] {
         match self.kind {
-            Kind::Off | Kind::Observed => &[Step::LoadRelease, Step::LoadExtend],
+            Kind::Off | Kind::Observed => &[Taught::Release, Taught::Extend],
             Kind::Strict(_) => &[
-                Step::LoadRelease,
-                Step::LoadCheckedAcquire,
-                Step::LoadCheckedExtend,
+                Taught::Release,
+                Taught::CheckedAcquire,
+                Taught::CheckedExtend,
             ],
+        }
+    }
+
+    /// Returns the script of an extension.
+    pub(super) fn extension(&self) -> Taught {
+        match self.kind {
+            Kind::Off | Kind::Observed => Taught::Extend,
+            Kind::Strict(_) => Taught::CheckedExtend,
         }
     }
 

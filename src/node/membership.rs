@@ -2,7 +2,7 @@
 //!
 //! A node is *joined* while the marker that its scripts have to check is known. It is not joined
 //! when an answer said that this marker is gone, or when a longer ttl is known than the marker
-//! tells, until [`JOIN`](super::marker_check::JOIN) was answered again. The check itself runs on
+//! tells, until [`JOIN`](super::script::JOIN) was answered again. The check itself runs on
 //! the node: a question that was written for an old marker is never counted by mistake.
 //!
 //! # Guarantees
@@ -17,10 +17,10 @@ use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
+use super::command;
 use super::handshake::{Durable, refused};
 use super::in_flight::Request;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
-use super::marker_check;
 use super::phase::Trouble;
 use super::reply::{Reply, three};
 
@@ -108,7 +108,7 @@ impl Membership {
             self.cluster.barrier(longest),
         ]
         .map(number);
-        marker_check::join(
+        command::join(
             out,
             [
                 run_id.as_bytes(),
