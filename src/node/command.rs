@@ -96,7 +96,6 @@ static CHECKED_INSPECT: Run<2, 640> = run_checked!(script::INSPECT);
 /// The `SET` of `entry`: the command itself, or where it checks `marker` a script.
 ///
 /// A marker is an argument in wire form, here and below.
-#[inline]
 pub(crate) fn set(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -126,7 +125,6 @@ pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
 }
 
 /// The extension of `entry` to at least `ttl` from its execution on.
-#[inline]
 pub(crate) fn extend(
     out: &mut Vec<u8>,
     entry: &Entry,

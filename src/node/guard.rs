@@ -98,7 +98,7 @@ impl Guard {
     /// Returns the marker that commands have to check, as an argument in wire form. `None`: they are
     /// plain.
     pub(super) fn marker(&self) -> Option<&[u8]> {
-        self.membership().map(Membership::marker)
+        Some(&self.membership()?.marker)
     }
 
     /// Returns the last questions of a handshake.
@@ -124,14 +124,6 @@ impl Guard {
                 Taught::CheckedAcquire,
                 Taught::CheckedExtend,
             ],
-        }
-    }
-
-    /// Returns the script of an extension.
-    pub(super) fn extension(&self) -> Taught {
-        match self.kind {
-            Kind::Off | Kind::Observed => Taught::Extend,
-            Kind::Strict(_) => Taught::CheckedExtend,
         }
     }
 

@@ -68,6 +68,15 @@ impl Taught {
             Self::CheckedExtend => &script::CHECKED_EXTEND,
         }
     }
+
+    /// Returns its place in [`Scripts`]. No server is taught both extensions.
+    const fn place(self) -> usize {
+        match self {
+            Self::Release => 0,
+            Self::Extend | Self::CheckedExtend => 1,
+            Self::CheckedAcquire => 2,
+        }
+    }
 }
 
 /// What to do after an answer.
@@ -217,21 +226,22 @@ pub(crate) struct Server {
 /// Which scripts a server holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Scripts {
-    known: [bool; 4],
+    known: [bool; 3],
     /// The server could not load them just now.
     postponed: bool,
 }
 
 impl Scripts {
+    #[inline]
     pub(crate) fn knows(&self, taught: Taught) -> bool {
-        self.known[taught as usize]
+        self.known[taught.place()]
     }
 
     /// Takes the answer to a `SCRIPT LOAD`, which is the digest on success.
     fn loaded(&mut self, taught: Taught, value: Value<'_>) {
         self.postponed |= error_in(value).is_some_and(|error| error.code() != "NOPERM");
         let digest = taught.script().sha1.as_bytes();
-        self.known[taught as usize] = value.as_bytes() == Some(digest);
+        self.known[taught.place()] = value.as_bytes() == Some(digest);
     }
 
     /// The server has lost them. Returns `true` if it had any.

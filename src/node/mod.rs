@@ -232,7 +232,7 @@ impl Node {
 
     /// Returns its state, for reports to operators.
     pub(crate) fn state(&self, now: Instant) -> NodeState {
-        if let (Phase::Ready { .. }, Some(missing)) = (&self.phase, self.permissions.missing()) {
+        if let (Phase::Ready { .. }, Some(missing)) = (&self.phase, self.missing_permission()) {
             return NodeState::Unusable(missing);
         }
         match (&self.phase, self.trouble) {
@@ -496,7 +496,10 @@ impl Node {
     // ----- writing --------------------------------------------------------------------------
 
     pub(crate) fn offer(&self) -> Option<&[u8]> {
-        self.outbox.offer().filter(|_| self.hears())
+        match self.hears() {
+            true => self.outbox.offer(),
+            false => None,
+        }
     }
 
     pub(crate) fn transmitted(&mut self, len: usize) {

@@ -63,11 +63,6 @@ impl Permissions {
     pub(super) fn disconnected(&mut self) {
         self.shown = Shown::Nothing;
     }
-
-    /// Returns what was missing when it was asked for last.
-    pub(super) fn missing(&self) -> Option<Unusable> {
-        self.missing
-    }
 }
 
 impl Node {

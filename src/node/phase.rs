@@ -54,7 +54,9 @@ impl fmt::Display for NodeState {
 }
 
 /// The phase of the connection. Each phase owns the data that exists in it.
+// With a tag of its own, because every command asks for the phase.
 #[derive(Debug)]
+#[repr(u8)]
 pub(super) enum Phase {
     /// No connection; one is tried when the timer fires.
     Down,
@@ -98,6 +100,7 @@ pub(crate) enum Access {
 
 impl Phase {
     /// Returns what the server has said, if the connection is up.
+    #[inline]
     pub(super) fn server(&self) -> Option<&Server> {
         match self {
             Self::Handshake(server) | Self::Ready { server, .. } => Some(server),
@@ -105,6 +108,7 @@ impl Phase {
         }
     }
 
+    #[inline]
     pub(super) fn server_mut(&mut self) -> Option<&mut Server> {
         match self {
             Self::Handshake(server) | Self::Ready { server, .. } => Some(server),
@@ -113,6 +117,7 @@ impl Phase {
     }
 
     /// Returns how a command that runs this script is written for this node.
+    #[inline]
     pub(super) fn dialect(&self, taught: Taught) -> Dialect {
         match self {
             Self::Ready { server, .. } if server.scripts.knows(taught) => Dialect::Sha1,

@@ -11,6 +11,7 @@ use crate::limits::TOKEN_BYTES_MAX;
 use crate::resp::Value;
 
 use super::command::{self, Dialect};
+use super::handshake::Taught;
 use super::reply::{Reply, Said, three};
 use super::{Command, Node};
 
@@ -81,14 +82,10 @@ impl Said {
     #[cold]
     #[inline(never)]
     fn of_inspection(reply: Reply) -> Option<Self> {
-        let plain = match reply {
-            Reply::Pair(above, _) => Reply::Integer(above),
-            Reply::Integer(_)
-            | Reply::Ok
-            | Reply::Nil
-            | Reply::Error(_)
-            | Reply::Forbidden(_)
-            | Reply::Other => reply,
+        let plain = if let Reply::Pair(above, _) = reply {
+            Reply::Integer(above)
+        } else {
+            reply
         };
         Self::of_confirmation(plain).map(|(said, _)| said)
     }
@@ -98,7 +95,7 @@ impl Node {
     /// Returns in which dialect it is asked `question`.
     pub(crate) fn dialect_of(&self, question: Question) -> Dialect {
         match question {
-            Question::Extend => self.phase.dialect(self.guard.extension()),
+            Question::Extend => self.phase.dialect(Taught::Extend),
             Question::Confirm | Question::Inspect => Dialect::Text,
         }
     }

@@ -39,17 +39,17 @@ impl Command {
 
     /// Returns the command in `dialect`, written by `write` unless it is there already. One that checks a
     /// `marker` is written for one node alone.
+    #[inline]
     pub(super) fn written(
         &mut self,
         dialect: Dialect,
         marker: Option<&[u8]>,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> &[u8] {
-        let form = marker.is_none().then_some(dialect);
-        if form.is_none() || self.shared != form {
+        if marker.is_some() || self.shared != Some(dialect) {
             self.bytes.clear();
             write(&mut self.bytes);
-            self.shared = form;
+            self.shared = marker.is_none().then_some(dialect);
         }
         &self.bytes
     }
