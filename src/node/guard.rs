@@ -38,7 +38,7 @@ use crate::error::Unusable;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-use super::handshake::{Identity, Step};
+use super::handshake::{Identity, Step, Taught};
 use super::in_flight::{Heard, Request};
 use super::marker::Cluster;
 use super::membership::Membership;
@@ -98,7 +98,7 @@ impl Guard {
     /// Returns the marker that commands have to check, as an argument in wire form. `None`: they are
     /// plain.
     pub(super) fn marker(&self) -> Option<&[u8]> {
-        self.membership().map(Membership::marker)
+        Some(&self.membership()?.marker)
     }
 
     /// Returns the last questions of a handshake.
@@ -116,13 +116,13 @@ impl Guard {
     }
 
     /// Returns the scripts that the server is taught.
-    pub(super) fn scripts(&self) -> &'static [Step] {
+    pub(super) fn scripts(&self) -> &'static [Taught] {
         match self.kind {
-            Kind::Off | Kind::Observed => &[Step::LoadRelease, Step::LoadExtend],
+            Kind::Off | Kind::Observed => &[Taught::Release, Taught::Extend],
             Kind::Strict(_) => &[
-                Step::LoadRelease,
-                Step::LoadCheckedAcquire,
-                Step::LoadCheckedExtend,
+                Taught::Release,
+                Taught::CheckedAcquire,
+                Taught::CheckedExtend,
             ],
         }
     }

@@ -30,7 +30,7 @@ use crate::error::Unusable;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::time::Instant;
 
-use super::marker_check;
+use super::handshake::Taught;
 use super::{Dialect, Node, Request, command};
 
 /// What a lock needs where it is released by a script, in the order in which it is asked for. The
@@ -63,11 +63,6 @@ impl Permissions {
     pub(super) fn disconnected(&mut self) {
         self.shown = Shown::Nothing;
     }
-
-    /// Returns what was missing when it was asked for last.
-    pub(super) fn missing(&self) -> Option<Unusable> {
-        self.missing
-    }
 }
 
 impl Node {
@@ -85,12 +80,6 @@ impl Node {
         self.permissions.missing
     }
 
-    /// Returns the native way to release, if the node has one and has not refused it.
-    pub(crate) fn native_release(&self) -> Option<Dialect> {
-        let way = self.release_dialect(false);
-        matches!(way, Dialect::DelIfEq | Dialect::DelEx).then_some(way)
-    }
-
     /// Sends the first `SET` of this connection.
     pub(crate) fn send_first_set(
         &mut self,
@@ -100,13 +89,8 @@ impl Node {
         ttl: Duration,
     ) {
         let mut command = Vec::new();
-        let needed = self.to_lock();
-        match self.guard.marker() {
-            None => command::set_if_permitted(&mut command, entry, ttl, needed),
-            Some(marker) => {
-                marker_check::set_if_permitted(&mut command, entry, ttl, marker, needed)
-            }
-        }
+        let marker = self.guard.marker();
+        command::set_if_permitted(&mut command, entry, ttl, marker, self.to_lock());
         self.send(now, Request::FirstSet { claim }, &command);
     }
 
@@ -132,7 +116,7 @@ impl Node {
     }
 
     fn to_lock(&self) -> &'static [&'static str] {
-        let digests = self.phase.knows_release();
+        let digests = self.phase.dialect(Taught::Release) == Dialect::Sha1;
         &TO_LOCK[..TO_LOCK.len() - usize::from(!digests)]
     }
 
