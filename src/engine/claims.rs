@@ -16,7 +16,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::limits::{CLAIMS_MAX, TTL_ASSUMED_MAX};
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
@@ -217,7 +217,7 @@ impl Claims {
     /// Only an answer ends what is owed for an unanswered `SET`, and no handshake does: a server
     /// that postpones writes still answers the handshake, and may run the `SET` later, over a
     /// connection whose end it has not noticed.
-    pub(super) fn pay_debts(&mut self, node: usize, below: &mut Below<'_>) {
+    pub(super) fn pay_debts(&mut self, node: NodeId, below: &mut Below<'_>) {
         while let Some(key) = below.nodes[node].debts.pop() {
             let owed = |claim: &&mut Claim| claim.owed.contains(node);
             let Some(claim) = self.slab.get_mut(key.0).filter(owed) else {
@@ -235,7 +235,7 @@ impl Claims {
     }
 
     /// Sends again the releases that `node` has refused.
-    pub(super) fn try_debts_again(&mut self, node: usize, below: &mut Below<'_>) {
+    pub(super) fn try_debts_again(&mut self, node: NodeId, below: &mut Below<'_>) {
         if let Some(timer) = below.nodes[node].debt_timer.take() {
             below.timers.cancel(timer);
         }
@@ -248,7 +248,7 @@ impl Claims {
     /// operation that waits for it.
     pub(super) fn release_answered(
         &mut self,
-        node: usize,
+        node: NodeId,
         claim: ClaimKey,
         dialect: Dialect,
         reply: Reply,
@@ -290,7 +290,7 @@ impl Claims {
         })
     }
 
-    fn release_again(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
+    fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
         let Some(there) = self.slab.get_mut(claim.0) else {
             return; // Another release of it was answered meanwhile.
         };
@@ -302,7 +302,7 @@ impl Claims {
     }
 
     /// The release of `claim` was not done by `node`: it is tried again after a while.
-    fn defer(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
+    fn defer(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
         let Some(claim) = self.slab.get_mut(claim.0) else {
             return; // Another release of it was answered meanwhile.
         };
@@ -321,7 +321,7 @@ impl Claims {
         claim.limit_debt(below.timers);
     }
 
-    fn owe(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
+    fn owe(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
         if let Some(there) = self.slab.get_mut(claim.0) {
             there.owe(node, below);
             self.settle(claim, below.timers);
@@ -344,7 +344,7 @@ impl Claims {
 
     /// Returns `true` if a release for the resource of `entry` is under repair on `node`. A debt that
     /// time has ended may still stand in the node's list.
-    pub(super) fn is_releasing(&self, node: usize, entry: &Entry, nodes: &Nodes) -> bool {
+    pub(super) fn is_releasing(&self, node: NodeId, entry: &Entry, nodes: &Nodes) -> bool {
         nodes[node].is_repairing(|other| {
             self.slab.get(other.0).is_some_and(|other| {
                 let open = other.releasing.contains(node) || other.owed.contains(node);
@@ -357,7 +357,7 @@ impl Claims {
     /// `request` will never be answered by `node`; `left` says whether any of it may have arrived.
     pub(super) fn unanswered(
         &mut self,
-        node: usize,
+        node: NodeId,
         request: Request,
         left: bool,
         below: &mut Below<'_>,
@@ -469,7 +469,7 @@ impl Claims {
 
 /// `node` has refused a release. Returns `true` if there is another way to write it there.
 fn find_another_way(
-    node: usize,
+    node: NodeId,
     dialect: Dialect,
     error: ServerError,
     below: &mut Below<'_>,

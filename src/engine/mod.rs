@@ -143,7 +143,7 @@ impl Engine {
     #[must_use]
     pub fn new(config: &Config, seed: [u8; 32], start: Instant) -> Self {
         let mut parts = Parts::new(config, seed, start);
-        for node in 0..parts.nodes.len() {
+        for node in parts.nodes.ids() {
             parts.nodes.connect(start, node, &mut parts.timers);
         }
         Self {
@@ -474,15 +474,15 @@ impl Engine {
     /// [`TrustError::NoRunId`], [`TrustError::OtherCluster`]: nothing was changed.
     pub fn trust(&mut self, now: Instant, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
         let longest = self.parts.restarts.longest();
-        self.parts.nodes.trust(now, node.index(), run_id, longest)
+        self.parts.nodes.trust(now, node, run_id, longest)
     }
 
     /// Does [`trust`](Self::trust) for the servers that are connected now. Returns their run_ids.
     pub fn trust_all(&mut self, now: Instant) -> Vec<String> {
         let mut trusted = Vec::new();
-        for node in 0..self.parts.nodes.len() {
+        for node in self.parts.nodes.ids() {
             if let Some(run_id) = self.parts.nodes[node].run_id().map(String::from)
-                && self.trust(now, NodeId(node as u8), &run_id).is_ok()
+                && self.trust(now, node, &run_id).is_ok()
             {
                 trusted.push(run_id);
             }

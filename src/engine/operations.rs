@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use crate::error::NodeOutcome;
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::limits::ROUNDS_MAX;
 use crate::node::{Reply, Request, Trouble};
 use crate::resp::Value;
@@ -272,7 +272,7 @@ impl Operations {
     /// Shows the operation of `key` what `node` has answered, if it still asks.
     #[cold]
     #[inline(never)]
-    pub(super) fn show(&mut self, node: usize, key: OperationKey, value: Value<'_>) {
+    pub(super) fn show(&mut self, node: NodeId, key: OperationKey, value: Value<'_>) {
         if let Some(operation) = self.get_mut(key)
             && operation.round.asks(node)
         {
@@ -286,7 +286,7 @@ impl Operations {
     pub(super) fn answered(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         request: Request,
         reply: Reply,
         parts: &mut Parts,
@@ -336,7 +336,7 @@ impl Operations {
     fn set_answered(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         claim: ClaimKey,
         reply: Reply,
         parts: &mut Parts,
@@ -363,7 +363,7 @@ impl Operations {
     fn has_leave(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         claim: ClaimKey,
         leave: Leave,
         parts: &mut Parts,
@@ -400,7 +400,7 @@ impl Operations {
     pub(super) fn answered_uncounted(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         request: Request,
         reply: Reply,
         (outcome, first): (NodeOutcome, bool),
@@ -426,7 +426,7 @@ impl Operations {
     pub(super) fn lose_answers(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         outcome: NodeOutcome,
         parts: &mut Parts,
     ) {
@@ -438,7 +438,7 @@ impl Operations {
     // ----- a handshake ----------------------------------------------------------------------
 
     /// The handshake of `node` is done: sends it the questions that waited for that.
-    pub(super) fn ask_late(&mut self, now: Instant, node: usize, parts: &mut Parts) {
+    pub(super) fn ask_late(&mut self, now: Instant, node: NodeId, parts: &mut Parts) {
         for _ in 0..parts.nodes[node].waiting.len() {
             let Some(key) = parts.nodes[node].waiting.pop_front() else {
                 break; // The connection was given up meanwhile.

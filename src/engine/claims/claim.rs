@@ -15,7 +15,7 @@
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::Command;
 use crate::quorum::NodeSet;
 use crate::slab::Key;
@@ -144,7 +144,7 @@ impl Claim {
     }
 
     /// A `SET` of it was put into the connection to `node`.
-    pub(crate) fn set_sent(&mut self, node: usize) {
+    pub(crate) fn set_sent(&mut self, node: NodeId) {
         if !self.may_hold.insert(node) {
             self.twice.insert(node);
         }
@@ -152,13 +152,13 @@ impl Claim {
     }
 
     /// Its `SET` to `node` was withdrawn before any byte of it left.
-    pub(crate) fn set_withdrawn(&mut self, node: usize) {
+    pub(crate) fn set_withdrawn(&mut self, node: NodeId) {
         self.unanswered.remove(node);
         self.set_not_run(node);
     }
 
     /// `node` denied it. A release that is already on its way there will confirm that.
-    pub(crate) fn denied(&mut self, node: usize) {
+    pub(crate) fn denied(&mut self, node: NodeId) {
         let released = self.releasing.contains(node) || self.owed.contains(node);
         if guard!(DeniedReleased, !released) {
             self.set_not_run(node);
@@ -166,21 +166,21 @@ impl Claim {
     }
 
     /// The latest `SET` to `node` left no key. An earlier one may have.
-    fn set_not_run(&mut self, node: usize) {
+    fn set_not_run(&mut self, node: NodeId) {
         if !guard!(DeniedCopyForgotten, self.twice.contains(node)) {
             self.may_hold.remove(node);
         }
     }
 
     /// Whether its `SET` to `node` was run is not known, and will not be.
-    pub(crate) fn set_lost(&mut self, node: usize) {
+    pub(crate) fn set_lost(&mut self, node: NodeId) {
         self.unanswered.remove(node);
         self.lost.insert(node);
     }
 
     /// `node` says that it has the token, until `gone_by` at the latest. If it got one `SET`, that has
     /// been run, and is not run again.
-    pub(crate) fn is_on(&mut self, node: usize, gone_by: Instant) {
+    pub(crate) fn is_on(&mut self, node: NodeId, gone_by: Instant) {
         self.granted.insert(node);
         if self.lacking.remove(node) {
             self.regained = self.regained.wrapping_add(1);
@@ -249,7 +249,12 @@ impl Claim {
     // ----- its release ----------------------------------------------------------------------
 
     /// Sends its release to `node`, or owes it.
-    pub(super) fn release_on(&mut self, node: usize, command: &mut Command, below: &mut Below<'_>) {
+    pub(super) fn release_on(
+        &mut self,
+        node: NodeId,
+        command: &mut Command,
+        below: &mut Below<'_>,
+    ) {
         if self.unanswered.contains(node) && below.nodes[node].withdraw_set(self.key) {
             self.set_withdrawn(node);
             if !self.may_hold.contains(node) {
@@ -265,7 +270,7 @@ impl Claim {
     /// `repair`. Returns `false` if there is no room.
     pub(super) fn pay(
         &mut self,
-        node: usize,
+        node: NodeId,
         command: &mut Command,
         repair: bool,
         below: &mut Below<'_>,
@@ -283,7 +288,7 @@ impl Claim {
     }
 
     /// Records that `node` is still owed its release, which is sent when it can be.
-    pub(super) fn owe(&mut self, node: usize, below: &mut Below<'_>) {
+    pub(super) fn owe(&mut self, node: NodeId, below: &mut Below<'_>) {
         self.releasing.remove(node);
         if self.owed.insert(node) {
             below.nodes[node].debts.owe(self.key);

@@ -13,7 +13,7 @@ use rand::{Rng, RngExt};
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome, Unusable};
 use crate::invariant::Must;
-use crate::keys::ClaimKey;
+use crate::keys::{ClaimKey, NodeId};
 use crate::limits::{COMMAND_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
     Access, Command, Forbidden, Reply, Trouble, refuses_for_certain, wants_the_text,
@@ -133,7 +133,7 @@ impl Acquire {
         if self.judge_attempt(cx) {
             return; // A majority is out of reach: no node is asked in vain.
         }
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             if !ask(node, claim, command, cx) {
                 self.judge_attempt(cx);
             }
@@ -142,7 +142,7 @@ impl Acquire {
     }
 
     /// Asks `node` late: its handshake is done, or its permission was shown.
-    pub(super) fn ask_now(&mut self, node: usize, cx: &mut Context<'_>) {
+    pub(super) fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(claim) = self.claim else {
             return; // It rests.
         };
@@ -163,7 +163,7 @@ impl Acquire {
     // ----- answers --------------------------------------------------------------------------
 
     /// `node` has answered the `SET` of the present attempt.
-    pub(in crate::engine) fn answered(&mut self, node: usize, said: Said, cx: &mut Context<'_>) {
+    pub(in crate::engine) fn answered(&mut self, node: NodeId, said: Said, cx: &mut Context<'_>) {
         let said = match said {
             Said::Vote(vote, outcome) => (vote, outcome),
             Said::Nil => match self.own_key(node, cx) {
@@ -179,7 +179,7 @@ impl Acquire {
 
     /// Returns whether a nil was due to a key of our own whose release is under repair on this
     /// node. Then it is no answer, and the `SET` is sent again behind that release, once.
-    fn own_key(&mut self, node: usize, cx: &mut Context<'_>) -> OwnKey {
+    fn own_key(&mut self, node: NodeId, cx: &mut Context<'_>) -> OwnKey {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(Claim {
             key,
@@ -208,7 +208,7 @@ impl Acquire {
 
     /// The node has forgotten the script of a `SET`, which was not run: sends the same by its text,
     /// once, if its round still waits for this node. Returns `true` if it did.
-    fn ask_by_text(&mut self, node: usize, cx: &mut Context<'_>) -> bool {
+    fn ask_by_text(&mut self, node: NodeId, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {
             return false;
@@ -218,7 +218,7 @@ impl Acquire {
     }
 
     /// Sends the `SET` of `claim` to `node` once more. Returns `false` if it cannot be asked now.
-    fn ask_again(&mut self, node: usize, claim: ClaimKey, cx: &mut Context<'_>) -> bool {
+    fn ask_again(&mut self, node: NodeId, claim: ClaimKey, cx: &mut Context<'_>) -> bool {
         let mut command = cx.parts.claims.command();
         let len = set_len(claim, &mut command, cx.parts);
         let open = cx.parts.nodes[node].access(len) == Access::Open;
@@ -396,7 +396,7 @@ impl Operate for Acquire {
         Some(Event::Acquired { round, result })
     }
 
-    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) -> After {
         self.ask_now(node, cx);
         After::Nothing
     }
@@ -477,7 +477,7 @@ fn has_run_out(valid_until: Instant, now: Instant) -> bool {
 fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
     let len = set_len(claim, command, cx.parts);
-    for node in 0..cx.parts.nodes.len() {
+    for node in cx.parts.nodes.ids() {
         let access = cx.parts.nodes[node].access(len);
         let timeout = patience.with(&mut cx.parts.nodes[node]);
         let patience = match access {
@@ -488,7 +488,7 @@ fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>)
                 continue;
             }
         };
-        cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+        cx.round[node].deadline = cx.now.saturating_add(patience);
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
     }
 }
@@ -497,7 +497,7 @@ fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>)
 fn set_len(claim: ClaimKey, command: &mut Command, parts: &Parts) -> usize {
     let claim = parts.claims.get(claim);
     let entry = claim.and_then(|claim| Some((claim.entry.as_ref()?, claim.ttl)));
-    let len = entry.map(|(entry, ttl)| parts.nodes[0].set_len(command, entry, ttl));
+    let len = entry.map(|(entry, ttl)| parts.nodes.set_len(command, entry, ttl));
     len.unwrap_or(COMMAND_BYTES_MAX)
 }
 
@@ -508,14 +508,14 @@ fn set_len(claim: ClaimKey, command: &mut Command, parts: &Parts) -> usize {
 /// Returns `false` if the node cannot be asked: its abstention is recorded, and the caller has to
 /// judge.
 #[must_use]
-fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) -> bool {
+fn ask(node: NodeId, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) -> bool {
     if !cx.round.asks(node) {
         return true;
     }
     if !cx.parts.nodes[node].is_ready() {
         return cx.round.wait_for(node, &mut cx.parts.nodes);
     }
-    cx.round.ballots[node].asked = true;
+    cx.round[node].asked = true;
     let Some(claim) = cx.parts.claims.get_mut(claim).must() else {
         return true;
     };
@@ -555,7 +555,7 @@ fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
 /// under way. Returns what it said, and where the claim stands.
 pub(in crate::engine) fn set_answered(
     now: Instant,
-    node: usize,
+    node: NodeId,
     claim: ClaimKey,
     reply: Reply,
     parts: &mut Parts,
@@ -612,11 +612,10 @@ pub(in crate::engine) fn set_answered(
 /// answers cannot arrive within half of the ttl.
 fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
-    let too_far = |&node: &usize| {
-        cx.round.ballots[node].outcome == NodeOutcome::TimedOut
-            && half < cx.parts.nodes[node].distance()
+    let too_far = |&node: &NodeId| {
+        cx.round[node].outcome == NodeOutcome::TimedOut && half < cx.parts.nodes[node].distance()
     };
-    let far = (0..cx.parts.nodes.len()).filter(too_far).count();
+    let far = cx.parts.nodes.ids().filter(too_far).count();
     match cx.round.tally.quorum() <= cx.round.tally.can_vote() + far {
         true => Refusal::TooSlow,
         false => Refusal::NoQuorum,
@@ -626,9 +625,9 @@ fn why_no_quorum(cx: &Context<'_>) -> Refusal {
 /// Says in the report of an attempt which nodes are another cluster's. Returns `true` if any is.
 fn name_other_clusters(cx: &mut Context<'_>) -> bool {
     let mut any = false;
-    for (node, there) in cx.parts.nodes.iter().enumerate() {
-        if let Some(reason) = there.other_cluster() {
-            cx.round.ballots[node].outcome = NodeOutcome::Unusable(reason);
+    for node in cx.parts.nodes.ids() {
+        if let Some(reason) = cx.parts.nodes[node].other_cluster() {
+            cx.round[node].outcome = NodeOutcome::Unusable(reason);
             any = true;
         }
     }

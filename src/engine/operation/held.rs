@@ -8,7 +8,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::{ConfirmError, LinkError, NodeOutcome, Unusable};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{Access, Command, Question, Reply, Request, Said, Trouble, wants_the_text};
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
@@ -108,9 +108,9 @@ impl Held {
     /// Sets until when the nodes may answer, and leaves out those whose answers do not count.
     fn prepare_ballots(&self, cx: &mut Context<'_>) {
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
-            cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+            cx.round[node].deadline = cx.now.saturating_add(patience);
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
     }
@@ -119,7 +119,7 @@ impl Held {
     /// handshake is done. Returns `false` if the node cannot be asked: its abstention is recorded,
     /// and the caller has to judge.
     #[must_use]
-    fn ask(&self, node: usize, command: &mut Command, cx: &mut Context<'_>) -> bool {
+    fn ask(&self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         match cx.parts.nodes[node].access(COMMAND_BYTES_MAX) {
             Access::Open => {
                 self.send(node, command, false, cx);
@@ -134,7 +134,7 @@ impl Held {
     /// question is decided, or the lock was released or handed over.
     pub(super) fn send(
         &self,
-        node: usize,
+        node: NodeId,
         command: &mut Command,
         by_text: bool,
         cx: &mut Context<'_>,
@@ -153,7 +153,7 @@ impl Held {
         let bytes = there.question(self.question, command, &self.entry, cx.round.ttl, by_text);
         there.send(cx.now, request, bytes);
         cx.parts.nodes.has_to_write(node);
-        cx.round.ballots[node].asked = true;
+        cx.round[node].asked = true;
     }
 
     /// Withdraws the question to those of `nodes` where no byte of it has left.
@@ -179,7 +179,7 @@ impl Held {
     /// that the lock stands on.
     fn worth(
         &self,
-        node: usize,
+        node: NodeId,
         (vote, outcome): (Vote, NodeOutcome),
         cx: &Context<'_>,
     ) -> (Vote, NodeOutcome) {
@@ -342,7 +342,7 @@ pub(super) trait AboutHeld {
     }
 
     /// `node` has answered by `reply`, which may or may not count.
-    fn heard(&mut self, node: usize, reply: Reply) {
+    fn heard(&mut self, node: NodeId, reply: Reply) {
         let _ = (node, reply);
     }
 
@@ -360,7 +360,7 @@ impl<T: AboutHeld> Operate for T {
         self.held().prepare_ballots(cx);
         let mut after = self.judge(cx);
         let mut command = cx.parts.claims.command();
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             if !self.held().ask(node, &mut command, cx) && cx.round.is_voting() {
                 after = self.judge(cx);
             }
@@ -385,7 +385,7 @@ impl<T: AboutHeld> Operate for T {
         Some(T::event(RoundId(cx.round.key), result))
     }
 
-    fn answered(&mut self, node: usize, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
+    fn answered(&mut self, node: NodeId, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
         let held = self.held();
         if lacks_script(held.question, said) {
             let mut command = cx.parts.claims.command();
@@ -403,11 +403,11 @@ impl<T: AboutHeld> Operate for T {
         vote(self, node, said, cx)
     }
 
-    fn why_answered(&mut self, node: usize, reply: Reply, cx: &mut Context<'_>) -> After {
+    fn why_answered(&mut self, node: NodeId, reply: Reply, cx: &mut Context<'_>) -> After {
         vote(self, node, missing_to_extend(reply), cx)
     }
 
-    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) -> After {
         let held = self.held();
         let mut command = cx.parts.claims.command();
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
@@ -437,7 +437,7 @@ impl<T: AboutHeld> Operate for T {
 /// open. Returns what the answer says of the token.
 pub(in crate::engine) fn learn(
     now: Instant,
-    node: usize,
+    node: NodeId,
     (question, claim): (Question, Option<ClaimKey>),
     reply: Reply,
     parts: &mut Parts,

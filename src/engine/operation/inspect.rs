@@ -21,7 +21,7 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{InvalidRequest, NodeOutcome, Report};
-use crate::keys::OperationKey;
+use crate::keys::{NodeId, OperationKey};
 use crate::limits::{COMMAND_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{Access, Command, Dialect, Forbidden, Question, Reply, Request, Said};
 use crate::quorum::{NodeSet, Vote};
@@ -305,7 +305,7 @@ impl Inspect {
 
     /// Puts the question into the connection to `node`, or into the queue that is sent when its
     /// handshake is done, or records why it cannot be asked.
-    fn ask(&mut self, node: usize, command: &mut Command, cx: &mut Context<'_>) {
+    fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) {
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         let there = &mut cx.parts.nodes[node];
         let asked = match there.access(COMMAND_BYTES_MAX) {
@@ -314,7 +314,7 @@ impl Inspect {
                 let bytes = there.question(question, command, &self.entry, Duration::ZERO, true);
                 there.send(cx.now, request(cx.round.key), bytes);
                 cx.parts.nodes.has_to_write(node);
-                cx.round.ballots[node].asked = true;
+                cx.round[node].asked = true;
                 true
             }
             Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
@@ -329,7 +329,7 @@ impl Inspect {
     }
 
     /// Asks which permission was missing, if `reply` tells that one was and does not name it.
-    fn ask_why(&self, node: usize, reply: Reply, cx: &mut Context<'_>) -> bool {
+    fn ask_why(&self, node: NodeId, reply: Reply, cx: &mut Context<'_>) -> bool {
         let asks = reply == Reply::Forbidden(Forbidden::Within)
             && cx.parts.nodes[node].access(COMMAND_BYTES_MAX) == Access::Open
             && cx.round.awaits(node);
@@ -343,7 +343,7 @@ impl Inspect {
     /// `node` has answered, and it is worth this.
     fn count(
         &mut self,
-        node: usize,
+        node: NodeId,
         (vote, outcome): (Vote, NodeOutcome),
         cx: &mut Context<'_>,
     ) -> After {
@@ -359,7 +359,7 @@ impl Inspect {
 
     fn nodes_where(&self, among: NodeSet, is: impl Fn(&Seen) -> bool) -> NodeSet {
         let mut nodes = NodeSet::EMPTY;
-        for node in among.iter().filter(|node| is(&self.seen[*node])) {
+        for node in among.iter().filter(|node| is(&self.seen[node.index()])) {
             nodes.insert(node);
         }
         nodes
@@ -367,7 +367,9 @@ impl Inspect {
 
     /// Returns the token that `quorum` of the `counted` nodes have, and which they are.
     fn held(&self, counted: NodeSet, quorum: usize) -> Option<(&[u8], NodeSet)> {
-        let tokens = counted.iter().filter_map(|node| self.seen[node].token());
+        let tokens = counted
+            .iter()
+            .filter_map(|node| self.seen[node.index()].token());
         let mut held = tokens.map(|token| (token, self.nodes_with(token, counted)));
         held.find(|(_, nodes)| quorum <= nodes.len())
     }
@@ -394,10 +396,10 @@ impl Inspect {
             nodes: nodes.len(),
         });
         let held = held.map(|(token, _)| token);
-        let nodes = cx.parts.nodes.labels().iter().enumerate();
-        let nodes = nodes.map(|(node, address)| InspectedNode {
+        let nodes = cx.parts.nodes.labels().iter().zip(cx.parts.nodes.ids());
+        let nodes = nodes.map(|(address, node)| InspectedNode {
             address: Arc::clone(address),
-            found: self.found(node, held, cx.round.ballots[node].outcome),
+            found: self.found(node, held, cx.round[node].outcome),
             counts: counted.contains(node),
         });
         Inspection {
@@ -408,8 +410,8 @@ impl Inspect {
     }
 
     /// Returns what `node` has, where `held` is the token of the holder.
-    fn found(&self, node: usize, held: Option<&[u8]>, outcome: NodeOutcome) -> Found {
-        match &self.seen[node] {
+    fn found(&self, node: NodeId, held: Option<&[u8]>, outcome: NodeOutcome) -> Found {
+        match &self.seen[node.index()] {
             Seen::Unknown => Found::Unknown(outcome),
             Seen::Free => Found::Free,
             Seen::OtherType => Found::OtherType,
@@ -452,9 +454,9 @@ impl Operate for Inspect {
         // An answer is useful at any time: it takes as long as one about a long lock may.
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         let mut command = cx.parts.claims.command();
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
-            cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+            cx.round[node].deadline = cx.now.saturating_add(patience);
             self.ask(node, &mut command, cx);
         }
         cx.parts.claims.sent(command);
@@ -482,14 +484,14 @@ impl Operate for Inspect {
         Some(Event::Inspected { round, result })
     }
 
-    fn shown(&mut self, node: usize, value: Value<'_>) {
+    fn shown(&mut self, node: NodeId, value: Value<'_>) {
         if let Some((token, left)) = Question::token_in(value) {
             let token = token.into();
-            self.seen[node] = Seen::Token { token, left };
+            self.seen[node.index()] = Seen::Token { token, left };
         }
     }
 
-    fn answered(&mut self, node: usize, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
+    fn answered(&mut self, node: NodeId, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
         if !cx.round.asks(node) {
             return After::Nothing; // It took too long.
         }
@@ -500,22 +502,22 @@ impl Operate for Inspect {
             (None, Said::Refused(_)) => said.vote(),
             (None, Said::Done) => answer,
             (None, Said::Missing) => {
-                self.seen[node] = Seen::Free;
+                self.seen[node.index()] = Seen::Free;
                 answer
             }
             (None, Said::Foreign) => {
-                self.seen[node] = Seen::OtherType;
+                self.seen[node.index()] = Seen::OtherType;
                 answer
             }
         };
         self.count(node, worth, cx)
     }
 
-    fn why_answered(&mut self, node: usize, reply: Reply, cx: &mut Context<'_>) -> After {
+    fn why_answered(&mut self, node: NodeId, reply: Reply, cx: &mut Context<'_>) -> After {
         self.count(node, missing_to_extend(reply), cx)
     }
 
-    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) -> After {
         let mut command = cx.parts.claims.command();
         self.ask(node, &mut command, cx);
         cx.parts.claims.sent(command);
@@ -523,7 +525,7 @@ impl Operate for Inspect {
     }
 
     /// What `node` has answered stays true of the time when it did.
-    fn lose(&mut self, node: usize, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
+    fn lose(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
         self.pending.remove(node);
         cx.round.record(node, Vote::Abstain, outcome);
         self.judge_if_voting(cx)

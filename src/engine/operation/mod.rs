@@ -30,7 +30,7 @@ mod top_up;
 use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError,
 };
-use crate::keys::ClaimKey;
+use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Reply, Said};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::resp::Value;
@@ -170,12 +170,12 @@ pub(super) trait Operate {
 
     /// `node` has answered its question by `value`. Whether that counts is said afterwards, by
     /// [`answered`](Self::answered).
-    fn shown(&mut self, _node: usize, _value: Value<'_>) {}
+    fn shown(&mut self, _node: NodeId, _value: Value<'_>) {}
 
     /// `node` has answered its question by `reply`, which says this of the token.
     fn answered(
         &mut self,
-        _node: usize,
+        _node: NodeId,
         _reply: Reply,
         _said: Said,
         _cx: &mut Context<'_>,
@@ -184,17 +184,17 @@ pub(super) trait Operate {
     }
 
     /// `node` has answered which permission was missing.
-    fn why_answered(&mut self, _node: usize, _reply: Reply, _cx: &mut Context<'_>) -> After {
+    fn why_answered(&mut self, _node: NodeId, _reply: Reply, _cx: &mut Context<'_>) -> After {
         After::Nothing
     }
 
     /// `node` has joined its cluster.
-    fn joined(&mut self, _node: usize, _cx: &mut Context<'_>) -> After {
+    fn joined(&mut self, _node: NodeId, _cx: &mut Context<'_>) -> After {
         After::Nothing
     }
 
     /// Asks `node`, which has just finished its handshake.
-    fn ask_late(&mut self, _node: usize, _cx: &mut Context<'_>) -> After {
+    fn ask_late(&mut self, _node: NodeId, _cx: &mut Context<'_>) -> After {
         After::Nothing
     }
 
@@ -242,7 +242,7 @@ pub(super) trait Operate {
 
     /// The connection to `node` is lost. A yes that a lock rests on is lost with it; an answer that
     /// changed something for good stays counted.
-    fn lose(&mut self, node: usize, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
+    fn lose(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
         let changed = match self.rests_on_answers() {
             true => cx.round.lose(node, outcome),
             false => cx.round.record(node, Vote::Abstain, outcome),
@@ -254,7 +254,7 @@ pub(super) trait Operate {
     }
 
     /// What `node` says does not count any more: where a lock rests on it, its yes is lost.
-    fn lose_answer(&mut self, node: usize, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
+    fn lose_answer(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
         match self.rests_on_answers() && cx.round.lose(node, outcome) {
             true => self.judge_if_voting(cx),
             false => After::Nothing,
@@ -300,7 +300,7 @@ pub(super) trait Operate {
 #[inline]
 pub(super) fn vote(
     operation: &mut dyn Operate,
-    node: usize,
+    node: NodeId,
     (vote, outcome): (Vote, NodeOutcome),
     cx: &mut Context<'_>,
 ) -> After {

@@ -9,7 +9,7 @@
 
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
-use crate::keys::ClaimKey;
+use crate::keys::{ClaimKey, NodeId};
 use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{
     Access, Dialect, Forbidden, Reply, Said, Trouble, forbidden_to_extend, forbidden_to_lock,
@@ -37,7 +37,7 @@ pub(in crate::engine) enum Leave {
 /// answered; or, if it was not done, what its attempt is to hear, if that is known already.
 pub(in crate::engine) fn first_set_answered(
     now: Instant,
-    node: usize,
+    node: NodeId,
     claim: ClaimKey,
     reply: Reply,
     parts: &mut Parts,
@@ -64,7 +64,7 @@ pub(in crate::engine) fn first_set_answered(
 /// if it has one.
 fn withheld(
     now: Instant,
-    node: usize,
+    node: NodeId,
     claim: ClaimKey,
     missing: Unusable,
     parts: &mut Parts,
@@ -87,7 +87,7 @@ fn withheld(
 /// `node` has answered the native release of a token that no key has. What it says of the key
 /// does not matter: a user who gets such an answer may run it.
 pub(in crate::engine) fn native_answered(
-    node: usize,
+    node: NodeId,
     reply: Reply,
     parts: &mut Parts,
 ) -> Result<Leave, Trouble> {
@@ -112,18 +112,23 @@ pub(in crate::engine) fn native_answered(
 impl Acquire {
     /// `node` has shown whether its `SET` may be sent there. It is, if it is still wanted. A refusal is
     /// reported also of a node whose answer would not have counted.
-    pub(in crate::engine) fn has_leave(&mut self, node: usize, leave: Leave, cx: &mut Context<'_>) {
+    pub(in crate::engine) fn has_leave(
+        &mut self,
+        node: NodeId,
+        leave: Leave,
+        cx: &mut Context<'_>,
+    ) {
         let asks = cx.round.asks(node);
         match leave {
             Leave::Permitted => {
-                let in_time = cx.round.awaits(node) || cx.now < cx.round.ballots[node].deadline;
+                let in_time = cx.round.awaits(node) || cx.now < cx.round[node].deadline;
                 if asks && in_time {
                     self.ask_now(node, cx);
                 }
             }
             Leave::Withheld(outcome) => {
                 if asks && !cx.round.awaits(node) {
-                    cx.round.ballots[node].outcome = outcome;
+                    cx.round[node].outcome = outcome;
                 }
                 let _ = vote(self, node, (Vote::Abstain, outcome), cx);
             }
@@ -135,7 +140,7 @@ impl Acquire {
 
 /// Asks `node` which permission was missing when it answered a question about `entry` by `reply`.
 /// Returns `false` if `reply` tells nothing of a permission, or `node` cannot be asked.
-pub(super) fn ask_why(node: usize, entry: &Entry, reply: Reply, cx: &mut Context<'_>) -> bool {
+pub(super) fn ask_why(node: NodeId, entry: &Entry, reply: Reply, cx: &mut Context<'_>) -> bool {
     let asks = reply == Reply::Forbidden(Forbidden::Within)
         && cx.parts.nodes[node].access(COMMAND_BYTES_MAX) == Access::Open
         && cx.round.awaits(node);

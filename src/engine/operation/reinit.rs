@@ -5,6 +5,7 @@
 use alloc::vec::Vec;
 
 use crate::error::{NodeOutcome, ReinitError, Report, Unusable};
+use crate::keys::NodeId;
 use crate::node::{Access, Mode, Trouble};
 use crate::quorum::Vote;
 use crate::time::Instant;
@@ -25,12 +26,13 @@ pub(in crate::engine) struct Reinit {
 pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Report> {
     let mut round = Round::new(now, parts.nodes.len(), Vec::new());
     let mut all = true;
-    for (node, there) in parts.nodes.iter().enumerate() {
+    for node in parts.nodes.ids() {
+        let there = &parts.nodes[node];
         let other = matches!(
             there.trouble(),
             Trouble::Unusable(Unusable::OtherCluster { .. })
         );
-        round.ballots[node].outcome = match there.access(0) {
+        round[node].outcome = match there.access(0) {
             Access::Open => continue,
             _ if other && !there.is_ready() => continue,
             Access::Shut(outcome) => outcome,
@@ -50,7 +52,7 @@ impl Operate for Reinit {
             ballot.asked = true;
         }
         cx.parts.restarts.reset();
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             cx.parts.nodes[node].claim(cx.now, cx.parts.restarts.longest());
             cx.parts.nodes.has_to_write(node);
             if !cx.parts.nodes[node].has_link() {
@@ -74,7 +76,7 @@ impl Operate for Reinit {
         After::Nothing
     }
 
-    fn joined(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+    fn joined(&mut self, node: NodeId, cx: &mut Context<'_>) -> After {
         vote(self, node, (Vote::Yes, NodeOutcome::Granted), cx)
     }
 

@@ -38,10 +38,10 @@ impl Operate for Release {
         let claim = self.claim;
         let ttl = cx.parts.claims.get(claim).must().map(|claim| claim.ttl);
         let patience = Patience::for_release(ttl.unwrap_or_default(), &cx.parts.settings);
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
-            cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
-            cx.round.ballots[node].asked = true;
+            cx.round[node].deadline = cx.now.saturating_add(patience);
+            cx.round[node].asked = true;
         }
         let (claims, mut below) = cx.parts.claims(cx.now);
         claims.release(Some(cx.round.key), claim, &mut below);
@@ -53,7 +53,7 @@ impl Operate for Release {
             .map_or_else(Default::default, |claim| {
                 (claim.releasing.union(claim.owed), claim.owed)
             });
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             let outcome = if !asked.contains(node) {
                 NodeOutcome::Missing
             } else if owed.contains(node) && !cx.parts.nodes[node].is_ready() {
@@ -61,7 +61,7 @@ impl Operate for Release {
             } else {
                 continue;
             };
-            cx.round.ballots[node].asked = false;
+            cx.round[node].asked = false;
             if cx.round.count(cx.now, node, Vote::Abstain, outcome) {
                 let _ = self.judge(cx);
             }
