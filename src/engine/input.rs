@@ -1,7 +1,7 @@
 //! Inputs and timers: each is passed to the parts that it concerns.
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
-use crate::keys::NodeId;
+use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Heard, Reply, Request, Trouble};
 use crate::resp::Value;
 use crate::time::Instant;
@@ -189,7 +189,7 @@ impl Engine {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
         self.operations.each(now, &mut self.parts, |operation, cx| {
-            operation.joined(node, cx)
+            operation.joined(node, cx);
         });
     }
 
@@ -281,7 +281,7 @@ impl Engine {
             claims.unanswered(node, request, left, &mut below);
         }
         self.operations.each(now, parts, |operation, cx| {
-            operation.lose(node, trouble.outcome(), cx)
+            operation.lose(node, trouble.outcome(), cx);
         });
         let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
         nodes.connect_again(now, node, delay, timers);
@@ -341,11 +341,11 @@ impl Engine {
 
     /// Reports to the holder of `claim` that its lock is over. A lock that was reported as over is
     /// not revived by an answer in its last tick.
-    fn lock_is_over(&mut self, now: Instant, claim: crate::keys::ClaimKey) {
-        self.parts.tell_lost(claim);
+    fn lock_is_over(&mut self, now: Instant, claim: ClaimKey) {
+        let open = self.parts.tell_lost(claim);
         let verdict = || Verdict::Unconfirmed;
         self.operations
-            .end_questions(now, claim, verdict, &mut self.parts);
+            .end_questions(now, claim, open, verdict, &mut self.parts);
         let (claims, mut below) = self.parts.claims(now);
         claims.is_over(claim, &mut below);
     }

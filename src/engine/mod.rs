@@ -274,7 +274,7 @@ impl Engine {
         if self.operations.is_full() || !parts.claims.has_room() {
             return Err(LockError::Saturated);
         }
-        parts.restarts.may_last(ttl);
+        parts.restarts.remember(ttl);
         let deadline = request.options.deadline();
         let deadline = deadline
             .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
@@ -304,7 +304,7 @@ impl Engine {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let kind = Kind::Extend(Extend::new(lock, parts)?);
-        parts.restarts.may_last(ttl);
+        parts.restarts.remember(ttl);
         Ok(self.operations.begin(now, ttl, None, kind, parts))
     }
 
@@ -326,7 +326,7 @@ impl Engine {
             return Err(ConfirmError::Saturated);
         }
         let kind = Kind::Confirm(Confirm::new(lock, parts)?);
-        parts.restarts.may_last(lock.ttl());
+        parts.restarts.remember(lock.ttl());
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
     }
 
@@ -403,15 +403,14 @@ impl Engine {
     /// Returns the claim behind `lock`, with its entry. Questions about it come to nothing.
     fn claim_to_release(&mut self, now: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
-        let key = match parts.claims.key_of(&lock) {
-            Some(key) => key,
-            None => parts.adopt(now, lock.valid_until(), lock.ttl()),
+        let (until, ttl) = (lock.valid_until(), lock.ttl());
+        let Some(claim) = parts.claims.of_mut(&lock) else {
+            return parts.adopt(now, Some(lock.into_entry()), until, ttl);
         };
+        claim.entry = Some(lock.into_entry());
+        let (key, open) = (claim.key, claim.end_questions());
         self.operations
-            .end_questions(now, key, || Verdict::Closed, parts);
-        if let Some(claim) = parts.claims.get_mut(key).must() {
-            claim.entry = Some(lock.into_entry());
-        }
+            .end_questions(now, key, open, || Verdict::Closed, parts);
         key
     }
 
@@ -420,20 +419,20 @@ impl Engine {
     /// a release, because one on another connection would have no order against it.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        let Some(key) = parts.claims.key_of(&lock) else {
+        let buffer = parts.claims.buffers.take();
+        let quarantined = parts.nodes.quarantined(now);
+        let Some(claim) = parts.claims.of_mut(&lock) else {
+            parts.claims.buffers.give(buffer);
             return lock;
         };
-        self.operations
-            .end_questions(now, key, || Verdict::Closed, parts);
-        let copy = lock.entry().copy_into(parts.claims.buffers.take());
-        let quarantined = parts.nodes.quarantined(now);
-        if let Some(claim) = parts.claims.get_mut(key).must() {
-            claim.may_hold = claim.may_hold.without(claim.settled());
-            claim.entry = Some(copy);
-            if !claim.adopted {
-                lock.set_voters(claim.settled().without(quarantined));
-            }
+        claim.may_hold = claim.may_hold.without(claim.settled());
+        claim.entry = Some(lock.entry().copy_into(buffer));
+        if !claim.adopted {
+            lock.set_voters(claim.settled().without(quarantined));
         }
+        let (key, open) = (claim.key, claim.end_questions());
+        self.operations
+            .end_questions(now, key, open, || Verdict::Closed, parts);
         parts.give_back(now, key);
         lock.set_id(LockId::NONE);
         lock
@@ -447,8 +446,8 @@ impl Engine {
     /// expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        if parts.claims.key_of(&lock).is_none() {
-            let claim = parts.adopt(now, lock.valid_until(), lock.ttl());
+        if parts.claims.of(&lock).is_none() {
+            let claim = parts.adopt(now, None, lock.valid_until(), lock.ttl());
             lock.set_id(parts.claims.lock_id(claim));
             if let Some(claim) = parts.claims.get_mut(claim).must() {
                 claim.watch(&mut parts.timers);

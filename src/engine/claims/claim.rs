@@ -71,10 +71,17 @@ pub(crate) struct Claim {
     pub(crate) lacking: NodeSet,
     /// How often a node that lacked it said that it has it.
     pub(crate) regained: u32,
-    /// The newest operation that extends it, and whether there may be older ones that are open.
-    pub(crate) extension: Option<OperationKey>,
-    pub(crate) extended_beside: bool,
+    pub(crate) questions: Questions,
     pub(crate) timer: Option<TimerKey>,
+}
+
+/// The questions about a lock that may be open.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Questions {
+    /// The newest one.
+    pub(crate) newest: Option<OperationKey>,
+    /// There may be older ones.
+    pub(crate) older: bool,
 }
 
 /// Where a claim stands.
@@ -137,8 +144,7 @@ impl Claim {
             resent: NodeSet::EMPTY,
             lacking: NodeSet::EMPTY,
             regained: 0,
-            extension: None,
-            extended_beside: false,
+            questions: Questions::default(),
             timer: None,
         }
     }
@@ -215,6 +221,21 @@ impl Claim {
     pub(crate) fn may_be_written_yet(&self) -> bool {
         let open = self.unknown.union(self.unanswered).union(self.lost);
         !open.is_empty()
+    }
+
+    /// Returns the questions about it that may be open, which are to end.
+    pub(crate) fn end_questions(&mut self) -> Questions {
+        let open = self.questions;
+        self.questions.newest = None;
+        open
+    }
+
+    /// Returns the operation that waits for its release.
+    pub(crate) fn released_for(&self) -> Option<OperationKey> {
+        match self.stage {
+            Stage::Releasing { operation } => operation,
+            Stage::Attempt { .. } | Stage::Held { .. } => None,
+        }
     }
 
     /// Returns the operation whose present attempt it is.

@@ -100,7 +100,7 @@ impl AboutHeld for Confirm {
         cx.round.ttl = kept;
         let mut end = drift.valid_until(sent, kept);
         if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
-            if claim.extension != Some(cx.round.key) {
+            if claim.questions.newest != Some(cx.round.key) {
                 end = end.max(claim.valid_until); // An extension was asked for after this.
             }
             claim.valid_until = end;

@@ -11,7 +11,7 @@ use crate::quorum::Vote;
 use crate::time::Instant;
 
 use super::round::Round;
-use super::{After, Context, Operate, vote};
+use super::{Context, Operate};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::parts::Parts;
 
@@ -45,7 +45,7 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
 
 impl Operate for Reinit {
     /// Asks every node to join this cluster behind a barrier as long as the longest lock of either.
-    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+    fn begin(&mut self, cx: &mut Context<'_>) {
         let deadline = cx.now.saturating_add(cx.parts.settings.connect_timeout);
         for ballot in &mut cx.round.ballots {
             ballot.deadline = deadline;
@@ -60,10 +60,9 @@ impl Operate for Reinit {
             }
         }
         cx.round.arm(&mut cx.parts.timers);
-        After::Nothing
     }
 
-    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+    fn judge(&mut self, cx: &mut Context<'_>) {
         let (yes, open) = (cx.round.tally.yes(), cx.round.tally.open());
         if yes == cx.parts.nodes.set() {
             self.done = Some(true);
@@ -73,11 +72,10 @@ impl Operate for Reinit {
         if self.done.is_some() {
             cx.round.decide(cx.parts);
         }
-        After::Nothing
     }
 
-    fn joined(&mut self, node: NodeId, cx: &mut Context<'_>) -> After {
-        vote(self, node, (Vote::Yes, NodeOutcome::Granted), cx)
+    fn joined(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {

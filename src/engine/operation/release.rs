@@ -9,7 +9,7 @@ use crate::keys::ClaimKey;
 use crate::quorum::{Releasing, Vote};
 
 use super::patience::Patience;
-use super::{After, Context, Operate};
+use super::{Context, Operate};
 use crate::engine::contract::{Event, RoundId};
 
 /// See the [module](self).
@@ -34,7 +34,7 @@ impl Release {
 
 impl Operate for Release {
     /// Sends the releases of `claim`, and counts what is known already.
-    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+    fn begin(&mut self, cx: &mut Context<'_>) {
         let claim = self.claim;
         let ttl = cx.parts.claims.get(claim).must().map(|claim| claim.ttl);
         let patience = Patience::for_release(ttl.unwrap_or_default(), &cx.parts.settings);
@@ -63,21 +63,19 @@ impl Operate for Release {
             };
             cx.round[node].asked = false;
             if cx.round.count(cx.now, node, Vote::Abstain, outcome) {
-                let _ = self.judge(cx);
+                self.judge(cx);
             }
         }
         cx.round.arm(&mut cx.parts.timers);
-        After::Nothing
     }
 
-    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+    fn judge(&mut self, cx: &mut Context<'_>) {
         if self.verdict.is_none() {
             self.verdict = cx.round.tally.release(self.valid);
             if self.verdict.is_some() {
                 cx.round.decide(cx.parts);
             }
         }
-        After::Nothing
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
