@@ -1,8 +1,37 @@
-//! Keys of the engine's records. Other layers carry them and give them back.
+//! Keys: of the nodes, and of the engine's records. Other layers carry them and give them back.
 //!
-//! Each kind of record has its own type of key: one cannot be taken for the other.
+//! Each kind has its own type: one cannot be taken for the other.
 
+use crate::limits::NODES_MAX;
 use crate::slab::Key;
+
+/// A node, by its place in the configuration.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct NodeId(u8);
+
+impl NodeId {
+    /// The node at place `index`. There is none at [`NODES_MAX`] or behind.
+    pub(crate) const fn new(index: usize) -> Self {
+        assert!(index < NODES_MAX, "there are fewer nodes");
+        Self(index as u8)
+    }
+
+    /// The node of the lowest bit of `bits`, of which there is a bit for each node.
+    pub(crate) const fn of_lowest_bit(bits: u32) -> Self {
+        Self(bits.trailing_zeros() as u8)
+    }
+
+    /// Returns the first `nodes` nodes, in the order of the configuration.
+    pub(crate) fn first(nodes: usize) -> impl Iterator<Item = Self> {
+        (0..nodes as u8).map(Self)
+    }
+
+    /// Returns its place in the configuration, counted from 0.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// Names an operation: what a caller waits for, with all its attempts.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -80,7 +80,7 @@
 //! | [`timer`] | The timing wheel: arms, cancels and fires timers. |
 //! | `entry` | The name and the token of a lock, in the form in which they are sent. |
 //! | [`resp`] | RESP2 and RESP3: turns bytes into values and back. Knows no lock and no node. |
-//! | `keys` | The names of records that several rooms pass on. |
+//! | `keys` | The names of nodes and records that several rooms pass on. |
 //! | `invariant` | Reports a broken invariant: panics in tests, counts in release. |
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `error`, [`limits`], `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |

@@ -87,7 +87,7 @@ impl Readiness {
     fn add(&mut self, event: &Event) {
         let Token(place) = event.token();
         if let Some(probe) = place.checked_sub(PROBES) {
-            self.probes.insert(probe);
+            self.probes.insert(NodeId::new(probe));
         } else if place < NODES_MAX {
             let ready = ready(event);
             for (set, holds) in [
@@ -96,7 +96,7 @@ impl Readiness {
                 (&mut self.ending, ready.ending),
             ] {
                 if holds {
-                    set.insert(place);
+                    set.insert(NodeId::new(place));
                 }
             }
         }
@@ -173,9 +173,9 @@ pub(crate) struct Net {
 
 impl Net {
     pub(crate) fn new(config: &Config, poller: &Poller) -> io::Result<Self> {
-        let nodes = (0..).map(NodeId).zip(config.nodes());
+        let nodes = config.nodes().iter().zip((0..).map(NodeId::new));
         let links: Box<[_]> = nodes
-            .map(|(id, node)| Link::new(id, node.address()))
+            .map(|(node, id)| Link::new(id, node.address()))
             .collect();
         Ok(Self {
             probes: (0..links.len())
@@ -206,7 +206,7 @@ impl Net {
     pub(crate) fn note(&mut self, readiness: Readiness) {
         let links = readiness.readable.union(readiness.writable);
         for node in links.iter() {
-            if let Some(link) = self.links.get_mut(node) {
+            if let Some(link) = self.links.get_mut(node.index()) {
                 link.note(Ready {
                     readable: readiness.readable.contains(node),
                     writable: readiness.writable.contains(node),
@@ -215,7 +215,7 @@ impl Net {
             }
         }
         for node in readiness.probes.iter() {
-            self.probes[node].note();
+            self.probes[node.index()].note();
         }
     }
 
@@ -226,7 +226,7 @@ impl Net {
             link.service(&mut tools, sink);
         }
         // After the links: what they have received counts first.
-        for (node, probe) in (0..).map(NodeId).zip(probes) {
+        for (probe, node) in probes.iter_mut().zip((0..).map(NodeId::new)) {
             if probe.service(&mut tools) {
                 sink(Input::Probed { node });
             }

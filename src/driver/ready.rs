@@ -28,7 +28,7 @@ impl Readying {
 
     /// Returns until when to wait, by the states of the nodes of `engine`.
     pub(super) fn wait_until_of(&mut self, now: Instant, engine: &Engine) -> Instant {
-        let nodes = (0..engine.nodes()).map(|node| engine.node_state(now, NodeId(node as u8)));
+        let nodes = (0..engine.nodes()).map(|node| engine.node_state(now, NodeId::new(node)));
         self.wait_until(now, nodes, engine.quorum())
     }
 

@@ -5,6 +5,7 @@ use std::io;
 
 use super::clock;
 use crate::config::Config;
+use crate::engine::NodeId;
 use crate::error::{LinkError, LockError, NodeOutcome, NodeReport, Report};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
@@ -43,13 +44,17 @@ impl Reporter {
     }
 
     fn report(&self, granted: NodeSet, others: NodeOutcome, since: Instant) -> Report {
-        let nodes = self.labels.iter().enumerate().map(|(node, label)| {
-            let outcome = match granted.contains(node) {
-                true => NodeOutcome::Granted,
-                false => others,
-            };
-            NodeReport::new(Arc::clone(label), outcome, None)
-        });
+        let nodes = self
+            .labels
+            .iter()
+            .zip((0..).map(NodeId::new))
+            .map(|(label, node)| {
+                let outcome = match granted.contains(node) {
+                    true => NodeOutcome::Granted,
+                    false => others,
+                };
+                NodeReport::new(Arc::clone(label), outcome, None)
+            });
         let now = clock::now();
         let elapsed = now.saturating_since(since);
         Report::new(now, nodes.collect(), self.quorum, 1, elapsed)

@@ -216,7 +216,7 @@ fn with_every_node_down_building_ends_with_the_connect_timeout() {
     for node in 0..3 {
         let state = driver
             .engine()
-            .node_state(clock::now(), crate::engine::NodeId(node));
+            .node_state(clock::now(), crate::engine::NodeId::new(node));
         assert!(
             !matches!(state, crate::engine::NodeState::Ready),
             "{state:?}"

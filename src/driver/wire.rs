@@ -153,10 +153,10 @@ impl Wire {
         let inbox = &mut self.inbox;
         self.net.service(registry, &mut |input| inbox.keep(input));
         for node in core::mem::take(&mut self.inbox.ended).iter() {
-            self.rests[node].bytes.clear();
+            self.rests[node.index()].bytes.clear();
         }
         for node in core::mem::take(&mut self.inbox.writable).iter() {
-            self.write_rest(registry, NodeId(node as u8));
+            self.write_rest(registry, node);
         }
         !self.inbox.inputs.is_empty()
     }
@@ -244,12 +244,12 @@ impl Inbox {
                 self.inputs.push(Kept::Received(node, range));
             }
             Input::Disconnected { node, reason } => {
-                self.ended.insert(node.index());
+                self.ended.insert(node);
                 self.inputs.push(Kept::Disconnected(node, reason));
             }
             Input::Probed { node } => self.inputs.push(Kept::Probed(node)),
             Input::Writable { node } => {
-                self.writable.insert(node.index());
+                self.writable.insert(node);
             }
             Input::Transmitted { .. } | Input::Tick => {
                 unreachable!("no connection says {input:?}")

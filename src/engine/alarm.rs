@@ -1,6 +1,6 @@
 //! The purposes of timers.
 
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::timer::Wheel;
 
 /// The one wheel of an engine.
@@ -10,13 +10,13 @@ pub(super) type Timers = Wheel<Alarm>;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Alarm {
     /// A connection is to be tried, or takes too long.
-    Connection(usize),
+    Connection(NodeId),
     /// A node may have been silent for too long.
-    Silence(usize),
+    Silence(NodeId),
     /// There may have been no majority for a while.
     Lines,
     /// What a node refused to release is tried again.
-    Debts(usize),
+    Debts(NodeId),
     /// An operation has to be looked at.
     Operation(OperationKey),
     /// A lock's validity ends, or a claim's keys are gone.

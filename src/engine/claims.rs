@@ -16,7 +16,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::limits::{CLAIMS_MAX, TTL_ASSUMED_MAX};
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
@@ -53,13 +53,6 @@ pub(super) struct Below<'a> {
     pub(super) now: Instant,
     pub(super) nodes: &'a mut Nodes,
     pub(super) timers: &'a mut Timers,
-}
-
-/// The vote and the outcome that an answer of a node gives an operation.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
-    pub(super) operation: OperationKey,
-    pub(super) said: (Vote, NodeOutcome),
 }
 
 /// What follows from the timer of a claim.
@@ -128,14 +121,19 @@ impl Claims {
 
     /// Returns the claim that `lock` names, if it is one of this engine and still held.
     pub(super) fn of(&self, lock: &Lock) -> Option<&Claim> {
-        let id = lock.id();
-        let key = Key::from_bits(id.claim).filter(|_| id.engine == self.engine)?;
-        let claim = self.slab.get(key)?;
+        let claim = self.slab.get(self.named_by(lock)?)?;
         matches!(claim.stage, Stage::Held { .. }).then_some(claim)
     }
 
-    pub(super) fn key_of(&self, lock: &Lock) -> Option<ClaimKey> {
-        self.of(lock).map(|claim| claim.key)
+    /// Returns the same claim, to be changed.
+    pub(super) fn of_mut(&mut self, lock: &Lock) -> Option<&mut Claim> {
+        let claim = self.slab.get_mut(self.named_by(lock)?)?;
+        matches!(claim.stage, Stage::Held { .. }).then_some(claim)
+    }
+
+    fn named_by(&self, lock: &Lock) -> Option<Key> {
+        let id = lock.id();
+        Key::from_bits(id.claim).filter(|_| id.engine == self.engine)
     }
 
     pub(super) fn lock_id(&self, claim: ClaimKey) -> LockId {
@@ -157,18 +155,23 @@ impl Claims {
         ends.max().unwrap_or(now)
     }
 
-    /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here. An extension
-    /// that was not confirmed may have given some of its keys more than it knows of.
+    /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here; `entry` is its
+    /// name and token, if it is to be released. An extension that was not confirmed may have given some
+    /// of its keys more than it knows of.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
         nodes: NodeSet,
+        entry: Option<Entry>,
         until: Instant,
         ttl: Duration,
     ) -> ClaimKey {
         let ttl = ttl.max(TTL_ASSUMED_MAX).min(self.ttl_limit);
         let gone_by = self.drift.gone_by(now.max(until), ttl);
-        self.insert(Claim::adopted(nodes, ttl, until, gone_by))
+        self.insert(Claim {
+            entry,
+            ..Claim::adopted(nodes, ttl, until, gone_by)
+        })
     }
 
     /// Returns a command that is not written yet, in a buffer of the pool.
@@ -209,7 +212,9 @@ impl Claims {
             there.release_on(node, &mut command, below);
         }
         self.commands.give(command.into_buffer());
-        self.settle(claim, below.timers);
+        if there.is_over() {
+            self.settle(claim, below.timers);
+        }
     }
 
     /// Sends the releases that are owed to `node`, oldest first, while there is room.
@@ -217,7 +222,7 @@ impl Claims {
     /// Only an answer ends what is owed for an unanswered `SET`, and no handshake does: a server
     /// that postpones writes still answers the handshake, and may run the `SET` later, over a
     /// connection whose end it has not noticed.
-    pub(super) fn pay_debts(&mut self, node: usize, below: &mut Below<'_>) {
+    pub(super) fn pay_debts(&mut self, node: NodeId, below: &mut Below<'_>) {
         while let Some(key) = below.nodes[node].debts.pop() {
             let owed = |claim: &&mut Claim| claim.owed.contains(node);
             let Some(claim) = self.slab.get_mut(key.0).filter(owed) else {
@@ -235,7 +240,7 @@ impl Claims {
     }
 
     /// Sends again the releases that `node` has refused.
-    pub(super) fn try_debts_again(&mut self, node: usize, below: &mut Below<'_>) {
+    pub(super) fn try_debts_again(&mut self, node: NodeId, below: &mut Below<'_>) {
         if let Some(timer) = below.nodes[node].debt_timer.take() {
             below.timers.cancel(timer);
         }
@@ -244,16 +249,16 @@ impl Claims {
         }
     }
 
-    /// `node` has answered the release of `claim`. Returns the vote and the outcome for the
-    /// operation that waits for it.
+    /// `node` has answered the release of `claim`. Returns the operation that waits for it, with the
+    /// vote and the outcome.
     pub(super) fn release_answered(
         &mut self,
-        node: usize,
+        node: NodeId,
         claim: ClaimKey,
         dialect: Dialect,
         reply: Reply,
         below: &mut Below<'_>,
-    ) -> Result<Option<Answer>, Trouble> {
+    ) -> Result<Option<(OperationKey, (Vote, NodeOutcome))>, Trouble> {
         let Some(said) = Said::of(reply) else {
             self.owe(node, claim, below);
             return Err(Trouble::Link(LinkError::Protocol));
@@ -266,31 +271,23 @@ impl Claims {
             }
             let missing = reply.missing(dialect.verb());
             let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
-            self.defer(node, claim, below);
-            return Ok(self.waiting_for(claim, Vote::Abstain, outcome));
+            let operation = self.defer(node, claim, below);
+            return Ok(operation.map(|operation| (operation, (Vote::Abstain, outcome))));
         }
-        let (vote, outcome) = said.vote();
+        let said = said.vote();
         let Some(there) = self.slab.get_mut(claim.0) else {
             return Ok(None); // A second release met nothing: the first had been answered.
         };
         there.releasing.remove(node);
         there.may_hold.remove(node);
-        let answer = self.waiting_for(claim, vote, outcome);
-        self.settle(claim, below.timers);
-        Ok(answer)
+        let operation = there.released_for();
+        if there.is_over() {
+            self.settle(claim, below.timers);
+        }
+        Ok(operation.map(|operation| (operation, said)))
     }
 
-    fn waiting_for(&self, claim: ClaimKey, vote: Vote, outcome: NodeOutcome) -> Option<Answer> {
-        let Stage::Releasing { operation } = self.slab.get(claim.0)?.stage else {
-            return None;
-        };
-        Some(Answer {
-            operation: operation?,
-            said: (vote, outcome),
-        })
-    }
-
-    fn release_again(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
+    fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
         let Some(there) = self.slab.get_mut(claim.0) else {
             return; // Another release of it was answered meanwhile.
         };
@@ -301,11 +298,15 @@ impl Claims {
         self.commands.give(command.into_buffer());
     }
 
-    /// The release of `claim` was not done by `node`: it is tried again after a while.
-    fn defer(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
-        let Some(claim) = self.slab.get_mut(claim.0) else {
-            return; // Another release of it was answered meanwhile.
-        };
+    /// The release of `claim` was not done by `node`: it is tried again after a while. Returns the
+    /// operation that waits for it. Another release of it may have been answered meanwhile.
+    fn defer(
+        &mut self,
+        node: NodeId,
+        claim: ClaimKey,
+        below: &mut Below<'_>,
+    ) -> Option<OperationKey> {
+        let claim = self.slab.get_mut(claim.0)?;
         claim.releasing.remove(node);
         if claim.unknown.remove(node) {
             claim.gone_by = claim.gone_by.max(self.drift.gone_by(below.now, claim.ttl));
@@ -319,9 +320,10 @@ impl Claims {
             there.debt_timer = Some(below.timers.insert(at, Alarm::Debts(node)));
         }
         claim.limit_debt(below.timers);
+        claim.released_for()
     }
 
-    fn owe(&mut self, node: usize, claim: ClaimKey, below: &mut Below<'_>) {
+    fn owe(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
         if let Some(there) = self.slab.get_mut(claim.0) {
             there.owe(node, below);
             self.settle(claim, below.timers);
@@ -344,7 +346,7 @@ impl Claims {
 
     /// Returns `true` if a release for the resource of `entry` is under repair on `node`. A debt that
     /// time has ended may still stand in the node's list.
-    pub(super) fn is_releasing(&self, node: usize, entry: &Entry, nodes: &Nodes) -> bool {
+    pub(super) fn is_releasing(&self, node: NodeId, entry: &Entry, nodes: &Nodes) -> bool {
         nodes[node].is_repairing(|other| {
             self.slab.get(other.0).is_some_and(|other| {
                 let open = other.releasing.contains(node) || other.owed.contains(node);
@@ -357,7 +359,7 @@ impl Claims {
     /// `request` will never be answered by `node`; `left` says whether any of it may have arrived.
     pub(super) fn unanswered(
         &mut self,
-        node: usize,
+        node: NodeId,
         request: Request,
         left: bool,
         below: &mut Below<'_>,
@@ -469,7 +471,7 @@ impl Claims {
 
 /// `node` has refused a release. Returns `true` if there is another way to write it there.
 fn find_another_way(
-    node: usize,
+    node: NodeId,
     dialect: Dialect,
     error: ServerError,
     below: &mut Below<'_>,

@@ -21,18 +21,7 @@ use crate::resource::Token;
 use crate::time::Instant;
 
 pub use super::operation::Event;
-
-/// A node, by its place in the configuration.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct NodeId(pub(crate) u8);
-
-impl NodeId {
-    /// Returns its place in the configuration, counted from 0.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+pub use crate::keys::NodeId;
 
 /// An operation that a caller waits for.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

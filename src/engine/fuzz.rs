@@ -115,7 +115,7 @@ fn fuzz_guarded(bytes: &[u8], guard: RestartGuard) {
 
 impl Bench {
     fn step(&mut self, entropy: &mut Entropy<'_>) -> Option<()> {
-        let node = NodeId(entropy.below(NODES)?);
+        let node = NodeId::new(entropy.below(NODES)?.into());
         match entropy.below(14)? {
             0 => self.acquire(entropy)?,
             1..4 => self.use_lock(entropy)?,

@@ -1,6 +1,7 @@
 //! Inputs and timers: each is passed to the parts that it concerns.
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Heard, Reply, Request, Trouble};
 use crate::resp::Value;
 use crate::time::Instant;
@@ -8,7 +9,7 @@ use crate::time::Instant;
 use super::Engine;
 use super::alarm::Alarm;
 use super::claims;
-use super::contract::{Input, NodeId};
+use super::contract::Input;
 use super::nodes::Silence;
 use super::operation::held::Verdict;
 
@@ -24,13 +25,13 @@ impl Engine {
             | Input::Transmitted { node, .. }
             | Input::Disconnected { node, .. }
             | Input::Probed { node }
-                if node.index() >= nodes => {} // A node of another engine.
-            Input::Connected { node } => self.parts.nodes.connected(now, node.index()),
-            Input::Writable { node } => self.parts.nodes.writable(node.index()),
-            Input::Received { node, bytes } => self.received(now, node.index(), bytes),
-            Input::Transmitted { node, len } => self.parts.nodes[node.index()].transmitted(len),
+                if nodes <= node.index() => {} // A node of another engine.
+            Input::Connected { node } => self.parts.nodes.connected(now, node),
+            Input::Writable { node } => self.parts.nodes.writable(node),
+            Input::Received { node, bytes } => self.received(now, node, bytes),
+            Input::Transmitted { node, len } => self.parts.nodes[node].transmitted(len),
             Input::Disconnected { node, reason } => self.disconnected(now, node, reason),
-            Input::Probed { node } => self.probed(now, node.index()),
+            Input::Probed { node } => self.probed(now, node),
             Input::Tick => self.tick(now),
         }
     }
@@ -46,7 +47,7 @@ impl Engine {
 
     // ----- what a node says -----------------------------------------------------------------
 
-    fn received(&mut self, now: Instant, node: usize, bytes: &[u8]) {
+    fn received(&mut self, now: Instant, node: NodeId, bytes: &[u8]) {
         let nodes = &mut self.parts.nodes;
         if !nodes[node].hears() {
             return; // It was given up in this very turn, before these bytes were read.
@@ -78,7 +79,7 @@ impl Engine {
 
     /// Everything that `node` sent was read: there may be room for its debts, or a question to
     /// send.
-    fn after_reading(&mut self, now: Instant, node: usize) {
+    fn after_reading(&mut self, now: Instant, node: NodeId) {
         let parts = &mut self.parts;
         if parts.nodes[node].is_ready() && parts.nodes[node].debts.is_due() {
             let (claims, mut below) = parts.claims(now);
@@ -87,7 +88,7 @@ impl Engine {
         parts.nodes.has_to_write(node);
     }
 
-    fn heard(&mut self, now: Instant, node: usize, heard: Heard) -> Result<(), Trouble> {
+    fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
             Heard::Admitted => self.admitted(now, node),
             Heard::Ready => return self.ready(now, node),
@@ -116,7 +117,7 @@ impl Engine {
     fn uncounted(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         request: Request,
         reply: Reply,
         outcome: (NodeOutcome, bool),
@@ -130,7 +131,7 @@ impl Engine {
     // ----- a handshake ----------------------------------------------------------------------
 
     /// The server accepts us: debts are sent first, then the rest of the handshake.
-    fn admitted(&mut self, now: Instant, node: usize) {
+    fn admitted(&mut self, now: Instant, node: NodeId) {
         let (claims, mut below) = self.parts.claims(now);
         claims.try_debts_again(node, &mut below);
         claims.pay_debts(node, &mut below);
@@ -139,11 +140,11 @@ impl Engine {
     }
 
     /// The handshake is done. The same server under another name has one vote.
-    fn ready(&mut self, now: Instant, node: usize) -> Result<(), Trouble> {
+    fn ready(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
         // Who it was is remembered under every name.
         self.begin_quarantine(now, node);
         if let Some(twin) = self.parts.nodes.twin_of(node) {
-            return Err(Trouble::Unusable(Unusable::SameServer(twin as u8)));
+            return Err(Trouble::Unusable(Unusable::SameServer(twin.index() as u8)));
         }
         self.parts
             .nodes
@@ -156,7 +157,7 @@ impl Engine {
         Ok(())
     }
 
-    fn begin_quarantine(&mut self, now: Instant, node: usize) {
+    fn begin_quarantine(&mut self, now: Instant, node: NodeId) {
         let terms = self.parts.restarts.terms();
         let nodes = &mut self.parts.nodes;
         let told = nodes[node].guard_handshake(now, terms);
@@ -171,11 +172,11 @@ impl Engine {
     // ----- markers --------------------------------------------------------------------------
 
     /// `node` has joined, perhaps behind a barrier, and perhaps with a longer ttl than was known.
-    fn joined(&mut self, now: Instant, node: usize) {
+    fn joined(&mut self, now: Instant, node: NodeId) {
         let longest = self.parts.nodes[node].longest();
         self.parts.restarts.heard_of(longest);
         let longest = self.parts.restarts.longest();
-        for other in 0..self.parts.nodes.len() {
+        for other in self.parts.nodes.ids() {
             if self.parts.nodes[other].demand(longest) {
                 self.lose_answers(now, other, NodeOutcome::Quarantined { until: now });
             }
@@ -188,12 +189,12 @@ impl Engine {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
         self.operations.each(now, &mut self.parts, |operation, cx| {
-            operation.joined(node, cx)
+            operation.joined(node, cx);
         });
     }
 
     /// Asks `node` to join, if it has to and was not asked.
-    fn rejoin(&mut self, now: Instant, node: usize) {
+    fn rejoin(&mut self, now: Instant, node: NodeId) {
         if self.parts.nodes[node].is_to_join() {
             self.parts.nodes.has_to_write(node);
             let longest = self.parts.restarts.longest();
@@ -208,7 +209,7 @@ impl Engine {
     /// A server that loads or follows another may come back as one that has forgotten locks. It has
     /// to shake hands again, under each name by which it is connected, and does not vote for a
     /// while after that.
-    fn alarm(&mut self, now: Instant, node: usize, reply: Reply) -> Result<(), Trouble> {
+    fn alarm(&mut self, now: Instant, node: NodeId, reply: Reply) -> Result<(), Trouble> {
         let Some(trouble) = self.parts.nodes[node].alarm(reply) else {
             return Ok(());
         };
@@ -223,7 +224,7 @@ impl Engine {
 
     /// The connection is of no use any more. If it was ready, a refusal to join again is treated as
     /// an alarm.
-    fn useless(&mut self, now: Instant, node: usize, trouble: Trouble) -> Result<(), Trouble> {
+    fn useless(&mut self, now: Instant, node: NodeId, trouble: Trouble) -> Result<(), Trouble> {
         if let Trouble::Unusable(Unusable::Refused(error)) = trouble
             && self.parts.nodes[node].is_ready()
         {
@@ -234,14 +235,14 @@ impl Engine {
 
     /// The clock of `node` was stepped: keys may have ended early there. It does not vote for a while,
     /// also in the operations that are open.
-    fn stepped(&mut self, now: Instant, node: usize) {
+    fn stepped(&mut self, now: Instant, node: NodeId) {
         let terms = self.parts.restarts.terms();
         if let Some(until) = self.parts.nodes[node].guard.stepped(now, terms) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
     }
 
-    fn lose_answers(&mut self, now: Instant, node: usize, outcome: NodeOutcome) {
+    fn lose_answers(&mut self, now: Instant, node: NodeId, outcome: NodeOutcome) {
         self.operations
             .lose_answers(now, node, outcome, &mut self.parts);
     }
@@ -249,7 +250,6 @@ impl Engine {
     // ----- a connection ends ----------------------------------------------------------------
 
     fn disconnected(&mut self, now: Instant, node: NodeId, reason: LinkError) {
-        let node = node.index();
         if self.parts.nodes.has_link(node) {
             let early = reason == LinkError::Reset && !self.parts.nodes[node].is_ready();
             let reason = match early {
@@ -261,7 +261,7 @@ impl Engine {
     }
 
     /// Closes the connection to `node`, or ends the attempt to open one.
-    fn give_up(&mut self, now: Instant, node: usize, trouble: Trouble) {
+    fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         self.parts.nodes.close(node);
         // Before an operation is refused because this node is missing: no later attempt would
         // succeed.
@@ -273,7 +273,7 @@ impl Engine {
 
     /// The connection is gone. Questions that were sent over it get no answer, and what may have
     /// been locked over it is owed a release.
-    fn lose_link(&mut self, now: Instant, node: usize, trouble: Trouble) {
+    fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         let parts = &mut self.parts;
         let (lost, delay) = parts.nodes.lost(now, node, trouble, &mut parts.random);
         let (claims, mut below) = parts.claims(now);
@@ -281,7 +281,7 @@ impl Engine {
             claims.unanswered(node, request, left, &mut below);
         }
         self.operations.each(now, parts, |operation, cx| {
-            operation.lose(node, trouble.outcome(), cx)
+            operation.lose(node, trouble.outcome(), cx);
         });
         let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
         nodes.connect_again(now, node, delay, timers);
@@ -317,14 +317,14 @@ impl Engine {
         }
     }
 
-    fn connection_due(&mut self, now: Instant, node: usize) {
+    fn connection_due(&mut self, now: Instant, node: NodeId) {
         let (nodes, timers) = (&mut self.parts.nodes, &mut self.parts.timers);
         if nodes.connection_due(now, node, timers) {
             self.give_up(now, node, Trouble::Link(LinkError::ConnectTimeout));
         }
     }
 
-    fn silence_due(&mut self, now: Instant, node: usize) {
+    fn silence_due(&mut self, now: Instant, node: NodeId) {
         let (nodes, timers) = (&mut self.parts.nodes, &mut self.parts.timers);
         match nodes.silence_due(now, node, timers) {
             Silence::Short => {}
@@ -333,7 +333,7 @@ impl Engine {
         }
     }
 
-    fn debts_due(&mut self, now: Instant, node: usize) {
+    fn debts_due(&mut self, now: Instant, node: NodeId) {
         self.parts.nodes[node].debt_timer = None;
         let (claims, mut below) = self.parts.claims(now);
         claims.try_debts_again(node, &mut below);
@@ -341,11 +341,11 @@ impl Engine {
 
     /// Reports to the holder of `claim` that its lock is over. A lock that was reported as over is
     /// not revived by an answer in its last tick.
-    fn lock_is_over(&mut self, now: Instant, claim: crate::keys::ClaimKey) {
-        self.parts.tell_lost(claim);
+    fn lock_is_over(&mut self, now: Instant, claim: ClaimKey) {
+        let open = self.parts.tell_lost(claim);
         let verdict = || Verdict::Unconfirmed;
         self.operations
-            .end_questions(now, claim, verdict, &mut self.parts);
+            .end_questions(now, claim, open, verdict, &mut self.parts);
         let next = self.parts.vacate(claim);
         let (claims, mut below) = self.parts.claims(now);
         claims.is_over(claim, &mut below);
@@ -370,7 +370,7 @@ impl Engine {
         self.parts.nodes.lines_due(now, wanted, asked, timers);
     }
 
-    fn probed(&mut self, now: Instant, node: usize) {
+    fn probed(&mut self, now: Instant, node: NodeId) {
         if self.parts.nodes.probed(now, node) {
             self.give_up(now, node, Trouble::Link(LinkError::Silent));
             if !self.parts.nodes[node].has_link() {

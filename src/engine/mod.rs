@@ -144,7 +144,7 @@ impl Engine {
     #[must_use]
     pub fn new(config: &Config, seed: [u8; 32], start: Instant) -> Self {
         let mut parts = Parts::new(config, seed, start);
-        for node in 0..parts.nodes.len() {
+        for node in parts.nodes.ids() {
             parts.nodes.connect(start, node, &mut parts.timers);
         }
         Self {
@@ -275,7 +275,7 @@ impl Engine {
         if self.operations.is_full() || !parts.claims.has_room() {
             return Err(LockError::Saturated);
         }
-        parts.restarts.may_last(ttl);
+        parts.restarts.remember(ttl);
         let deadline = request.options.deadline();
         let deadline = deadline
             .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
@@ -307,7 +307,7 @@ impl Engine {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let kind = Kind::Extend(Extend::new(lock, parts)?);
-        parts.restarts.may_last(ttl);
+        parts.restarts.remember(ttl);
         Ok(self.operations.begin(now, ttl, None, kind, parts))
     }
 
@@ -329,7 +329,7 @@ impl Engine {
             return Err(ConfirmError::Saturated);
         }
         let kind = Kind::Confirm(Confirm::new(lock, parts)?);
-        parts.restarts.may_last(lock.ttl());
+        parts.restarts.remember(lock.ttl());
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
     }
 
@@ -403,23 +403,20 @@ impl Engine {
     /// Releases `lock` without an operation that waits for the outcome.
     pub fn give_back(&mut self, now: Instant, lock: Lock) {
         let claim = self.claim_to_release(now, lock);
-        let next = self.parts.vacate(claim);
-        self.parts.give_back(now, claim);
-        self.operations.lead(now, next, &mut self.parts);
+        self.operations.give_back(now, claim, &mut self.parts);
     }
 
     /// Returns the claim behind `lock`, with its entry. Questions about it come to nothing.
     fn claim_to_release(&mut self, now: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
-        let key = match parts.claims.key_of(&lock) {
-            Some(key) => key,
-            None => parts.adopt(now, lock.valid_until(), lock.ttl()),
+        let (until, ttl) = (lock.valid_until(), lock.ttl());
+        let Some(claim) = parts.claims.of_mut(&lock) else {
+            return parts.adopt(now, Some(lock.into_entry()), until, ttl);
         };
+        claim.entry = Some(lock.into_entry());
+        let (key, open) = (claim.key, claim.end_questions());
         self.operations
-            .end_questions(now, key, || Verdict::Closed, parts);
-        if let Some(claim) = parts.claims.get_mut(key).must() {
-            claim.entry = Some(lock.into_entry());
-        }
+            .end_questions(now, key, open, || Verdict::Closed, parts);
         key
     }
 
@@ -428,23 +425,21 @@ impl Engine {
     /// a release, because one on another connection would have no order against it.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        let Some(key) = parts.claims.key_of(&lock) else {
+        let buffer = parts.claims.buffers.take();
+        let quarantined = parts.nodes.quarantined(now);
+        let Some(claim) = parts.claims.of_mut(&lock) else {
+            parts.claims.buffers.give(buffer);
             return lock;
         };
-        self.operations
-            .end_questions(now, key, || Verdict::Closed, parts);
-        let copy = lock.entry().copy_into(parts.claims.buffers.take());
-        let quarantined = parts.nodes.quarantined(now);
-        if let Some(claim) = parts.claims.get_mut(key).must() {
-            claim.may_hold = claim.may_hold.without(claim.settled());
-            claim.entry = Some(copy);
-            if !claim.adopted {
-                lock.set_voters(claim.settled().without(quarantined));
-            }
+        claim.may_hold = claim.may_hold.without(claim.settled());
+        claim.entry = Some(lock.entry().copy_into(buffer));
+        if !claim.adopted {
+            lock.set_voters(claim.settled().without(quarantined));
         }
-        let next = parts.vacate(key);
-        parts.give_back(now, key);
-        self.operations.lead(now, next, parts);
+        let (key, open) = (claim.key, claim.end_questions());
+        self.operations
+            .end_questions(now, key, open, || Verdict::Closed, parts);
+        self.operations.give_back(now, key, parts);
         lock.set_id(LockId::NONE);
         lock
     }
@@ -457,8 +452,8 @@ impl Engine {
     /// expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        if parts.claims.key_of(&lock).is_none() {
-            let claim = parts.adopt(now, lock.valid_until(), lock.ttl());
+        if parts.claims.of(&lock).is_none() {
+            let claim = parts.adopt(now, None, lock.valid_until(), lock.ttl());
             lock.set_id(parts.claims.lock_id(claim));
             if let Some(claim) = parts.claims.get_mut(claim).must() {
                 claim.watch(&mut parts.timers);
@@ -484,15 +479,15 @@ impl Engine {
     /// [`TrustError::NoRunId`], [`TrustError::OtherCluster`]: nothing was changed.
     pub fn trust(&mut self, now: Instant, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
         let longest = self.parts.restarts.longest();
-        self.parts.nodes.trust(now, node.index(), run_id, longest)
+        self.parts.nodes.trust(now, node, run_id, longest)
     }
 
     /// Does [`trust`](Self::trust) for the servers that are connected now. Returns their run_ids.
     pub fn trust_all(&mut self, now: Instant) -> Vec<String> {
         let mut trusted = Vec::new();
-        for node in 0..self.parts.nodes.len() {
+        for node in self.parts.nodes.ids() {
             if let Some(run_id) = self.parts.nodes[node].run_id().map(String::from)
-                && self.trust(now, NodeId(node as u8), &run_id).is_ok()
+                && self.trust(now, node, &run_id).is_ok()
             {
                 trusted.push(run_id);
             }

@@ -21,9 +21,10 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 
 use crate::config::{Config, NodeConfig};
+use crate::entry::Entry;
 use crate::error::TrustError;
 use crate::limits::NODES_MAX;
-use crate::node::{HELLO, Node, Request, Terms, Trouble};
+use crate::node::{Command, HELLO, Node, Request, Terms, Trouble};
 use crate::quorum::{NodeSet, quorum_of};
 use crate::time::Instant;
 
@@ -89,6 +90,11 @@ impl Nodes {
         NodeSet::first(self.all.len())
     }
 
+    /// Returns them all, in the order of the configuration.
+    pub(super) fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        NodeId::first(self.all.len())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Node> {
         self.all.iter()
     }
@@ -112,7 +118,7 @@ impl Nodes {
             **label == *address || parsed.as_ref().is_some_and(|node| node.label() == label)
         };
         let node = self.labels.iter().position(is)?;
-        Some(NodeId(node as u8))
+        Some(NodeId::new(node))
     }
 
     pub(super) fn statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
@@ -134,12 +140,8 @@ impl Nodes {
 
     /// Returns the nodes whose answers do not count.
     pub(super) fn quarantined(&self, now: Instant) -> NodeSet {
-        let kept = |node: usize| {
-            guard!(
-                QuarantinedHandedOver,
-                self.all[node].kept_until(now).is_some()
-            )
-        };
+        let kept =
+            |node: NodeId| guard!(QuarantinedHandedOver, self[node].kept_until(now).is_some());
         self.set().filter(kept)
     }
 
@@ -147,6 +149,11 @@ impl Nodes {
     pub(super) fn answering(&self) -> usize {
         let answers = |node: &&Node| node.is_ready() && !node.is_silent();
         self.all.iter().filter(answers).count()
+    }
+
+    /// Returns how long the `SET` of `entry` is, or may be, on every node.
+    pub(super) fn set_len(&self, command: &mut Command, entry: &Entry, ttl: Duration) -> usize {
+        self.all[0].set_len(command, entry, ttl)
     }
 
     /// Returns how long a majority usually takes to answer: the round trip of the slowest of the
@@ -167,18 +174,18 @@ impl Nodes {
     // ----- the same server under several names ----------------------------------------------
 
     /// Returns another ready node that is the same process.
-    pub(super) fn twin_of(&self, node: usize) -> Option<usize> {
-        let own = self.all[node].run_id()?;
-        (0..self.all.len()).find(|&other| {
-            let there = &self.all[other];
+    pub(super) fn twin_of(&self, node: NodeId) -> Option<NodeId> {
+        let own = self[node].run_id()?;
+        self.ids().find(|&other| {
+            let there = &self[other];
             other != node && there.is_ready() && guard!(TwinVotes, there.run_id() == Some(own))
         })
     }
 
     /// Returns the other names of the server behind `node`.
-    pub(super) fn other_names(&self, node: usize) -> NodeSet {
-        let guard = &self.all[node].guard;
-        let same = |other: usize| other != node && self.all[other].guard.is_of(guard);
+    pub(super) fn other_names(&self, node: NodeId) -> NodeSet {
+        let guard = &self[node].guard;
+        let same = |other: NodeId| other != node && self[other].guard.is_of(guard);
         self.set().filter(same)
     }
 
@@ -190,37 +197,37 @@ impl Nodes {
     pub(super) fn share_quarantine(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         terms: Terms,
         told: bool,
     ) -> Option<(NodeSet, Instant)> {
         let present = self.other_names(node);
         self.note_names(node, present);
-        for other in self.all[node].guard.names.iter() {
+        for other in self[node].guard.names.iter() {
             if other != node {
                 let same = present.contains(other);
-                let until = self.all[other].guard.hand_on(now, terms, same);
-                self.all[node].guard.keep_until(until);
+                let until = self[other].guard.hand_on(now, terms, same);
+                self[node].guard.keep_until(until);
             }
         }
-        let until = self.all[node].guard.until(now).filter(|_| told)?;
+        let until = self[node].guard.until(now).filter(|_| told)?;
         let names = self.other_names(node);
         for other in names.iter() {
-            self.all[other].guard.keep_until(Some(until));
+            self[other].guard.keep_until(Some(until));
         }
         Some((names, until))
     }
 
     /// Records for all names of the server behind `node` that they lead to the same server: the
     /// present names, and earlier ones.
-    fn note_names(&mut self, node: usize, present: NodeSet) {
-        let mut names = self.all[node].guard.names.union(present);
+    fn note_names(&mut self, node: NodeId, present: NodeSet) {
+        let mut names = self[node].guard.names.union(present);
         names.insert(node);
         for other in present.iter() {
-            names = names.union(self.all[other].guard.names);
+            names = names.union(self[other].guard.names);
         }
         for name in names.iter() {
-            self.all[name].guard.names = names;
+            self[name].guard.names = names;
         }
     }
 
@@ -229,15 +236,18 @@ impl Nodes {
     pub(super) fn trust(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         run_id: &str,
         longest: Duration,
     ) -> Result<bool, TrustError> {
-        let there = self.all.get_mut(node).ok_or(TrustError::UnknownNode)?;
+        let there = self
+            .all
+            .get_mut(node.index())
+            .ok_or(TrustError::UnknownNode)?;
         let kept = there.trust(now, run_id, longest)?;
         self.to_write.insert(node);
         for other in self.other_names(node).iter() {
-            self.all[other].guard.trust();
+            self[other].guard.trust();
         }
         Ok(kept)
     }
@@ -245,56 +255,56 @@ impl Nodes {
     // ----- connections ----------------------------------------------------------------------
 
     /// Asks for a connection to `node`, which has none.
-    pub(super) fn connect(&mut self, now: Instant, node: usize, timers: &mut Timers) {
-        self.all[node].connecting(now);
+    pub(super) fn connect(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
+        self[node].connecting(now);
         self.to_connect.insert(node);
         let limit = now.saturating_add(self.connect_timeout);
         self.arm_connection(node, limit, timers);
     }
 
-    fn arm_connection(&mut self, node: usize, at: Instant, timers: &mut Timers) {
+    fn arm_connection(&mut self, node: NodeId, at: Instant, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Connection(node));
-        if let Some(before) = self.all[node].connection_timer.replace(timer) {
+        if let Some(before) = self[node].connection_timer.replace(timer) {
             timers.cancel(before);
         }
     }
 
     /// Returns `true` if nothing that is said of a connection to `node` can be about the next one, of
     /// which the driver has not heard yet.
-    fn is_present(&self, node: usize) -> bool {
+    fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
 
-    pub(super) fn connected(&mut self, now: Instant, node: usize) {
-        if self.is_present(node) && self.all[node].connected(now) {
+    pub(super) fn connected(&mut self, now: Instant, node: NodeId) {
+        if self.is_present(node) && self[node].connected(now) {
             self.probes.close(node);
             self.to_write.insert(node);
         }
     }
 
     /// Returns `true` if `node` has a connection that can have been lost.
-    pub(super) fn has_link(&self, node: usize) -> bool {
-        self.all[node].has_link() && self.is_present(node)
+    pub(super) fn has_link(&self, node: NodeId) -> bool {
+        self[node].has_link() && self.is_present(node)
     }
 
-    pub(super) fn writable(&mut self, node: usize) {
-        self.all[node].unblock();
+    pub(super) fn writable(&mut self, node: NodeId) {
+        self[node].unblock();
         self.to_write.insert(node);
     }
 
     /// `node` may have something to write.
-    pub(super) fn has_to_write(&mut self, node: usize) {
+    pub(super) fn has_to_write(&mut self, node: NodeId) {
         self.to_write.insert(node);
     }
 
     /// The node has forgotten its scripts: sends them again.
-    pub(super) fn forgot_scripts(&mut self, now: Instant, node: usize) {
-        self.all[node].forgot_scripts(now);
+    pub(super) fn forgot_scripts(&mut self, now: Instant, node: NodeId) {
+        self[node].forgot_scripts(now);
         self.to_write.insert(node);
     }
 
     /// The connection to `node`, or the attempt to open one, is to be closed.
-    pub(super) fn close(&mut self, node: usize) {
+    pub(super) fn close(&mut self, node: NodeId) {
         if self.is_present(node) {
             self.to_disconnect.insert(node);
         }
@@ -305,14 +315,14 @@ impl Nodes {
     pub(super) fn lost(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         trouble: Trouble,
         random: &mut StdRng,
     ) -> (Vec<(Request, bool)>, Duration) {
         self.to_connect.remove(node);
         self.to_write.remove(node);
         self.probes.close(node);
-        let there = &mut self.all[node];
+        let there = &mut self[node];
         let delay = there.delay(now, random);
         (there.disconnected(trouble), delay)
     }
@@ -321,11 +331,11 @@ impl Nodes {
     pub(super) fn connect_again(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         delay: Duration,
         timers: &mut Timers,
     ) {
-        self.all[node].waiting.clear();
+        self[node].waiting.clear();
         if delay.is_zero() {
             self.connect(now, node, timers);
         } else {
@@ -337,10 +347,10 @@ impl Nodes {
     pub(super) fn connection_due(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         timers: &mut Timers,
     ) -> bool {
-        self.all[node].connection_timer = None;
+        self[node].connection_timer = None;
         // One that the driver was not asked for yet, because it was stopped, is not late.
         let late = self.has_link(node);
         if !late {
@@ -350,8 +360,8 @@ impl Nodes {
     }
 
     /// The handshake of `node` is done.
-    pub(super) fn handshake_done(&mut self, node: usize, timers: &mut Timers) {
-        if let Some(timer) = self.all[node].connection_timer.take() {
+    pub(super) fn handshake_done(&mut self, node: NodeId, timers: &mut Timers) {
+        if let Some(timer) = self[node].connection_timer.take() {
             timers.cancel(timer);
         }
     }
@@ -366,8 +376,8 @@ impl Nodes {
             return;
         }
         let before = now.saturating_sub(RECONNECT_EARLY_AFTER);
-        for node in 0..self.all.len() {
-            if guard!(NeverReconnectsEarly, self.all[node].is_down_since(before)) {
+        for node in self.ids() {
+            if guard!(NeverReconnectsEarly, self[node].is_down_since(before)) {
                 self.connect(now, node, timers);
             }
         }
@@ -377,7 +387,7 @@ impl Nodes {
 
     /// One turn has read everything there was: arms the timers of the nodes that owe answers.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
-        for node in 0..self.all.len() {
+        for node in self.ids() {
             self.listen_to(now, node, timers);
         }
     }
@@ -385,8 +395,8 @@ impl Nodes {
     /// The timer is not cancelled by an answer but looks again when it fires, so that steady traffic
     /// leaves the wheel alone. Only one that would fire too late, because it was armed for the end of
     /// an earlier silence, is armed again.
-    fn listen_to(&mut self, now: Instant, node: usize, timers: &mut Timers) {
-        let there = &mut self.all[node];
+    fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
+        let there = &mut self.all[node.index()];
         let Some(since) = there.listen(now) else {
             return;
         };
@@ -400,9 +410,9 @@ impl Nodes {
         }
     }
 
-    fn arm_silence(&mut self, node: usize, at: Instant, timers: &mut Timers) {
+    fn arm_silence(&mut self, node: NodeId, at: Instant, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Silence(node));
-        if let Some((before, _)) = self.all[node].silence_timer.replace((timer, at)) {
+        if let Some((before, _)) = self[node].silence_timer.replace((timer, at)) {
             timers.cancel(before);
         }
     }
@@ -411,10 +421,10 @@ impl Nodes {
     pub(super) fn silence_due(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         timers: &mut Timers,
     ) -> Silence {
-        let there = &mut self.all[node];
+        let there = &mut self.all[node.index()];
         there.silence_timer = None;
         let Some(since) = there.silent_since() else {
             return Silence::Short;
@@ -443,31 +453,28 @@ impl Nodes {
             || self
                 .to_write
                 .iter()
-                .any(|node| self.all[node].offer().is_some())
+                .any(|node| self[node].offer().is_some())
     }
 
     /// Returns the next connection that is to be closed or opened.
     pub(super) fn next_change(&mut self) -> Option<Output<'static>> {
         if let Some(node) = self.probes.to_close.take_first() {
-            return Some(Output::CloseProbe { node: id(node) });
+            return Some(Output::CloseProbe { node });
         }
         if let Some(node) = self.to_disconnect.take_first() {
-            return Some(Output::Disconnect { node: id(node) });
+            return Some(Output::Disconnect { node });
         }
         if let Some(node) = self.to_connect.take_first() {
-            return Some(Output::Connect { node: id(node) });
+            return Some(Output::Connect { node });
         }
         let node = self.probes.to_open.take_first()?;
-        Some(Output::Probe {
-            node: id(node),
-            bytes: HELLO,
-        })
+        Some(Output::Probe { node, bytes: HELLO })
     }
 
     /// Returns the next node that has bytes to write.
-    pub(super) fn next_to_write(&mut self) -> Option<usize> {
+    pub(super) fn next_to_write(&mut self) -> Option<NodeId> {
         for node in self.to_write.iter() {
-            if self.all[node].offer().is_some() {
+            if self[node].offer().is_some() {
                 return Some(node);
             }
             self.to_write.remove(node);
@@ -476,30 +483,23 @@ impl Nodes {
     }
 
     /// Returns what is to be written to `node`.
-    pub(super) fn write(&mut self, node: usize) -> Option<Output<'_>> {
+    pub(super) fn write(&mut self, node: NodeId) -> Option<Output<'_>> {
         self.to_write.remove(node);
-        let bytes = self.all[node].offer()?;
-        Some(Output::Transmit {
-            node: id(node),
-            bytes,
-        })
+        let bytes = self[node].offer()?;
+        Some(Output::Transmit { node, bytes })
     }
 }
 
-impl Index<usize> for Nodes {
+impl Index<NodeId> for Nodes {
     type Output = Node;
 
-    fn index(&self, node: usize) -> &Node {
-        &self.all[node]
+    fn index(&self, node: NodeId) -> &Node {
+        &self.all[node.index()]
     }
 }
 
-impl IndexMut<usize> for Nodes {
-    fn index_mut(&mut self, node: usize) -> &mut Node {
-        &mut self.all[node]
+impl IndexMut<NodeId> for Nodes {
+    fn index_mut(&mut self, node: NodeId) -> &mut Node {
+        &mut self.all[node.index()]
     }
-}
-
-fn id(node: usize) -> NodeId {
-    NodeId(node as u8)
 }

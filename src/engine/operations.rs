@@ -11,22 +11,19 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::NodeOutcome;
-use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::limits::ROUNDS_MAX;
 use crate::node::{Reply, Request, Trouble};
 use crate::resp::Value;
 use crate::slab::Slab;
 use crate::time::Instant;
 
-use super::claims::Answer;
-use super::claims::claim::{Claim, Stage};
+use super::claims::claim::Questions;
 use super::contract::{Event, RoundId, Wake};
-use super::operation::acquire::{self, Acquire};
 use super::operation::held::{self, Verdict};
-use super::operation::permission::{self, Leave};
+use super::operation::permission::{self, missing_to_extend};
 use super::operation::round::{Ballot, Round, State};
-use super::operation::{After, Context, Kind, Operate, Operation, vote};
+use super::operation::{Answer, Context, Kind, Operate, Operation, acquire};
 use super::parts::Parts;
 use super::pool::Pool;
 
@@ -95,12 +92,10 @@ impl Operations {
         operation.round.deadline = deadline;
         let key = operation.round.key;
         let (operation, mut cx) = operation.at(now, parts);
-        let after = operation.begin(&mut cx);
-        let unused = cx.round.ballots_while_queued();
-        if let Some(ballots) = unused {
+        operation.begin(&mut cx);
+        if let Some(ballots) = cx.round.ballots_while_queued() {
             self.ballots.give(ballots);
         }
-        self.follow(now, after, parts);
         RoundId(key)
     }
 
@@ -207,19 +202,23 @@ impl Operations {
 
     // ----- verdicts that concern others -----------------------------------------------------
 
-    /// Hands the operation of `key` to `act`, if it is still open, and does what follows for others.
+    /// Hands the operation of `key` to `act`, if it is still open. If a majority has lost the lock that
+    /// it is about, other questions about it are over too, and what is left of it is released.
     #[inline]
     pub(super) fn with(
         &mut self,
         now: Instant,
         key: OperationKey,
         parts: &mut Parts,
-        act: impl FnOnce(&mut dyn Operate, &mut Context<'_>) -> After,
+        act: impl FnOnce(&mut dyn Operate, &mut Context<'_>),
     ) {
         if let Some(operation) = self.get_mut(key) {
             let (operation, mut cx) = operation.at(now, parts);
-            let after = act(operation, &mut cx);
-            self.follow(now, after, parts);
+            act(operation, &mut cx);
+            if let Some((claim, open)) = cx.lost {
+                self.end_questions(now, claim, open, || Verdict::Lost, parts);
+                self.give_back(now, claim, parts);
+            }
         }
     }
 
@@ -228,24 +227,19 @@ impl Operations {
         &mut self,
         now: Instant,
         parts: &mut Parts,
-        act: impl Fn(&mut dyn Operate, &mut Context<'_>) -> After,
+        act: impl Fn(&mut dyn Operate, &mut Context<'_>),
     ) {
         for key in self.keys() {
             self.with(now, key, parts, &act);
         }
     }
 
-    /// Does what the verdict of one operation means for others.
-    fn follow(&mut self, now: Instant, after: After, parts: &mut Parts) {
-        match after {
-            After::Nothing => {}
-            After::Lost(claim) => {
-                self.end_questions(now, claim, || Verdict::Lost, parts);
-                let next = parts.vacate(claim);
-                parts.give_back(now, claim);
-                self.lead(now, next, parts);
-            }
-        }
+    /// The lock of `claim` is not held any more: releases it without an operation that waits for the
+    /// outcome. Then it is the turn of the next who wants it.
+    pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
+        let next = parts.vacate(claim);
+        parts.give_back(now, claim);
+        self.lead(now, next, parts);
     }
 
     /// It is the turn of `next` to ask for what it waits for.
@@ -262,39 +256,22 @@ impl Operations {
         &mut self,
         now: Instant,
         claim: ClaimKey,
+        open: Questions,
         verdict: impl Fn() -> Verdict,
         parts: &mut Parts,
     ) {
-        while let Some(open) = self.question_about(claim, parts) {
-            let Some(Operation { round, kind }) = self.get_mut(open).must() else {
-                break;
-            };
-            if let Some(held) = kind.held_mut().must() {
-                held.decide(verdict(), &mut Context { now, round, parts });
+        let asked = match guard!(OlderExtensionGoesOn, open.older) {
+            true => self.keys(),
+            false => open.newest.into_iter().collect(),
+        };
+        for key in asked {
+            if let Some(Operation { round, kind }) = self.get_mut(key)
+                && let Some(held) = kind.held_mut()
+                && held.is_about(claim, round)
+            {
+                held.decide(verdict(), &mut Context::new(now, round, parts));
             }
         }
-        if let Some(claim) = parts.claims.get_mut(claim) {
-            claim.extension = None;
-        }
-    }
-
-    /// Returns a question about the lock of `claim` that is open, if there is one.
-    fn question_about(&self, key: ClaimKey, parts: &Parts) -> Option<OperationKey> {
-        let claim = parts.claims.get(key)?;
-        if guard!(OlderExtensionGoesOn, claim.extended_beside) {
-            let about = |operation: &Operation| {
-                let held = operation.kind.held();
-                held.is_some_and(|held| held.is_about(key, &operation.round))
-            };
-            let mut all = self.slab.iter();
-            let open = all.find(|(_, operation)| about(operation));
-            return open.map(|(open, _)| OperationKey(open));
-        }
-        let voting = |open: &OperationKey| {
-            let operation = self.slab.get(open.0);
-            operation.is_some_and(|operation| operation.round.is_voting())
-        };
-        claim.extension.filter(voting)
     }
 
     /// A node has said that it is another cluster's: every acquire is refused.
@@ -307,7 +284,7 @@ impl Operations {
     /// Shows the operation of `key` what `node` has answered, if it still asks.
     #[cold]
     #[inline(never)]
-    pub(super) fn show(&mut self, node: usize, key: OperationKey, value: Value<'_>) {
+    pub(super) fn show(&mut self, node: NodeId, key: OperationKey, value: Value<'_>) {
         if let Some(operation) = self.get_mut(key)
             && operation.round.asks(node)
         {
@@ -321,111 +298,17 @@ impl Operations {
     pub(super) fn answered(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         request: Request,
         reply: Reply,
         parts: &mut Parts,
     ) -> Result<(), Trouble> {
-        match request {
-            Request::Set { claim } => self.set_answered(now, node, claim, reply, parts)?,
-            Request::FirstSet { claim } => {
-                match permission::first_set_answered(now, node, claim, reply, parts) {
-                    Ok(plain) => self.set_answered(now, node, claim, plain, parts)?,
-                    Err(Some(leave)) => self.has_leave(now, node, claim, leave, parts),
-                    // Another way to release is tried.
-                    Err(None) => parts.claims.settle(claim, &mut parts.timers),
-                }
-            }
-            Request::Probe { claim } => {
-                let leave = permission::native_answered(node, reply, parts)?;
-                self.has_leave(now, node, claim, leave, parts);
-            }
-            Request::Release { claim, dialect, .. } => {
-                let (claims, mut below) = parts.claims(now);
-                let answer = claims.release_answered(node, claim, dialect, reply, &mut below)?;
-                if let Some(Answer { operation, said }) = answer {
-                    self.with(now, operation, parts, |operation, cx| {
-                        vote(operation, node, said, cx)
-                    });
-                }
-            }
-            Request::Question {
-                question,
-                operation,
-                claim,
-            } => {
-                let said = held::learn(now, node, (question, claim), reply, parts)?;
-                self.with(now, operation, parts, |operation, cx| {
-                    operation.answered(node, reply, said, cx)
-                });
-            }
-            Request::Why { operation } => self.with(now, operation, parts, |operation, cx| {
-                operation.why_answered(node, reply, cx)
-            }),
-            Request::Handshake(_) | Request::Time => {}
+        if let Some((operation, answer)) = learn(now, node, request, reply, parts)? {
+            self.with(now, operation, parts, |operation, cx| {
+                operation.answered(node, answer, cx);
+            });
         }
         Ok(())
-    }
-
-    /// `node` has answered the `SET` of `claim`.
-    fn set_answered(
-        &mut self,
-        now: Instant,
-        node: usize,
-        claim: ClaimKey,
-        reply: Reply,
-        parts: &mut Parts,
-    ) -> Result<(), Trouble> {
-        let Some((said, stage)) = acquire::set_answered(now, node, claim, reply, parts)? else {
-            return Ok(()); // It is over.
-        };
-        match stage {
-            Stage::Attempt { operation } => {
-                if let Some((acquire, mut cx)) = self.acquire(now, operation, parts) {
-                    acquire.answered(node, said, &mut cx);
-                }
-            }
-            Stage::Releasing { .. } => {
-                parts.claims.settle(claim, &mut parts.timers);
-            }
-            Stage::Held { .. } => {}
-        }
-        Ok(())
-    }
-
-    /// `node` has answered whether the `SET` of `claim` may be sent. It matters while its attempt is
-    /// under way.
-    fn has_leave(
-        &mut self,
-        now: Instant,
-        node: usize,
-        claim: ClaimKey,
-        leave: Leave,
-        parts: &mut Parts,
-    ) {
-        let operation = parts.claims.get(claim).and_then(Claim::attempted_by);
-        if let Some(operation) = operation
-            && let Some((acquire, mut cx)) = self.acquire(now, operation, parts)
-        {
-            acquire.has_leave(node, leave, &mut cx);
-        }
-        parts.claims.settle(claim, &mut parts.timers);
-    }
-
-    /// Returns the acquire of `operation`, with what it works with.
-    fn acquire<'a>(
-        &'a mut self,
-        now: Instant,
-        operation: OperationKey,
-        parts: &'a mut Parts,
-    ) -> Option<(&'a mut Acquire, Context<'a>)> {
-        match self.get_mut(operation)? {
-            Operation {
-                round,
-                kind: Kind::Acquire(acquire),
-            } => Some((acquire, Context { now, round, parts })),
-            _ => None,
-        }
     }
 
     // ----- answers that do not count --------------------------------------------------------
@@ -435,7 +318,7 @@ impl Operations {
     pub(super) fn answered_uncounted(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         request: Request,
         reply: Reply,
         (outcome, first): (NodeOutcome, bool),
@@ -451,7 +334,7 @@ impl Operations {
         }
         if let Some(operation) = operation {
             self.with(now, operation, parts, |operation, cx| {
-                operation.judge_if_voting(cx)
+                operation.judge_if_voting(cx);
             });
         }
         Ok(())
@@ -461,31 +344,64 @@ impl Operations {
     pub(super) fn lose_answers(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         outcome: NodeOutcome,
         parts: &mut Parts,
     ) {
         self.each(now, parts, |operation, cx| {
-            operation.lose_answer(node, outcome, cx)
+            operation.lose_answer(node, outcome, cx);
         });
     }
 
     // ----- a handshake ----------------------------------------------------------------------
 
     /// The handshake of `node` is done: sends it the questions that waited for that.
-    pub(super) fn ask_late(&mut self, now: Instant, node: usize, parts: &mut Parts) {
+    pub(super) fn ask_late(&mut self, now: Instant, node: NodeId, parts: &mut Parts) {
         for _ in 0..parts.nodes[node].waiting.len() {
             let Some(key) = parts.nodes[node].waiting.pop_front() else {
                 break; // The connection was given up meanwhile.
             };
             self.with(now, key, parts, |operation, cx| {
-                match cx.round.asks_late(now, node) {
-                    true => operation.ask_late(node, cx),
-                    false => After::Nothing,
+                if cx.round.asks_late(now, node) {
+                    operation.ask_late(node, cx);
                 }
             });
         }
     }
+}
+
+/// `node` has answered `request`. Claims and nodes learn from that, whether or not the operation that
+/// asked is still open. Returns what is left for that operation.
+#[inline]
+fn learn(
+    now: Instant,
+    node: NodeId,
+    request: Request,
+    reply: Reply,
+    parts: &mut Parts,
+) -> Result<Option<(OperationKey, Answer)>, Trouble> {
+    Ok(match request {
+        Request::Set { claim } => acquire::set_answered(now, node, claim, reply, parts)?,
+        Request::FirstSet { claim } => {
+            permission::first_set_answered(now, node, claim, reply, parts)?
+        }
+        Request::Probe { claim } => permission::native_answered(node, claim, reply, parts)?,
+        Request::Release { claim, dialect, .. } => {
+            let (claims, mut below) = parts.claims(now);
+            let answer = claims.release_answered(node, claim, dialect, reply, &mut below)?;
+            answer.map(|(operation, said)| (operation, Answer::Vote(said)))
+        }
+        Request::Question {
+            question,
+            operation,
+            claim,
+        } => {
+            let said = held::learn(now, node, (question, claim), reply, parts)?;
+            Some((operation, Answer::Question(reply, said)))
+        }
+        Request::Why { operation } => Some((operation, Answer::Vote(missing_to_extend(reply)))),
+        Request::Handshake(_) | Request::Time => None,
+    })
 }
 
 /// Returns the operation that sent `request`, if it is still about that.

@@ -10,12 +10,14 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::config::Config;
+use crate::entry::Entry;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::quorum::LockId;
 use crate::time::Instant;
 
 use super::alarm::Timers;
+use super::claims::claim::Questions;
 use super::claims::{Below, Claims};
 use super::nodes::Nodes;
 use super::queues::Queues;
@@ -67,10 +69,17 @@ impl Parts {
         (&mut self.claims, Below { now, nodes, timers })
     }
 
-    /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here.
-    pub(super) fn adopt(&mut self, now: Instant, until: Instant, ttl: Duration) -> ClaimKey {
-        self.restarts.may_last(ttl);
-        self.claims.adopt(now, self.nodes.set(), until, ttl)
+    /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here; `entry` is its
+    /// name and token, if it is to be released.
+    pub(super) fn adopt(
+        &mut self,
+        now: Instant,
+        entry: Option<Entry>,
+        until: Instant,
+        ttl: Duration,
+    ) -> ClaimKey {
+        self.restarts.remember(ttl);
+        self.claims.adopt(now, self.nodes.set(), entry, until, ttl)
     }
 
     /// The lock of `claim` is not held any more. Returns the operation that is the next to ask for it.
@@ -86,14 +95,18 @@ impl Parts {
         claims.release(None, claim, &mut below);
     }
 
-    /// Reports to the holder of `claim`, once, that its lock is over.
-    pub(super) fn tell_lost(&mut self, claim: ClaimKey) {
+    /// Reports to the holder of `claim`, once, that its lock is over. Returns the questions about it,
+    /// which are to end.
+    pub(super) fn tell_lost(&mut self, claim: ClaimKey) -> Questions {
         let id = self.claims.lock_id(claim);
-        if let Some(claim) = self.claims.get_mut(claim).must()
-            && guard!(LossNotTold, claim.tell_lost())
-        {
+        let Some(claim) = self.claims.get_mut(claim).must() else {
+            return Questions::default();
+        };
+        let open = claim.end_questions();
+        if guard!(LossNotTold, claim.tell_lost()) {
             self.report(News::Expired(id));
         }
+        open
     }
 
     /// Has this reported at the next poll.

@@ -60,7 +60,7 @@ impl Restarts {
 
     /// Remembers the longest ttl that was asked for. Where nodes carry markers, these say how long
     /// locks may last.
-    pub(super) fn may_last(&mut self, ttl: Duration) {
+    pub(super) fn remember(&mut self, ttl: Duration) {
         match self.guard {
             RestartGuard::Off | RestartGuard::Observed => self.longest = ttl.max(self.longest),
             RestartGuard::Strict => {}

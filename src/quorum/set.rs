@@ -1,5 +1,6 @@
 //! A set of nodes: one bit each.
 
+use crate::keys::NodeId;
 use crate::limits::NODES_MAX;
 
 /// A set of nodes, by their place in the configuration. Four bytes, no allocation.
@@ -48,31 +49,33 @@ impl NodeSet {
 
     /// Returns `true` if `node` is in the set.
     #[must_use]
-    pub const fn contains(self, node: usize) -> bool {
-        node < NODES_MAX && self.0 & (1 << node) != 0
+    pub const fn contains(self, node: NodeId) -> bool {
+        self.0 & Self::bit(node) != 0
     }
 
     /// Inserts `node`. Returns `true` if it was new.
-    pub fn insert(&mut self, node: usize) -> bool {
-        assert!(node < NODES_MAX);
+    pub fn insert(&mut self, node: NodeId) -> bool {
         let new = !self.contains(node);
-        self.0 |= 1 << node;
+        self.0 |= Self::bit(node);
         new
     }
 
     /// Removes `node`. Returns `true` if it was in the set.
-    pub fn remove(&mut self, node: usize) -> bool {
-        assert!(node < NODES_MAX);
+    pub fn remove(&mut self, node: NodeId) -> bool {
         let old = self.contains(node);
-        self.0 &= !(1 << node);
+        self.0 &= !Self::bit(node);
         old
     }
 
     /// Removes the first node and returns it.
-    pub(crate) fn take_first(&mut self) -> Option<usize> {
+    pub(crate) fn take_first(&mut self) -> Option<NodeId> {
         let first = self.iter().next()?;
         self.remove(first);
         Some(first)
+    }
+
+    const fn bit(node: NodeId) -> u32 {
+        1 << node.index()
     }
 
     /// The nodes in either set.
@@ -88,7 +91,7 @@ impl NodeSet {
     }
 
     /// Returns the nodes of the set for which `is` holds.
-    pub(crate) fn filter(self, is: impl Fn(usize) -> bool) -> Self {
+    pub(crate) fn filter(self, is: impl Fn(NodeId) -> bool) -> Self {
         let mut rest = Self::EMPTY;
         for node in self.iter().filter(|node| is(*node)) {
             rest.insert(node);
@@ -97,10 +100,10 @@ impl NodeSet {
     }
 
     /// Returns the nodes of the set in ascending order.
-    pub fn iter(self) -> impl Iterator<Item = usize> {
+    pub fn iter(self) -> impl Iterator<Item = NodeId> {
         let mut rest = self.0;
         core::iter::from_fn(move || {
-            let next = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+            let next = (rest != 0).then(|| NodeId::of_lowest_bit(rest))?;
             rest &= rest - 1;
             Some(next)
         })
@@ -115,12 +118,13 @@ mod tests {
     #[test]
     fn it_is_a_set() {
         let mut set = NodeSet::EMPTY;
-        assert!(set.insert(30) && set.insert(0) && !set.insert(0));
-        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 30]);
-        assert!(set.remove(30) && !set.remove(30) && !set.contains(30) && !set.contains(99));
+        let [zero, one, two, last] = [0, 1, 2, 30].map(NodeId::new);
+        assert!(set.insert(last) && set.insert(zero) && !set.insert(zero));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [zero, last]);
+        assert!(set.remove(last) && !set.remove(last) && !set.contains(last));
         assert_eq!(
             NodeSet::first(3).without(set).iter().collect::<Vec<_>>(),
-            [1, 2]
+            [one, two]
         );
         assert_eq!(NodeSet::first(31).len(), 31);
     }

@@ -10,6 +10,7 @@
 //!   connected.
 
 use super::NodeSet;
+use crate::keys::NodeId;
 use crate::limits::NODES_MAX;
 
 /// Returns how many of `nodes` masters are a majority: `nodes / 2 + 1`, more than half also when
@@ -113,15 +114,16 @@ pub enum Releasing {
 /// The count of one round.
 ///
 /// ```
-/// use shearline::quorum::{Acquisition, Tally, Vote};
+/// use shearline::quorum::{Acquisition, NodeSet, Tally, Vote};
 ///
-/// let mut tally = Tally::new(5);
-/// tally.record(0, Vote::Yes);
-/// tally.record(3, Vote::Abstain);
-/// tally.record(4, Vote::Yes);
+/// let nodes: Vec<_> = NodeSet::first(5).iter().collect();
+/// let mut tally = Tally::new(nodes.len());
+/// tally.record(nodes[0], Vote::Yes);
+/// tally.record(nodes[3], Vote::Abstain);
+/// tally.record(nodes[4], Vote::Yes);
 /// assert_eq!(tally.acquisition(), None);
-/// tally.record(1, Vote::Yes);
-/// assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_)))); // node 2 is not awaited
+/// tally.record(nodes[1], Vote::Yes);
+/// assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_)))); // one is not awaited
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Tally {
@@ -153,10 +155,10 @@ impl Tally {
 
     /// Records the answer of one node, of which the first one stands. Returns `true` if this was
     /// the node's first answer.
-    pub fn record(&mut self, node: usize, vote: Vote) -> bool {
+    pub fn record(&mut self, node: NodeId, vote: Vote) -> bool {
         assert!(
-            node < usize::from(self.nodes),
-            "node {node} is not of this quorum"
+            node.index() < usize::from(self.nodes),
+            "{node:?} is not of this quorum"
         );
         if !self.open().contains(node) {
             return false;
@@ -169,7 +171,7 @@ impl Tally {
     }
 
     /// Takes back the yes of a node whose connection was lost before the verdict.
-    pub fn withdraw(&mut self, node: usize) -> bool {
+    pub fn withdraw(&mut self, node: NodeId) -> bool {
         self.yes.remove(node) && self.abstained.insert(node)
     }
 
@@ -276,7 +278,7 @@ mod tests {
                 '-' => Vote::No,
                 _ => Vote::Abstain,
             };
-            assert!(tally.record(node, vote));
+            assert!(tally.record(NodeId::new(node), vote));
         }
         tally
     }
@@ -363,10 +365,11 @@ mod tests {
     #[test]
     fn the_first_answer_stands_and_a_lost_grant_is_withdrawn() {
         let mut tally = tally(3, "+");
-        assert!(!tally.record(0, Vote::No));
+        let [first, second, third] = [0, 1, 2].map(NodeId::new);
+        assert!(!tally.record(first, Vote::No));
         assert_eq!(tally.yes().len(), 1);
-        assert!(tally.withdraw(0) && !tally.withdraw(0) && !tally.record(0, Vote::Yes));
-        assert!(tally.record(1, Vote::Yes) && tally.record(2, Vote::Yes));
+        assert!(tally.withdraw(first) && !tally.withdraw(first) && !tally.record(first, Vote::Yes));
+        assert!(tally.record(second, Vote::Yes) && tally.record(third, Vote::Yes));
         assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_))));
     }
 
@@ -487,7 +490,7 @@ mod tests {
         let mut tally = Tally::new(votes.len());
         let mut verdict = "open".into();
         for &node in order {
-            assert!(tally.record(node, votes[node]));
+            assert!(tally.record(NodeId::new(node), votes[node]));
             let next = name(tally.acquisition());
             // Held may turn out to have been NoQuorum as well; granted and refused never swap.
             assert!(verdict == "open" || (verdict == "Granted") == (next == "Granted"));

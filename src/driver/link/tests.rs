@@ -18,7 +18,7 @@ use std::thread;
 use rustix::net::sockopt;
 
 const BUFFER: usize = 16;
-const NODE: NodeId = NodeId(3);
+const NODE: NodeId = NodeId::new(3);
 /// Never reached unless something is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -15,7 +15,7 @@
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::keys::{ClaimKey, OperationKey, PlaceKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::Command;
 use crate::quorum::NodeSet;
 use crate::slab::Key;
@@ -71,12 +71,19 @@ pub(crate) struct Claim {
     pub(crate) lacking: NodeSet,
     /// How often a node that lacked it said that it has it.
     pub(crate) regained: u32,
-    /// The newest operation that extends it, and whether there may be older ones that are open.
-    pub(crate) extension: Option<OperationKey>,
-    pub(crate) extended_beside: bool,
+    pub(crate) questions: Questions,
     pub(crate) timer: Option<TimerKey>,
     /// Where others wait for its lock, while it is held.
     pub(crate) place: Option<PlaceKey>,
+}
+
+/// The questions about a lock that may be open.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Questions {
+    /// The newest one.
+    pub(crate) newest: Option<OperationKey>,
+    /// There may be older ones.
+    pub(crate) older: bool,
 }
 
 /// Where a claim stands.
@@ -139,15 +146,14 @@ impl Claim {
             resent: NodeSet::EMPTY,
             lacking: NodeSet::EMPTY,
             regained: 0,
-            extension: None,
-            extended_beside: false,
+            questions: Questions::default(),
             timer: None,
             place: None,
         }
     }
 
     /// A `SET` of it was put into the connection to `node`.
-    pub(crate) fn set_sent(&mut self, node: usize) {
+    pub(crate) fn set_sent(&mut self, node: NodeId) {
         if !self.may_hold.insert(node) {
             self.twice.insert(node);
         }
@@ -155,13 +161,13 @@ impl Claim {
     }
 
     /// Its `SET` to `node` was withdrawn before any byte of it left.
-    pub(crate) fn set_withdrawn(&mut self, node: usize) {
+    pub(crate) fn set_withdrawn(&mut self, node: NodeId) {
         self.unanswered.remove(node);
         self.set_not_run(node);
     }
 
     /// `node` denied it. A release that is already on its way there will confirm that.
-    pub(crate) fn denied(&mut self, node: usize) {
+    pub(crate) fn denied(&mut self, node: NodeId) {
         let released = self.releasing.contains(node) || self.owed.contains(node);
         if guard!(DeniedReleased, !released) {
             self.set_not_run(node);
@@ -169,21 +175,21 @@ impl Claim {
     }
 
     /// The latest `SET` to `node` left no key. An earlier one may have.
-    fn set_not_run(&mut self, node: usize) {
+    fn set_not_run(&mut self, node: NodeId) {
         if !guard!(DeniedCopyForgotten, self.twice.contains(node)) {
             self.may_hold.remove(node);
         }
     }
 
     /// Whether its `SET` to `node` was run is not known, and will not be.
-    pub(crate) fn set_lost(&mut self, node: usize) {
+    pub(crate) fn set_lost(&mut self, node: NodeId) {
         self.unanswered.remove(node);
         self.lost.insert(node);
     }
 
     /// `node` says that it has the token, until `gone_by` at the latest. If it got one `SET`, that has
     /// been run, and is not run again.
-    pub(crate) fn is_on(&mut self, node: usize, gone_by: Instant) {
+    pub(crate) fn is_on(&mut self, node: NodeId, gone_by: Instant) {
         self.granted.insert(node);
         if self.lacking.remove(node) {
             self.regained = self.regained.wrapping_add(1);
@@ -220,6 +226,21 @@ impl Claim {
         !open.is_empty()
     }
 
+    /// Returns the questions about it that may be open, which are to end.
+    pub(crate) fn end_questions(&mut self) -> Questions {
+        let open = self.questions;
+        self.questions.newest = None;
+        open
+    }
+
+    /// Returns the operation that waits for its release.
+    pub(crate) fn released_for(&self) -> Option<OperationKey> {
+        match self.stage {
+            Stage::Releasing { operation } => operation,
+            Stage::Attempt { .. } | Stage::Held { .. } => None,
+        }
+    }
+
     /// Returns the operation whose present attempt it is.
     pub(crate) fn attempted_by(&self) -> Option<OperationKey> {
         match self.stage {
@@ -252,7 +273,12 @@ impl Claim {
     // ----- its release ----------------------------------------------------------------------
 
     /// Sends its release to `node`, or owes it.
-    pub(super) fn release_on(&mut self, node: usize, command: &mut Command, below: &mut Below<'_>) {
+    pub(super) fn release_on(
+        &mut self,
+        node: NodeId,
+        command: &mut Command,
+        below: &mut Below<'_>,
+    ) {
         if self.unanswered.contains(node) && below.nodes[node].withdraw_set(self.key) {
             self.set_withdrawn(node);
             if !self.may_hold.contains(node) {
@@ -268,7 +294,7 @@ impl Claim {
     /// `repair`. Returns `false` if there is no room.
     pub(super) fn pay(
         &mut self,
-        node: usize,
+        node: NodeId,
         command: &mut Command,
         repair: bool,
         below: &mut Below<'_>,
@@ -286,7 +312,7 @@ impl Claim {
     }
 
     /// Records that `node` is still owed its release, which is sent when it can be.
-    pub(super) fn owe(&mut self, node: usize, below: &mut Below<'_>) {
+    pub(super) fn owe(&mut self, node: NodeId, below: &mut Below<'_>) {
         self.releasing.remove(node);
         if self.owed.insert(node) {
             below.nodes[node].debts.owe(self.key);

@@ -18,6 +18,7 @@
 
 use core::time::Duration;
 
+use crate::keys::NodeId;
 use crate::node::Trouble;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
@@ -42,13 +43,13 @@ pub(super) struct Probes {
 
 impl Probes {
     /// Closes that of `node`, if it has one.
-    pub(super) fn close(&mut self, node: usize) {
+    pub(super) fn close(&mut self, node: NodeId) {
         if self.open.remove(node) && !self.to_open.remove(node) {
             self.to_close.insert(node);
         }
     }
 
-    fn open(&mut self, node: usize) {
+    fn open(&mut self, node: NodeId) {
         self.open.insert(node);
         self.to_open.insert(node);
         self.to_close.remove(node); // A probe that is open is closed by the next one.
@@ -61,7 +62,7 @@ impl Probes {
 
 impl Nodes {
     /// `node` has answered: no probe is needed.
-    pub(in crate::engine) fn close_probe(&mut self, node: usize) {
+    pub(in crate::engine) fn close_probe(&mut self, node: NodeId) {
         self.probes.close(node);
     }
 
@@ -88,7 +89,7 @@ impl Nodes {
             self.watch_lines(now, timers);
         }
         let lacking = self.probes.timer.is_some();
-        for node in 0..self.len() {
+        for node in self.ids() {
             match lacking {
                 true => self.look_at_line(now, node, asked, timers),
                 false => self.probes.close(node),
@@ -97,7 +98,7 @@ impl Nodes {
     }
 
     /// Opens another probe to a node whose connection is silent, and a connection to one in back-off.
-    fn look_at_line(&mut self, now: Instant, node: usize, asked: bool, timers: &mut Timers) {
+    fn look_at_line(&mut self, now: Instant, node: NodeId, asked: bool, timers: &mut Timers) {
         let there = &self[node];
         if there.is_down_since(now.saturating_sub(PROBE_AGAIN)) {
             if asked && matches!(there.trouble(), Trouble::Link(_)) {
@@ -112,7 +113,7 @@ impl Nodes {
 
     /// The probe of `node` was answered. Returns `true` if its connection has brought nothing
     /// meanwhile: another is to take its place.
-    pub(in crate::engine) fn probed(&mut self, now: Instant, node: usize) -> bool {
+    pub(in crate::engine) fn probed(&mut self, now: Instant, node: NodeId) -> bool {
         if !self.probes.open.contains(node) || self.probes.to_open.contains(node) {
             return false; // It is about one that was closed.
         }

@@ -12,9 +12,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
 use crate::entry::Entry;
-use crate::error::{LockError, NodeOutcome, Unusable};
+use crate::error::{LinkError, LockError, NodeOutcome, Unusable};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey, PlaceKey, WaiterKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{COMMAND_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
     Access, Command, Forbidden, Reply, Trouble, refuses_for_certain, wants_the_text,
@@ -23,8 +23,9 @@ use crate::quorum::{Acquisition, Lock, Majority, NodeSet, Vote};
 use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::patience::Patience;
+use super::permission::unusable;
 use super::round::{Round, State};
-use super::{After, Context, Operate, vote};
+use super::{Answer, Context, Operate};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
@@ -64,27 +65,6 @@ enum Verdict {
     Refused(Refusal),
 }
 
-/// What a node has said to the `SET` of a claim.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::engine) enum Said {
-    /// A vote, and what a report says of it.
-    Vote(Vote, NodeOutcome),
-    /// It has a key of this name.
-    Nil,
-    /// It has forgotten the script, which was not run; and what a report says of it.
-    Forgotten(NodeOutcome),
-}
-
-/// What a nil meant.
-enum OwnKey {
-    /// Another holds the lock.
-    No,
-    /// A key of ours was in the way, and the `SET` was sent again behind its release.
-    AskedAgain,
-    /// A key of ours is in the way and stays there.
-    Still,
-}
-
 impl Acquire {
     /// Returns what `request` asks for, at the `place` of its resource.
     pub(in crate::engine) fn new(
@@ -118,27 +98,27 @@ impl Acquire {
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         let mut command = cx.parts.claims.command();
         prepare_ballots(claim, &mut command, cx);
-        self.ask_all(claim, &mut command, cx);
+        if !self.refuse_for_other_cluster(cx) {
+            self.ask_all(claim, &mut command, cx);
+        }
         cx.parts.claims.sent(command);
     }
 
+    /// Asks the nodes, until a majority is out of reach: no node is asked in vain.
     fn ask_all(&mut self, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
-        if self.refuse_for_other_cluster(cx) {
-            return;
-        }
-        if self.judge_attempt(cx) {
-            return; // A majority is out of reach: no node is asked in vain.
-        }
-        for node in 0..cx.parts.nodes.len() {
+        self.judge(cx);
+        for node in cx.parts.nodes.ids() {
             if !ask(node, claim, command, cx) {
-                self.judge_attempt(cx);
+                self.judge_if_voting(cx);
             }
         }
-        cx.round.arm(&mut cx.parts.timers);
+        if cx.round.is_voting() {
+            cx.round.arm(&mut cx.parts.timers);
+        }
     }
 
     /// Asks `node` late: its handshake is done, or its permission was shown.
-    pub(super) fn ask_now(&mut self, node: usize, cx: &mut Context<'_>) {
+    fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(claim) = self.claim else {
             return; // It rests.
         };
@@ -148,82 +128,48 @@ impl Acquire {
             Access::Open => {
                 cx.round.leave_out(cx.now, node, &cx.parts.nodes);
                 let _ = ask(node, claim, &mut command, cx);
-                let _ = self.judge_if_voting(cx);
+                self.judge_if_voting(cx);
             }
             Access::Handshake { .. } => {}
-            Access::Shut(outcome) => drop(vote(self, node, (Vote::Abstain, outcome), cx)),
+            Access::Shut(outcome) => self.vote(node, (Vote::Abstain, outcome), cx),
         }
         cx.parts.claims.sent(command);
     }
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// `node` has answered the `SET` of the present attempt.
-    pub(in crate::engine) fn answered(&mut self, node: usize, said: Said, cx: &mut Context<'_>) {
-        let said = match said {
-            Said::Vote(vote, outcome) => (vote, outcome),
-            Said::Nil => match self.own_key(node, cx) {
-                OwnKey::No => (Vote::No, NodeOutcome::Held),
-                OwnKey::AskedAgain => return,
-                OwnKey::Still => (Vote::Abstain, NodeOutcome::Pending),
-            },
-            Said::Forgotten(_) if self.ask_by_text(node, cx) => return,
-            Said::Forgotten(outcome) => (Vote::Abstain, outcome),
-        };
-        let _ = vote(self, node, said, cx);
+    /// Returns `true` if a nil was due to a key of our own whose release is under repair on `node`.
+    fn meets_own_key(&self, node: NodeId, cx: &Context<'_>) -> bool {
+        let claims = &cx.parts.claims;
+        let claim = self.claim.and_then(|key| claims.get(key)).must();
+        let entry = claim.and_then(|claim| claim.entry.as_ref()).must();
+        let ours = entry.is_some_and(|entry| claims.is_releasing(node, entry, &cx.parts.nodes));
+        guard!(NilIsHeld, ours)
     }
 
-    /// Returns whether a nil was due to a key of our own whose release is under repair on this
-    /// node. Then it is no answer, and the `SET` is sent again behind that release, once.
-    fn own_key(&mut self, node: usize, cx: &mut Context<'_>) -> OwnKey {
-        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
-        let Some(Claim {
-            key,
-            entry: Some(entry),
-            resent,
-            ..
-        }) = claim.must()
-        else {
-            return OwnKey::No;
-        };
-        let ours = cx.parts.claims.is_releasing(node, entry, &cx.parts.nodes);
-        if !guard!(NilIsHeld, ours) {
-            return OwnKey::No;
-        }
-        let key = *key;
-        if resent.contains(node) || !cx.round.awaits(node) {
-            return OwnKey::Still;
-        }
-        let (claims, mut below) = cx.parts.claims(cx.now);
-        claims.try_debts_again(node, &mut below);
-        match self.ask_again(node, key, cx) {
-            true => OwnKey::AskedAgain,
-            false => OwnKey::Still,
-        }
-    }
-
-    /// The node has forgotten the script of a `SET`, which was not run: sends the same by its text,
-    /// once, if its round still waits for this node. Returns `true` if it did.
-    fn ask_by_text(&mut self, node: usize, cx: &mut Context<'_>) -> bool {
-        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
-        let Some(claim) = claim.must() else {
+    /// Sends the `SET` to `node` once more: it was not run, or met a key of our own, whose `release` goes
+    /// before it. That is done once, and while `node` is waited for. Returns `true` if it was done.
+    fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
+        let Some(claim) = self.claim.and_then(|key| cx.parts.claims.get(key)).must() else {
             return false;
         };
-        let (key, again) = (claim.key, claim.resent.contains(node));
-        cx.round.awaits(node) && !again && self.ask_again(node, key, cx)
-    }
-
-    /// Sends the `SET` of `claim` to `node` once more. Returns `false` if it cannot be asked now.
-    fn ask_again(&mut self, node: usize, claim: ClaimKey, cx: &mut Context<'_>) -> bool {
+        let key = claim.key;
+        if claim.resent.contains(node) || !cx.round.awaits(node) {
+            return false;
+        }
+        if release {
+            let (claims, mut below) = cx.parts.claims(cx.now);
+            claims.try_debts_again(node, &mut below);
+        }
         let mut command = cx.parts.claims.command();
-        let len = set_len(claim, &mut command, cx.parts);
+        let len = set_len(key, &mut command, cx.parts);
         let open = cx.parts.nodes[node].access(len) == Access::Open;
         if open {
-            if let Some(claim) = cx.parts.claims.get_mut(claim).must() {
+            if let Some(claim) = cx.parts.claims.get_mut(key).must() {
                 claim.resent.insert(node);
             }
-            if !ask(node, claim, &mut command, cx) {
-                let _ = self.judge_if_voting(cx);
+            if !ask(node, key, &mut command, cx) {
+                self.judge_if_voting(cx);
             }
         }
         cx.parts.claims.sent(command);
@@ -231,20 +177,6 @@ impl Acquire {
     }
 
     // ----- verdicts -------------------------------------------------------------------------
-
-    /// Ends the attempt if its outcome is certain. Returns `true` if it was.
-    fn judge_attempt(&mut self, cx: &mut Context<'_>) -> bool {
-        match cx.round.tally.acquisition() {
-            None => return false,
-            Some(Acquisition::Granted(majority)) => self.win(majority, cx),
-            Some(Acquisition::Held) => self.fail(Refusal::Held, cx),
-            Some(Acquisition::NoQuorum) => {
-                let refusal = why_no_quorum(cx);
-                self.fail(refusal, cx);
-            }
-        }
-        true
-    }
 
     /// A majority granted it. It is a lock if there is validity left.
     fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
@@ -320,26 +252,25 @@ impl Acquire {
         cx.round.started.saturating_add(longest.saturating_mul(tries))
     }
 
-    /// Ends without an attempt: the outcome is that of the latest attempt for the same resource.
+    /// Ends without an attempt: the nodes have said what they said to the latest attempt for the same
+    /// resource, and those that have granted the lock that is held here would say so.
     fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
         cx.round.fill_ballots(cx.parts.nodes.len());
-        let holder = cx.parts.queues.holder(self.place);
-        let holder = holder.and_then(|claim| cx.parts.claims.get(claim));
-        let granted = holder.map(|claim| claim.granted);
+        let mut why = Refusal::Held;
         let place = cx.parts.queues.get_mut(self.place).must();
-        let why = place.map_or(Refusal::Held, |place| {
-            let held = |node| granted.is_some_and(|granted| granted.contains(node));
-            let refused = place.refused.as_deref();
-            let before = |node: usize| refused?.said.get(node).copied();
-            for (node, ballot) in cx.round.ballots.iter_mut().enumerate() {
-                ballot.outcome = match held(node) {
-                    true => NodeOutcome::Held,
-                    false => before(node).unwrap_or(ballot.outcome),
-                };
+        if let Some(refused) = place.and_then(|place| place.refused.as_deref()) {
+            why = refused.why;
+            for (ballot, said) in cx.round.ballots.iter_mut().zip(&refused.said) {
+                ballot.outcome = *said;
             }
-            let refused = refused.filter(|_| granted.is_none());
-            refused.map_or(Refusal::Held, |refused| refused.why)
-        });
+        }
+        let holder = cx.parts.queues.holder(self.place);
+        if let Some(holder) = holder.and_then(|claim| cx.parts.claims.get(claim)) {
+            why = Refusal::Held;
+            for node in holder.granted.iter() {
+                cx.round[node].outcome = NodeOutcome::Held;
+            }
+        }
         self.decide(Verdict::Refused(why), cx);
     }
 
@@ -431,7 +362,7 @@ impl Acquire {
 impl Operate for Acquire {
     /// Asks at once if it is its turn. An operation that makes one attempt never waits for its turn:
     /// it asks beside the others, or is refused at once if this engine holds the lock.
-    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+    fn begin(&mut self, cx: &mut Context<'_>) {
         cx.round.tries = 0;
         let turn = cx.parts.queues.contend(self.place, cx.round.key);
         let once = self.tries_allowed == Some(1);
@@ -445,12 +376,18 @@ impl Operate for Acquire {
             self.waiter = Some(cx.parts.queues.queue(self.place, cx.round.key));
             self.wait_for_turn(cx);
         }
-        After::Nothing
     }
 
-    fn judge(&mut self, cx: &mut Context<'_>) -> After {
-        self.judge_attempt(cx);
-        After::Nothing
+    fn judge(&mut self, cx: &mut Context<'_>) {
+        match cx.round.tally.acquisition() {
+            None => {}
+            Some(Acquisition::Granted(majority)) => self.win(majority, cx),
+            Some(Acquisition::Held) => self.fail(Refusal::Held, cx),
+            Some(Acquisition::NoQuorum) => {
+                let refusal = why_no_quorum(cx);
+                self.fail(refusal, cx);
+            }
+        }
     }
 
     /// A lock whose validity has run out since it was granted is given back here, and not handed out.
@@ -482,33 +419,57 @@ impl Operate for Acquire {
         Some(Event::Acquired { round, result })
     }
 
-    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
+        let said = match answer {
+            Answer::Vote(said) => said,
+            Answer::Nil if !self.meets_own_key(node, cx) => (Vote::No, NodeOutcome::Held),
+            Answer::Nil if self.ask_again(node, true, cx) => return,
+            Answer::Nil => (Vote::Abstain, NodeOutcome::Pending),
+            Answer::Forgotten(_) if self.ask_again(node, false, cx) => return,
+            Answer::Forgotten(outcome) => (Vote::Abstain, outcome),
+            Answer::Permitted => {
+                let in_time = cx.round.awaits(node) || cx.now < cx.round[node].deadline;
+                if cx.round.asks(node) && in_time {
+                    self.ask_now(node, cx);
+                }
+                return;
+            }
+            // It is reported also of a node whose answer would not have counted.
+            Answer::Withheld(outcome) => {
+                if cx.round.asks(node) && !cx.round.awaits(node) {
+                    cx.round[node].outcome = outcome;
+                }
+                (Vote::Abstain, outcome)
+            }
+            Answer::Question(..) => return,
+        };
+        self.vote(node, said, cx);
+    }
+
+    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
         self.ask_now(node, cx);
-        After::Nothing
     }
 
     /// No lock is taken where a node is another cluster's.
-    fn other_cluster(&mut self, cx: &mut Context<'_>) -> After {
+    fn other_cluster(&mut self, cx: &mut Context<'_>) {
         match cx.round.state {
-            State::Voting => drop(self.refuse_for_other_cluster(cx)),
+            State::Voting => _ = self.refuse_for_other_cluster(cx),
             State::Queued { .. } | State::Resting { .. } => {
                 cx.round.fill_ballots(cx.parts.nodes.len());
-                drop(self.refuse_for_other_cluster(cx));
+                _ = self.refuse_for_other_cluster(cx);
             }
             State::Decided | State::Told => {}
         }
-        After::Nothing
     }
 
     /// Ends the delay if it began because no majority answered.
-    fn regained(&mut self, cx: &mut Context<'_>) -> After {
+    fn regained(&mut self, cx: &mut Context<'_>) {
         if matches!(cx.round.state, State::Resting { .. })
             && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
         {
             let at = cx.now.saturating_add(Duration::from_nanos(NANOS_PER_TICK));
             self.rest_until(at, Refusal::NoQuorum, cx);
         }
-        After::Nothing
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
@@ -547,7 +508,7 @@ impl Operate for Acquire {
         }
     }
 
-    fn lead(&mut self, cx: &mut Context<'_>) -> After {
+    fn lead(&mut self, cx: &mut Context<'_>) {
         let refused = cx.parts.queues.get_mut(self.place).must();
         let refused = refused.and_then(|place| place.refused.as_deref());
         match (cx.round.state, refused) {
@@ -557,7 +518,6 @@ impl Operate for Acquire {
             (State::Queued { .. } | State::Resting { .. }, _) => self.try_again(cx),
             (State::Voting | State::Decided | State::Told, _) => {}
         }
-        After::Nothing
     }
 
     fn cancel(&mut self, cx: &mut Context<'_>) {
@@ -579,7 +539,7 @@ fn has_run_out(valid_until: Instant, now: Instant) -> bool {
 fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
     let len = set_len(claim, command, cx.parts);
-    for node in 0..cx.parts.nodes.len() {
+    for node in cx.parts.nodes.ids() {
         let access = cx.parts.nodes[node].access(len);
         let timeout = patience.with(&mut cx.parts.nodes[node]);
         let patience = match access {
@@ -590,7 +550,7 @@ fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>)
                 continue;
             }
         };
-        cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+        cx.round[node].deadline = cx.now.saturating_add(patience);
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
     }
 }
@@ -599,7 +559,7 @@ fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>)
 fn set_len(claim: ClaimKey, command: &mut Command, parts: &Parts) -> usize {
     let claim = parts.claims.get(claim);
     let entry = claim.and_then(|claim| Some((claim.entry.as_ref()?, claim.ttl)));
-    let len = entry.map(|(entry, ttl)| parts.nodes[0].set_len(command, entry, ttl));
+    let len = entry.map(|(entry, ttl)| parts.nodes.set_len(command, entry, ttl));
     len.unwrap_or(COMMAND_BYTES_MAX)
 }
 
@@ -610,14 +570,14 @@ fn set_len(claim: ClaimKey, command: &mut Command, parts: &Parts) -> usize {
 /// Returns `false` if the node cannot be asked: its abstention is recorded, and the caller has to
 /// judge.
 #[must_use]
-fn ask(node: usize, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) -> bool {
+fn ask(node: NodeId, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) -> bool {
     if !cx.round.asks(node) {
         return true;
     }
     if !cx.parts.nodes[node].is_ready() {
         return cx.round.wait_for(node, &mut cx.parts.nodes);
     }
-    cx.round.ballots[node].asked = true;
+    cx.round[node].asked = true;
     let Some(claim) = cx.parts.claims.get_mut(claim).must() else {
         return true;
     };
@@ -653,28 +613,28 @@ fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
 
 // ----- what is made of answers --------------------------------------------------------------
 
-/// `node` has answered the `SET` of `claim`, which learns from it whether or not its attempt is still
-/// under way. Returns what it said, and where the claim stands.
+/// `node` has answered the `SET` of the claim of `key`, which learns from it. Returns what is left for the
+/// operation, if its attempt is still under way.
 pub(in crate::engine) fn set_answered(
     now: Instant,
-    node: usize,
-    claim: ClaimKey,
+    node: NodeId,
+    key: ClaimKey,
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Option<(Said, Stage)>, Trouble> {
-    let Some(claim) = parts.claims.get_mut(claim) else {
-        return Ok(None);
+) -> Result<Option<(OperationKey, Answer)>, Trouble> {
+    let Some(claim) = parts.claims.get_mut(key) else {
+        return Ok(None); // It is over.
     };
     claim.unanswered.remove(node);
-    let said = match reply {
+    let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
             claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl));
-            Said::Vote(Vote::Yes, NodeOutcome::Granted)
+            Answer::Vote((Vote::Yes, NodeOutcome::Granted))
         }
         Reply::Nil => {
             claim.denied(node);
-            Said::Nil
+            Answer::Nil
         }
         Reply::Error(error) => {
             match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
@@ -684,9 +644,9 @@ pub(in crate::engine) fn set_answered(
             let outcome = NodeOutcome::Refused(error);
             if wants_the_text(error) && parts.nodes[node].sets_by_script() {
                 parts.nodes.forgot_scripts(now, node);
-                Said::Forgotten(outcome)
+                Answer::Forgotten(outcome)
             } else {
-                Said::Vote(Vote::Abstain, outcome)
+                Answer::Vote((Vote::Abstain, outcome))
             }
         }
         Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
@@ -695,30 +655,33 @@ pub(in crate::engine) fn set_answered(
             let missing = reply.missing(there.verb_of_set());
             let missing = missing.unwrap_or(Unusable::NoPermission);
             there.forbidden(missing);
-            Said::Vote(Vote::Abstain, NodeOutcome::Unusable(missing))
+            Answer::Vote(unusable(missing))
         }
         // A script. What it had called before stays done.
         Reply::Forbidden(Forbidden::Within) => {
             claim.set_lost(node);
-            Said::Vote(Vote::Abstain, NodeOutcome::Unusable(Unusable::NoPermission))
+            Answer::Vote(unusable(Unusable::NoPermission))
         }
         Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
             claim.set_lost(node);
-            return Err(Trouble::Link(crate::error::LinkError::Protocol));
+            return Err(Trouble::Link(LinkError::Protocol));
         }
     };
-    Ok(Some((said, claim.stage)))
+    let (operation, over) = (claim.attempted_by(), claim.is_over());
+    if over {
+        parts.claims.settle(key, &mut parts.timers);
+    }
+    Ok(operation.map(|operation| (operation, answer)))
 }
 
 /// Returns why too few nodes answered: too many are down, or too many are so far away that their
 /// answers cannot arrive within half of the ttl.
 fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
-    let too_far = |&node: &usize| {
-        cx.round.ballots[node].outcome == NodeOutcome::TimedOut
-            && half < cx.parts.nodes[node].distance()
+    let too_far = |&node: &NodeId| {
+        cx.round[node].outcome == NodeOutcome::TimedOut && half < cx.parts.nodes[node].distance()
     };
-    let far = (0..cx.parts.nodes.len()).filter(too_far).count();
+    let far = cx.parts.nodes.ids().filter(too_far).count();
     match cx.round.tally.quorum() <= cx.round.tally.can_vote() + far {
         true => Refusal::TooSlow,
         false => Refusal::NoQuorum,
@@ -728,9 +691,9 @@ fn why_no_quorum(cx: &Context<'_>) -> Refusal {
 /// Says in the report of an attempt which nodes are another cluster's. Returns `true` if any is.
 fn name_other_clusters(cx: &mut Context<'_>) -> bool {
     let mut any = false;
-    for (node, there) in cx.parts.nodes.iter().enumerate() {
-        if let Some(reason) = there.other_cluster() {
-            cx.round.ballots[node].outcome = NodeOutcome::Unusable(reason);
+    for node in cx.parts.nodes.ids() {
+        if let Some(reason) = cx.parts.nodes[node].other_cluster() {
+            cx.round[node].outcome = NodeOutcome::Unusable(reason);
             any = true;
         }
     }

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::ConfirmError;
+use crate::keys::NodeId;
 use crate::node::{Question, Reply, Said};
 use crate::quorum::{Lock, Majority, NodeSet};
 use crate::time::Instant;
@@ -60,7 +61,7 @@ impl Confirm {
 
 /// For how long `quorum` of those who said yes keep it: the q-th largest of their answers.
 pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Duration {
-    let mut kept: Vec<Duration> = yes.iter().map(|node| answers[node]).collect();
+    let mut kept: Vec<Duration> = yes.iter().map(|node| answers[node.index()]).collect();
     kept.sort_unstable_by(|one, other| other.cmp(one));
     kept.truncate(quorum);
     kept.pop().unwrap_or_default()
@@ -77,9 +78,9 @@ impl AboutHeld for Confirm {
         Event::Confirmed { round, result }
     }
 
-    fn heard(&mut self, node: usize, reply: Reply) {
+    fn heard(&mut self, node: NodeId, reply: Reply) {
         if let Some((_, kept)) = Said::of_confirmation(reply) {
-            self.kept[node] = kept;
+            self.kept[node.index()] = kept;
         }
     }
 
@@ -99,7 +100,7 @@ impl AboutHeld for Confirm {
         cx.round.ttl = kept;
         let mut end = drift.valid_until(sent, kept);
         if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
-            if claim.extension != Some(cx.round.key) {
+            if claim.questions.newest != Some(cx.round.key) {
                 end = end.max(claim.valid_until); // An extension was asked for after this.
             }
             claim.valid_until = end;

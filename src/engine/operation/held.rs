@@ -6,20 +6,20 @@
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::{ConfirmError, LinkError, NodeOutcome, Unusable};
+use crate::error::{ConfirmError, LinkError, NodeOutcome};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{Access, Command, Question, Reply, Request, Said, Trouble, wants_the_text};
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::patience::Patience;
-use super::permission::{ask_why, missing_to_extend};
+use super::permission::{ask_why, unusable};
 use super::round::Round;
-use super::{After, Context, Operate, vote};
+use super::{Answer, Context, Operate};
 use crate::engine::claims::Claims;
-use crate::engine::claims::claim::Claim;
+use crate::engine::claims::claim::{Claim, Questions};
 use crate::engine::contract::{Event, Extension, RoundId, random_part};
 use crate::engine::parts::Parts;
 
@@ -95,7 +95,7 @@ impl Held {
         let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
         cx.round.deadline = ends.then_some(self.valid_until);
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
-            claim.extended_beside |= claim.extension.replace(cx.round.key).is_some();
+            claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
         }
     }
 
@@ -108,9 +108,9 @@ impl Held {
     /// Sets until when the nodes may answer, and leaves out those whose answers do not count.
     fn prepare_ballots(&self, cx: &mut Context<'_>) {
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
-            cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+            cx.round[node].deadline = cx.now.saturating_add(patience);
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
     }
@@ -119,7 +119,7 @@ impl Held {
     /// handshake is done. Returns `false` if the node cannot be asked: its abstention is recorded,
     /// and the caller has to judge.
     #[must_use]
-    fn ask(&self, node: usize, command: &mut Command, cx: &mut Context<'_>) -> bool {
+    fn ask(&self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         match cx.parts.nodes[node].access(COMMAND_BYTES_MAX) {
             Access::Open => {
                 self.send(node, command, false, cx);
@@ -134,7 +134,7 @@ impl Held {
     /// question is decided, or the lock was released or handed over.
     pub(super) fn send(
         &self,
-        node: usize,
+        node: NodeId,
         command: &mut Command,
         by_text: bool,
         cx: &mut Context<'_>,
@@ -153,7 +153,7 @@ impl Held {
         let bytes = there.question(self.question, command, &self.entry, cx.round.ttl, by_text);
         there.send(cx.now, request, bytes);
         cx.parts.nodes.has_to_write(node);
-        cx.round.ballots[node].asked = true;
+        cx.round[node].asked = true;
     }
 
     /// Withdraws the question to those of `nodes` where no byte of it has left.
@@ -179,7 +179,7 @@ impl Held {
     /// that the lock stands on.
     fn worth(
         &self,
-        node: usize,
+        node: NodeId,
         (vote, outcome): (Vote, NodeOutcome),
         cx: &Context<'_>,
     ) -> (Vote, NodeOutcome) {
@@ -201,21 +201,21 @@ impl Held {
 
     /// Ends the question if its outcome is certain, unless a majority keeps the lock: that majority is
     /// returned.
-    fn judge(&mut self, cx: &mut Context<'_>) -> Result<Majority, After> {
-        let verdict = cx.round.tally.extension().ok_or(After::Nothing)?;
+    fn judge(&mut self, cx: &mut Context<'_>) -> Option<Majority> {
+        let verdict = cx.round.tally.extension()?;
         if !self.is_open(&cx.parts.claims) {
             self.decide(Verdict::Closed, cx);
-            return Err(After::Nothing);
+            return None;
         }
         match verdict {
-            Extending::Extended(majority) => return Ok(majority),
-            Extending::Lost => return Err(self.lose(cx)),
+            Extending::Extended(majority) => return Some(majority),
+            Extending::Lost => self.lose(cx),
             Extending::Unconfirmed => {
                 self.forget(cx.round.key, &mut cx.parts.claims);
                 self.decide(Verdict::Unconfirmed, cx);
             }
         }
-        Err(After::Nothing)
+        None
     }
 
     pub(in crate::engine) fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
@@ -225,39 +225,34 @@ impl Held {
         self.withdraw(all, cx);
     }
 
-    /// A majority no longer has the lock: reports to its holder that it is over, and releases the
-    /// remaining copies.
-    fn lose(&mut self, cx: &mut Context<'_>) -> After {
+    /// A majority no longer has the lock: reports to its holder that it is over, and has the remaining
+    /// copies released. A lock without a claim has no holder to report to; its copies are released too,
+    /// if there is room.
+    fn lose(&mut self, cx: &mut Context<'_>) {
         let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
-        let key = match self.claim {
-            Some(claim) => {
-                cx.parts.tell_lost(claim);
-                self.decide(Verdict::Lost, cx);
-                claim
-            }
-            // A lock without a claim: there is no holder to report to, but its copies are released
-            // too.
+        let told = self.claim.map(|claim| (claim, cx.parts.tell_lost(claim)));
+        self.decide(Verdict::Lost, cx);
+        let (key, open) = match told {
+            Some(told) => told,
+            None if !cx.parts.claims.has_room() => return,
             None => {
-                self.decide(Verdict::Lost, cx);
-                if !cx.parts.claims.has_room() {
-                    return After::Nothing;
-                }
-                cx.parts.adopt(cx.now, self.valid_until, cx.round.ttl)
+                let claim = cx.parts.adopt(cx.now, None, self.valid_until, cx.round.ttl);
+                (claim, Questions::default())
             }
         };
         if let Some(claim) = cx.parts.claims.get_mut(key).must() {
             claim.entry = Some(copy);
             claim.valid_until = cx.now;
         }
-        After::Lost(key)
+        cx.lost = Some((key, open));
     }
 
     /// The operation has ended: removes it from its claim.
     pub(super) fn forget(&self, operation: OperationKey, claims: &mut Claims) {
         if let Some(claim) = self.claim_in(claims)
-            && claim.extension == Some(operation)
+            && claim.questions.newest == Some(operation)
         {
-            claim.extension = None;
+            claim.questions.newest = None;
         }
     }
 
@@ -342,7 +337,7 @@ pub(super) trait AboutHeld {
     }
 
     /// `node` has answered by `reply`, which may or may not count.
-    fn heard(&mut self, node: usize, reply: Reply) {
+    fn heard(&mut self, node: NodeId, reply: Reply) {
         let _ = (node, reply);
     }
 
@@ -354,29 +349,24 @@ pub(super) trait AboutHeld {
 }
 
 impl<T: AboutHeld> Operate for T {
-    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+    fn begin(&mut self, cx: &mut Context<'_>) {
         self.held().begin(cx);
         self.prepare(cx);
         self.held().prepare_ballots(cx);
-        let mut after = self.judge(cx);
+        self.judge(cx);
         let mut command = cx.parts.claims.command();
-        for node in 0..cx.parts.nodes.len() {
-            if !self.held().ask(node, &mut command, cx) && cx.round.is_voting() {
-                after = self.judge(cx);
+        for node in cx.parts.nodes.ids() {
+            if !self.held().ask(node, &mut command, cx) {
+                self.judge_if_voting(cx);
             }
         }
         cx.parts.claims.sent(command);
         cx.round.arm(&mut cx.parts.timers);
-        after
     }
 
-    fn judge(&mut self, cx: &mut Context<'_>) -> After {
-        match self.held().judge(cx) {
-            Ok(majority) => {
-                self.is_kept_by(majority, cx);
-                After::Nothing
-            }
-            Err(after) => after,
+    fn judge(&mut self, cx: &mut Context<'_>) {
+        if let Some(majority) = self.held().judge(cx) {
+            self.is_kept_by(majority, cx);
         }
     }
 
@@ -385,35 +375,38 @@ impl<T: AboutHeld> Operate for T {
         Some(T::event(RoundId(cx.round.key), result))
     }
 
-    fn answered(&mut self, node: usize, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
+    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
         let held = self.held();
-        if lacks_script(held.question, said) {
-            let mut command = cx.parts.claims.command();
-            held.send(node, &mut command, true, cx);
-            cx.parts.claims.sent(command);
-            return After::Nothing;
-        }
-        let said = match reply.missing(cx.parts.nodes[node].dialect_of(held.question).verb()) {
-            Some(missing) => unusable(missing),
-            None if ask_why(node, &held.entry, reply, cx) => return After::Nothing,
-            None => said.vote(),
+        let said = match answer {
+            Answer::Question(_, said) if lacks_script(held.question, said) => {
+                let mut command = cx.parts.claims.command();
+                held.send(node, &mut command, true, cx);
+                return cx.parts.claims.sent(command);
+            }
+            Answer::Question(reply, said) => {
+                let verb = cx.parts.nodes[node].dialect_of(held.question).verb();
+                let said = match reply.missing(verb) {
+                    Some(missing) => unusable(missing),
+                    None if ask_why(node, &held.entry, reply, cx) => return,
+                    None => said.vote(),
+                };
+                let said = held.worth(node, said, cx);
+                self.heard(node, reply);
+                said
+            }
+            Answer::Vote(said) => said,
+            Answer::Nil | Answer::Forgotten(_) | Answer::Permitted | Answer::Withheld(_) => return,
         };
-        let said = held.worth(node, said, cx);
-        self.heard(node, reply);
-        vote(self, node, said, cx)
+        self.vote(node, said, cx);
     }
 
-    fn why_answered(&mut self, node: usize, reply: Reply, cx: &mut Context<'_>) -> After {
-        vote(self, node, missing_to_extend(reply), cx)
-    }
-
-    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let held = self.held();
         let mut command = cx.parts.claims.command();
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         let _ = held.ask(node, &mut command, cx);
         cx.parts.claims.sent(command);
-        self.judge_if_voting(cx)
+        self.judge_if_voting(cx);
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
@@ -437,7 +430,7 @@ impl<T: AboutHeld> Operate for T {
 /// open. Returns what the answer says of the token.
 pub(in crate::engine) fn learn(
     now: Instant,
-    node: usize,
+    node: NodeId,
     (question, claim): (Question, Option<ClaimKey>),
     reply: Reply,
     parts: &mut Parts,
@@ -467,11 +460,6 @@ pub(in crate::engine) fn learn(
 fn lacks_script(question: Question, said: Said) -> bool {
     matches!(said, Said::Refused(error)
         if question == Question::Extend && guard!(NoscriptExtensionDropped, wants_the_text(error)))
-}
-
-/// Returns the vote of a node where the user lacks a permission.
-pub(super) fn unusable(missing: Unusable) -> (Vote, NodeOutcome) {
-    (Vote::Abstain, NodeOutcome::Unusable(missing))
 }
 
 /// Returns the claim of `lock`, if this engine has one.

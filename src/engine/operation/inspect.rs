@@ -21,18 +21,17 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{InvalidRequest, NodeOutcome, Report};
-use crate::keys::OperationKey;
+use crate::keys::{NodeId, OperationKey};
 use crate::limits::{COMMAND_BYTES_MAX, TOKEN_RANDOM_BYTES};
-use crate::node::{Access, Command, Dialect, Forbidden, Question, Reply, Request, Said};
+use crate::node::{Access, Command, Dialect, Question, Request, Said};
 use crate::quorum::{NodeSet, Vote};
 use crate::resource::Token;
 use crate::resp::Value;
 
 use super::confirm::kept_by_majority;
-use super::held::unusable;
 use super::patience::Patience;
-use super::permission::missing_to_extend;
-use super::{After, Context, Operate};
+use super::permission::{ask_why, unusable};
+use super::{Answer, Context, Operate};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::parts::Parts;
 
@@ -305,7 +304,7 @@ impl Inspect {
 
     /// Puts the question into the connection to `node`, or into the queue that is sent when its
     /// handshake is done, or records why it cannot be asked.
-    fn ask(&mut self, node: usize, command: &mut Command, cx: &mut Context<'_>) {
+    fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) {
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         let there = &mut cx.parts.nodes[node];
         let asked = match there.access(COMMAND_BYTES_MAX) {
@@ -314,7 +313,7 @@ impl Inspect {
                 let bytes = there.question(question, command, &self.entry, Duration::ZERO, true);
                 there.send(cx.now, request(cx.round.key), bytes);
                 cx.parts.nodes.has_to_write(node);
-                cx.round.ballots[node].asked = true;
+                cx.round[node].asked = true;
                 true
             }
             Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
@@ -328,46 +327,16 @@ impl Inspect {
         }
     }
 
-    /// Asks which permission was missing, if `reply` tells that one was and does not name it.
-    fn ask_why(&self, node: usize, reply: Reply, cx: &mut Context<'_>) -> bool {
-        let asks = reply == Reply::Forbidden(Forbidden::Within)
-            && cx.parts.nodes[node].access(COMMAND_BYTES_MAX) == Access::Open
-            && cx.round.awaits(node);
-        if asks {
-            cx.parts.nodes[node].ask_why(cx.now, cx.round.key, &self.entry);
-            cx.parts.nodes.has_to_write(node);
-        }
-        asks
-    }
-
-    /// `node` has answered, and it is worth this.
-    fn count(
-        &mut self,
-        node: usize,
-        (vote, outcome): (Vote, NodeOutcome),
-        cx: &mut Context<'_>,
-    ) -> After {
-        self.pending.remove(node);
-        cx.round.count(cx.now, node, vote, outcome);
-        self.judge_if_voting(cx)
-    }
-
     /// Returns the nodes of `among` that have `token`.
     fn nodes_with(&self, token: &[u8], among: NodeSet) -> NodeSet {
-        self.nodes_where(among, |seen| seen.token() == Some(token))
-    }
-
-    fn nodes_where(&self, among: NodeSet, is: impl Fn(&Seen) -> bool) -> NodeSet {
-        let mut nodes = NodeSet::EMPTY;
-        for node in among.iter().filter(|node| is(&self.seen[*node])) {
-            nodes.insert(node);
-        }
-        nodes
+        among.filter(|node| self.seen[node.index()].token() == Some(token))
     }
 
     /// Returns the token that `quorum` of the `counted` nodes have, and which they are.
     fn held(&self, counted: NodeSet, quorum: usize) -> Option<(&[u8], NodeSet)> {
-        let tokens = counted.iter().filter_map(|node| self.seen[node].token());
+        let tokens = counted
+            .iter()
+            .filter_map(|node| self.seen[node.index()].token());
         let mut held = tokens.map(|token| (token, self.nodes_with(token, counted)));
         held.find(|(_, nodes)| quorum <= nodes.len())
     }
@@ -387,17 +356,17 @@ impl Inspect {
     fn inspection(&self, cx: &Context<'_>) -> Inspection {
         let (counted, quorum) = (cx.round.tally.yes(), cx.round.tally.quorum());
         let held = self.held(counted, quorum);
-        let free = self.nodes_where(counted, |seen| matches!(seen, Seen::Free));
+        let free = counted.filter(|node| matches!(self.seen[node.index()], Seen::Free));
         let holder = held.map(|(token, nodes)| Holder {
             owner: label(token),
             valid_for: self.valid_for(nodes, cx),
             nodes: nodes.len(),
         });
         let held = held.map(|(token, _)| token);
-        let nodes = cx.parts.nodes.labels().iter().enumerate();
-        let nodes = nodes.map(|(node, address)| InspectedNode {
+        let nodes = cx.parts.nodes.labels().iter().zip(cx.parts.nodes.ids());
+        let nodes = nodes.map(|(address, node)| InspectedNode {
             address: Arc::clone(address),
-            found: self.found(node, held, cx.round.ballots[node].outcome),
+            found: self.found(node, held, cx.round[node].outcome),
             counts: counted.contains(node),
         });
         Inspection {
@@ -408,8 +377,8 @@ impl Inspect {
     }
 
     /// Returns what `node` has, where `held` is the token of the holder.
-    fn found(&self, node: usize, held: Option<&[u8]>, outcome: NodeOutcome) -> Found {
-        match &self.seen[node] {
+    fn found(&self, node: NodeId, held: Option<&[u8]>, outcome: NodeOutcome) -> Found {
+        match &self.seen[node.index()] {
             Seen::Unknown => Found::Unknown(outcome),
             Seen::Free => Found::Free,
             Seen::OtherType => Found::OtherType,
@@ -448,26 +417,25 @@ fn label(token: &[u8]) -> Box<[u8]> {
 }
 
 impl Operate for Inspect {
-    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+    fn begin(&mut self, cx: &mut Context<'_>) {
         // An answer is useful at any time: it takes as long as one about a long lock may.
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         let mut command = cx.parts.claims.command();
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
-            cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
+            cx.round[node].deadline = cx.now.saturating_add(patience);
             self.ask(node, &mut command, cx);
         }
         cx.parts.claims.sent(command);
         cx.round.arm(&mut cx.parts.timers);
-        self.judge(cx)
+        self.judge(cx);
     }
 
     /// Every node is waited for.
-    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+    fn judge(&mut self, cx: &mut Context<'_>) {
         if self.pending.is_empty() {
             cx.round.decide(cx.parts);
         }
-        After::Nothing
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
@@ -482,51 +450,56 @@ impl Operate for Inspect {
         Some(Event::Inspected { round, result })
     }
 
-    fn shown(&mut self, node: usize, value: Value<'_>) {
+    fn shown(&mut self, node: NodeId, value: Value<'_>) {
         if let Some((token, left)) = Question::token_in(value) {
             let token = token.into();
-            self.seen[node] = Seen::Token { token, left };
+            self.seen[node.index()] = Seen::Token { token, left };
         }
     }
 
-    fn answered(&mut self, node: usize, reply: Reply, said: Said, cx: &mut Context<'_>) -> After {
+    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
         if !cx.round.asks(node) {
-            return After::Nothing; // It took too long.
+            return; // It took too long.
         }
-        let answer = (Vote::Yes, NodeOutcome::Granted);
-        let worth = match (reply.missing(Dialect::Text.verb()), said) {
-            (Some(missing), _) => unusable(missing),
-            (None, Said::Refused(_)) if self.ask_why(node, reply, cx) => return After::Nothing,
-            (None, Said::Refused(_)) => said.vote(),
-            (None, Said::Done) => answer,
-            (None, Said::Missing) => {
-                self.seen[node] = Seen::Free;
-                answer
-            }
-            (None, Said::Foreign) => {
-                self.seen[node] = Seen::OtherType;
-                answer
-            }
+        let worth = match answer {
+            Answer::Question(reply, said) => match (reply.missing(Dialect::Text.verb()), said) {
+                (Some(missing), _) => unusable(missing),
+                (None, Said::Refused(_)) if ask_why(node, &self.entry, reply, cx) => return,
+                (None, Said::Refused(_)) => said.vote(),
+                (None, _) => {
+                    match said {
+                        Said::Missing => self.seen[node.index()] = Seen::Free,
+                        Said::Foreign => self.seen[node.index()] = Seen::OtherType,
+                        Said::Done | Said::Refused(_) => {}
+                    }
+                    (Vote::Yes, NodeOutcome::Granted)
+                }
+            },
+            Answer::Vote(said) => said,
+            Answer::Nil | Answer::Forgotten(_) | Answer::Permitted | Answer::Withheld(_) => return,
         };
-        self.count(node, worth, cx)
+        self.vote(node, worth, cx);
     }
 
-    fn why_answered(&mut self, node: usize, reply: Reply, cx: &mut Context<'_>) -> After {
-        self.count(node, missing_to_extend(reply), cx)
+    /// Every node is waited for, also those whose answers do not count.
+    fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
+        self.pending.remove(node);
+        cx.round.count(cx.now, node, vote, outcome);
+        self.judge_if_voting(cx);
     }
 
-    fn ask_late(&mut self, node: usize, cx: &mut Context<'_>) -> After {
+    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
         self.ask(node, &mut command, cx);
         cx.parts.claims.sent(command);
-        self.judge_if_voting(cx)
+        self.judge_if_voting(cx);
     }
 
     /// What `node` has answered stays true of the time when it did.
-    fn lose(&mut self, node: usize, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
+    fn lose(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
         self.pending.remove(node);
         cx.round.record(node, Vote::Abstain, outcome);
-        self.judge_if_voting(cx)
+        self.judge_if_voting(cx);
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {

@@ -30,12 +30,13 @@ mod top_up;
 use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError,
 };
-use crate::keys::ClaimKey;
+use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Reply, Said};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::resp::Value;
 use crate::time::Instant;
 
+use super::claims::claim::Questions;
 use super::contract::{Extension, RoundId};
 use super::parts::Parts;
 use acquire::Acquire;
@@ -136,15 +137,21 @@ impl Event {
     }
 }
 
-/// What a verdict means for other operations.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[must_use]
-pub(super) enum After {
-    /// Nothing.
-    Nothing,
-    /// A majority has lost the lock of this claim: other questions about it are over too, and what is
-    /// left of it is released.
-    Lost(ClaimKey),
+/// What a node has said to an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    /// This vote, and this is what a report says of it.
+    Vote((Vote, NodeOutcome)),
+    /// To a `SET`: it has a key of this name.
+    Nil,
+    /// To a `SET`: it has forgotten the script, which was not run; and what a report says of that.
+    Forgotten(NodeOutcome),
+    /// The `SET` may be sent: its lock may be released there.
+    Permitted,
+    /// The `SET` may not be sent, and why.
+    Withheld(NodeOutcome),
+    /// To a question: this reply, which says this of the token.
+    Question(Reply, Said),
 }
 
 /// What an operation works with: the present time, its round, and the parts.
@@ -153,15 +160,30 @@ pub(super) struct Context<'a> {
     pub(super) now: Instant,
     pub(super) round: &'a mut Round,
     pub(super) parts: &'a mut Parts,
+    /// The claim of a lock that a majority has lost, with the other questions about it. They end after
+    /// this, and what is left of the lock is released.
+    pub(super) lost: Option<(ClaimKey, Questions)>,
+}
+
+impl<'a> Context<'a> {
+    pub(super) const fn new(now: Instant, round: &'a mut Round, parts: &'a mut Parts) -> Self {
+        let lost = None;
+        Self {
+            now,
+            round,
+            parts,
+            lost,
+        }
+    }
 }
 
 /// What every operation implements. What it does not answer for itself means nothing to it.
 pub(super) trait Operate {
     /// Asks the nodes.
-    fn begin(&mut self, cx: &mut Context<'_>) -> After;
+    fn begin(&mut self, cx: &mut Context<'_>);
 
     /// Ends the operation, or its attempt, if the outcome of its round is certain.
-    fn judge(&mut self, cx: &mut Context<'_>) -> After;
+    fn judge(&mut self, cx: &mut Context<'_>);
 
     /// Returns the decided outcome for the caller. Returns `None` if it no longer stands.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
@@ -170,43 +192,26 @@ pub(super) trait Operate {
 
     /// `node` has answered its question by `value`. Whether that counts is said afterwards, by
     /// [`answered`](Self::answered).
-    fn shown(&mut self, _node: usize, _value: Value<'_>) {}
+    fn shown(&mut self, _node: NodeId, _value: Value<'_>) {}
 
-    /// `node` has answered its question by `reply`, which says this of the token.
-    fn answered(
-        &mut self,
-        _node: usize,
-        _reply: Reply,
-        _said: Said,
-        _cx: &mut Context<'_>,
-    ) -> After {
-        After::Nothing
-    }
-
-    /// `node` has answered which permission was missing.
-    fn why_answered(&mut self, _node: usize, _reply: Reply, _cx: &mut Context<'_>) -> After {
-        After::Nothing
+    /// `node` has answered.
+    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
+        if let Answer::Vote(said) = answer {
+            self.vote(node, said, cx);
+        }
     }
 
     /// `node` has joined its cluster.
-    fn joined(&mut self, _node: usize, _cx: &mut Context<'_>) -> After {
-        After::Nothing
-    }
+    fn joined(&mut self, _node: NodeId, _cx: &mut Context<'_>) {}
 
     /// Asks `node`, which has just finished its handshake.
-    fn ask_late(&mut self, _node: usize, _cx: &mut Context<'_>) -> After {
-        After::Nothing
-    }
+    fn ask_late(&mut self, _node: NodeId, _cx: &mut Context<'_>) {}
 
     /// A node has said that it is another cluster's.
-    fn other_cluster(&mut self, _cx: &mut Context<'_>) -> After {
-        After::Nothing
-    }
+    fn other_cluster(&mut self, _cx: &mut Context<'_>) {}
 
     /// A majority answers again, which did not before.
-    fn regained(&mut self, _cx: &mut Context<'_>) -> After {
-        After::Nothing
-    }
+    fn regained(&mut self, _cx: &mut Context<'_>) {}
 
     // ----- time, and its end ----------------------------------------------------------------
 
@@ -228,9 +233,7 @@ pub(super) trait Operate {
     fn waited(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
     /// It is the next to ask for what others wanted before it.
-    fn lead(&mut self, _cx: &mut Context<'_>) -> After {
-        After::Nothing
-    }
+    fn lead(&mut self, _cx: &mut Context<'_>) {}
 
     /// The caller cancels: releases what may have been locked.
     fn cancel(&mut self, _cx: &mut Context<'_>) {}
@@ -240,52 +243,55 @@ pub(super) trait Operate {
 
     // ----- what is the same for all ---------------------------------------------------------
 
+    /// Counts what `node` has said.
+    #[inline]
+    fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
+        if cx.round.count(cx.now, node, vote, outcome) {
+            self.judge_if_voting(cx);
+        }
+    }
+
     /// Ends it, or its attempt, if its outcome is certain.
-    fn judge_if_voting(&mut self, cx: &mut Context<'_>) -> After {
-        match cx.round.is_voting() {
-            true => self.judge(cx),
-            false => After::Nothing,
+    fn judge_if_voting(&mut self, cx: &mut Context<'_>) {
+        if cx.round.is_voting() {
+            self.judge(cx);
         }
     }
 
     /// The connection to `node` is lost. A yes that a lock rests on is lost with it; an answer that
     /// changed something for good stays counted.
-    fn lose(&mut self, node: usize, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
+    fn lose(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
         let changed = match self.rests_on_answers() {
             true => cx.round.lose(node, outcome),
             false => cx.round.record(node, Vote::Abstain, outcome),
         };
-        match guard!(LostVoteNotJudged, changed) {
-            true => self.judge_if_voting(cx),
-            false => After::Nothing,
+        if guard!(LostVoteNotJudged, changed) {
+            self.judge_if_voting(cx);
         }
     }
 
     /// What `node` says does not count any more: where a lock rests on it, its yes is lost.
-    fn lose_answer(&mut self, node: usize, outcome: NodeOutcome, cx: &mut Context<'_>) -> After {
-        match self.rests_on_answers() && cx.round.lose(node, outcome) {
-            true => self.judge_if_voting(cx),
-            false => After::Nothing,
+    fn lose_answer(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
+        if self.rests_on_answers() && cx.round.lose(node, outcome) {
+            self.judge_if_voting(cx);
         }
     }
 
     /// Its timer has fired.
-    fn due(&mut self, cx: &mut Context<'_>) -> After {
+    fn due(&mut self, cx: &mut Context<'_>) {
         cx.round.fired();
         match cx.round.state {
             State::Queued { until } => self.waited(until, cx),
             State::Resting { until } => self.rested(until, cx),
             State::Voting => {
                 self.time_out(cx);
-                let after = self.judge_if_voting(cx);
+                self.judge_if_voting(cx);
                 if cx.round.is_voting() {
                     cx.round.arm(&mut cx.parts.timers);
                 }
-                return after;
             }
             State::Decided | State::Told => {}
         }
-        After::Nothing
     }
 
     /// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A
@@ -303,20 +309,6 @@ pub(super) trait Operate {
         let given_up = closed.union(cx.round.end_left_out(now));
         self.withdraw(given_up, cx);
     }
-}
-
-/// `node` has answered `operation`, and `outcome` is what it said.
-#[inline]
-pub(super) fn vote(
-    operation: &mut dyn Operate,
-    node: usize,
-    (vote, outcome): (Vote, NodeOutcome),
-    cx: &mut Context<'_>,
-) -> After {
-    if !cx.round.count(cx.now, node, vote, outcome) {
-        return After::Nothing;
-    }
-    operation.judge_if_voting(cx)
 }
 
 impl Kind {
@@ -355,6 +347,6 @@ impl Operation {
         parts: &'a mut Parts,
     ) -> (&'a mut dyn Operate, Context<'a>) {
         let round = &mut self.round;
-        (self.kind.get(), Context { now, round, parts })
+        (self.kind.get(), Context::new(now, round, parts))
     }
 }

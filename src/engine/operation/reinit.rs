@@ -5,12 +5,13 @@
 use alloc::vec::Vec;
 
 use crate::error::{NodeOutcome, ReinitError, Report, Unusable};
+use crate::keys::NodeId;
 use crate::node::{Access, Mode, Trouble};
 use crate::quorum::Vote;
 use crate::time::Instant;
 
 use super::round::Round;
-use super::{After, Context, Operate, vote};
+use super::{Context, Operate};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::parts::Parts;
 
@@ -25,12 +26,13 @@ pub(in crate::engine) struct Reinit {
 pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Report> {
     let mut round = Round::new(now, parts.nodes.len(), Vec::new());
     let mut all = true;
-    for (node, there) in parts.nodes.iter().enumerate() {
+    for node in parts.nodes.ids() {
+        let there = &parts.nodes[node];
         let other = matches!(
             there.trouble(),
             Trouble::Unusable(Unusable::OtherCluster { .. })
         );
-        round.ballots[node].outcome = match there.access(0) {
+        round[node].outcome = match there.access(0) {
             Access::Open => continue,
             _ if other && !there.is_ready() => continue,
             Access::Shut(outcome) => outcome,
@@ -43,14 +45,14 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
 
 impl Operate for Reinit {
     /// Asks every node to join this cluster behind a barrier as long as the longest lock of either.
-    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+    fn begin(&mut self, cx: &mut Context<'_>) {
         let deadline = cx.now.saturating_add(cx.parts.settings.connect_timeout);
         for ballot in &mut cx.round.ballots {
             ballot.deadline = deadline;
             ballot.asked = true;
         }
         cx.parts.restarts.reset();
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             cx.parts.nodes[node].claim(cx.now, cx.parts.restarts.longest());
             cx.parts.nodes.has_to_write(node);
             if !cx.parts.nodes[node].has_link() {
@@ -58,10 +60,9 @@ impl Operate for Reinit {
             }
         }
         cx.round.arm(&mut cx.parts.timers);
-        After::Nothing
     }
 
-    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+    fn judge(&mut self, cx: &mut Context<'_>) {
         let (yes, open) = (cx.round.tally.yes(), cx.round.tally.open());
         if yes == cx.parts.nodes.set() {
             self.done = Some(true);
@@ -71,11 +72,10 @@ impl Operate for Reinit {
         if self.done.is_some() {
             cx.round.decide(cx.parts);
         }
-        After::Nothing
     }
 
-    fn joined(&mut self, node: usize, cx: &mut Context<'_>) -> After {
-        vote(self, node, (Vote::Yes, NodeOutcome::Granted), cx)
+    fn joined(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {

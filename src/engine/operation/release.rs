@@ -9,7 +9,7 @@ use crate::keys::ClaimKey;
 use crate::quorum::{Releasing, Vote};
 
 use super::patience::Patience;
-use super::{After, Context, Operate};
+use super::{Context, Operate};
 use crate::engine::contract::{Event, RoundId};
 
 /// See the [module](self).
@@ -34,14 +34,14 @@ impl Release {
 
 impl Operate for Release {
     /// Sends the releases of `claim`, and counts what is known already.
-    fn begin(&mut self, cx: &mut Context<'_>) -> After {
+    fn begin(&mut self, cx: &mut Context<'_>) {
         let claim = self.claim;
         let ttl = cx.parts.claims.get(claim).must().map(|claim| claim.ttl);
         let patience = Patience::for_release(ttl.unwrap_or_default(), &cx.parts.settings);
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
-            cx.round.ballots[node].deadline = cx.now.saturating_add(patience);
-            cx.round.ballots[node].asked = true;
+            cx.round[node].deadline = cx.now.saturating_add(patience);
+            cx.round[node].asked = true;
         }
         let (claims, mut below) = cx.parts.claims(cx.now);
         claims.release(Some(cx.round.key), claim, &mut below);
@@ -53,7 +53,7 @@ impl Operate for Release {
             .map_or_else(Default::default, |claim| {
                 (claim.releasing.union(claim.owed), claim.owed)
             });
-        for node in 0..cx.parts.nodes.len() {
+        for node in cx.parts.nodes.ids() {
             let outcome = if !asked.contains(node) {
                 NodeOutcome::Missing
             } else if owed.contains(node) && !cx.parts.nodes[node].is_ready() {
@@ -61,23 +61,21 @@ impl Operate for Release {
             } else {
                 continue;
             };
-            cx.round.ballots[node].asked = false;
+            cx.round[node].asked = false;
             if cx.round.count(cx.now, node, Vote::Abstain, outcome) {
-                let _ = self.judge(cx);
+                self.judge(cx);
             }
         }
         cx.round.arm(&mut cx.parts.timers);
-        After::Nothing
     }
 
-    fn judge(&mut self, cx: &mut Context<'_>) -> After {
+    fn judge(&mut self, cx: &mut Context<'_>) {
         if self.verdict.is_none() {
             self.verdict = cx.round.tally.release(self.valid);
             if self.verdict.is_some() {
                 cx.round.decide(cx.parts);
             }
         }
-        After::Nothing
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {

@@ -7,10 +7,11 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
 use core::time::Duration;
 
 use crate::error::{NodeOutcome, NodeReport, Report};
-use crate::keys::OperationKey;
+use crate::keys::{NodeId, OperationKey};
 use crate::limits::ROUNDS_MAX;
 use crate::quorum::{NodeSet, Tally, Vote};
 use crate::slab::Key;
@@ -129,6 +130,20 @@ fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     }
 }
 
+impl Index<NodeId> for Round {
+    type Output = Ballot;
+
+    fn index(&self, node: NodeId) -> &Ballot {
+        &self.ballots[node.index()]
+    }
+}
+
+impl IndexMut<NodeId> for Round {
+    fn index_mut(&mut self, node: NodeId) -> &mut Ballot {
+        &mut self.ballots[node.index()]
+    }
+}
+
 impl Round {
     pub(crate) fn new(now: Instant, nodes: usize, mut ballots: Vec<Ballot>) -> Self {
         ballots.resize(nodes, Ballot::OPEN);
@@ -178,33 +193,33 @@ impl Round {
     }
 
     /// Returns `true` if an answer of `node` would still count.
-    pub(crate) fn awaits(&self, node: usize) -> bool {
+    pub(crate) fn awaits(&self, node: NodeId) -> bool {
         self.is_voting() && self.tally.open().contains(node)
     }
 
     /// Returns `true` if `node` is to be asked: its answer would count, or its key keeps others out
     /// at least.
-    pub(crate) fn asks(&self, node: usize) -> bool {
+    pub(crate) fn asks(&self, node: NodeId) -> bool {
         self.awaits(node) || self.is_voting() && self.left_out.contains(node)
     }
 
     /// Ends the time of nodes whose answers do not count, and returns those whose time is up at `now`.
     pub(crate) fn end_left_out(&mut self, now: Instant) -> NodeSet {
-        let over = |node: usize| self.ballots[node].deadline <= now;
+        let over = |node: NodeId| self[node].deadline <= now;
         let ended = self.left_out.filter(over);
         self.left_out = self.left_out.without(ended);
         ended
     }
 
-    fn set_outcome(&mut self, node: usize, outcome: NodeOutcome) {
-        self.ballots[node].outcome = outcome;
+    fn set_outcome(&mut self, node: NodeId, outcome: NodeOutcome) {
+        self[node].outcome = outcome;
         if matches!(outcome, NodeOutcome::Quarantined { .. }) {
             self.left_out.insert(node);
         }
     }
 
     /// Records the vote and the outcome of `node`. Returns `true` if the vote counts.
-    pub(crate) fn record(&mut self, node: usize, vote: Vote, outcome: NodeOutcome) -> bool {
+    pub(crate) fn record(&mut self, node: NodeId, vote: Vote, outcome: NodeOutcome) -> bool {
         let counts = self.is_voting() && self.tally.record(node, vote);
         if counts {
             self.set_outcome(node, outcome);
@@ -214,7 +229,7 @@ impl Round {
 
     /// The connection to `node` is lost: withdraws its yes, or stops waiting for its answer.
     /// Returns `true` if that changed anything.
-    pub(crate) fn lose(&mut self, node: usize, outcome: NodeOutcome) -> bool {
+    pub(crate) fn lose(&mut self, node: NodeId, outcome: NodeOutcome) -> bool {
         let changed = self.is_voting()
             && (guard!(VoteKeptOverReconnect, self.tally.withdraw(node))
                 || self.tally.record(node, Vote::Abstain));
@@ -253,7 +268,7 @@ impl Round {
     }
 
     /// The answer of `node` to what is about to be asked does not count, if it is in quarantine.
-    pub(crate) fn leave_out(&mut self, now: Instant, node: usize, nodes: &Nodes) {
+    pub(crate) fn leave_out(&mut self, now: Instant, node: NodeId, nodes: &Nodes) {
         if let Some(until) = nodes[node].kept_until(now) {
             self.record(node, Vote::Abstain, NodeOutcome::Quarantined { until });
         }
@@ -261,7 +276,7 @@ impl Round {
 
     /// The question to `node` waits for its handshake. Returns `false` if there is no room: `node` is
     /// not asked then.
-    pub(crate) fn wait_for(&mut self, node: usize, nodes: &mut Nodes) -> bool {
+    pub(crate) fn wait_for(&mut self, node: NodeId, nodes: &mut Nodes) -> bool {
         let queue = &mut nodes[node].waiting;
         let room = queue.len() < ROUNDS_MAX;
         if room {
@@ -276,8 +291,8 @@ impl Round {
     ///
     /// An attempt that has begun again while it waited stands in the queue once for each time. No
     /// operation waits for a node that does not vote, and it is not asked late either.
-    pub(crate) fn asks_late(&self, now: Instant, node: usize) -> bool {
-        let ballot = &self.ballots[node];
+    pub(crate) fn asks_late(&self, now: Instant, node: NodeId) -> bool {
+        let ballot = &self[node];
         let in_time = self.awaits(node) || now < ballot.deadline;
         self.asks(node) && in_time && !ballot.asked
     }
@@ -286,22 +301,26 @@ impl Round {
     pub(crate) fn count(
         &mut self,
         now: Instant,
-        node: usize,
+        node: NodeId,
         vote: Vote,
         outcome: NodeOutcome,
     ) -> bool {
         let counts = self.record(node, vote, outcome);
-        if counts && self.ballots[node].asked {
-            self.ballots[node].latency = Some(now.saturating_since(self.sent));
+        if counts && self[node].asked {
+            self[node].latency = Some(now.saturating_since(self.sent));
         }
         counts
     }
 
     /// Ends the wait for every node whose time is up at `now`.
-    pub(crate) fn time_out(&mut self, now: Instant, mut outcome: impl FnMut(usize) -> NodeOutcome) {
+    pub(crate) fn time_out(
+        &mut self,
+        now: Instant,
+        mut outcome: impl FnMut(NodeId) -> NodeOutcome,
+    ) {
         for node in self.tally.open().iter() {
-            if self.ballots[node].deadline <= now {
-                let said = match self.ballots[node].asked {
+            if self[node].deadline <= now {
+                let said = match self[node].asked {
                     true => NodeOutcome::TimedOut,
                     false => outcome(node),
                 };
@@ -325,7 +344,7 @@ impl Round {
                 .open()
                 .union(self.left_out)
                 .iter()
-                .map(|node| (self.ballots[node].deadline, Wake::NodeTimeout))
+                .map(|node| (self[node].deadline, Wake::NodeTimeout))
                 .min(),
             State::Queued { until } | State::Resting { until } => Some((*until, Wake::Retry)),
             State::Decided | State::Told => return None,

@@ -17,6 +17,7 @@
 
 use core::time::Duration;
 
+use crate::keys::NodeId;
 use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{Access, Command};
 use crate::quorum::Majority;
@@ -45,7 +46,7 @@ impl Held {
 
     pub(super) fn top_up_node(
         &self,
-        node: usize,
+        node: NodeId,
         end: Instant,
         command: &mut Command,
         cx: &mut Context<'_>,

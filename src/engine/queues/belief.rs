@@ -12,6 +12,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::keys::NodeId;
 use crate::quorum::quorum_of;
 use crate::time::Instant;
 
@@ -68,15 +69,15 @@ impl Belief {
     }
 
     /// `node` was asked what is left of the key, and to push its next change.
-    pub(crate) fn asked(&mut self, node: usize) {
-        self.nodes[node] = Seen {
+    pub(crate) fn asked(&mut self, node: NodeId) {
+        self.nodes[node.index()] = Seen {
             free: Instant::MAX,
             registration: Registration::Asked,
         };
     }
 
     /// `node` has answered. `pushes`: it pushes the next change.
-    pub(crate) fn looked(&mut self, now: Instant, node: usize, left: Left, pushes: bool) {
+    pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Left, pushes: bool) {
         let registration = match pushes {
             true => Registration::Pushed,
             false => Registration::None,
@@ -87,13 +88,13 @@ impl Belief {
             Left::Permanent => Instant::MAX,
         };
         // A push that came before the answer was about an earlier registration.
-        self.nodes[node] = Seen { free, registration };
+        self.nodes[node.index()] = Seen { free, registration };
     }
 
     /// `node` says that the key has changed. Nodes that push nothing may have changed too: they are
     /// believed free `soon`.
-    pub(crate) fn changed(&mut self, now: Instant, node: usize, soon: Duration) {
-        for (other, seen) in self.nodes.iter_mut().enumerate() {
+    pub(crate) fn changed(&mut self, now: Instant, node: NodeId, soon: Duration) {
+        for (other, seen) in NodeId::first(self.nodes.len()).zip(&mut self.nodes) {
             if other == node {
                 seen.free = now;
                 seen.registration = Registration::None;
@@ -104,13 +105,13 @@ impl Belief {
     }
 
     /// What was asked of `node` is lost, with its registrations.
-    pub(crate) fn lost(&mut self, node: usize) {
-        self.nodes[node].registration = Registration::None;
+    pub(crate) fn lost(&mut self, node: NodeId) {
+        self.nodes[node.index()].registration = Registration::None;
     }
 
     /// Returns `true` if `node` is to be asked: it was not, or pushes nothing any more.
-    pub(crate) fn is_to_be_asked(&self, node: usize) -> bool {
-        self.nodes[node].registration == Registration::None
+    pub(crate) fn is_to_be_asked(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].registration == Registration::None
     }
 
     /// Returns `true` if a majority pushes changes, or has been asked to.
@@ -121,9 +122,9 @@ impl Belief {
 
     /// Returns from when on a majority is believed free, where the votes of each node count `from` a
     /// time on.
-    pub(crate) fn free_at(&self, from: impl Fn(usize) -> Instant) -> Instant {
-        let free = |(node, seen): (usize, &Seen)| seen.free.max(from(node));
-        let mut times: Vec<_> = self.nodes.iter().enumerate().map(free).collect();
+    pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
+        let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
+        let mut times: Vec<_> = nodes.map(|(node, seen)| seen.free.max(from(node))).collect();
         times.sort_unstable();
         times[quorum_of(times.len()) - 1]
     }
@@ -140,6 +141,10 @@ mod tests {
         Instant::from_millis(millis)
     }
 
+    fn node(index: usize) -> NodeId {
+        NodeId::new(index)
+    }
+
     fn left(millis: u64) -> Left {
         Left::For(Duration::from_millis(millis))
     }
@@ -147,14 +152,14 @@ mod tests {
     /// Three nodes that were asked and have given these answers.
     fn looked(answers: [Left; 3]) -> Belief {
         let mut belief = Belief::new(3);
-        for (node, answer) in answers.into_iter().enumerate() {
+        for (node, answer) in NodeId::first(3).zip(answers) {
             belief.asked(node);
             belief.looked(NOW, node, answer, true);
         }
         belief
     }
 
-    fn always(_: usize) -> Instant {
+    fn always(_: NodeId) -> Instant {
         Instant::ZERO
     }
 
@@ -162,10 +167,10 @@ mod tests {
     fn what_is_not_known_is_not_free() {
         let mut belief = Belief::new(3);
         assert_eq!(belief.free_at(always), Instant::MAX);
-        belief.looked(NOW, 0, Left::Missing, true);
-        belief.asked(1);
+        belief.looked(NOW, node(0), Left::Missing, true);
+        belief.asked(node(1));
         assert_eq!(belief.free_at(always), Instant::MAX);
-        belief.looked(NOW, 1, Left::Missing, true);
+        belief.looked(NOW, node(1), Left::Missing, true);
         assert_eq!(belief.free_at(always), NOW);
     }
 
@@ -185,45 +190,45 @@ mod tests {
     #[test]
     fn a_node_whose_votes_do_not_count_is_not_free_before_they_do() {
         let belief = looked([Left::Missing; 3]);
-        let from = |node: usize| at([0, 5_000, 9_000][node]);
+        let from = |node: NodeId| at([0, 5_000, 9_000][node.index()]);
         assert_eq!(belief.free_at(from), at(5_000));
-        let never = |node: usize| [Instant::ZERO, Instant::MAX, Instant::MAX][node];
+        let never = |node: NodeId| [Instant::ZERO, Instant::MAX, Instant::MAX][node.index()];
         assert_eq!(belief.free_at(never), Instant::MAX);
     }
 
     #[test]
     fn a_change_on_a_majority_frees_it_and_one_on_a_minority_does_not() {
         let mut belief = looked([left(10_000); 3]);
-        belief.changed(NOW, 2, SOON);
+        belief.changed(NOW, node(2), SOON);
         assert_eq!(belief.free_at(always), at(11_001));
-        belief.changed(at(1_001), 0, SOON);
+        belief.changed(at(1_001), node(0), SOON);
         assert_eq!(belief.free_at(always), at(1_001));
     }
 
     #[test]
     fn nodes_that_push_nothing_are_believed_to_have_changed_soon_after_one_that_does() {
         let mut belief = looked([left(10_000); 3]);
-        belief.looked(NOW, 1, left(10_000), false);
-        belief.changed(NOW, 2, SOON);
+        belief.looked(NOW, node(1), left(10_000), false);
+        belief.changed(NOW, node(2), SOON);
         assert_eq!(belief.free_at(always), NOW.saturating_add(SOON));
         let mut belief = looked([left(10_000); 3]);
-        belief.asked(1);
-        belief.changed(NOW, 2, SOON);
+        belief.asked(node(1));
+        belief.changed(NOW, node(2), SOON);
         assert_eq!(belief.free_at(always), at(11_001), "its answer will say");
     }
 
     #[test]
     fn a_registration_lasts_for_one_push_and_one_connection() {
         let mut belief = looked([left(10_000); 3]);
-        let asked = |belief: &Belief| [0, 1, 2].map(|node| belief.is_to_be_asked(node));
+        let asked = |belief: &Belief| [0, 1, 2].map(|at| belief.is_to_be_asked(node(at)));
         assert_eq!(asked(&belief), [false; 3]);
-        belief.changed(NOW, 0, SOON);
+        belief.changed(NOW, node(0), SOON);
         assert_eq!(asked(&belief), [true, false, false]);
         assert!(belief.is_told());
-        belief.lost(1);
+        belief.lost(node(1));
         assert_eq!(asked(&belief), [true, true, false]);
         assert!(!belief.is_told());
-        belief.asked(1);
+        belief.asked(node(1));
         assert!(belief.is_told());
     }
 }

@@ -84,7 +84,7 @@ fn a_set_without_an_answer_has_been_run_where_the_key_is_there() {
     world.ask_confirm(&lock);
     world.say(2, ":9001|");
     let lock = world.detach(lock);
-    assert!(lock.voters().contains(2), "it is handed over");
+    assert!(lock.voters().contains(id(2)), "it is handed over");
     world.is_clean_of_claims();
 }
 

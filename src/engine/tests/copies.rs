@@ -260,5 +260,5 @@ fn a_copy_without_an_answer_is_not_handed_over() {
     world.extend_but_for_2(&mut lock, ":1|");
     let lock = world.detach(lock);
     assert_eq!(world.take(2).len(), 1, "a release");
-    assert!(!lock.voters().contains(2));
+    assert!(!lock.voters().contains(id(2)));
 }

@@ -203,7 +203,7 @@ impl World {
         if !self.unpermitted {
             // As if it had shown that its user may release locks, so that the first `SET` does
             // not ask.
-            self.engine.parts.nodes[node].scripts_permitted();
+            self.engine.parts.nodes[id(node)].scripts_permitted();
         }
     }
 
@@ -304,7 +304,7 @@ impl World {
 }
 
 pub(super) fn id(node: usize) -> NodeId {
-    NodeId(node as u8)
+    NodeId::new(node)
 }
 
 /// The answers to the questions of a greeting, by a server that says this of itself.
