@@ -209,6 +209,16 @@ impl<T> Slab<T> {
             })
     }
 
+    /// Returns all values, by index, to be changed. Costs a step per place, also per vacant one.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places
+            .iter_mut()
+            .filter_map(|place| match &mut place.state {
+                State::Occupied(value) => Some(value),
+                State::Vacant(_) => None,
+            })
+    }
+
     /// Returns the value at `index`, for lists whose links are indices.
     ///
     /// # Panics

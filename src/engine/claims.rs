@@ -388,7 +388,9 @@ impl Claims {
             | Request::Probe { .. }
             | Request::Why { .. }
             | Request::Handshake(_)
-            | Request::Time => {}
+            | Request::Time
+            | Request::Track
+            | Request::Look { .. } => {}
         }
     }
 

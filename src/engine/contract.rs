@@ -15,7 +15,7 @@ use crate::error::LinkError;
 use crate::error::{ConfirmError, ExtendError};
 use crate::keys::OperationKey;
 use crate::limits::TOKEN_RANDOM_BYTES;
-use crate::node::NodeState;
+use crate::node::{NodeState, Waking};
 use crate::quorum::{Lock, LockId, Majority};
 use crate::resource::Token;
 use crate::time::Instant;
@@ -362,6 +362,8 @@ pub struct NodeStatus {
     pub clock_steps: u32,
     /// Its policy may evict locks: `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
     pub evicts_locks: bool,
+    /// How it tells those who wait for a lock that it may be free.
+    pub waking: Waking,
 }
 
 /// One line for an operator: the address, the state, and what is out of the ordinary.
@@ -383,6 +385,9 @@ impl fmt::Display for NodeStatus {
         }
         if self.evicts_locks {
             f.write_str(", may evict locks")?;
+        }
+        if matches!(self.waking, Waking::Resp2 | Waking::Refused(_)) {
+            write!(f, ", {}", self.waking)?;
         }
         Ok(())
     }
@@ -426,6 +431,7 @@ mod tests {
             owed,
             clock_steps: 0,
             evicts_locks: owed != 0,
+            waking: Waking::Push,
         };
         let left = Duration::from_millis(4_200);
         for (status, line) in [

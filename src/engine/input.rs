@@ -1,9 +1,10 @@
 //! Inputs and timers: each is passed to the parts that it concerns.
 
+use alloc::vec::Vec;
+
 use crate::error::{LinkError, NodeOutcome, Unusable};
-use crate::keys::{ClaimKey, NodeId};
-use crate::node::{Heard, Reply, Request, Trouble};
-use crate::resp::Value;
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
+use crate::node::{Heard, Raw, Remaining, Reply, Request, Trouble};
 use crate::time::Instant;
 
 use super::Engine;
@@ -12,6 +13,7 @@ use super::claims;
 use super::contract::Input;
 use super::nodes::Silence;
 use super::operation::held::Verdict;
+use super::queues::Wait;
 
 impl Engine {
     /// Hands in what happened outside. Infallible: nothing that a server sends is a mistake of the
@@ -56,8 +58,20 @@ impl Engine {
         nodes.close_probe(node);
         let mut piece = bytes;
         loop {
-            let operations = &mut self.operations;
-            let show = |key, value: Value<'_>| operations.show(node, key, value);
+            let (operations, queues) = (&mut self.operations, &mut self.parts.queues);
+            let soon = self.parts.nodes[node].distance() / 2;
+            let mut stirred = Vec::new();
+            let show = |shown: Raw<'_>| match shown {
+                Raw::Answer(key, value) => {
+                    operations.show(node, key, value);
+                    true
+                }
+                Raw::Changed(name) => {
+                    let changed = |waiting: &mut Wait| waiting.changed(now, node, soon);
+                    stirred.extend(queues.changed(name, changed));
+                    !stirred.is_empty()
+                }
+            };
             let heard = match self.parts.nodes[node].receive(now, &mut piece, show) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
@@ -67,13 +81,53 @@ impl Engine {
                 self.give_up(now, node, trouble);
                 return;
             }
+            self.stir(now, stirred);
         }
         self.after_reading(now, node);
         if was_silent {
+            self.stir_all(now);
             self.regained(now);
         }
         if self.parts.nodes[node].has_moved_away() {
             self.give_up(now, node, Trouble::Link(LinkError::Silent));
+        }
+    }
+
+    /// Something has changed that these operations may wait for.
+    fn stir(&mut self, now: Instant, operations: impl IntoIterator<Item = OperationKey>) {
+        for operation in operations {
+            self.operations
+                .with(now, operation, &mut self.parts, |operation, cx| {
+                    operation.stirred(cx);
+                });
+        }
+    }
+
+    /// A node can be asked that could not before.
+    fn stir_all(&mut self, now: Instant) {
+        self.operations
+            .each(now, &mut self.parts, |operation, cx| operation.stirred(cx));
+    }
+
+    /// `node` has said what is left of a key.
+    fn looked(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        place: PlaceKey,
+        left: Option<Remaining>,
+        pushes: bool,
+    ) {
+        // One that does not say is tried as if it had said so.
+        let (_, longest) = self.parts.settings.retry.delay().into_inner();
+        let left = left.map_or(Remaining::For(longest), |left| match left {
+            Remaining::For(left) => Remaining::For(left.min(self.parts.settings.ttl_limit)),
+            Remaining::Missing | Remaining::Permanent => left,
+        });
+        if let Some((waiting, _)) = self.parts.queues.waiting(place) {
+            waiting.answered(now, node, left, pushes);
+            let contender = self.parts.queues.contender(place);
+            self.stir(now, contender);
         }
     }
 
@@ -99,6 +153,12 @@ impl Engine {
                 return self.parts.nodes[node].join(now, longest);
             }
             Heard::Joined => self.joined(now, node),
+            Heard::Changed => {}
+            Heard::Looked {
+                place,
+                left,
+                pushes,
+            } => self.looked(now, node, place, left, pushes),
             Heard::Uncounted {
                 request,
                 reply,
@@ -153,6 +213,7 @@ impl Engine {
         let (claims, mut below) = self.parts.claims(now);
         claims.pay_debts(node, &mut below); // Those that came up meanwhile.
         self.operations.ask_late(now, node, &mut self.parts);
+        self.stir_all(now);
         self.regained(now);
         Ok(())
     }
@@ -276,6 +337,7 @@ impl Engine {
     fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         let parts = &mut self.parts;
         let (lost, delay) = parts.nodes.lost(now, node, trouble, &mut parts.random);
+        parts.queues.lost(node);
         let (claims, mut below) = parts.claims(now);
         for (request, left) in lost {
             claims.unanswered(node, request, left, &mut below);

@@ -93,7 +93,7 @@ use operations::Operations;
 use parts::Parts;
 use returned::InspectError;
 
-pub use crate::node::NodeState;
+pub use crate::node::{NodeState, Waking};
 pub(crate) use check::check;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
@@ -110,7 +110,7 @@ pub(crate) use operation::patience::usual_timeout;
 pub(crate) mod returned {
     pub use super::contract::NodeStatus;
     pub use super::operation::inspect::{Found, Holder, InspectError, InspectedNode, Inspection};
-    pub use crate::node::NodeState;
+    pub use crate::node::{NodeState, Waking};
 }
 
 /// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].

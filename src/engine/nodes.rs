@@ -135,6 +135,7 @@ impl Nodes {
             evicts_locks: node
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),
+            waking: node.waking(),
         })
     }
 

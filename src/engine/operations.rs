@@ -400,7 +400,7 @@ fn learn(
             Some((operation, Answer::Question(reply, said)))
         }
         Request::Why { operation } => Some((operation, Answer::Vote(missing_to_extend(reply)))),
-        Request::Handshake(_) | Request::Time => None,
+        Request::Handshake(_) | Request::Time | Request::Track | Request::Look { .. } => None,
     })
 }
 
@@ -415,6 +415,8 @@ fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
         | Request::Release { .. }
         | Request::Probe { .. }
         | Request::Why { .. }
-        | Request::Time => None,
+        | Request::Time
+        | Request::Track
+        | Request::Look { .. } => None,
     }
 }

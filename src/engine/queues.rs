@@ -24,20 +24,20 @@
 //! When a contender asks again. An operation that makes one attempt does not wait: it asks beside the
 //! contender.
 
-pub(super) mod belief;
+mod belief;
 mod names;
+mod wait;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::error::NodeOutcome;
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey, PlaceKey, WaiterKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::slab::{Key, Slab};
-use crate::time::Instant;
 
 use super::pool::Pool;
 use names::Names;
+pub(super) use wait::{Next, Pace, Wait};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -61,8 +61,8 @@ pub(super) struct Place {
     last: Option<WaiterKey>,
     /// How many operations and locks use it.
     users: u32,
-    /// Why the latest attempt was refused, if it was.
-    pub(super) refused: Option<Box<Refused>>,
+    /// What the contender waits for, if its latest attempt was refused.
+    waiting: Option<Box<Wait>>,
 }
 
 /// Who is at the front of a queue.
@@ -88,16 +88,6 @@ pub(super) enum Refusal {
     TooSlow,
     Saturated,
     OtherCluster,
-}
-
-/// Why the latest attempt for a resource was refused, for those who have made none.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) why: Refusal,
-    /// What each node said.
-    pub(super) said: Vec<NodeOutcome>,
-    /// When the next attempt may begin.
-    pub(super) until: Instant,
 }
 
 impl Queues {
@@ -133,6 +123,64 @@ impl Queues {
 
     pub(super) fn get_mut(&mut self, place: PlaceKey) -> Option<&mut Place> {
         self.places.get_mut(place.0)
+    }
+
+    /// Returns the contender of `place`.
+    pub(super) fn contender(&self, place: PlaceKey) -> Option<OperationKey> {
+        match self.places.get(place.0)?.front {
+            Front::Contender(operation) => Some(operation),
+            Front::Nobody | Front::Holder(_) => None,
+        }
+    }
+
+    /// Returns what the contender of `place` waits for, if its latest attempt was refused; and the
+    /// resource.
+    pub(super) fn waiting(&mut self, place: PlaceKey) -> Option<(&mut Wait, &[u8])> {
+        let place = self.places.get_mut(place.0)?;
+        Some((place.waiting.as_deref_mut()?, &place.name))
+    }
+
+    /// Returns what the contender of `place` waits for. Nothing is known of so many nodes, if it did
+    /// not wait yet.
+    pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> Option<&mut Wait> {
+        let place = self.places.get_mut(place.0).must()?;
+        let new = || Box::new(Wait::new(nodes));
+        Some(place.waiting.get_or_insert_with(new))
+    }
+
+    /// What was asked of `node` is lost, for all places.
+    pub(super) fn lost(&mut self, node: NodeId) {
+        for place in self.places.iter_mut() {
+            if let Some(waiting) = &mut place.waiting {
+                waiting.belief.lost(node);
+            }
+        }
+    }
+
+    /// Returns the contenders that wait for a change of `name`, or of any name, and hands `act` what
+    /// they wait for.
+    pub(super) fn changed(
+        &mut self,
+        name: Option<&[u8]>,
+        act: impl Fn(&mut Wait),
+    ) -> Vec<OperationKey> {
+        let one = name.map(|name| self.find(self.names.hash(name), name));
+        let mut stirred = Vec::new();
+        let mut look = |place: &mut Place| {
+            if let (Some(waiting), Front::Contender(operation)) = (&mut place.waiting, place.front) {
+                act(waiting);
+                stirred.push(operation);
+            }
+        };
+        match one {
+            Some(place) => {
+                if let Some(place) = place.and_then(|place| self.places.get_mut(place.0)) {
+                    look(place);
+                }
+            }
+            None => self.places.iter_mut().for_each(look),
+        }
+        stirred
     }
 
     /// Returns the resource of `place`.
@@ -222,7 +270,7 @@ impl Queues {
         buffers: &mut Pool<u8>,
     ) -> Option<OperationKey> {
         let at = self.get_mut(place).must()?;
-        at.refused = None;
+        at.waiting = None;
         let held = at.front == Front::Holder(claim);
         let next = held.then(|| self.promote(place)).flatten();
         self.left(place, buffers);
@@ -313,7 +361,7 @@ impl Place {
             first: None,
             last: None,
             users: 1,
-            refused: None,
+            waiting: None,
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::error::{ServerError, Unusable};
 use crate::resp::{self, Value};
 
 use super::command::Dialect;
+use super::tracking::Waking;
 use super::script::{self, Script};
 
 /// What a probe asks. Every server answers something, even one that refuses us.
@@ -221,6 +222,8 @@ pub(crate) struct Server {
     pub(super) surveyed: bool,
     /// It has joined.
     pub(super) joined: bool,
+    /// How it tells waiters that a lock may be free.
+    pub(super) waking: Waking,
 }
 
 /// Which scripts a server holds.
@@ -286,6 +289,7 @@ impl Server {
 
     fn hello(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
         if let Some(line) = value.as_error() {
+            self.waking = Waking::Resp2;
             return hello_refused(line);
         }
         let map = value.as_pairs().ok_or(Unusable::NotRedis)?;

@@ -5,13 +5,15 @@
 use alloc::collections::VecDeque;
 
 use crate::error::NodeOutcome;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, OperationKey, PlaceKey};
+use crate::resp::Value;
 use crate::time::Instant;
 
 use super::command::Dialect;
 use super::handshake::Step;
 use super::question::Question;
 use super::reply::Reply;
+use super::tracking::Remaining;
 
 /// What a command asks of a node, and for which operation or claim. Either may be gone by the time
 /// the reply comes.
@@ -60,6 +62,13 @@ pub(crate) enum Request {
     },
     /// The question for the time of the server.
     Time,
+    /// That changes of keys are to be told: once on a connection, and before each look.
+    Track,
+    /// What is left of a key.
+    Look {
+        /// Of which resource.
+        place: PlaceKey,
+    },
 }
 
 /// What was received from a node.
@@ -87,6 +96,26 @@ pub(crate) enum Heard {
     Ready,
     /// Its clock was stepped.
     Stepped,
+    /// What is left of a key.
+    Looked {
+        /// Of which resource.
+        place: PlaceKey,
+        /// `None` if it does not say.
+        left: Option<Remaining>,
+        /// The next change of the key is pushed.
+        pushes: bool,
+    },
+    /// Keys have changed, which were shown.
+    Changed,
+}
+
+/// Something that was received, while it is in the buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Raw<'a> {
+    /// The answer to a question of an operation.
+    Answer(OperationKey, Value<'a>),
+    /// The key that has changed; `None`: any may have.
+    Changed(Option<&'a [u8]>),
 }
 
 impl Request {
@@ -98,7 +127,9 @@ impl Request {
             | Self::Release { .. }
             | Self::Probe { .. }
             | Self::Why { .. }
-            | Self::Time => false,
+            | Self::Time
+            | Self::Track
+            | Self::Look { .. } => false,
         }
     }
 }

@@ -34,6 +34,7 @@ mod question;
 mod receive;
 mod reply;
 mod script;
+mod tracking;
 mod write;
 
 use alloc::collections::VecDeque;
@@ -65,7 +66,7 @@ use pulse::Pulse;
 pub(crate) use command::Dialect;
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
-pub(crate) use in_flight::{Heard, Request};
+pub(crate) use in_flight::{Heard, Request, Raw};
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
@@ -79,6 +80,8 @@ pub(crate) use reply::{
 pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, Script};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::{CONFIRM, EXTEND, INSPECT, JOIN, RELEASE, SET_IF_PERMITTED};
+pub(crate) use tracking::Remaining;
+pub use tracking::Waking;
 pub(crate) use write::Command;
 
 /// The shortest silence after which a node is suspect. A busy machine takes as long now and then.
@@ -250,6 +253,15 @@ impl Node {
         }
     }
 
+    /// Returns from when on its votes count, as far as is known at `now`: [`Instant::MAX`] while it
+    /// cannot be asked.
+    pub(crate) fn counts_from(&self, now: Instant) -> Instant {
+        match self.is_ready() && !self.is_suspect() && self.missing_permission().is_none() {
+            true => self.kept_until(now).unwrap_or(Instant::ZERO),
+            false => Instant::MAX,
+        }
+    }
+
     /// Returns how often its clock was seen to have been stepped.
     pub(crate) fn clock_steps(&self) -> u32 {
         self.clock.steps()
@@ -294,6 +306,11 @@ impl Node {
             || self.debts.is_due()
             || self.in_flight.len() >= IN_FLIGHT_MAX / 2
             || self.outbox.len() >= OUT_BYTES_MAX / 2
+    }
+
+    /// Returns `true` if a look of `len` bytes can be asked now.
+    fn has_room_for_look(&self, len: usize) -> bool {
+        self.is_ready() && !self.is_suspect() && self.has_room_for_set(len)
     }
 
     fn has_room_for_set(&self, len: usize) -> bool {

@@ -15,7 +15,8 @@ use crate::time::Instant;
 use super::Node;
 use super::guard::Guard;
 use super::handshake::{Next, Step};
-use super::in_flight::{Heard, InFlight, Request};
+use super::in_flight::{Heard, InFlight, Request, Raw};
+use super::tracking::{self, Waking};
 use super::phase::{Phase, Trouble};
 use super::reply::Reply;
 
@@ -24,7 +25,8 @@ impl Node {
     /// `None` when all of `piece` was taken.
     ///
     /// An answer that says more than its [`Reply`] is shown to its operation by `show`, while it is in
-    /// the buffer. Whether it counts is said afterwards.
+    /// the buffer. Whether it counts is said afterwards. So are the names of keys that have changed;
+    /// `show` returns `true` if that was waited for.
     ///
     /// # Errors
     ///
@@ -34,7 +36,7 @@ impl Node {
         &mut self,
         now: Instant,
         piece: &mut &[u8],
-        mut show: impl FnMut(OperationKey, Value<'_>),
+        mut show: impl FnMut(Raw<'_>) -> bool,
     ) -> Result<Option<Heard>, Trouble> {
         self.pulse.heard();
         loop {
@@ -46,7 +48,11 @@ impl Node {
                 Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
-                // Nothing that we ask for is pushed yet, and a push takes no place.
+                let mut awaited = false;
+                tracking::changes(value, |key| awaited |= show(Raw::Changed(key)));
+                if awaited {
+                    return Ok(Some(Heard::Changed));
+                }
                 self.pushes += 1;
                 if PUSHES_MAX < self.pushes {
                     return Err(Trouble::Link(LinkError::Protocol));
@@ -64,6 +70,19 @@ impl Node {
                     true => return Ok(Some(Heard::Stepped)),
                     false => continue,
                 },
+                Request::Track => {
+                    if let Some(server) = self.phase.server_mut() {
+                        server.waking.answered(value);
+                    }
+                    continue;
+                }
+                Request::Look { place } => {
+                    return Ok(Some(Heard::Looked {
+                        place,
+                        left: tracking::left(value),
+                        pushes: self.waking() == Waking::Push,
+                    }));
+                }
                 request @ (Request::Set { .. }
                 | Request::FirstSet { .. }
                 | Request::Probe { .. }
@@ -73,7 +92,7 @@ impl Node {
                     let reply = match shown_to(request) {
                         None => Reply::of(value),
                         Some(operation) => {
-                            show(operation, value);
+                            _ = show(Raw::Answer(operation, value));
                             Reply::with_text(value)
                         }
                     };

@@ -4,7 +4,6 @@
 //! the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that fails
 //! releases what it locked, waits a random time, and begins again with a fresh token.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -30,7 +29,8 @@ use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
-use crate::engine::queues::{Refusal, Refused};
+use crate::engine::nodes::Nodes;
+use crate::engine::queues::{Next, Pace, Refusal};
 use crate::engine::settings::Settings;
 
 /// The least delay between two attempts: a shorter one would end in the turn in which it began, and
@@ -257,10 +257,9 @@ impl Acquire {
     fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
         cx.round.fill_ballots(cx.parts.nodes.len());
         let mut why = Refusal::Held;
-        let place = cx.parts.queues.get_mut(self.place).must();
-        if let Some(refused) = place.and_then(|place| place.refused.as_deref()) {
-            why = refused.why;
-            for (ballot, said) in cx.round.ballots.iter_mut().zip(&refused.said) {
+        if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
+            why = waiting.why;
+            for (ballot, said) in cx.round.ballots.iter_mut().zip(&waiting.said) {
                 ballot.outcome = *said;
             }
         }
@@ -276,15 +275,71 @@ impl Acquire {
 
     // ----- between attempts -----------------------------------------------------------------
 
-    fn rest_until(&mut self, until: Instant, after: Refusal, cx: &mut Context<'_>) {
-        self.verdict = Verdict::Refused(after);
+    /// Waits after an attempt that was refused, whose random delay ends at `delay`.
+    fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
         let said = cx.round.ballots.iter().map(|ballot| ballot.outcome);
-        if let Some(place) = cx.parts.queues.get_mut(self.place).must() {
-            let (why, said) = (after, said.collect());
-            place.refused = Some(Box::new(Refused { why, said, until }));
+        let nodes = cx.parts.nodes.len();
+        if let Some(waiting) = cx.parts.queues.begin_waiting(self.place, nodes) {
+            waiting.refused(after, said, delay);
         }
+        self.verdict = Verdict::Refused(after);
+        self.look(cx);
+        self.wait(cx);
+    }
+
+    /// Asks the nodes whether the lock is free, and to tell when it may be: those that were not asked
+    /// since they last told anything.
+    fn look(&mut self, cx: &mut Context<'_>) {
+        let parts = &mut *cx.parts;
+        let mut command = parts.claims.command();
+        let mut pace = pace(cx.now, cx.round, &parts.nodes, &mut parts.random);
+        if let Some((waiting, resource)) = parts.queues.waiting(self.place)
+            && waiting.why == Refusal::Held
+        {
+            for node in parts.nodes.set().iter() {
+                let there = &mut parts.nodes[node];
+                if waiting.belief.is_to_be_asked(node)
+                    && there.look(cx.now, self.place, resource, &mut command)
+                {
+                    waiting.belief.asked(node);
+                    parts.nodes.has_to_write(node);
+                }
+            }
+            waiting.looked(&mut pace, parts.settings.retry.delay().into_inner());
+        }
+        parts.claims.sent(command);
+    }
+
+    /// Waits until the next attempt, or look, is due.
+    fn wait(&mut self, cx: &mut Context<'_>) {
+        let next = self.next(cx).map_or(Instant::MAX, Next::at);
+        let until = next.min(self.tries_end(cx));
         cx.round.state = State::Resting { until };
         cx.round.arm(&mut cx.parts.timers);
+    }
+
+    /// Returns what it does next while it rests.
+    fn next(&self, cx: &mut Context<'_>) -> Option<Next> {
+        let parts = &mut *cx.parts;
+        let mut pace = pace(cx.now, cx.round, &parts.nodes, &mut parts.random);
+        let (waiting, _) = parts.queues.waiting(self.place)?;
+        let nodes = &parts.nodes;
+        Some(waiting.next(&mut pace, |node| nodes[node].counts_from(cx.now)))
+    }
+
+    /// Makes an attempt if it is time for that, or goes on waiting.
+    fn go_on(&mut self, cx: &mut Context<'_>) {
+        match self.next(cx) {
+            Some(Next::Attempt(at)) if cx.now < at => {
+                self.look(cx);
+                self.wait(cx);
+            }
+            Some(Next::Look(_)) => {
+                self.look(cx);
+                self.wait(cx);
+            }
+            Some(Next::Attempt(_)) | None => self.try_again(cx),
+        }
     }
 
     fn try_again(&mut self, cx: &mut Context<'_>) {
@@ -488,7 +543,8 @@ impl Operate for Acquire {
     }
 
     fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
-        if cx.round.deadline.is_some_and(|deadline| deadline <= cx.now) {
+        let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
+        if deadline.min(self.tries_end(cx)) <= cx.now {
             let after = core::mem::replace(&mut self.verdict, Verdict::Open);
             self.decide(after, cx);
         } else if cx.now < until {
@@ -496,7 +552,12 @@ impl Operate for Acquire {
         } else if self.is_held_here(cx) {
             self.wait_for_turn(cx);
         } else {
-            self.try_again(cx);
+            if let Some(Next::Look(_)) = self.next(cx)
+                && let Some((waiting, _)) = cx.parts.queues.waiting(self.place)
+            {
+                waiting.belief.ask_again();
+            }
+            self.go_on(cx);
         }
     }
 
@@ -509,14 +570,19 @@ impl Operate for Acquire {
     }
 
     fn lead(&mut self, cx: &mut Context<'_>) {
-        let refused = cx.parts.queues.get_mut(self.place).must();
-        let refused = refused.and_then(|place| place.refused.as_deref());
-        match (cx.round.state, refused) {
-            (State::Queued { .. }, Some(&Refused { until, why, .. })) if cx.now < until => {
-                self.rest_until(until, why, cx);
+        match cx.round.state {
+            State::Queued { .. } | State::Resting { .. } => {
+                let after = cx.parts.queues.waiting(self.place).map(|(waiting, _)| waiting.why);
+                self.verdict = after.map_or(Verdict::Open, Verdict::Refused);
+                self.go_on(cx);
             }
-            (State::Queued { .. } | State::Resting { .. }, _) => self.try_again(cx),
-            (State::Voting | State::Decided | State::Told, _) => {}
+            State::Voting | State::Decided | State::Told => {}
+        }
+    }
+
+    fn stirred(&mut self, cx: &mut Context<'_>) {
+        if matches!(cx.round.state, State::Resting { .. }) && !self.is_held_here(cx) {
+            self.go_on(cx);
         }
     }
 
@@ -604,6 +670,16 @@ fn fresh_entry(buffer: Vec<u8>, resource: &[u8], random: &mut StdRng, owner: &[u
     let len = TOKEN_RANDOM_BYTES + owner.len();
     token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
     Entry::new(buffer, resource, &token[..len])
+}
+
+/// Returns what the decision of a waiter rests on.
+fn pace<'a>(now: Instant, round: &Round, nodes: &Nodes, random: &'a mut StdRng) -> Pace<'a> {
+    Pace {
+        now,
+        waited: now.saturating_since(round.started),
+        round_trip: nodes.round_trip(),
+        random,
+    }
 }
 
 fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {

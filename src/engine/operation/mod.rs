@@ -232,6 +232,9 @@ pub(super) trait Operate {
     /// The wait for its turn, `until` then at the latest, may be over.
     fn waited(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
+    /// Something has changed that it may wait for.
+    fn stirred(&mut self, _cx: &mut Context<'_>) {}
+
     /// It is the next to ask for what others wanted before it.
     fn lead(&mut self, _cx: &mut Context<'_>) {}
 

@@ -9,27 +9,18 @@
 //! * A resource is believed free when a majority of the configured nodes is, counting only nodes from
 //!   the time on at which their votes count.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::keys::NodeId;
+use crate::node::Remaining;
 use crate::quorum::quorum_of;
 use crate::time::Instant;
 
 /// How long after the end that a node has named its key is believed gone: a millisecond is what the
 /// answer was rounded down by.
 const ROUNDED: Duration = Duration::from_millis(1);
-
-/// What a node says is left of a key.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Left {
-    /// There is no such key.
-    Missing,
-    /// It lives for so much longer.
-    For(Duration),
-    /// It has no end.
-    Permanent,
-}
 
 /// Whether the next change of the key is pushed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,7 +29,9 @@ enum Registration {
     Asked,
     /// Yes.
     Pushed,
-    /// No: it was not asked, or does not do so.
+    /// No: it was asked, and does not do so.
+    Untold,
+    /// No: it was not asked since its last push.
     None,
 }
 
@@ -50,42 +43,63 @@ struct Seen {
     registration: Registration,
 }
 
+const UNKNOWN: Seen = Seen {
+    free: Instant::MAX,
+    registration: Registration::None,
+};
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Belief {
     nodes: Vec<Seen>,
 }
 
+impl Seen {
+    /// Returns `true` if the node tells of the next change, or is about to say whether it does.
+    const fn is_told(&self) -> bool {
+        matches!(
+            self.registration,
+            Registration::Asked | Registration::Pushed
+        )
+    }
+}
+
 impl Belief {
     /// Nothing is known of so many nodes.
     pub(crate) fn new(nodes: usize) -> Self {
-        let unknown = Seen {
-            free: Instant::MAX,
-            registration: Registration::None,
-        };
         Self {
-            nodes: alloc::vec![unknown; nodes],
+            nodes: vec![UNKNOWN; nodes],
         }
     }
 
-    /// `node` was asked what is left of the key, and to push its next change.
+    /// Nothing that was known holds any more, and no node pushes.
+    pub(crate) fn forget(&mut self) {
+        self.nodes.fill(UNKNOWN);
+    }
+
+    /// All nodes are to be asked again. What is known of them stands.
+    pub(crate) fn ask_again(&mut self) {
+        for seen in &mut self.nodes {
+            seen.registration = Registration::None;
+        }
+    }
+
+    /// `node` was asked what is left of the key, and to push its next change. What is known of it
+    /// stands until it answers, but that it was free at once: that may be over.
     pub(crate) fn asked(&mut self, node: NodeId) {
-        self.nodes[node.index()] = Seen {
-            free: Instant::MAX,
-            registration: Registration::Asked,
-        };
+        self.nodes[node.index()].registration = Registration::Asked;
     }
 
     /// `node` has answered. `pushes`: it pushes the next change.
-    pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Left, pushes: bool) {
+    pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Remaining, pushes: bool) {
         let registration = match pushes {
             true => Registration::Pushed,
-            false => Registration::None,
+            false => Registration::Untold,
         };
         let free = match left {
-            Left::Missing => now,
-            Left::For(left) => now.saturating_add(left).saturating_add(ROUNDED),
-            Left::Permanent => Instant::MAX,
+            Remaining::Missing => now,
+            Remaining::For(left) => now.saturating_add(left).saturating_add(ROUNDED),
+            Remaining::Permanent => Instant::MAX,
         };
         // A push that came before the answer was about an earlier registration.
         self.nodes[node.index()] = Seen { free, registration };
@@ -98,7 +112,7 @@ impl Belief {
             if other == node {
                 seen.free = now;
                 seen.registration = Registration::None;
-            } else if seen.registration == Registration::None {
+            } else if !seen.is_told() {
                 seen.free = seen.free.min(now.saturating_add(soon));
             }
         }
@@ -109,15 +123,15 @@ impl Belief {
         self.nodes[node.index()].registration = Registration::None;
     }
 
-    /// Returns `true` if `node` is to be asked: it was not, or pushes nothing any more.
+    /// Returns `true` if `node` is to be asked: it was not since it last told anything.
     pub(crate) fn is_to_be_asked(&self, node: NodeId) -> bool {
         self.nodes[node.index()].registration == Registration::None
     }
 
     /// Returns `true` if a majority pushes changes, or has been asked to.
     pub(crate) fn is_told(&self) -> bool {
-        let told = |seen: &&Seen| seen.registration != Registration::None;
-        quorum_of(self.nodes.len()) <= self.nodes.iter().filter(told).count()
+        let told = self.nodes.iter().filter(|seen| seen.is_told()).count();
+        quorum_of(self.nodes.len()) <= told
     }
 
     /// Returns from when on a majority is believed free, where the votes of each node count `from` a
@@ -145,12 +159,12 @@ mod tests {
         NodeId::new(index)
     }
 
-    fn left(millis: u64) -> Left {
-        Left::For(Duration::from_millis(millis))
+    fn left(millis: u64) -> Remaining {
+        Remaining::For(Duration::from_millis(millis))
     }
 
     /// Three nodes that were asked and have given these answers.
-    fn looked(answers: [Left; 3]) -> Belief {
+    fn looked(answers: [Remaining; 3]) -> Belief {
         let mut belief = Belief::new(3);
         for (node, answer) in NodeId::first(3).zip(answers) {
             belief.asked(node);
@@ -167,10 +181,10 @@ mod tests {
     fn what_is_not_known_is_not_free() {
         let mut belief = Belief::new(3);
         assert_eq!(belief.free_at(always), Instant::MAX);
-        belief.looked(NOW, node(0), Left::Missing, true);
+        belief.looked(NOW, node(0), Remaining::Missing, true);
         belief.asked(node(1));
         assert_eq!(belief.free_at(always), Instant::MAX);
-        belief.looked(NOW, node(1), Left::Missing, true);
+        belief.looked(NOW, node(1), Remaining::Missing, true);
         assert_eq!(belief.free_at(always), NOW);
     }
 
@@ -178,10 +192,10 @@ mod tests {
     fn a_majority_is_free_when_the_keys_of_a_majority_have_ended() {
         for (answers, free) in [
             ([left(10), left(30), left(20)], at(1_021)),
-            ([left(10), Left::Permanent, left(20)], at(1_021)),
-            ([Left::Missing, Left::Permanent, left(20)], at(1_021)),
-            ([Left::Missing, Left::Permanent, Left::Missing], NOW),
-            ([Left::Permanent, Left::Permanent, left(20)], Instant::MAX),
+            ([left(10), Remaining::Permanent, left(20)], at(1_021)),
+            ([Remaining::Missing, Remaining::Permanent, left(20)], at(1_021)),
+            ([Remaining::Missing, Remaining::Permanent, Remaining::Missing], NOW),
+            ([Remaining::Permanent, Remaining::Permanent, left(20)], Instant::MAX),
         ] {
             assert_eq!(looked(answers).free_at(always), free, "{answers:?}");
         }
@@ -189,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_node_whose_votes_do_not_count_is_not_free_before_they_do() {
-        let belief = looked([Left::Missing; 3]);
+        let belief = looked([Remaining::Missing; 3]);
         let from = |node: NodeId| at([0, 5_000, 9_000][node.index()]);
         assert_eq!(belief.free_at(from), at(5_000));
         let never = |node: NodeId| [Instant::ZERO, Instant::MAX, Instant::MAX][node.index()];

@@ -1,0 +1,158 @@
+//! Looking at a key: what is left of it, and that its next change is told.
+//!
+//! Redis and Valkey call it client-side caching. `CLIENT TRACKING ON OPTIN NOLOOP` is said once on a
+//! connection, when the first look needs it. `CLIENT CACHING YES` makes the next command register its
+//! key, so it goes in one piece with the `PTTL` behind it: a command between the two would take the
+//! registration. The next change of the key is then pushed, once, to this connection.
+//!
+//! # Guarantees
+//!
+//! * Nothing stands between `CACHING` and its `PTTL`.
+//! * A look says whether it has registered: where the user may not track, or the connection speaks
+//!   RESP2, on which nothing is pushed, the `PTTL` alone is asked.
+//!
+//! # Not here
+//!
+//! What follows from a look. A registration that our own later write to the key erases.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::error::ServerError;
+use crate::keys::PlaceKey;
+use crate::resp::{Value, command};
+use crate::time::Instant;
+
+use super::command::Dialect;
+use super::phase::Phase;
+use super::{Command, Node, Request};
+
+const TRACK: &[u8] = b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
+const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
+
+/// What a node says is left of a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Remaining {
+    /// There is no such key.
+    Missing,
+    /// It lives for so much longer.
+    For(Duration),
+    /// It has no end.
+    Permanent,
+}
+
+/// How a node tells a waiter that a lock may be free.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Waking {
+    /// Nobody has waited for a lock on this connection.
+    #[default]
+    Unasked,
+    /// By a push, as soon as the lock is released.
+    Push,
+    /// Not: the waiter looks again from time to time, because the connection speaks RESP2.
+    Resp2,
+    /// Not: the waiter looks again from time to time, because the server has refused
+    /// `CLIENT TRACKING` or `CLIENT CACHING` with this error. With `NOPERM`, grant the user
+    /// `+client|tracking` and `+client|caching`.
+    Refused(ServerError),
+}
+
+impl fmt::Display for Waking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unasked => f.write_str("not asked to tell of releases yet"),
+            Self::Push => f.write_str("tells of releases"),
+            Self::Resp2 => f.write_str("cannot tell of releases over RESP2"),
+            Self::Refused(error) => write!(
+                f,
+                "does not tell of releases ({error}; the user needs +client|tracking and \
+                 +client|caching)"
+            ),
+        }
+    }
+}
+
+impl Waking {
+    /// `CLIENT TRACKING` or `CLIENT CACHING` was answered.
+    pub(super) fn answered(&mut self, value: Value<'_>) {
+        if let Some(line) = value.as_error() {
+            *self = Self::Refused(ServerError::from_line(line));
+        }
+    }
+}
+
+impl Node {
+    /// Asks what is left of the key `resource`, and to be told of its next change where that can be.
+    /// Returns `false` if the node cannot be asked now.
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        place: PlaceKey,
+        resource: &[u8],
+        buffer: &mut Command,
+    ) -> bool {
+        let bytes = buffer.written(Dialect::Text, None, |out| {
+            command(out, &[b"PTTL", resource]);
+        });
+        if !self.has_room_for_look(TRACK.len() + CACHING.len() + bytes.len()) {
+            return false;
+        }
+        let Phase::Ready { server, .. } = &mut self.phase else {
+            return false;
+        };
+        let first = server.waking == Waking::Unasked;
+        if first {
+            server.waking = Waking::Push; // Unless it refuses.
+        }
+        if server.waking == Waking::Push {
+            if first {
+                self.put(now, Request::Track, TRACK);
+            }
+            self.put(now, Request::Track, CACHING);
+        }
+        self.put(now, Request::Look { place }, bytes);
+        true
+    }
+
+    /// Returns how it tells a waiter that a lock may be free.
+    pub(crate) fn waking(&self) -> Waking {
+        let server = self.phase.server();
+        server.map_or(Waking::Unasked, |server| server.waking)
+    }
+}
+
+/// Returns what the answer to a look says is left of the key. `None` if it does not say.
+pub(super) fn left(value: Value<'_>) -> Option<Remaining> {
+    match value.as_integer()? {
+        -2 => Some(Remaining::Missing),
+        -1 => Some(Remaining::Permanent),
+        left => {
+            let left = u64::try_from(left).ok()?;
+            Some(Remaining::For(Duration::from_millis(left)))
+        }
+    }
+}
+
+/// Hands the keys that a push says have changed to `changed`; `None` is all of them. Other pushes are
+/// ignored.
+#[cold]
+pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>)) {
+    let Value::Push(items) = push else {
+        return;
+    };
+    let mut items = items.iter();
+    if items.next().and_then(|kind| kind.as_bytes()) != Some(b"invalidate") {
+        return;
+    }
+    match items.next() {
+        Some(Value::Null) => changed(None),
+        Some(keys) => {
+            let keys = keys.as_items();
+            let keys = keys.iter().flat_map(|keys| keys.iter());
+            keys.filter_map(|key| key.as_bytes())
+                .for_each(|key| changed(Some(key)));
+        }
+        None => {}
+    }
+}
