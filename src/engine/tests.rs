@@ -34,6 +34,7 @@ mod scripts;
 #[cfg(feature = "embedded")]
 mod strict;
 mod trust;
+mod wake;
 mod world;
 
 use alloc::string::{String, ToString};
@@ -54,6 +55,14 @@ use world::{HELLO, VALKEY, World, digests, greeting, id, named};
 
 const TTL: Duration = Duration::from_secs(10);
 const MS: Duration = Duration::from_millis(1);
+
+/// The first look at a key on a connection, and each later one.
+const FIRST_LOOK: [&str; 3] = [
+    "CLIENT TRACKING ON OPTIN NOLOOP",
+    "CLIENT CACHING YES",
+    "PTTL k",
+];
+const LOOK: [&str; 2] = ["CLIENT CACHING YES", "PTTL k"];
 
 /// What a node was sent that was sent nothing.
 const NOTHING: [&str; 0] = [];

@@ -76,7 +76,7 @@ impl fmt::Display for Waking {
 impl Waking {
     /// `CLIENT TRACKING` or `CLIENT CACHING` was answered.
     pub(super) fn answered(&mut self, value: Value<'_>) {
-        if let Some(line) = value.as_error() {
+        if let (Self::Push, Some(line)) = (*self, value.as_error()) {
             *self = Self::Refused(ServerError::from_line(line));
         }
     }

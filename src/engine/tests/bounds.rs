@@ -146,7 +146,7 @@ fn there_are_no_more_claims_than_there_may_be() {
     let adopted = world.detach(lock);
     let options = LockOptions::new(TTL).tries(2);
     world.acquire(&options);
-    world.say(0, "_|");
+    world.say(0, "_|+OK|+OK|:100|");
     assert!(world.events.is_empty(), "there is another try");
     fill(&mut world);
     let full = world.claims();

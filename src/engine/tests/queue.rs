@@ -7,6 +7,9 @@ fn patient() -> LockOptions {
     LockOptions::new(TTL).wait(Duration::from_secs(3600))
 }
 
+/// A node tells that the key has changed.
+const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
+
 /// What a node is sent when one lock is given back and the next one is asked for.
 const HAND_OVER: [&str; 2] = ["EVALSHA release", "SET k 10000"];
 
@@ -30,16 +33,19 @@ impl World {
         }
     }
 
-    /// Another client has the lock, and one of ours rests after its first attempt.
-    fn one_rests() -> (Self, RoundId) {
+    /// Another client has the lock for ten seconds, and one of ours waits after its first attempt.
+    pub(super) fn one_waits() -> (Self, RoundId) {
         let mut world = Self::ready(3);
-        let rests = world.acquire(&patient());
+        let waits = world.acquire(&patient());
         world.take_all();
         world.all_say(0..3, "_|");
         assert!(world.events.is_empty());
-        assert_eq!(world.take(2), ["EVALSHA release"], "its answer was late");
-        world.say(2, ":0|");
-        (world, rests)
+        (0..2).for_each(|node| assert_eq!(world.take(node), FIRST_LOOK));
+        assert_eq!(world.take(2)[0], "EVALSHA release", "its answer was late");
+        world.all_say(0..2, "+OK|+OK|:10000|");
+        world.say(2, ":0|+OK|+OK|:10000|");
+        assert_eq!(world.take_all().concat(), NOTHING);
+        (world, waits)
     }
 }
 
@@ -136,14 +142,16 @@ fn when_the_lock_is_handed_out_of_this_engine_the_first_waiter_asks() {
 }
 
 #[test]
-fn those_behind_a_contender_do_not_ask_and_inherit_its_delay() {
-    let (mut world, rests) = World::one_rests();
+fn those_behind_a_contender_do_not_ask_and_inherit_what_it_knows() {
+    let (mut world, rests) = World::one_waits();
     let waiters = [(); 2].map(|()| world.acquire(&patient()));
     assert_eq!(world.take_all().concat(), NOTHING);
     world.cancel(rests);
-    assert_eq!(world.take_all().concat(), NOTHING, "it rests as the first did");
-    world.sleep(250 * MS);
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+    assert_eq!(world.take_all().concat(), NOTHING, "it waits as the first did");
+    world.all_say(0..2, PUSH);
+    assert_eq!(world.take(0), ["CLIENT CACHING YES", "PTTL k", "SET k 10000"]);
+    (1..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+    world.say(0, "+OK|:-2|");
     world.all_say(0..3, "+OK|");
     match world.event() {
         Event::Acquired { round, .. } => assert_eq!(round, waiters[0]),
@@ -167,7 +175,7 @@ fn a_contender_that_is_cancelled_while_it_asks_is_followed_by_the_next_behind_it
 
 #[test]
 fn a_single_try_asks_beside_the_contender_which_is_the_next_when_it_is_overtaken() {
-    let (mut world, rests) = World::one_rests();
+    let (mut world, rests) = World::one_waits();
     let waits = world.acquire(&patient());
     world.try_once();
     (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));

@@ -1,0 +1,149 @@
+//! Stories of waiters that are told when a lock may be free.
+
+use super::*;
+
+/// For as long as a story lasts.
+fn patient() -> LockOptions {
+    LockOptions::new(TTL).wait(Duration::from_secs(3600))
+}
+
+/// A node tells that the key has changed, and that any may have.
+const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
+const PUSH_ALL: &str = ">2|$10|invalidate|_|";
+
+const SET: [&str; 1] = ["SET k 10000"];
+
+impl World {
+    /// All nodes grant the lock to the one that waits.
+    fn granted(&mut self) -> Lock {
+        for node in 0..3 {
+            let sent = self.take(node);
+            assert_eq!(sent.last().expect("it was asked"), SET[0]);
+            self.say(node, &"+OK|:-2|"[..if sent.len() == 1 { 0 } else { 8 }]);
+        }
+        self.all_say(0..3, "+OK|");
+        self.lock()
+    }
+}
+
+#[test]
+fn a_waiter_asks_as_soon_as_a_majority_has_told_of_a_change() {
+    let (mut world, _) = World::one_waits();
+    world.say(1, PUSH);
+    assert_eq!(world.take_all().concat(), LOOK, "of node 1 alone: it is asked to tell again");
+    world.say(1, "+OK|:-2|");
+    assert_eq!(world.take_all().concat(), NOTHING, "one is no majority");
+    world.say(0, PUSH);
+    let lock = world.granted();
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn a_push_for_all_keys_wakes_and_one_for_another_key_does_not() {
+    let (mut world, _) = World::one_waits();
+    world.all_say(0..3, ">2|$10|invalidate|*1|$5|other|");
+    world.all_say(0..3, ">3|$7|message|$1|k|$1|k|");
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.all_say(0..2, PUSH_ALL);
+    assert!(world.take(0).contains(&SET[0].into()));
+}
+
+#[test]
+fn a_key_that_expires_wakes_without_a_push() {
+    let (mut world, _) = World::one_waits();
+    world.sleep(Duration::from_millis(9_990));
+    for node in 0..3 {
+        for sent in world.take(node) {
+            assert!(LOOK.contains(&&*sent), "it looks again now and then: {sent}");
+            world.say(node, if sent.starts_with("PTTL") { ":11|" } else { "+OK|" });
+        }
+    }
+    world.sleep(15 * MS);
+    world.granted();
+}
+
+#[test]
+fn a_lock_that_was_released_before_the_look_is_asked_for_at_once() {
+    let mut world = World::ready(3);
+    world.acquire(&patient());
+    world.take_all();
+    world.all_say(0..3, "_|");
+    world.take_all();
+    world.all_say(0..2, "+OK|+OK|:-2|");
+    (0..3).for_each(|node| assert_eq!(world.take(node).last().unwrap(), SET[0]));
+}
+
+#[test]
+fn a_contender_that_another_forestalls_waits_for_the_next_change() {
+    let (mut world, _) = World::one_waits();
+    world.all_say(0..2, PUSH);
+    world.take_all();
+    world.all_say(0..3, "_|");
+    assert!(world.take(0).ends_with(&LOOK.map(String::from)), "it is asked to tell again");
+    world.take_all();
+    world.say(0, "+OK|:10000|");
+    world.say(1, "+OK|:10000|");
+    assert!(world.events.is_empty());
+    world.sleep(50 * MS);
+    assert_eq!(world.take_all().concat(), NOTHING);
+}
+
+#[test]
+fn a_node_that_comes_back_is_looked_at_again() {
+    let (mut world, _) = World::one_waits();
+    world.lose(0);
+    world.pass(60 * MS);
+    world.welcome(0);
+    world.finish(0, "run0");
+    let sent = world.take(0);
+    assert!(sent.ends_with(&FIRST_LOOK.map(String::from)), "registrations die with it");
+    world.say(0, "+OK|+OK|:-2|");
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.say(2, PUSH);
+    assert!(world.take(0).contains(&SET[0].into()));
+}
+
+#[test]
+fn where_tracking_is_refused_the_waiter_looks_from_time_to_time_and_says_why() {
+    let mut world = World::ready(3);
+    world.acquire(&patient());
+    world.take_all();
+    world.all_say(0..3, "_|");
+    world.take_all();
+    world.say(2, ":0|");
+    let refusal = "-NOPERM User u has no permissions to run the 'client' command|";
+    world.all_say(0..3, &format!("{refusal}-ERR not tracking|:10000|"));
+    for status in world.engine.node_statuses(world.now) {
+        assert!(matches!(status.waking, Waking::Refused(error) if error.code() == "NOPERM"));
+    }
+    world.sleep(251 * MS);
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["PTTL k"]));
+    world.all_say(0..3, ":-2|");
+    world.granted();
+}
+
+#[test]
+fn a_lock_without_an_end_is_looked_at_again() {
+    let mut world = World::ready(3);
+    world.acquire(&patient());
+    world.take_all();
+    world.all_say(0..3, "_|");
+    world.take_all();
+    world.say(2, ":0|");
+    world.all_say(0..3, "+OK|+OK|:-1|");
+    world.sleep(Duration::from_secs(4));
+    (0..3).for_each(|node| assert_eq!(world.take(node), LOOK));
+    world.all_say(0..3, "+OK|:-2|");
+    world.granted();
+}
+
+#[test]
+fn an_uncontended_lock_asks_for_nothing_more() {
+    let (mut world, lock) = World::held(3);
+    world.release_on(0..3, lock);
+    for node in 0..3 {
+        assert!(!world.take(node).concat().contains("CLIENT"));
+    }
+    world.is_clean();
+}
