@@ -408,7 +408,7 @@ impl Engine {
         let verdict = || Verdict::Unconfirmed;
         self.operations
             .end_questions(now, claim, open, verdict, &mut self.parts);
-        let next = self.parts.vacate(claim);
+        let next = self.parts.vacate(now, claim);
         let (claims, mut below) = self.parts.claims(now);
         claims.is_over(claim, &mut below);
         self.operations.lead(now, next, &mut self.parts);

@@ -281,7 +281,7 @@ impl Engine {
             .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
             .map(|wait| now.saturating_add(wait));
         let buffers = &mut parts.claims.buffers;
-        let place = parts.queues.enter(request.resource, buffers);
+        let place = parts.queues.enter(now, request.resource, buffers);
         let acquire = Acquire::new(request, tries_allowed, place);
         let kind = Kind::Acquire(acquire);
         Ok(self.operations.begin(now, ttl, deadline, kind, parts))
@@ -357,7 +357,7 @@ impl Engine {
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let (ttl, valid) = (lock.ttl(), lock.is_valid_at(now));
         let claim = self.claim_to_release(now, lock);
-        let next = self.parts.vacate(claim);
+        let next = self.parts.vacate(now, claim);
         let kind = Kind::Release(Release::new(claim, valid));
         let round = self.operations.begin(now, ttl, None, kind, &mut self.parts);
         self.operations.lead(now, next, &mut self.parts);

@@ -237,7 +237,7 @@ impl Operations {
     /// The lock of `claim` is not held any more: releases it without an operation that waits for the
     /// outcome. Then it is the turn of the next who wants it.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
-        let next = parts.vacate(claim);
+        let next = parts.vacate(now, claim);
         parts.give_back(now, claim);
         self.lead(now, next, parts);
     }

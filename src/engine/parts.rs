@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use crate::config::Config;
 use crate::entry::Entry;
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::quorum::LockId;
 use crate::time::Instant;
 
@@ -83,10 +83,21 @@ impl Parts {
     }
 
     /// The lock of `claim` is not held any more. Returns the operation that is the next to ask for it.
-    pub(super) fn vacate(&mut self, claim: ClaimKey) -> Option<OperationKey> {
+    pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) -> Option<OperationKey> {
         let place = self.claims.get_mut(claim)?.place.take()?;
         let buffers = &mut self.claims.buffers;
-        self.queues.vacate(place, claim, buffers)
+        let (next, leaves) = self.queues.vacate(now, place, claim, buffers)?;
+        if leaves {
+            self.leave_to_others(now, place);
+        }
+        Some(next)
+    }
+
+    /// The contender of `place` does not ask for the lock before others could.
+    pub(super) fn leave_to_others(&mut self, now: Instant, place: PlaceKey) {
+        if let Some(wait) = self.queues.begin_waiting(place, self.nodes.len()) {
+            wait.leave_to_others(now, self.nodes.round_trip());
+        }
     }
 
     /// Releases `claim` without an operation that waits for the outcome.

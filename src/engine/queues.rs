@@ -26,6 +26,7 @@
 
 mod belief;
 mod names;
+mod row;
 mod wait;
 
 use alloc::boxed::Box;
@@ -34,9 +35,11 @@ use alloc::vec::Vec;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::slab::{Key, Slab};
+use crate::time::Instant;
 
 use super::pool::Pool;
 use names::Names;
+use row::{Recent, Row};
 pub(super) use wait::{Next, Pace, Wait};
 
 /// See the [module](self).
@@ -45,6 +48,7 @@ pub(super) struct Queues {
     places: Slab<Place>,
     waiters: Slab<Waiter>,
     names: Names,
+    recent: Recent,
 }
 
 /// One resource that is held or wanted.
@@ -61,6 +65,7 @@ pub(super) struct Place {
     last: Option<WaiterKey>,
     /// How many operations and locks use it.
     users: u32,
+    row: Row,
     /// What the contender waits for, if its latest attempt was refused.
     waiting: Option<Box<Wait>>,
 }
@@ -97,11 +102,12 @@ impl Queues {
             places: Slab::new(),
             waiters: Slab::new(),
             names: Names::new(seed),
+            recent: Recent::new(),
         }
     }
 
     /// Returns the place of `name`, which has one user more now.
-    pub(super) fn enter(&mut self, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
+    pub(super) fn enter(&mut self, now: Instant, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
         let hash = self.names.hash(name);
         if let Some(key) = self.find(hash, name) {
             if let Some(place) = self.get_mut(key).must() {
@@ -111,7 +117,8 @@ impl Queues {
         }
         let mut buffer = buffers.take();
         buffer.extend_from_slice(name);
-        let place = self.places.insert(Place::new(buffer, hash));
+        let row = self.recent.take(now, hash);
+        let place = self.places.insert(Place::new(buffer, hash, row));
         self.names.insert(hash, place);
         PlaceKey(place)
     }
@@ -146,6 +153,13 @@ impl Queues {
         let place = self.places.get_mut(place.0).must()?;
         let new = || Box::new(Wait::new(nodes));
         Some(place.waiting.get_or_insert_with(new))
+    }
+
+    /// The contender of `place` meets others there.
+    pub(super) fn met_others(&mut self, now: Instant, place: PlaceKey) {
+        if let Some(place) = self.get_mut(place).must() {
+            place.row.met_others(now);
+        }
     }
 
     /// What was asked of `node` is lost, for all places.
@@ -262,19 +276,34 @@ impl Queues {
         }
     }
 
-    /// The lock of `claim` is not held any more. Returns the next contender.
+    /// The lock of `claim` is not held any more. Returns the next contender, and whether it is to leave
+    /// the lock to others first.
     pub(super) fn vacate(
         &mut self,
+        now: Instant,
         place: PlaceKey,
         claim: ClaimKey,
         buffers: &mut Pool<u8>,
-    ) -> Option<OperationKey> {
+    ) -> Option<(OperationKey, bool)> {
         let at = self.get_mut(place).must()?;
         at.waiting = None;
+        at.row.released(now);
         let held = at.front == Front::Holder(claim);
         let next = held.then(|| self.promote(place)).flatten();
+        let leaves = next.is_some()
+            && self
+                .get_mut(place)
+                .must()
+                .is_some_and(|place| place.row.is_over(now));
         self.left(place, buffers);
-        next
+        next.map(|next| (next, leaves))
+    }
+
+    /// Returns `true` if the contender of `place`, which has just come, is to leave the lock to others
+    /// first.
+    pub(super) fn leaves_first(&mut self, now: Instant, place: PlaceKey) -> bool {
+        let place = self.get_mut(place).must();
+        place.is_some_and(|place| place.row.is_over_for_one(now))
     }
 
     // ----- the list -------------------------------------------------------------------------
@@ -342,8 +371,11 @@ impl Queues {
         };
         at.users -= 1;
         if at.users == 0
-            && let Some(Place { name, hash, .. }) = self.places.remove(place.0).must()
+            && let Some(Place {
+                name, hash, row, ..
+            }) = self.places.remove(place.0).must()
         {
+            self.recent.put(hash, row);
             self.names.remove(hash, place.0);
             buffers.give(name);
         }
@@ -352,7 +384,7 @@ impl Queues {
 
 impl Place {
     /// A place with one user.
-    const fn new(name: Vec<u8>, hash: u64) -> Self {
+    const fn new(name: Vec<u8>, hash: u64, row: Row) -> Self {
         Self {
             name,
             hash,
@@ -361,6 +393,7 @@ impl Place {
             first: None,
             last: None,
             users: 1,
+            row,
             waiting: None,
         }
     }

@@ -282,6 +282,9 @@ impl Acquire {
         if let Some(waiting) = cx.parts.queues.begin_waiting(self.place, nodes) {
             waiting.refused(after, said, delay);
         }
+        if after == Refusal::Held {
+            cx.parts.queues.met_others(cx.now, self.place);
+        }
         self.verdict = Verdict::Refused(after);
         self.look(cx);
         self.wait(cx);
@@ -421,7 +424,10 @@ impl Operate for Acquire {
         cx.round.tries = 0;
         let turn = cx.parts.queues.contend(self.place, cx.round.key);
         let once = self.tries_allowed == Some(1);
-        if turn || once && !self.is_held_here(cx) {
+        if turn && !once && cx.parts.queues.leaves_first(cx.now, self.place) {
+            cx.parts.leave_to_others(cx.now, self.place);
+            self.go_on(cx);
+        } else if turn || once && !self.is_held_here(cx) {
             self.attempt(cx);
         } else if self.refuse_for_other_cluster(cx) {
             // It would have been asked for in vain.

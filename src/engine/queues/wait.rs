@@ -1,10 +1,13 @@
 //! When a contender that was refused asks again. This is the one place that decides it.
 //!
 //! * Where too few nodes answered: after a random delay.
-//! * Where another holds the lock: when a majority of the nodes is believed to be free ([`Belief`]). One
-//!   that meets others in doing so waits a random part of a window first. The window grows with how
-//!   often it met them and shrinks with how long it has waited, so that the oldest comes first.
-//! * Beliefs that were wrong again and again, though nothing changed: after a random delay, as before.
+//! * Where another holds the lock: when a majority of the nodes is believed to be free ([`Belief`]).
+//! * Where votes were split, because several asked at the same time: a random part of a window later.
+//!   The window grows with each split and shrinks with how long the contender has waited, so that the
+//!   oldest comes first.
+//! * Where that goes on and on, or beliefs are wrong though nothing changes: after a random delay.
+//! * After several locks in a row that this engine has handed over by itself: a window later, in which
+//!   others can take the lock.
 //!
 //! In between it looks again from time to time: often where nodes do not tell of changes, rarely where
 //! they do.
@@ -26,16 +29,16 @@ use super::belief::Belief;
 /// How long a contender that is told of changes waits before it looks all the same.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// The window of one that has met others once, in round trips; and how much it grows at most.
+/// The window after one split, in round trips; and after how many of them a delay follows.
 const WINDOW: u32 = 4;
-const MET_MAX: u32 = 8;
+const SPLITS_MAX: u32 = 8;
 
 /// After so long a wait the window is a small part of what it was.
 const OLD: Duration = Duration::from_millis(100);
 const PART_MIN: f64 = 0.125;
 
-/// So many wrong beliefs in a row are followed by a delay.
-const WRONG_MAX: u32 = 2;
+/// The window that an engine leaves to others, in round trips.
+const LEFT_TO_OTHERS: u32 = 8;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -50,10 +53,11 @@ pub(in crate::engine) struct Wait {
     window: Option<Instant>,
     /// When it looks again.
     look: Instant,
-    /// How often it was refused when it believed the resource free; and how often of that in a row
-    /// though no node had told of anything since.
-    met: u32,
-    wrong: u32,
+    /// How often votes were split of late.
+    splits: u32,
+    /// Since the latest attempt a node has said that another holds the lock, or that the key has
+    /// changed.
+    told: bool,
 }
 
 /// What a decision rests on besides.
@@ -94,9 +98,14 @@ impl Wait {
             delay: Instant::ZERO,
             window: None,
             look: Instant::ZERO,
-            met: 0,
-            wrong: 0,
+            splits: 0,
+            told: true,
         }
+    }
+
+    /// This engine has released the lock, and leaves it to others for a window.
+    pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
+        self.window = Some(now.saturating_add(round_trip * LEFT_TO_OTHERS));
     }
 
     /// An attempt was refused, and the random delay after it lasts until `delay`.
@@ -106,13 +115,14 @@ impl Wait {
         said: impl Iterator<Item = NodeOutcome>,
         delay: Instant,
     ) {
-        if self.window.take().is_some() {
-            self.met = self.met.saturating_add(1);
-            self.wrong += 1;
-        }
+        self.window = None;
+        self.told = false;
         self.why = why;
         self.said.clear();
         self.said.extend(said);
+        if self.said.contains(&NodeOutcome::Granted) {
+            self.splits = self.splits.saturating_add(1);
+        }
         self.delay = delay;
         self.belief.forget();
     }
@@ -137,14 +147,17 @@ impl Wait {
         self.belief.looked(now, node, left, pushes);
         if left != Remaining::Missing {
             self.window = None;
-            self.wrong = 0;
+            if !self.told {
+                self.splits /= 2;
+            }
+            self.told = true;
         }
     }
 
     /// `node` says that the key has changed. Others that do not tell may have changed it by `soon`.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId, soon: Duration) {
         self.belief.changed(now, node, soon);
-        self.wrong = 0;
+        self.told = true;
     }
 
     /// Returns what the contender does next, where the votes of each node count `from` a time on.
@@ -171,7 +184,11 @@ impl Wait {
         if let Some(end) = self.window {
             return end;
         }
-        let end = match self.wrong < WRONG_MAX {
+        if !self.told {
+            self.splits = self.splits.saturating_add(1);
+            self.told = true;
+        }
+        let end = match self.splits < SPLITS_MAX {
             true => pace.now.saturating_add(self.window(pace)),
             false => self.delay.max(pace.now),
         };
@@ -181,7 +198,7 @@ impl Wait {
 
     /// Returns a random part of the window.
     fn window(&self, pace: &mut Pace<'_>) -> Duration {
-        let whole = pace.round_trip * WINDOW * self.met.min(MET_MAX);
+        let whole = pace.round_trip * WINDOW * self.splits;
         let young = 1.0 - pace.waited.as_secs_f64() / OLD.as_secs_f64();
         let part = whole.mul_f64(young.max(PART_MIN));
         between(pace.random, Duration::ZERO, part)

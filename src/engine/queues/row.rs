@@ -1,0 +1,111 @@
+//! How long an engine keeps a lock for itself: after how many in a row it leaves it to others.
+//!
+//! A program that releases a lock and asks for it again is always faster than one that has to be told of
+//! the release. So it leaves the lock to others for a moment, from time to time: often where it has met
+//! others of late, and rarely where it has not, because it would not know of them.
+//!
+//! What is known of a resource is kept for a moment after its place has ended, for a few resources: a
+//! thread that locks in a loop has no place between two locks.
+
+use core::time::Duration;
+
+use crate::time::Instant;
+
+/// How many locks in a row, and for how long, where others have been met.
+const LOCKS_MAX: u32 = 16;
+const TIME: Duration = Duration::from_millis(10);
+
+/// How long a row is where nobody was met.
+const TIME_ALONE: Duration = Duration::from_millis(100);
+
+/// For how long it is remembered that others were met, and a row goes on.
+const OF_LATE: Duration = Duration::from_millis(100);
+
+/// How many resources are remembered, a power of two.
+const REMEMBERED: usize = 64;
+
+/// The locks on one resource that one engine has had in a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    since: Instant,
+    released: Instant,
+    locks: u32,
+    /// Until when it is remembered that others were met.
+    met: Instant,
+}
+
+impl Row {
+    const NONE: Self = Self {
+        since: Instant::ZERO,
+        released: Instant::ZERO,
+        locks: 0,
+        met: Instant::ZERO,
+    };
+
+    /// A lock was released.
+    #[inline]
+    pub(super) fn released(&mut self, now: Instant) {
+        if self.locks == 0 {
+            self.since = now;
+        }
+        self.locks = self.locks.saturating_add(1);
+        self.released = now;
+    }
+
+    /// Others hold the lock, or ask for it.
+    pub(super) fn met_others(&mut self, now: Instant) {
+        self.met = now.saturating_add(OF_LATE);
+        self.locks = 0;
+    }
+
+    /// Returns `true` if one that comes back to a lock leaves it to others first: where others were met
+    /// it does each time.
+    #[inline]
+    pub(super) fn is_over_for_one(&mut self, now: Instant) -> bool {
+        self.locks != 0 && now < self.met || self.is_over(now)
+    }
+
+    /// Returns `true` if the row has been long enough, and begins another then.
+    #[inline]
+    pub(super) fn is_over(&mut self, now: Instant) -> bool {
+        let over = match now < self.met {
+            true => LOCKS_MAX <= self.locks || self.since.saturating_add(TIME) <= now,
+            false => self.since.saturating_add(TIME_ALONE) <= now,
+        };
+        let over = over && self.locks != 0;
+        if over {
+            self.locks = 0;
+        }
+        over
+    }
+}
+
+/// The rows of resources that have no place.
+#[derive(Debug)]
+pub(super) struct Recent {
+    slots: [(u64, Row); REMEMBERED],
+}
+
+impl Recent {
+    pub(super) const fn new() -> Self {
+        Self {
+            slots: [(0, Row::NONE); REMEMBERED],
+        }
+    }
+
+    /// Returns the row of the name with this `hash`, if it goes on.
+    #[inline]
+    pub(super) fn take(&self, now: Instant, hash: u64) -> Row {
+        let (of, row) = self.slots[hash as usize % REMEMBERED];
+        match of == hash && now < row.released.saturating_add(OF_LATE) {
+            true => row,
+            false => Row::NONE,
+        }
+    }
+
+    /// Remembers the row of the name with this `hash`.
+    #[inline]
+    pub(super) fn put(&mut self, hash: u64, row: Row) {
+        self.slots[hash as usize % REMEMBERED] = (hash, row);
+    }
+}
