@@ -437,7 +437,7 @@ impl Claims {
 
     /// A lock that is over and was never released is remembered until its keys are gone, so that a
     /// late release still goes to the right nodes. A copy that waits for room is withdrawn.
-    pub(super) fn is_over(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
+    pub(super) fn remember(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
         let all = below.nodes.set();
         if let Some(there) = self.slab.get_mut(claim.0).must() {
             there.take_back(all, below);

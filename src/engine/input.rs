@@ -2,7 +2,7 @@
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId};
-use crate::node::{Heard, Reply, Request, Trouble};
+use crate::node::{Heard, Reply, Trouble};
 use crate::resp::Value;
 use crate::time::Instant;
 
@@ -85,7 +85,7 @@ impl Engine {
             let (claims, mut below) = parts.claims(now);
             claims.pay_debts(node, &mut below);
         }
-        parts.nodes.has_to_write(node);
+        parts.nodes.to_write(node);
     }
 
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
@@ -94,9 +94,8 @@ impl Engine {
             Heard::Ready => return self.ready(now, node),
             Heard::Stepped => self.stepped(now, node),
             Heard::Introduced => {
-                self.parts.nodes.has_to_write(node);
                 let longest = self.parts.restarts.longest();
-                return self.parts.nodes[node].join(now, longest);
+                return self.parts.nodes.to_write(node).join(now, longest);
             }
             Heard::Joined => self.joined(now, node),
             Heard::Uncounted {
@@ -104,27 +103,18 @@ impl Engine {
                 reply,
                 outcome,
                 first,
-            } => return self.uncounted(now, node, request, reply, (outcome, first)),
+            } => {
+                let (operations, parts) = (&mut self.operations, &mut self.parts);
+                let mark = (outcome, first);
+                operations.answered_uncounted(now, node, request, reply, mark, parts)?;
+                self.rejoin(now, node);
+            }
             Heard::Answer(request, reply) => {
                 self.operations
                     .answered(now, node, request, reply, &mut self.parts)?;
                 return self.alarm(now, node, reply);
             }
         }
-        Ok(())
-    }
-
-    fn uncounted(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        request: Request,
-        reply: Reply,
-        outcome: (NodeOutcome, bool),
-    ) -> Result<(), Trouble> {
-        let operations = &mut self.operations;
-        operations.answered_uncounted(now, node, request, reply, outcome, &mut self.parts)?;
-        self.rejoin(now, node);
         Ok(())
     }
 
@@ -135,8 +125,7 @@ impl Engine {
         let (claims, mut below) = self.parts.claims(now);
         claims.try_debts_again(node, &mut below);
         claims.pay_debts(node, &mut below);
-        below.nodes[node].survey(now);
-        below.nodes.has_to_write(node);
+        below.nodes.to_write(node).survey(now);
     }
 
     /// The handshake is done. The same server under another name has one vote.
@@ -196,9 +185,8 @@ impl Engine {
     /// Asks `node` to join, if it has to and was not asked.
     fn rejoin(&mut self, now: Instant, node: NodeId) {
         if self.parts.nodes[node].is_to_join() {
-            self.parts.nodes.has_to_write(node);
             let longest = self.parts.restarts.longest();
-            if let Err(trouble) = self.parts.nodes[node].join(now, longest) {
+            if let Err(trouble) = self.parts.nodes.to_write(node).join(now, longest) {
                 self.give_up(now, node, trouble);
             }
         }
@@ -347,7 +335,7 @@ impl Engine {
         self.operations
             .end_questions(now, claim, open, verdict, &mut self.parts);
         let (claims, mut below) = self.parts.claims(now);
-        claims.is_over(claim, &mut below);
+        claims.remember(claim, &mut below);
     }
 
     // ----- majorities that are silent -------------------------------------------------------

@@ -46,7 +46,8 @@ use crate::config::{Config, NodeConfig};
 use crate::error::{LinkError, NodeOutcome};
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{
-    IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
+    COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX,
+    REPLY_ELEMENTS_MAX,
 };
 use crate::resp::{Inbox, Limits};
 use crate::time::Instant;
@@ -279,10 +280,10 @@ impl Node {
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// Returns whether a question of `len` bytes can be asked now, with room for its release later.
-    pub(crate) fn access(&self, len: usize) -> Access {
+    /// Returns whether a question can be asked now, with room for its release later.
+    pub(crate) fn access(&self) -> Access {
         match (&self.phase, self.trouble) {
-            (Phase::Ready(_), _) if self.is_suspect() || !self.has_room_for_set(len) => {
+            (Phase::Ready(_), _) if self.is_suspect() || !self.has_room_for_question() => {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready(_), _) => Access::Open,
@@ -304,9 +305,9 @@ impl Node {
             || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
-    fn has_room_for_set(&self, len: usize) -> bool {
+    fn has_room_for_question(&self) -> bool {
         self.in_flight.reserved() + 2 <= IN_FLIGHT_MAX / 2
-            && self.outbox.len() + len <= OUT_BYTES_MAX / 2
+            && self.outbox.len() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
     }
 
     /// Returns `true` if there is room for a release of `len` bytes.

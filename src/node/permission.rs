@@ -72,7 +72,7 @@ impl Permissions {
 
 impl Node {
     /// Returns `true` if it was shown on this connection that a lock may be released.
-    pub(crate) fn may_release(&self) -> bool {
+    pub(super) fn may_release(&self) -> bool {
         match self.permissions.shown {
             Shown::Scripts => true,
             Shown::Native => self.native_release().is_some(),
@@ -92,7 +92,7 @@ impl Node {
     }
 
     /// Sends the first `SET` of this connection.
-    pub(crate) fn send_first_set(
+    pub(super) fn send_first_set(
         &mut self,
         now: Instant,
         claim: ClaimKey,

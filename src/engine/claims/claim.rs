@@ -299,10 +299,10 @@ impl Claim {
         let Some(entry) = &self.entry else {
             return true;
         };
-        if !below.nodes[node].send_release(below.now, self.key, command, entry, repair) {
+        let there = below.nodes.to_write(node);
+        if !there.send_release(below.now, self.key, command, entry, repair) {
             return false;
         }
-        below.nodes.has_to_write(node);
         self.releasing.insert(node);
         self.owed.remove(node);
         true

@@ -14,7 +14,7 @@ use crate::entry::Entry;
 use crate::error::{LinkError, LockError, NodeOutcome, Unusable};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::limits::{COMMAND_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
     Access, Command, Forbidden, Reply, Trouble, refuses_for_certain, wants_the_text,
 };
@@ -100,22 +100,22 @@ impl Acquire {
         let claim = cx.parts.claims.insert(claim);
         self.claim = Some(claim);
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
-        let mut command = cx.parts.claims.command();
-        prepare_ballots(claim, &mut command, cx);
+        prepare_ballots(cx);
         if !self.refuse_for_other_cluster(cx) {
-            self.ask_all(claim, &mut command, cx);
+            self.ask_all(claim, cx);
         }
-        cx.parts.claims.sent(command);
     }
 
     /// Asks the nodes, until a majority is out of reach: no node is asked in vain.
-    fn ask_all(&mut self, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
+    fn ask_all(&mut self, claim: ClaimKey, cx: &mut Context<'_>) {
         self.judge(cx);
+        let mut command = cx.parts.claims.command();
         for node in cx.parts.nodes.ids() {
-            if !ask(node, claim, command, cx) {
+            if !ask(node, claim, &mut command, cx) {
                 self.judge_if_voting(cx);
             }
         }
+        cx.parts.claims.sent(command);
         if cx.round.is_voting() {
             cx.round.arm(&mut cx.parts.timers);
         }
@@ -126,18 +126,21 @@ impl Acquire {
         let Some(claim) = self.claim else {
             return; // It rests.
         };
-        let mut command = cx.parts.claims.command();
-        let len = set_len(claim, &mut command, cx.parts);
-        match cx.parts.nodes[node].access(len) {
+        match cx.parts.nodes[node].access() {
             Access::Open => {
                 cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-                let _ = ask(node, claim, &mut command, cx);
-                self.judge_if_voting(cx);
+                self.ask_one(node, claim, cx);
             }
             Access::Handshake { .. } => {}
             Access::Shut(outcome) => self.vote(node, (Vote::Abstain, outcome), cx),
         }
+    }
+
+    fn ask_one(&mut self, node: NodeId, claim: ClaimKey, cx: &mut Context<'_>) {
+        let mut command = cx.parts.claims.command();
+        let _ = ask(node, claim, &mut command, cx);
         cx.parts.claims.sent(command);
+        self.judge_if_voting(cx);
     }
 
     // ----- answers --------------------------------------------------------------------------
@@ -154,7 +157,8 @@ impl Acquire {
     /// Sends the `SET` to `node` once more: it was not run, or met a key of our own, whose `release` goes
     /// before it. That is done once, and while `node` is waited for. Returns `true` if it was done.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
-        let Some(claim) = self.claim.and_then(|key| cx.parts.claims.get(key)).must() else {
+        let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
+        let Some(claim) = claim.must() else {
             return false;
         };
         let key = claim.key;
@@ -165,18 +169,11 @@ impl Acquire {
             let (claims, mut below) = cx.parts.claims(cx.now);
             claims.try_debts_again(node, &mut below);
         }
-        let mut command = cx.parts.claims.command();
-        let len = set_len(key, &mut command, cx.parts);
-        let open = cx.parts.nodes[node].access(len) == Access::Open;
-        if open {
-            if let Some(claim) = cx.parts.claims.get_mut(key).must() {
-                claim.resent.insert(node);
-            }
-            if !ask(node, key, &mut command, cx) {
-                self.judge_if_voting(cx);
-            }
+        let open = cx.parts.nodes[node].access() == Access::Open;
+        if open && let Some(claim) = cx.parts.claims.get_mut(key).must() {
+            claim.resent.insert(node);
+            self.ask_one(node, key, cx);
         }
-        cx.parts.claims.sent(command);
         open
     }
 
@@ -436,11 +433,10 @@ fn has_run_out(valid_until: Instant, now: Instant) -> bool {
 // ----- what is known before a node is asked ---------------------------------------------------
 
 /// Records which nodes cannot be asked, and until when the others may answer.
-fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
+fn prepare_ballots(cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
-    let len = set_len(claim, command, cx.parts);
     for node in cx.parts.nodes.ids() {
-        let access = cx.parts.nodes[node].access(len);
+        let access = cx.parts.nodes[node].access();
         let timeout = patience.with(&mut cx.parts.nodes[node]);
         let patience = match access {
             Access::Open | Access::Handshake { first: false } => timeout,
@@ -453,14 +449,6 @@ fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>)
         cx.round[node].deadline = cx.now.saturating_add(patience);
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
     }
-}
-
-/// Returns how long the `SET` of `claim` is, or may be.
-fn set_len(claim: ClaimKey, command: &mut Command, parts: &Parts) -> usize {
-    let claim = parts.claims.get(claim);
-    let entry = claim.and_then(|claim| Some((claim.entry.as_ref()?, claim.ttl)));
-    let len = entry.map(|(entry, ttl)| parts.nodes.set_len(command, entry, ttl));
-    len.unwrap_or(COMMAND_BYTES_MAX)
 }
 
 /// Puts the `SET` of `claim`, which is `command`, into the connection to `node`, or into the queue
@@ -484,16 +472,9 @@ fn ask(node: NodeId, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_
     let Some(entry) = claim.entry.as_ref().must() else {
         return true;
     };
-    let there = &mut cx.parts.nodes[node];
-    if there.may_release() {
-        there.send_set(cx.now, claim.key, command, entry, claim.ttl);
-    } else if let Access::Shut(outcome) = there.access(COMMAND_BYTES_MAX) {
-        return !cx.round.count(cx.now, node, Vote::Abstain, outcome);
-    } else {
-        there.send_first_set(cx.now, claim.key, entry, claim.ttl);
-    }
+    let there = cx.parts.nodes.to_write(node);
+    there.send_set(cx.now, claim.key, command, entry, claim.ttl);
     claim.set_sent(node);
-    cx.parts.nodes.has_to_write(node);
     true
 }
 

@@ -9,7 +9,6 @@ use crate::entry::Entry;
 use crate::error::{ConfirmError, LinkError, NodeOutcome};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{Access, Command, Question, Reply, Request, Said, Trouble, wants_the_text};
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
@@ -120,7 +119,7 @@ impl Held {
     /// and the caller has to judge.
     #[must_use]
     fn ask(&self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
-        match cx.parts.nodes[node].access(COMMAND_BYTES_MAX) {
+        match cx.parts.nodes[node].access() {
             Access::Open => {
                 self.send(node, command, false, cx);
                 true
@@ -149,10 +148,9 @@ impl Held {
             claim.unknown.insert(node);
         }
         let request = self.request(cx.round.key);
-        let there = &mut cx.parts.nodes[node];
+        let there = cx.parts.nodes.to_write(node);
         let bytes = there.question(self.question, command, &self.entry, cx.round.ttl, by_text);
         there.send(cx.now, request, bytes);
-        cx.parts.nodes.has_to_write(node);
         cx.round[node].asked = true;
     }
 

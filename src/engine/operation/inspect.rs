@@ -22,7 +22,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::{InvalidRequest, NodeOutcome, Report};
 use crate::keys::{NodeId, OperationKey};
-use crate::limits::{COMMAND_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::limits::TOKEN_RANDOM_BYTES;
 use crate::node::{Access, Command, Dialect, Question, Request, Said};
 use crate::quorum::{NodeSet, Vote};
 use crate::resource::Token;
@@ -306,13 +306,12 @@ impl Inspect {
     /// handshake is done, or records why it cannot be asked.
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) {
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-        let there = &mut cx.parts.nodes[node];
-        let asked = match there.access(COMMAND_BYTES_MAX) {
+        let there = cx.parts.nodes.to_write(node);
+        let asked = match there.access() {
             Access::Open => {
                 let question = Question::Inspect;
                 let bytes = there.question(question, command, &self.entry, Duration::ZERO, true);
                 there.send(cx.now, request(cx.round.key), bytes);
-                cx.parts.nodes.has_to_write(node);
                 cx.round[node].asked = true;
                 true
             }

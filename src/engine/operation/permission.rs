@@ -10,7 +10,6 @@
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{
     Access, Dialect, Forbidden, Reply, Said, Trouble, forbidden_to_extend, forbidden_to_lock,
     refuses_the_verb,
@@ -59,7 +58,7 @@ fn withheld(
     missing: Unusable,
     parts: &mut Parts,
 ) -> Option<(OperationKey, Answer)> {
-    let there = &mut parts.nodes[node];
+    let there = parts.nodes.to_write(node);
     there.forbidden(missing);
     let claim = parts.claims.get_mut(key)?; // It may be over.
     claim.unanswered.remove(node);
@@ -69,7 +68,6 @@ fn withheld(
     let native = native.filter(|_| missing != Unusable::KeyPermission);
     let asked = if let (Some(way), Some(entry)) = (native, &claim.entry) {
         there.ask_native(now, claim.key, entry, way);
-        parts.nodes.has_to_write(node);
         true
     } else {
         false
@@ -113,11 +111,11 @@ pub(in crate::engine) fn native_answered(
 /// Returns `false` if `reply` tells nothing of a permission, or `node` cannot be asked.
 pub(super) fn ask_why(node: NodeId, entry: &Entry, reply: Reply, cx: &mut Context<'_>) -> bool {
     let asks = reply == Reply::Forbidden(Forbidden::Within)
-        && cx.parts.nodes[node].access(COMMAND_BYTES_MAX) == Access::Open
+        && cx.parts.nodes[node].access() == Access::Open
         && cx.round.awaits(node);
     if asks {
-        cx.parts.nodes[node].ask_why(cx.now, cx.round.key, entry);
-        cx.parts.nodes.has_to_write(node);
+        let there = cx.parts.nodes.to_write(node);
+        there.ask_why(cx.now, cx.round.key, entry);
     }
     asks
 }

@@ -18,7 +18,6 @@
 use core::time::Duration;
 
 use crate::keys::NodeId;
-use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{Access, Command};
 use crate::quorum::Majority;
 use crate::time::Instant;
@@ -61,16 +60,11 @@ impl Held {
         }
         let left = end.saturating_since(cx.now);
         let ttl = up_to_whole_millis(left.saturating_add(drift.of(claim.ttl)));
-        let there = &mut cx.parts.nodes[node];
-        if there.access(COMMAND_BYTES_MAX) != Access::Open || there.missing_permission().is_some() {
+        let there = cx.parts.nodes.to_write(node);
+        if there.access() != Access::Open || there.missing_permission().is_some() {
             return; // It is tried again with the next extension.
         }
-        if there.may_release() {
-            there.send_set(cx.now, claim.key, command, &self.entry, ttl);
-        } else {
-            there.send_first_set(cx.now, claim.key, &self.entry, ttl);
-        }
-        cx.parts.nodes.has_to_write(node);
+        there.send_set(cx.now, claim.key, command, &self.entry, ttl);
         claim.set_sent(node);
         claim.granted.remove(node); // What it had is gone, and this is not answered.
     }
