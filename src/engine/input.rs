@@ -254,7 +254,9 @@ impl Engine {
         // Before an operation is refused because this node is missing: no later attempt would
         // succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
-            self.operations.refuse_all(now, &mut self.parts);
+            self.operations.each(now, &mut self.parts, |operation, cx| {
+                operation.other_cluster(cx)
+            });
         }
         self.lose_link(now, node, trouble);
     }
@@ -271,8 +273,9 @@ impl Engine {
         self.operations.each(now, parts, |operation, cx| {
             operation.lose(node, trouble.outcome(), cx);
         });
-        let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
-        nodes.connect_again(now, node, delay, timers);
+        parts
+            .nodes
+            .connect_again(now, node, delay, &mut parts.timers);
         self.watch_lines(now);
     }
 
@@ -306,15 +309,15 @@ impl Engine {
     }
 
     fn connection_due(&mut self, now: Instant, node: NodeId) {
-        let (nodes, timers) = (&mut self.parts.nodes, &mut self.parts.timers);
-        if nodes.connection_due(now, node, timers) {
+        let parts = &mut self.parts;
+        if parts.nodes.connection_due(now, node, &mut parts.timers) {
             self.give_up(now, node, Trouble::Link(LinkError::ConnectTimeout));
         }
     }
 
     fn silence_due(&mut self, now: Instant, node: NodeId) {
-        let (nodes, timers) = (&mut self.parts.nodes, &mut self.parts.timers);
-        match nodes.silence_due(now, node, timers) {
+        let parts = &mut self.parts;
+        match parts.nodes.silence_due(now, node, &mut parts.timers) {
             Silence::Short => {}
             Silence::Suspect => self.watch_lines(now),
             Silence::Dead => self.give_up(now, node, Trouble::Link(LinkError::Silent)),

@@ -87,21 +87,15 @@ impl Operations {
         kind: Kind,
         parts: &mut Parts,
     ) -> RoundId {
-        let operation = self.open(now, parts.nodes.len(), kind);
-        operation.round.ttl = ttl;
-        operation.round.deadline = deadline;
-        let key = operation.round.key;
-        self.with(now, key, parts, |operation, cx| operation.begin(cx));
+        let mut round = Round::new(now, parts.nodes.len(), self.ballots.take());
+        round.ttl = ttl;
+        round.deadline = deadline;
+        let key = OperationKey(self.slab.insert(Operation { round, kind }));
+        self.with(now, key, parts, |operation, cx| {
+            cx.round.key = key;
+            operation.begin(cx);
+        });
         RoundId(key)
-    }
-
-    /// Opens an operation over so many `nodes`, with none of them asked yet.
-    pub(super) fn open(&mut self, now: Instant, nodes: usize, kind: Kind) -> &mut Operation {
-        let round = Round::new(now, nodes, self.ballots.take());
-        let key = self.slab.insert(Operation { round, kind });
-        let operation = self.slab.get_mut(key).expect("it was just inserted");
-        operation.round.key = OperationKey(key);
-        operation
     }
 
     /// Returns the next event of `operation`, which ends with it. One that was cancelled, or tries
@@ -231,11 +225,6 @@ impl Operations {
                 held.decide(verdict(), &mut Context::new(now, round, parts));
             }
         }
-    }
-
-    /// A node has said that it is another cluster's: every acquire is refused.
-    pub(super) fn refuse_all(&mut self, now: Instant, parts: &mut Parts) {
-        self.each(now, parts, |operation, cx| operation.other_cluster(cx));
     }
 
     // ----- answers --------------------------------------------------------------------------

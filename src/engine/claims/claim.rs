@@ -186,7 +186,7 @@ impl Claim {
 
     /// `node` says that it has the token, until `gone_by` at the latest. If it got one `SET`, that has
     /// been run, and is not run again.
-    pub(crate) fn is_on(&mut self, node: NodeId, gone_by: Instant) {
+    pub(crate) fn found_on(&mut self, node: NodeId, gone_by: Instant) {
         self.granted.insert(node);
         if self.lacking.remove(node) {
             self.regained = self.regained.wrapping_add(1);

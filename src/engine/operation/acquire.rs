@@ -23,13 +23,12 @@ use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::patience::Patience;
 use super::permission::unusable;
-use super::round::{Round, State};
+use super::round::{Ballot, Round, State};
 use super::{Answer, Context, Operate};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
-use crate::engine::settings::Settings;
 
 /// The least delay between two attempts: a shorter one would end in the turn in which it began, and
 /// attempts that fail at once would follow each other there for ever.
@@ -89,22 +88,6 @@ impl Acquire {
     }
 
     // ----- an attempt -----------------------------------------------------------------------
-
-    /// One attempt: the same bytes to every node, before any answer is read.
-    fn attempt(&mut self, cx: &mut Context<'_>) {
-        cx.round.reset(cx.now);
-        let buffer = cx.parts.claims.buffers.take();
-        let owner = &cx.parts.settings.owner;
-        let entry = fresh_entry(buffer, &self.resource, &mut cx.parts.random, owner);
-        let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
-        let claim = cx.parts.claims.insert(claim);
-        self.claim = Some(claim);
-        cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
-        prepare_ballots(cx);
-        if !self.refuse_for_other_cluster(cx) {
-            self.ask_all(claim, cx);
-        }
-    }
 
     /// Asks the nodes, until a majority is out of reach: no node is asked in vain.
     fn ask_all(&mut self, claim: ClaimKey, cx: &mut Context<'_>) {
@@ -286,8 +269,20 @@ impl Acquire {
 }
 
 impl Operate for Acquire {
+    /// One attempt: the same bytes to every node, before any answer is read.
     fn begin(&mut self, cx: &mut Context<'_>) {
-        self.attempt(cx);
+        cx.round.reset(cx.now);
+        let buffer = cx.parts.claims.buffers.take();
+        let owner = &cx.parts.settings.owner;
+        let entry = fresh_entry(buffer, &self.resource, &mut cx.parts.random, owner);
+        let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
+        let claim = cx.parts.claims.insert(claim);
+        self.claim = Some(claim);
+        cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
+        prepare_ballots(cx);
+        if !self.refuse_for_other_cluster(cx) {
+            self.ask_all(claim, cx);
+        }
     }
 
     fn judge(&mut self, cx: &mut Context<'_>) {
@@ -310,21 +305,23 @@ impl Operate for Acquire {
             self.fail(Refusal::TooSlow, cx);
             return None;
         }
-        let labels = cx.parts.nodes.labels();
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
             Verdict::Granted(majority, until) => {
                 let lock = self.hand_out(&majority, until, cx.parts);
                 // A broken invariant: what cannot be handed out is no lock.
-                let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
-                lock.ok_or_else(|| LockError::TooSlow(report()))
+                lock.ok_or_else(|| LockError::TooSlow(cx.report()))
             }
             Verdict::Refused(refusal) => Err(match refusal {
-                Refusal::Held => LockError::Held(cx.round.report(cx.now, labels)),
-                Refusal::NoQuorum => LockError::NoQuorum(cx.round.report_causes(cx.now, labels)),
-                Refusal::TooSlow => LockError::TooSlow(cx.round.report(cx.now, labels)),
+                Refusal::Held => LockError::Held(cx.report()),
+                // With what they said in earlier attempts, if that says more.
+                Refusal::NoQuorum => {
+                    let labels = cx.parts.nodes.labels();
+                    LockError::NoQuorum(cx.round.report_by(cx.now, labels, Ballot::cause))
+                }
+                Refusal::TooSlow => LockError::TooSlow(cx.report()),
                 Refusal::Saturated => LockError::Saturated,
-                Refusal::OtherCluster => LockError::OtherCluster(cx.round.report(cx.now, labels)),
+                Refusal::OtherCluster => LockError::OtherCluster(cx.report()),
             }),
         };
         let round = RoundId(cx.round.key);
@@ -407,7 +404,7 @@ impl Operate for Acquire {
             self.decide(Verdict::Refused(Refusal::Saturated), cx);
         } else if until <= cx.now {
             cx.round.tries = cx.round.tries.saturating_add(1);
-            self.attempt(cx);
+            self.begin(cx);
         } else {
             cx.round.arm(&mut cx.parts.timers);
         }
@@ -510,7 +507,7 @@ pub(in crate::engine) fn set_answered(
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
-            claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl));
+            claim.found_on(node, parts.settings.drift.gone_by(now, claim.ttl));
             Answer::Vote((Vote::Yes, NodeOutcome::Granted))
         }
         Reply::Nil => {
@@ -579,16 +576,4 @@ fn name_other_clusters(cx: &mut Context<'_>) -> bool {
         }
     }
     any
-}
-
-/// Returns how many attempts `request` allows, if it is one that can be made.
-pub(in crate::engine) fn check(
-    request: &Request<'_>,
-    settings: &Settings,
-) -> Result<Option<u32>, LockError> {
-    let tries_allowed = request.options.tries_allowed(&settings.retry);
-    match tries_allowed {
-        Some(0) => Err(crate::error::InvalidRequest::NoTries.into()),
-        Some(_) | None => Ok(tries_allowed),
-    }
 }

@@ -87,7 +87,7 @@ impl AboutHeld for Confirm {
     /// `majority` has the lock. If it keeps it for less long than was known, other nodes may keep
     /// it for longer (nodes that an extension did not wait for are no reason to shorten a lock),
     /// and are heard first.
-    fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
+    fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
         let sent = cx.round.sent;

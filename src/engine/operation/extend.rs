@@ -45,18 +45,12 @@ impl AboutHeld for Extend {
         &mut self.held
     }
 
-    fn prepare(&mut self, cx: &mut Context<'_>) {
-        if let Some(claim) = self.held.claim_in(&mut cx.parts.claims) {
-            claim.ttl = claim.ttl.max(cx.round.ttl);
-        }
-    }
-
     fn event(round: RoundId, result: Result<Extension, ExtendError>) -> Event {
         Event::Extended { round, result }
     }
 
     /// `majority` keeps the lock for at least as long as was asked.
-    fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
+    fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let claim = held.claim_in(&mut cx.parts.claims);
         // A later question may have found an earlier end.

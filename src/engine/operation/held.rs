@@ -89,23 +89,21 @@ impl Held {
         })
     }
 
-    /// Sets the deadline, and makes `round.key` the newest operation of its claim.
-    fn begin(&self, cx: &mut Context<'_>) {
-        let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
-        cx.round.deadline = ends.then_some(self.valid_until);
-        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
-            claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
-        }
-    }
-
     pub(super) fn claim_in<'c>(&self, claims: &'c mut Claims) -> Option<&'c mut Claim> {
         claims.get_mut(self.claim?)
     }
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// Sets until when the nodes may answer, and leaves out those whose answers do not count.
-    fn prepare_ballots(&self, cx: &mut Context<'_>) {
+    /// Sets until when the nodes may answer, leaves out those whose answers do not count, and makes this
+    /// the newest question about its claim.
+    fn prepare(&self, cx: &mut Context<'_>) {
+        let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
+        cx.round.deadline = ends.then_some(self.valid_until);
+        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
+            claim.ttl = claim.ttl.max(cx.round.ttl);
+            claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
+        }
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
@@ -285,11 +283,10 @@ impl Held {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Option<Result<Extension, E>> {
-        let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
         Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
-            Verdict::Lost => Err(ConfirmError::Lost(report()).into()),
-            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(report()).into()),
+            Verdict::Lost => Err(ConfirmError::Lost(cx.report()).into()),
+            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(cx.report()).into()),
             Verdict::Closed => Err(ConfirmError::Closed.into()),
             Verdict::Kept(majority, until) => {
                 Ok(self.kept(majority, until, cx.round.ttl, &mut cx.parts.claims))
@@ -329,11 +326,6 @@ pub(super) trait AboutHeld {
 
     fn held(&mut self) -> &mut Held;
 
-    /// The nodes are about to be asked.
-    fn prepare(&mut self, cx: &mut Context<'_>) {
-        let _ = cx;
-    }
-
     /// `node` has answered by `reply`, which may or may not count.
     fn heard(&mut self, node: NodeId, reply: Reply) {
         let _ = (node, reply);
@@ -343,14 +335,12 @@ pub(super) trait AboutHeld {
     fn event(round: RoundId, result: Result<Extension, Self::Error>) -> Event;
 
     /// `majority` keeps the lock.
-    fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
+    fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
 }
 
 impl<T: AboutHeld> Operate for T {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        self.held().begin(cx);
-        self.prepare(cx);
-        self.held().prepare_ballots(cx);
+        self.held().prepare(cx);
         self.judge(cx);
         let mut command = cx.parts.claims.command();
         for node in cx.parts.nodes.ids() {
@@ -364,7 +354,7 @@ impl<T: AboutHeld> Operate for T {
 
     fn judge(&mut self, cx: &mut Context<'_>) {
         if let Some(majority) = self.held().judge(cx) {
-            self.is_kept_by(majority, cx);
+            self.kept_by(majority, cx);
         }
     }
 
@@ -446,7 +436,7 @@ pub(in crate::engine) fn learn(
         claim.unknown.remove(node);
     }
     match vote {
-        Vote::Yes => claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
+        Vote::Yes => claim.found_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
         // A key that is missing or another's was not extended.
         Vote::No => drop(claim.lacking.insert(node)),
         Vote::Abstain => {}

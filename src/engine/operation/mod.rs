@@ -28,7 +28,7 @@ pub(super) mod round;
 mod top_up;
 
 use crate::error::{
-    ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError,
+    ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
 };
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Reply, Said};
@@ -38,12 +38,13 @@ use crate::time::Instant;
 
 use super::claims::claim::Questions;
 use super::contract::{Extension, RoundId};
+use super::inspection::{InspectError, Inspection};
 use super::parts::Parts;
 use acquire::Acquire;
 use confirm::Confirm;
 use extend::Extend;
 use held::Held;
-use inspect::{Inspect, InspectError, Inspection};
+use inspect::Inspect;
 use reinit::Reinit;
 use release::Release;
 use round::{Round, State};
@@ -167,13 +168,17 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) const fn new(now: Instant, round: &'a mut Round, parts: &'a mut Parts) -> Self {
-        let lost = None;
         Self {
             now,
             round,
             parts,
-            lost,
+            lost: None,
         }
+    }
+
+    /// Returns what each node said, for an error.
+    pub(super) fn report(&self) -> Report {
+        self.round.report(self.now, self.parts.nodes.labels())
     }
 }
 

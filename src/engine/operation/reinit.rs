@@ -81,9 +81,7 @@ impl Operate for Reinit {
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = match self.done.take()? {
             true => Ok(()),
-            false => Err(ReinitError::Incomplete(
-                cx.round.report(cx.now, cx.parts.nodes.labels()),
-            )),
+            false => Err(ReinitError::Incomplete(cx.report())),
         };
         let round = RoundId(cx.round.key);
         Some(Event::Reinitialised { round, result })

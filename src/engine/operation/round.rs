@@ -90,7 +90,7 @@ impl Ballot {
     /// Returns the outcome that is reported for the node where too few nodes answered: an earlier
     /// cause is not hidden by an attempt in which it did not answer. The latency of an earlier cause
     /// is not known any more.
-    fn cause(&self) -> (NodeOutcome, Option<Duration>) {
+    pub(crate) fn cause(&self) -> (NodeOutcome, Option<Duration>) {
         let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
         match more_telling(self.before, self.outcome) {
             cause if silent && cause != self.outcome => (cause, None),
@@ -343,13 +343,8 @@ impl Round {
         self.report_by(now, labels, Ballot::said)
     }
 
-    /// Returns the report for an error where too few nodes answered: with what they said in earlier
-    /// attempts, if that says more.
-    pub(crate) fn report_causes(&self, now: Instant, labels: &[Arc<str>]) -> Report {
-        self.report_by(now, labels, Ballot::cause)
-    }
-
-    fn report_by(
+    /// Returns what each node said by `said`, for an error.
+    pub(crate) fn report_by(
         &self,
         now: Instant,
         labels: &[Arc<str>],
