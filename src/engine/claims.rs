@@ -17,11 +17,11 @@ use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::limits::{CLAIMS_MAX, TTL_ASSUMED_MAX};
+use crate::limits::CLAIMS_MAX;
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
-use crate::quorum::{Drift, Lock, LockId, NodeSet, Vote};
+use crate::quorum::{Drift, Lock, LockId, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
@@ -40,7 +40,6 @@ pub(super) struct Claims {
     /// The engine whose claims they are.
     engine: u64,
     drift: Drift,
-    ttl_limit: Duration,
     /// Buffers for names and tokens. A lock keeps one for life, so no command grows them.
     pub(super) buffers: Pool<u8>,
     /// Buffers for commands.
@@ -55,22 +54,12 @@ pub(super) struct Below<'a> {
     pub(super) timers: &'a mut Timers,
 }
 
-/// What follows from the timer of a claim.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Due {
-    /// Nothing that has to be reported.
-    Nothing,
-    /// The lock is over, and that has to be reported to its holder.
-    Over,
-}
-
 impl Claims {
-    pub(super) fn new(engine: u64, drift: Drift, ttl_limit: Duration) -> Self {
+    pub(super) fn new(engine: u64, drift: Drift) -> Self {
         Self {
             slab: Slab::new(),
             engine,
             drift,
-            ttl_limit,
             buffers: Pool::new(),
             commands: Pool::new(),
         }
@@ -153,25 +142,6 @@ impl Claims {
         };
         let ends = self.slab.iter().map(|(_, claim)| end(claim));
         ends.max().unwrap_or(now)
-    }
-
-    /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here; `entry` is its
-    /// name and token, if it is to be released. An extension that was not confirmed may have given some
-    /// of its keys more than it knows of.
-    pub(super) fn adopt(
-        &mut self,
-        now: Instant,
-        nodes: NodeSet,
-        entry: Option<Entry>,
-        until: Instant,
-        ttl: Duration,
-    ) -> ClaimKey {
-        let ttl = ttl.max(TTL_ASSUMED_MAX).min(self.ttl_limit);
-        let gone_by = self.drift.gone_by(now.max(until), ttl);
-        self.insert(Claim {
-            entry,
-            ..Claim::adopted(nodes, ttl, until, gone_by)
-        })
     }
 
     /// Returns a command that is not written yet, in a buffer of the pool.
@@ -394,22 +364,23 @@ impl Claims {
 
     // ----- time -----------------------------------------------------------------------------
 
-    /// The timer of `claim` has fired.
-    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Due {
+    /// The timer of `claim` has fired. Returns `true` if its lock is over, and that has to be reported
+    /// to its holder.
+    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> bool {
         let Some(there) = self.slab.get_mut(claim.0).must() else {
-            return Due::Nothing;
+            return false;
         };
         there.timer = None;
         match there.stage {
             Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
                 there.watch(below.timers); // It was extended meanwhile.
             }
-            Stage::Held { told: false } => return Due::Over,
+            Stage::Held { told: false } => return true,
             Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
             Stage::Releasing { .. } => self.expire_debts(claim, below),
             Stage::Attempt { .. } => {}
         }
-        Due::Nothing
+        false
     }
 
     /// The keys of `claim` have expired where their expiry is known: ends the debts there.

@@ -8,7 +8,6 @@ use crate::time::Instant;
 
 use super::Engine;
 use super::alarm::Alarm;
-use super::claims;
 use super::contract::Input;
 use super::nodes::Silence;
 use super::operation::held::Verdict;
@@ -300,7 +299,7 @@ impl Engine {
                 }
                 Alarm::Claim(key) => {
                     let (claims, mut below) = self.parts.claims(now);
-                    if claims.due(key, &mut below) == claims::Due::Over {
+                    if claims.due(key, &mut below) {
                         self.lock_is_over(now, key);
                     }
                 }

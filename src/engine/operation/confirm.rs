@@ -109,7 +109,6 @@ impl AboutHeld for Confirm {
             claim.gone_by = claim.gone_by.max(gone_by);
             claim.watch(&mut cx.parts.timers);
         }
-        held.forget(cx.round.key, &mut cx.parts.claims);
         self.held.decide(Verdict::Kept(majority, end), cx);
     }
 }

@@ -63,7 +63,6 @@ impl AboutHeld for Extend {
         if let Some(claim) = claim {
             claim.valid_until = claim.valid_until.max(end);
         }
-        held.forget(cx.round.key, &mut cx.parts.claims);
         held.top_up(&majority, end, cx);
         self.held.decide(Verdict::Kept(majority, end), cx);
     }

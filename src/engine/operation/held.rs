@@ -3,8 +3,6 @@
 //! The same nodes count, the same lock is over when a majority misses it, and the same verdicts close
 //! the question. What is asked, and what a majority of answers means, is in the file of each operation.
 
-use core::time::Duration;
-
 use crate::entry::Entry;
 use crate::error::{ConfirmError, LinkError, NodeOutcome};
 use crate::invariant::Must;
@@ -206,16 +204,14 @@ impl Held {
         match verdict {
             Extending::Extended(majority) => return Some(majority),
             Extending::Lost => self.lose(cx),
-            Extending::Unconfirmed => {
-                self.forget(cx.round.key, &mut cx.parts.claims);
-                self.decide(Verdict::Unconfirmed, cx);
-            }
+            Extending::Unconfirmed => self.decide(Verdict::Unconfirmed, cx),
         }
         None
     }
 
     pub(in crate::engine) fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
+        self.forget(cx);
         cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);
@@ -244,9 +240,9 @@ impl Held {
     }
 
     /// The operation has ended: removes it from its claim.
-    pub(super) fn forget(&self, operation: OperationKey, claims: &mut Claims) {
-        if let Some(claim) = self.claim_in(claims)
-            && claim.questions.newest == Some(operation)
+    fn forget(&self, cx: &mut Context<'_>) {
+        if let Some(claim) = self.claim_in(&mut cx.parts.claims)
+            && claim.questions.newest == Some(cx.round.key)
         {
             claim.questions.newest = None;
         }
@@ -288,21 +284,13 @@ impl Held {
             Verdict::Lost => Err(ConfirmError::Lost(cx.report()).into()),
             Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(cx.report()).into()),
             Verdict::Closed => Err(ConfirmError::Closed.into()),
-            Verdict::Kept(majority, until) => {
-                Ok(self.kept(majority, until, cx.round.ttl, &mut cx.parts.claims))
-            }
+            Verdict::Kept(majority, valid_until) => Ok(self.kept(majority, valid_until, cx)),
         })
     }
 
-    fn kept(
-        &self,
-        majority: Majority,
-        valid_until: Instant,
-        ttl: Duration,
-        claims: &mut Claims,
-    ) -> Extension {
+    fn kept(&self, majority: Majority, valid_until: Instant, cx: &mut Context<'_>) -> Extension {
         let exact = self.question == Question::Confirm;
-        if let Some(claim) = self.claim_in(claims) {
+        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
             claim.told_until = match exact {
                 true => valid_until,
                 false => valid_until.max(claim.told_until),
@@ -314,7 +302,7 @@ impl Held {
             token: random_part(self.entry.token()),
             majority,
             valid_until,
-            ttl,
+            ttl: cx.round.ttl,
         }
     }
 }
@@ -406,7 +394,7 @@ impl<T: AboutHeld> Operate for T {
     }
 
     fn cancel(&mut self, cx: &mut Context<'_>) {
-        self.held().forget(cx.round.key, &mut cx.parts.claims);
+        self.held().forget(cx);
     }
 
     fn end(&mut self, parts: &mut Parts) {

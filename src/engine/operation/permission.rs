@@ -63,20 +63,16 @@ fn withheld(
     let claim = parts.claims.get_mut(key)?; // It may be over.
     claim.unanswered.remove(node);
     claim.denied(node);
-    let operation = claim.attempted_by();
     let native = there.native_release();
     let native = native.filter(|_| missing != Unusable::KeyPermission);
-    let asked = if let (Some(way), Some(entry)) = (native, &claim.entry) {
-        there.ask_native(now, claim.key, entry, way);
-        true
-    } else {
-        false
-    };
+    let native = native.zip(claim.entry.as_ref());
+    if let Some((way, entry)) = native {
+        there.ask_native(now, key, entry, way);
+    }
+    let operation = claim.attempted_by().filter(|_| native.is_none());
     parts.claims.settle(key, &mut parts.timers);
     let refused = Answer::Withheld(NodeOutcome::Unusable(missing));
-    operation
-        .filter(|_| !asked)
-        .map(|operation| (operation, refused))
+    operation.map(|operation| (operation, refused))
 }
 
 /// `node` has answered the native release of a token that no key has, for the attempt of `claim`. What
