@@ -166,7 +166,7 @@ impl Acquire {
     fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let drift = cx.parts.settings.drift;
         let valid_until = drift.valid_until(cx.round.sent, cx.round.ttl);
-        if has_run_out(valid_until, cx.now) {
+        if has_run_out(cx.now, valid_until) {
             self.fail(Refusal::TooSlow, cx);
         } else {
             self.decide(Verdict::Granted(majority, valid_until), cx);
@@ -300,7 +300,7 @@ impl Operate for Acquire {
     /// A lock whose validity has run out since it was granted is given back here, and not handed out.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         if let Verdict::Granted(_, valid_until) = self.verdict
-            && guard!(StaleNow, has_run_out(valid_until, cx.now))
+            && guard!(StaleNow, has_run_out(cx.now, valid_until))
         {
             self.fail(Refusal::TooSlow, cx);
             return None;
@@ -423,7 +423,7 @@ impl Operate for Acquire {
 }
 
 /// Returns `true` if a lock that could be trusted until `valid_until` is none at `now`.
-fn has_run_out(valid_until: Instant, now: Instant) -> bool {
+fn has_run_out(now: Instant, valid_until: Instant) -> bool {
     guard!(ValidityUnchecked, valid_until <= now)
 }
 

@@ -24,7 +24,7 @@ use crate::quorum::{Lock, Majority, NodeSet};
 use crate::time::Instant;
 
 use super::Context;
-use super::held::{AboutHeld, Held, Verdict, claim_of, known_end};
+use super::held::{AboutHeld, LockQuestion, Verdict, claim_of, known_end};
 use crate::engine::claims::Claims;
 use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
@@ -32,7 +32,7 @@ use crate::engine::parts::Parts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Confirm {
-    pub(super) held: Held,
+    pub(super) held: LockQuestion,
     /// For how long each node keeps it.
     kept: Box<[Duration]>,
 }
@@ -53,7 +53,7 @@ impl Confirm {
     }
 
     pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ConfirmError> {
-        let held = Held::new(lock, Question::Confirm, parts)?;
+        let held = LockQuestion::new(lock, Question::Confirm, parts)?;
         let kept = vec![Duration::ZERO; parts.nodes.len()].into();
         Ok(Self { held, kept })
     }
@@ -70,7 +70,7 @@ pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize
 impl AboutHeld for Confirm {
     type Error = ConfirmError;
 
-    fn held(&mut self) -> &mut Held {
+    fn held(&mut self) -> &mut LockQuestion {
         &mut self.held
     }
 

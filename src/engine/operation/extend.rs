@@ -10,14 +10,14 @@ use crate::quorum::{Lock, Majority};
 use crate::time::Instant;
 
 use super::Context;
-use super::held::{AboutHeld, Held, Verdict};
+use super::held::{AboutHeld, LockQuestion, Verdict};
 use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Extend {
-    pub(super) held: Held,
+    pub(super) held: LockQuestion,
 }
 
 impl Extend {
@@ -33,7 +33,7 @@ impl Extend {
     }
 
     pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
-        let held = Held::new(lock, Question::Extend, parts)?;
+        let held = LockQuestion::new(lock, Question::Extend, parts)?;
         Ok(Self { held })
     }
 }
@@ -41,7 +41,7 @@ impl Extend {
 impl AboutHeld for Extend {
     type Error = ExtendError;
 
-    fn held(&mut self) -> &mut Held {
+    fn held(&mut self) -> &mut LockQuestion {
         &mut self.held
     }
 

@@ -22,7 +22,7 @@ use crate::engine::parts::Parts;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::engine) struct Held {
+pub(in crate::engine) struct LockQuestion {
     lock: LockId,
     /// Its claim, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
@@ -52,7 +52,7 @@ pub(in crate::engine) enum Verdict {
     Closed,
 }
 
-impl Held {
+impl LockQuestion {
     /// Returns a `question` about `lock`.
     ///
     /// # Errors
@@ -312,7 +312,7 @@ pub(super) trait AboutHeld {
     /// Why its caller gets no new end.
     type Error: From<ConfirmError>;
 
-    fn held(&mut self) -> &mut Held;
+    fn held(&mut self) -> &mut LockQuestion;
 
     /// `node` has answered by `reply`, which may or may not count.
     fn heard(&mut self, node: NodeId, reply: Reply) {

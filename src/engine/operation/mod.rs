@@ -43,7 +43,7 @@ use super::parts::Parts;
 use acquire::Acquire;
 use confirm::Confirm;
 use extend::Extend;
-use held::Held;
+use held::LockQuestion;
 use inspect::Inspect;
 use reinit::Reinit;
 use release::Release;
@@ -304,7 +304,7 @@ pub(super) trait Operate {
             self.out_of_time(cx.round);
         }
         let closed = open.without(cx.round.tally.open());
-        let given_up = closed.union(cx.round.end_left_out(now));
+        let given_up = closed.union(cx.round.end_uncounted(now));
         self.withdraw(given_up, cx);
     }
 }
@@ -322,14 +322,14 @@ impl Kind {
     }
 
     /// Returns the question about a lock that is held, if the operation is one.
-    pub(super) fn held(&self) -> Option<&Held> {
+    pub(super) fn held(&self) -> Option<&LockQuestion> {
         match self {
             Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
             Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,
         }
     }
 
-    pub(super) fn held_mut(&mut self) -> Option<&mut Held> {
+    pub(super) fn held_mut(&mut self) -> Option<&mut LockQuestion> {
         match self {
             Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
             Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,

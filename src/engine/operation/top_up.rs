@@ -22,9 +22,9 @@ use crate::quorum::{Majority, NodeSet};
 use crate::time::Instant;
 
 use super::Context;
-use super::held::Held;
+use super::held::LockQuestion;
 
-impl Held {
+impl LockQuestion {
     /// `majority` has confirmed an extension until `end`: the nodes that lacked the key before it
     /// was begun, and still do, get a copy again.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
