@@ -54,6 +54,9 @@ pub(super) struct Below<'a> {
     pub(super) timers: &'a mut Timers,
 }
 
+/// The operation that waits for a release, with the vote and the outcome that an answer gives it.
+pub(super) type Released = (OperationKey, (Vote, NodeOutcome));
+
 impl Claims {
     pub(super) fn new(engine: u64, drift: Drift) -> Self {
         Self {
@@ -228,7 +231,7 @@ impl Claims {
         dialect: Dialect,
         reply: Reply,
         below: &mut Below<'_>,
-    ) -> Result<Option<(OperationKey, (Vote, NodeOutcome))>, Trouble> {
+    ) -> Result<Option<Released>, Trouble> {
         let Some(said) = Said::of(reply) else {
             self.owe(node, claim, below);
             return Err(Trouble::Link(LinkError::Protocol));

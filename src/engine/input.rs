@@ -84,7 +84,7 @@ impl Engine {
             let (claims, mut below) = parts.claims(now);
             claims.pay_debts(node, &mut below);
         }
-        parts.nodes.to_write(node);
+        parts.nodes.writing_to(node);
     }
 
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
@@ -94,7 +94,7 @@ impl Engine {
             Heard::Stepped => self.stepped(now, node),
             Heard::Introduced => {
                 let longest = self.parts.restarts.longest();
-                return self.parts.nodes.to_write(node).join(now, longest);
+                return self.parts.nodes.writing_to(node).join(now, longest);
             }
             Heard::Joined => self.joined(now, node),
             Heard::Uncounted {
@@ -124,7 +124,7 @@ impl Engine {
         let (claims, mut below) = self.parts.claims(now);
         claims.try_debts_again(node, &mut below);
         claims.pay_debts(node, &mut below);
-        below.nodes.to_write(node).survey(now);
+        below.nodes.writing_to(node).survey(now);
     }
 
     /// The handshake is done. The same server under another name has one vote.
@@ -185,7 +185,7 @@ impl Engine {
     fn rejoin(&mut self, now: Instant, node: NodeId) {
         if self.parts.nodes[node].is_to_join() {
             let longest = self.parts.restarts.longest();
-            if let Err(trouble) = self.parts.nodes.to_write(node).join(now, longest) {
+            if let Err(trouble) = self.parts.nodes.writing_to(node).join(now, longest) {
                 self.give_up(now, node, trouble);
             }
         }

@@ -299,7 +299,7 @@ impl Claim {
         let Some(entry) = &self.entry else {
             return true;
         };
-        let there = below.nodes.to_write(node);
+        let there = below.nodes.writing_to(node);
         if !there.send_release(below.now, self.key, command, entry, repair) {
             return false;
         }

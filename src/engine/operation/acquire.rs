@@ -469,7 +469,7 @@ fn ask(node: NodeId, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_
     let Some(entry) = claim.entry.as_ref().must() else {
         return true;
     };
-    let there = cx.parts.nodes.to_write(node);
+    let there = cx.parts.nodes.writing_to(node);
     there.send_set(cx.now, claim.key, command, entry, claim.ttl);
     claim.set_sent(node);
     true

@@ -144,7 +144,7 @@ impl LockQuestion {
             claim.unknown.insert(node);
         }
         let request = self.request(cx.round.key);
-        let there = cx.parts.nodes.to_write(node);
+        let there = cx.parts.nodes.writing_to(node);
         let bytes = there.question(self.question, command, &self.entry, cx.round.ttl, by_text);
         there.send(cx.now, request, bytes);
         cx.round[node].asked = true;

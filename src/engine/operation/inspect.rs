@@ -100,7 +100,7 @@ impl Inspect {
     /// handshake is done, or records why it cannot be asked.
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) {
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-        let there = cx.parts.nodes.to_write(node);
+        let there = cx.parts.nodes.writing_to(node);
         let asked = match there.access() {
             Access::Open => {
                 let question = Question::Inspect;

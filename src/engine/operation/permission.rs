@@ -58,7 +58,7 @@ fn withheld(
     missing: Unusable,
     parts: &mut Parts,
 ) -> Option<(OperationKey, Answer)> {
-    let there = parts.nodes.to_write(node);
+    let there = parts.nodes.writing_to(node);
     there.forbidden(missing);
     let claim = parts.claims.get_mut(key)?; // It may be over.
     claim.unanswered.remove(node);
@@ -110,7 +110,7 @@ pub(super) fn ask_why(node: NodeId, entry: &Entry, reply: Reply, cx: &mut Contex
         && cx.parts.nodes[node].access() == Access::Open
         && cx.round.awaits(node);
     if asks {
-        let there = cx.parts.nodes.to_write(node);
+        let there = cx.parts.nodes.writing_to(node);
         there.ask_why(cx.now, cx.round.key, entry);
     }
     asks

@@ -46,7 +46,7 @@ impl LockQuestion {
             let ttl = up_to_whole_millis(left.saturating_add(drift.of(claim.ttl)));
             let nodes = nodes.filter(|node| claim.lacking.contains(node));
             for node in nodes.without(claim.unanswered).iter() {
-                let there = cx.parts.nodes.to_write(node);
+                let there = cx.parts.nodes.writing_to(node);
                 if there.access() == Access::Open && there.missing_permission().is_none() {
                     there.send_set(cx.now, claim.key, &mut command, &self.entry, ttl);
                     claim.set_sent(node);
