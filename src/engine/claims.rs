@@ -26,6 +26,7 @@ use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
+use super::answer::{Answer, Answered};
 use super::nodes::Nodes;
 use super::pool::Pool;
 use claim::{Claim, Stage, told_at};
@@ -53,9 +54,6 @@ pub(super) struct Below<'a> {
     pub(super) nodes: &'a mut Nodes,
     pub(super) timers: &'a mut Timers,
 }
-
-/// The operation that waits for a release, with the vote and the outcome that an answer gives it.
-pub(super) type Released = (OperationKey, (Vote, NodeOutcome));
 
 impl Claims {
     pub(super) fn new(engine: u64, drift: Drift) -> Self {
@@ -231,7 +229,7 @@ impl Claims {
         dialect: Dialect,
         reply: Reply,
         below: &mut Below<'_>,
-    ) -> Result<Option<Released>, Trouble> {
+    ) -> Answered {
         let Some(said) = Said::of(reply) else {
             self.owe(node, claim, below);
             return Err(Trouble::Link(LinkError::Protocol));
@@ -245,7 +243,9 @@ impl Claims {
             let missing = reply.missing(dialect.verb());
             let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
             let operation = self.defer(node, claim, below);
-            return Ok(operation.map(|operation| (operation, (Vote::Abstain, outcome))));
+            return Ok(
+                operation.map(|operation| (operation, Answer::Vote((Vote::Abstain, outcome))))
+            );
         }
         let said = said.vote();
         let Some(there) = self.slab.get_mut(claim.0) else {
@@ -257,7 +257,7 @@ impl Claims {
         if there.is_over() {
             self.settle(claim, below.timers);
         }
-        Ok(operation.map(|operation| (operation, said)))
+        Ok(operation.map(|operation| (operation, Answer::Vote(said))))
     }
 
     fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {

@@ -28,7 +28,8 @@
 //! | `parts` | claims, nodes and timers side by side, as operations use them |
 //! | `restarts` | for how long a node that may have forgotten locks does not vote |
 //! | `check` | whether a majority would vote, and what an operator has to repair |
-//! | `alarm`, `settings`, `pool` | what timers are for; the configuration; buffers |
+//! | `alarm`, `answer` | what timers are for; what is left of an answer for an operation |
+//! | `settings`, `pool` | the configuration; buffers |
 //!
 //! # Guarantees
 //!
@@ -44,6 +45,7 @@
 //! The wake-up of waiters by pushes.
 
 mod alarm;
+mod answer;
 mod check;
 mod claims;
 mod contract;

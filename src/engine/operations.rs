@@ -18,12 +18,13 @@ use crate::resp::Value;
 use crate::slab::Slab;
 use crate::time::Instant;
 
+use super::answer::{Answer, Answered};
 use super::claims::claim::Questions;
 use super::contract::{Event, RoundId, Wake};
 use super::operation::held::{self, Verdict};
 use super::operation::permission::{self, missing_to_extend};
 use super::operation::round::{Ballot, Round, State};
-use super::operation::{Answer, Context, Kind, Operate, Operation, acquire};
+use super::operation::{Context, Kind, Operate, Operation, acquire};
 use super::parts::Parts;
 use super::pool::Pool;
 
@@ -327,17 +328,16 @@ fn learn(
     request: Request,
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Option<(OperationKey, Answer)>, Trouble> {
-    Ok(match request {
-        Request::Set { claim } => acquire::set_answered(now, node, claim, reply, parts)?,
+) -> Answered {
+    match request {
+        Request::Set { claim } => acquire::set_answered(now, node, claim, reply, parts),
         Request::FirstSet { claim } => {
-            permission::first_set_answered(now, node, claim, reply, parts)?
+            permission::first_set_answered(now, node, claim, reply, parts)
         }
-        Request::Probe { claim } => permission::native_answered(node, claim, reply, parts)?,
+        Request::Probe { claim } => permission::native_answered(node, claim, reply, parts),
         Request::Release { claim, dialect, .. } => {
             let (claims, mut below) = parts.claims(now);
-            let answer = claims.release_answered(node, claim, dialect, reply, &mut below)?;
-            answer.map(|(operation, said)| (operation, Answer::Vote(said)))
+            claims.release_answered(node, claim, dialect, reply, &mut below)
         }
         Request::Question {
             question,
@@ -345,11 +345,11 @@ fn learn(
             claim,
         } => {
             let said = held::learn(now, node, (question, claim), reply, parts)?;
-            Some((operation, Answer::Question(reply, said)))
+            Ok(Some((operation, Answer::Question(reply, said))))
         }
-        Request::Why { operation } => Some((operation, Answer::Vote(missing_to_extend(reply)))),
-        Request::Handshake(_) | Request::Time => None,
-    })
+        Request::Why { operation } => Ok(Some((operation, Answer::Vote(missing_to_extend(reply))))),
+        Request::Handshake(_) | Request::Time => Ok(None),
+    }
 }
 
 /// Returns the operation that sent `request`, if it is still about that.

@@ -13,7 +13,7 @@ use rand::{Rng, RngExt};
 use crate::entry::Entry;
 use crate::error::{LinkError, LockError, NodeOutcome, Unusable};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, NodeId, OperationKey};
+use crate::keys::{ClaimKey, NodeId};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
     Access, Command, Forbidden, Reply, Trouble, refuses_for_certain, wants_the_text,
@@ -24,7 +24,8 @@ use crate::time::{Instant, NANOS_PER_TICK};
 use super::patience::Patience;
 use super::permission::unusable;
 use super::round::{Ballot, Round, State};
-use super::{Answer, Context, Operate};
+use super::{Context, Operate};
+use crate::engine::answer::{Answer, Answered};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
@@ -499,7 +500,7 @@ pub(in crate::engine) fn set_answered(
     key: ClaimKey,
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Option<(OperationKey, Answer)>, Trouble> {
+) -> Answered {
     let Some(claim) = parts.claims.get_mut(key) else {
         return Ok(None); // It is over.
     };

@@ -31,11 +31,11 @@ use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
 };
 use crate::keys::{ClaimKey, NodeId};
-use crate::node::{Reply, Said};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::resp::Value;
 use crate::time::Instant;
 
+use super::answer::Answer;
 use super::claims::claim::Questions;
 use super::contract::{Extension, RoundId};
 use super::inspection::{InspectError, Inspection};
@@ -136,23 +136,6 @@ impl Event {
             Self::Expired { .. } => None,
         }
     }
-}
-
-/// What a node has said to an operation.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
-    /// This vote, and this is what a report says of it.
-    Vote((Vote, NodeOutcome)),
-    /// To a `SET`: it has a key of this name.
-    Nil,
-    /// To a `SET`: it has forgotten the script, which was not run; and what a report says of that.
-    Forgotten(NodeOutcome),
-    /// The `SET` may be sent: its lock may be released there.
-    Permitted,
-    /// The `SET` may not be sent, and why.
-    Withheld(NodeOutcome),
-    /// To a question: this reply, which says this of the token.
-    Question(Reply, Said),
 }
 
 /// What an operation works with: the present time, its round, and the parts.

@@ -17,8 +17,9 @@ use crate::node::{
 use crate::quorum::Vote;
 use crate::time::Instant;
 
+use super::Context;
 use super::acquire::set_answered;
-use super::{Answer, Context};
+use crate::engine::answer::{Answer, Answered};
 use crate::engine::claims::claim::Claim;
 use crate::engine::parts::Parts;
 
@@ -32,7 +33,7 @@ pub(in crate::engine) fn first_set_answered(
     claim: ClaimKey,
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Option<(OperationKey, Answer)>, Trouble> {
+) -> Answered {
     if let Some(missing) = missing_by(reply, forbidden_to_lock) {
         return Ok(withheld(now, node, claim, missing, parts));
     }
@@ -82,7 +83,7 @@ pub(in crate::engine) fn native_answered(
     claim: ClaimKey,
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Option<(OperationKey, Answer)>, Trouble> {
+) -> Answered {
     let there = &mut parts.nodes[node];
     let answer = match Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))? {
         Said::Done | Said::Missing | Said::Foreign => {
