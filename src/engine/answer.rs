@@ -1,6 +1,6 @@
 //! What is left of an answer for the operation that asked, when claims and nodes have learnt from it.
 
-use crate::error::NodeOutcome;
+use crate::error::{NodeOutcome, Unusable};
 use crate::keys::OperationKey;
 use crate::node::{Reply, Said, Trouble};
 use crate::quorum::Vote;
@@ -23,4 +23,9 @@ pub(super) enum Answer {
     Withheld(NodeOutcome),
     /// To a question: this reply, which says this of the token.
     Question(Reply, Said),
+}
+
+/// Returns the vote of a node where the user lacks a permission.
+pub(super) fn unusable(missing: Unusable) -> (Vote, NodeOutcome) {
+    (Vote::Abstain, NodeOutcome::Unusable(missing))
 }

@@ -22,10 +22,9 @@ use crate::quorum::{Acquisition, Lock, Majority, NodeSet, Vote};
 use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::patience::Patience;
-use super::permission::unusable;
 use super::round::{Ballot, Round, State};
 use super::{Context, Operate};
-use crate::engine::answer::{Answer, Answered};
+use crate::engine::answer::{Answer, Answered, unusable};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};

@@ -12,10 +12,10 @@ use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::patience::Patience;
-use super::permission::{ask_why, unusable};
+use super::permission::ask_why;
 use super::round::Round;
 use super::{Context, Operate};
-use crate::engine::answer::Answer;
+use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
 use crate::engine::claims::claim::{Claim, Questions};
 use crate::engine::contract::{Event, Extension, RoundId, random_part};

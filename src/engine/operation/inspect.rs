@@ -30,9 +30,9 @@ use crate::resp::Value;
 
 use super::confirm::kept_by_majority;
 use super::patience::Patience;
-use super::permission::{ask_why, unusable};
+use super::permission::ask_why;
 use super::{Context, Operate};
-use crate::engine::answer::Answer;
+use crate::engine::answer::{Answer, unusable};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
 use crate::engine::parts::Parts;

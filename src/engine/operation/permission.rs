@@ -141,8 +141,3 @@ fn missing_by(reply: Reply, named: impl Fn(i64) -> Option<Unusable>) -> Option<U
         | Reply::Other => reply.missing(Dialect::Text.verb()),
     }
 }
-
-/// Returns the vote of a node where the user lacks a permission.
-pub(super) fn unusable(missing: Unusable) -> (Vote, NodeOutcome) {
-    (Vote::Abstain, NodeOutcome::Unusable(missing))
-}
