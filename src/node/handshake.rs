@@ -140,39 +140,27 @@ impl Identity {
     }
 }
 
-/// The bytes of the handshake that depend on the configuration: user, password, client name,
-/// database.
+/// What the handshake says that depends on the configuration: user, password, client name, database.
+#[derive(Debug)]
 pub(crate) struct Credentials {
-    user: Option<String>,
-    password: Option<String>,
+    node: NodeConfig,
     client_name: Option<String>,
-    database: u32,
-}
-
-impl core::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Credentials")
-            .field("database", &self.database)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Credentials {
     pub(crate) fn new(config: &Config, node: &NodeConfig) -> Self {
         Self {
-            user: node.user().map(String::from),
-            password: node.password().map(String::from),
+            node: node.clone(),
             client_name: config.client_name().map(String::from),
-            database: node.database(),
         }
     }
 
     /// Writes the command of `step`. Returns `false` if there is nothing to ask.
     pub(crate) fn ask(&self, out: &mut Vec<u8>, step: Step) -> bool {
-        let database = resp::Decimal::new(u64::from(self.database));
+        let database = resp::Decimal::new(u64::from(self.node.database()));
         let words: &[&[u8]] = match step {
             Step::Hello => return self.hello(out),
-            Step::Auth => match (&self.user, &self.password) {
+            Step::Auth => match (self.node.user(), self.node.password()) {
                 (_, None) => return false,
                 (None, Some(password)) => &[b"AUTH", password.as_bytes()],
                 (Some(user), Some(password)) => &[b"AUTH", user.as_bytes(), password.as_bytes()],
@@ -181,7 +169,7 @@ impl Credentials {
                 None => return false,
                 Some(name) => &[b"CLIENT", b"SETNAME", name.as_bytes()],
             },
-            Step::Select if self.database == 0 => return false,
+            Step::Select if self.node.database() == 0 => return false,
             Step::Select => &[b"SELECT", database.as_bytes()],
             Step::Server => &[b"INFO", b"server"],
             Step::Replication => &[b"INFO", b"replication"],
@@ -197,8 +185,8 @@ impl Credentials {
 
     fn hello(&self, out: &mut Vec<u8>) -> bool {
         let mut words: Vec<&[u8]> = alloc::vec![b"HELLO", b"3"];
-        if let Some(password) = &self.password {
-            let user = self.user.as_deref().unwrap_or("default");
+        if let Some(password) = self.node.password() {
+            let user = self.node.user().unwrap_or("default");
             words.extend([b"AUTH", user.as_bytes(), password.as_bytes()]);
         }
         if let Some(name) = &self.client_name {

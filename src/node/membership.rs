@@ -173,7 +173,7 @@ impl Membership {
         let (said, left) = match reply {
             Reply::Pair(said, left) => (plain(request, said), left),
             // The key of the lock is of another type. An error does not tell whether it counts.
-            Reply::Error(error) if error.code() == "WRONGTYPE" && !is_set(request) => {
+            Reply::Error(error) if error.code() == "WRONGTYPE" && !request.is_set() => {
                 return (Reply::Integer(-1), Some(NodeOutcome::Held));
             }
             Reply::Error(_) | Reply::Forbidden(_) => return (reply, None),
@@ -232,16 +232,12 @@ fn barrier(now: Instant, left: i64) -> Option<Instant> {
 
 /// Returns the answer that the plain command would have given.
 fn plain(request: Request, said: i64) -> Reply {
-    match (is_set(request), said) {
+    match (request.is_set(), said) {
         (false, _) => Reply::Integer(said),
         (true, 1) => Reply::Ok,
         (true, 0) => Reply::Nil,
         (true, _) => Reply::Other,
     }
-}
-
-fn is_set(request: Request) -> bool {
-    matches!(request, Request::Set { .. } | Request::FirstSet { .. })
 }
 
 /// Returns why a server does not run the script. A missing permission within a script is a plain

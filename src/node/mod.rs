@@ -58,7 +58,7 @@ use debt::Debts;
 use handshake::{Credentials, Server, Step, Taught};
 use in_flight::InFlight;
 use outbox::Outbox;
-use permission::Permissions;
+use permission::{Permissions, Shown};
 use phase::Phase;
 use pulse::Pulse;
 
@@ -194,7 +194,7 @@ impl Node {
         self.pulse.heard();
         self.pushes = 0;
         self.clock.disconnected();
-        self.permissions.disconnected();
+        self.permissions.shown = Shown::Nothing;
         self.guard.disconnected();
         lost
     }

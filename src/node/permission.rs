@@ -44,25 +44,19 @@ const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 #[derive(Debug, Default)]
 pub(super) struct Permissions {
     /// How locks may be released on this connection.
-    shown: Shown,
+    pub(super) shown: Shown,
     /// What was missing when it was asked for last, on this connection or an earlier one.
     missing: Option<Unusable>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Shown {
+pub(super) enum Shown {
     #[default]
     Nothing,
     /// By the native command.
     Native,
     /// By scripts, to which every other way falls back.
     Scripts,
-}
-
-impl Permissions {
-    pub(super) fn disconnected(&mut self) {
-        self.shown = Shown::Nothing;
-    }
 }
 
 impl Node {

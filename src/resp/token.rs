@@ -87,10 +87,10 @@ impl Token {
     fn text(kind: Kind, (text, end): (Range<usize>, usize)) -> Self {
         Self {
             kind,
-            number: 0,
             start: text.start,
             stop: text.end,
             end,
+            ..Self::NONE
         }
     }
 
@@ -98,9 +98,8 @@ impl Token {
         Self {
             kind,
             number,
-            start: 0,
-            stop: 0,
             end,
+            ..Self::NONE
         }
     }
 
