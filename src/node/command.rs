@@ -125,25 +125,9 @@ pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
     }
 }
 
-/// The `SET` of `entry` if the user may run all of `commands` on the key.
+/// The `SET` of `entry` with this token and ttl if the user may run all of `commands` on the key.
+/// With empty ones, and without a marker, it only asks which of them the user may not run.
 pub(crate) fn set_if_permitted(
-    out: &mut Vec<u8>,
-    entry: &Entry,
-    ttl: Duration,
-    marker: Option<&[u8]>,
-    commands: &[&'static str],
-) {
-    let (token, ttl) = (entry.token(), millis(ttl));
-    let set = [token.as_bytes(), ttl.as_bytes()];
-    if_permitted(out, entry, set, marker, commands);
-}
-
-/// The question which of `commands` the user may not run on the key of `entry`.
-pub(crate) fn ask_permission(out: &mut Vec<u8>, entry: &Entry, commands: &[&'static str]) {
-    if_permitted(out, entry, [b"", b""], None, commands);
-}
-
-fn if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,
     set: [&[u8]; 2],

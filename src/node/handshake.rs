@@ -111,32 +111,10 @@ pub(crate) struct Identity {
     pub(super) native_release: Option<Dialect>,
 }
 
-/// Whether a server loses nothing in a restart.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Durable {
-    Yes,
-    No,
-    Unknown,
-}
-
-impl Durable {
-    pub(super) const fn word(self) -> &'static [u8] {
-        match self {
-            Self::Yes => b"1",
-            Self::No => b"0",
-            Self::Unknown => b"-",
-        }
-    }
-}
-
 impl Identity {
-    /// Whether it has proved that it loses nothing in a restart.
-    pub(crate) fn durable(&self) -> Durable {
-        match self.writes_through {
-            None => Durable::Unknown,
-            Some(true) if self.is_alone => Durable::Yes,
-            Some(_) => Durable::No,
-        }
+    /// Returns whether it loses nothing in a restart, if it has told.
+    pub(super) fn is_durable(&self) -> Option<bool> {
+        Some(self.writes_through? && self.is_alone)
     }
 }
 
@@ -278,8 +256,8 @@ impl Server {
         }
         let map = value.as_pairs().ok_or(Unusable::NotRedis)?;
         let text = |key: &[u8]| map.get(key).and_then(|value| value.as_bytes());
-        master(text(b"role").unwrap_or(b"master"))?;
-        standalone(text(b"mode").unwrap_or(b"standalone"))?;
+        check_role(text(b"role"))?;
+        check_mode(text(b"mode"))?;
         let version = version(text(b"version").unwrap_or_default());
         self.identity.native_release = match text(b"server") == Some(b"valkey") {
             true if version >= (9, 0) => Some(Dialect::DelIfEq),
@@ -292,7 +270,7 @@ impl Server {
     fn server(&mut self, info: &[u8]) -> Result<(), Unusable> {
         // Valkey 9 has its own word for the same field.
         let mode = field(info, b"redis_mode").or_else(|| field(info, b"server_mode"));
-        standalone(mode.unwrap_or(b"standalone"))?;
+        check_mode(mode)?;
         self.identity.run_id = field(info, b"run_id").and_then(name);
         let uptime = field(info, b"uptime_in_seconds").and_then(number);
         self.identity.uptime = uptime.map(Duration::from_secs);
@@ -300,7 +278,7 @@ impl Server {
     }
 
     fn replication(&mut self, info: &[u8]) -> Result<(), Unusable> {
-        master(field(info, b"role").unwrap_or(b"master"))?;
+        check_role(field(info, b"role"))?;
         self.identity.replid = field(info, b"master_replid").and_then(name);
         let none = |id: &[u8]| id.iter().all(|byte| *byte == b'0');
         self.identity.is_alone = field(info, b"connected_slaves") == Some(b"0")
@@ -394,20 +372,14 @@ fn field<'a>(info: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     })
 }
 
-fn master(role: &[u8]) -> Result<(), Unusable> {
-    if role == b"master" {
-        Ok(())
-    } else {
-        Err(Unusable::Replica)
-    }
+fn check_role(role: Option<&[u8]>) -> Result<(), Unusable> {
+    let right = role.is_none_or(|role| role == b"master");
+    right.then_some(()).ok_or(Unusable::Replica)
 }
 
-fn standalone(mode: &[u8]) -> Result<(), Unusable> {
-    if mode == b"standalone" {
-        Ok(())
-    } else {
-        Err(Unusable::Mode)
-    }
+fn check_mode(mode: Option<&[u8]>) -> Result<(), Unusable> {
+    let right = mode.is_none_or(|mode| mode == b"standalone");
+    right.then_some(()).ok_or(Unusable::Mode)
 }
 
 /// Returns an identifier, if it is one: printable, and not longer than any server's.

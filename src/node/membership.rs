@@ -18,7 +18,7 @@ use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
 use super::command;
-use super::handshake::{Durable, refused};
+use super::handshake::refused;
 use super::in_flight::Request;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 use super::phase::Trouble;
@@ -87,7 +87,7 @@ impl Membership {
         &mut self,
         out: &mut Vec<u8>,
         run_id: &str,
-        durable: Durable,
+        durable: Option<bool>,
         longest: Duration,
     ) {
         self.asked = longest;
@@ -109,7 +109,11 @@ impl Membership {
                 nodes.as_bytes(),
                 quorum.as_bytes(),
                 self.cluster.name.as_bytes(),
-                durable.word(),
+                match durable {
+                    Some(true) => b"1",
+                    Some(false) => b"0",
+                    None => b"-",
+                },
                 barrier.as_bytes(),
                 mode.word(),
             ],

@@ -393,8 +393,9 @@ impl Node {
     }
 
     fn teach_scripts(&mut self, now: Instant) {
-        for taught in self.guard.scripts() {
-            self.ask(now, Step::Load(*taught));
+        let questions = self.guard.questions().iter();
+        for step in questions.filter(|step| matches!(step, Step::Load(_))) {
+            self.ask(now, *step);
         }
     }
 
@@ -413,12 +414,11 @@ impl Node {
         }
     }
 
-    /// Asks the last questions of the handshake, behind the debts.
+    /// Asks the last questions of the handshake, behind the debts, and teaches the scripts.
     pub(crate) fn survey(&mut self, now: Instant) {
         for step in self.guard.questions() {
             self.ask(now, *step);
         }
-        self.teach_scripts(now);
         if let Some(server) = self.phase.server_mut() {
             server.surveyed = true;
         }

@@ -30,8 +30,9 @@ use crate::error::Unusable;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::time::Instant;
 
+use super::command::{millis, release, set_if_permitted};
 use super::handshake::Taught;
-use super::{Dialect, Node, Request, command};
+use super::{Dialect, Node, Request};
 
 /// What a lock needs where it is released by a script, in the order in which it is asked for. The
 /// last is asked for only where the digest of a script is sent.
@@ -84,7 +85,9 @@ impl Node {
     ) {
         let mut command = Vec::new();
         let marker = self.guard.marker();
-        command::set_if_permitted(&mut command, entry, ttl, marker, self.to_lock());
+        let (token, ttl) = (entry.token(), millis(ttl));
+        let set = [token.as_bytes(), ttl.as_bytes()];
+        set_if_permitted(&mut command, entry, set, marker, self.to_lock());
         self.send(now, Request::FirstSet { claim }, &command);
     }
 
@@ -98,14 +101,14 @@ impl Node {
         way: Dialect,
     ) {
         let mut command = Vec::new();
-        command::release(&mut command, entry, way);
+        release(&mut command, entry, way);
         self.send(now, Request::Probe { claim }, &command);
     }
 
     /// Asks what was missing when an extension of `entry` was refused.
     pub(crate) fn ask_why(&mut self, now: Instant, operation: OperationKey, entry: &Entry) {
         let mut command = Vec::new();
-        command::ask_permission(&mut command, entry, &TO_EXTEND);
+        set_if_permitted(&mut command, entry, [b"", b""], None, &TO_EXTEND);
         self.send(now, Request::Why { operation }, &command);
     }
 
