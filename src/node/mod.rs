@@ -183,10 +183,8 @@ impl Node {
     /// The connection is gone, or could not be opened: forgets what belongs to it, and returns
     /// every request that was not answered, and whether its command may have left.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
-        let Self {
-            in_flight, outbox, ..
-        } = self;
-        let lost: Vec<_> = in_flight.drain(|start| outbox.is_unsent(start)).collect();
+        let unsent = |start| self.outbox.is_unsent(start);
+        let lost: Vec<_> = self.in_flight.drain(unsent).collect();
         self.outbox.clear();
         self.inbox.clear();
         self.phase = Phase::Down;
@@ -317,21 +315,20 @@ impl Node {
     }
 
     fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
+        debug_assert!(self.hears(), "a command goes over a connection");
         let start = self.outbox.push(command);
         self.in_flight.push(request, now, start, command.len());
     }
 
     /// Takes the command for `request` out of the out buffer if none of its bytes has left.
     pub(crate) fn withdraw(&mut self, request: Request) -> bool {
-        let Self {
-            in_flight, outbox, ..
-        } = self;
-        if outbox.is_empty() {
+        if self.outbox.is_empty() {
             return false;
         }
-        let place = in_flight.withdraw(request, |start| outbox.is_unsent(start));
+        let unsent = |start| self.outbox.is_unsent(start);
+        let place = self.in_flight.withdraw(request, unsent);
         if let Some((start, len)) = place {
-            outbox.withdraw(start, len);
+            self.outbox.withdraw(start, len);
         }
         place.is_some()
     }
@@ -496,16 +493,11 @@ impl Node {
     // ----- writing --------------------------------------------------------------------------
 
     pub(crate) fn offer(&self) -> Option<&[u8]> {
-        match self.hears() {
-            true => self.outbox.offer(),
-            false => None,
-        }
+        self.outbox.offer()
     }
 
     pub(crate) fn transmitted(&mut self, len: usize) {
-        if self.hears() {
-            self.outbox.transmitted(len);
-        }
+        self.outbox.transmitted(len);
     }
 
     pub(crate) fn unblock(&mut self) {
