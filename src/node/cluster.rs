@@ -131,7 +131,8 @@ impl Node {
         self.has_joined() == Some(true)
     }
 
-    /// Returns whether it has joined, if it is connected and has answered all that it was asked about it.
+    /// Returns whether it has joined, if it is connected and has answered all that it was asked about
+    /// it.
     fn has_joined(&self) -> Option<bool> {
         let membership = self.guard.membership()?;
         (self.is_ready() && membership.open == 0).then_some(membership.joined)

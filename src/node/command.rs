@@ -71,7 +71,15 @@ macro_rules! run {
 /// The same for a script with a marker check. The marker is the last argument.
 macro_rules! run_checked {
     ($script:expr $(, $word:expr)*) => {
-        run!($script, Text(b"3"), Encoded(1), Text(MARKER_KEY), Text(BARRIER_KEY) $(, $word)*, Encoded(1))
+        run!(
+            $script,
+            Text(b"3"),
+            Encoded(1),
+            Text(MARKER_KEY),
+            Text(BARRIER_KEY)
+            $(, $word)*,
+            Encoded(1)
+        )
     };
 }
 

@@ -28,7 +28,8 @@ pub(crate) enum Question {
     Inspect,
 }
 
-/// What [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) answer of a key without an expiry.
+/// What [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) answer of a key
+/// without an expiry.
 const FOREVER: Duration = Duration::from_millis(9_000_000_000_000_000);
 
 impl Question {
@@ -63,8 +64,8 @@ impl Question {
         }
     }
 
-    /// Writes the question about `entry`, with a marker check if there is a `marker`, an argument in wire
-    /// form.
+    /// Writes the question about `entry`, with a marker check if there is a `marker`: an argument in
+    /// wire form.
     #[inline(never)]
     pub(super) fn write(
         self,

@@ -37,8 +37,8 @@ impl Command {
         self.bytes
     }
 
-    /// Returns the command in `dialect`, written by `write` unless it is there already. One that checks a
-    /// `marker` is written for one node alone.
+    /// Returns the command in `dialect`, written by `write` unless it is there already. One that checks
+    /// a `marker` is written for one node alone.
     #[inline]
     pub(super) fn written(
         &mut self,
