@@ -73,17 +73,6 @@ impl Token {
         end: 0,
     };
 
-    /// The header of an aggregate.
-    #[inline(always)]
-    pub(super) const fn header(kind: Kind, elements: u32, end: usize) -> Self {
-        Self {
-            kind,
-            number: elements as u64,
-            end,
-            ..Self::NONE
-        }
-    }
-
     fn text(kind: Kind, (text, end): (Range<usize>, usize)) -> Self {
         Self {
             kind,
@@ -94,7 +83,8 @@ impl Token {
         }
     }
 
-    fn number(kind: Kind, (number, end): (u64, usize)) -> Self {
+    #[inline(always)]
+    pub(super) fn number(kind: Kind, (number, end): (u64, usize)) -> Self {
         Self {
             kind,
             number,
