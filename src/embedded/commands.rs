@@ -16,6 +16,7 @@ use super::scripts;
 use super::session::{Protocol, Session};
 use super::state::{Flavour, State};
 use super::strings;
+use super::tracking;
 
 type Run = fn(&mut State, &mut Call<'_>) -> Answer;
 
@@ -65,10 +66,12 @@ const COMMANDS: &[Command] = &[
 const VALKEY: &[Command] = &[Command::new("delifeq", (3, 3), Body::Run(strings::delifeq))];
 
 const CLIENT: &[Command] = &[
+    Command::new("client|caching", (3, 3), Body::Run(tracking::caching)),
     Command::new("client|getname", (2, 2), Body::Run(client_getname)),
     Command::new("client|id", (2, 2), Body::Run(client_id)),
     Command::new("client|setinfo", (4, 4), Body::Run(client_setinfo)),
     Command::new("client|setname", (3, 3), Body::Run(client_setname)),
+    Command::new("client|tracking", (3, MANY), Body::Run(tracking::tracking)),
 ];
 
 const SCRIPT: &[Command] = &[
@@ -86,6 +89,19 @@ impl Command {
         word.eq_ignore_ascii_case(self.name.as_bytes())
     }
 
+    fn run(&self, state: &mut State, call: &mut Call<'_>) -> Answer {
+        let (least, most) = self.words;
+        if call.words.len() < least || most < call.words.len() {
+            return Err(Refusal::arity(self.name));
+        }
+        match self.body {
+            Body::RunForAll(run) => run(state, call),
+            Body::Run(_) if !may_enter(state, call.session) => Err(Refusal::NO_AUTH),
+            Body::Run(run) => run(state, call),
+            Body::Container(_) => unreachable!("a container has no words but too few"),
+        }
+    }
+
     /// Returns `true` if it is the subcommand `word` of `container`.
     fn is_part(&self, container: &str, word: &[u8]) -> bool {
         let name = self.name.as_bytes().get(container.len() + 1..);
@@ -93,19 +109,16 @@ impl Command {
     }
 }
 
-/// Looks the command up and runs it.
+/// Looks the command up and runs it. What `CLIENT CACHING` said is for the next command that is not
+/// one of `CLIENT`, be it a wrong one.
 pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let command = find(call.words, state.flavour)?;
-    let (least, most) = command.words;
-    if call.words.len() < least || most < call.words.len() {
-        return Err(Refusal::arity(command.name));
-    }
-    match command.body {
-        Body::RunForAll(run) => run(state, call),
-        Body::Run(_) if !may_enter(state, call.session) => Err(Refusal::NO_AUTH),
-        Body::Run(run) => run(state, call),
-        Body::Container(_) => unreachable!("a container has no words but too few"),
-    }
+    let found = find(call.words, state.flavour);
+    let is_of_client = found
+        .as_ref()
+        .is_ok_and(|it| it.name.starts_with("client|"));
+    let answer = found.and_then(|command| command.run(state, call));
+    call.session.caching &= is_of_client;
+    answer
 }
 
 fn find(words: &[&[u8]], flavour: Flavour) -> Result<&'static Command, Refusal> {
@@ -175,6 +188,7 @@ fn hello(state: &mut State, call: &mut Call<'_>) -> Answer {
         return Err(NO_AUTH);
     }
     call.session.protocol = protocol;
+    state.tracking.update(call.session);
     Ok(info::hello(state, call.session))
 }
 
@@ -274,6 +288,7 @@ fn dbsize(state: &mut State, call: &mut Call<'_>) -> Answer {
 fn flushall(state: &mut State, call: &mut Call<'_>) -> Answer {
     flush_mode(call)?;
     state.keyspace.clear();
+    state.tracking.flushed();
     Ok(ok())
 }
 

@@ -19,6 +19,19 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
+//! # The commands
+//!
+//! * On keys: `SET` (`NX`, `XX`, `GET`, `PX`, `EX`, `KEEPTTL`), `GET`, `DEL`, `EXISTS`, `PTTL`,
+//!   `PEXPIRE`, `SETNX`, `GETSET`, `LPUSH`, `DBSIZE`, `FLUSHALL`, `FLUSHDB`; as a Valkey, `DELIFEQ`.
+//! * Scripts: `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `EXISTS`, `FLUSH`.
+//! * On the connection: `HELLO`, `AUTH`, `SELECT`, `PING`, `CLIENT ID`, `SETNAME`, `GETNAME`,
+//!   `SETINFO`.
+//! * For clients that wait for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`,
+//!   `CLIENT CACHING YES`. The next change of a key that was read after `CACHING YES` is pushed to
+//!   that connection once, if it speaks RESP3 (`HELLO 3`), as a server would: whoever makes it, but
+//!   for the connection itself, and also if the key ends by itself.
+//! * On the node: `INFO`, `TIME`.
+//!
 //! # Where it differs from the server
 //!
 //! * Any script that is not this library's is refused, and so is any command that is not needed
@@ -28,7 +41,10 @@
 //! * `INFO` has three sections (`server`, `memory`, `replication`) with few fields.
 //! * `CLIENT SETINFO` is accepted, as by newer servers.
 //! * `SET` takes no `EXAT` and `PXAT`: the store has no wall clock.
-//! * A key whose time is over is removed when it is next read, and not before.
+//! * A key whose time is over is removed when it is next read, and not before. While a key is
+//!   registered for a push, a node looks for such keys ten times a second, in all databases.
+//! * `CLIENT TRACKING` is there with `OPTIN` and `NOLOOP`, in this way or not at all, and without
+//!   redirection: other options are refused.
 
 mod call;
 mod commands;
@@ -44,6 +60,7 @@ mod session;
 mod state;
 mod store;
 mod strings;
+mod tracking;
 
 pub use node::{EmbeddedNode, Options};
 pub use session::Session;

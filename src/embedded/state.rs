@@ -7,11 +7,13 @@ use alloc::vec::Vec;
 
 use super::keyspace::Keyspace;
 use super::known::Scripts;
+use super::tracking::Tracking;
 
 /// See the [module](self).
 #[derive(Clone, Default)]
 pub(super) struct State {
     pub(super) keyspace: Keyspace,
+    pub(super) tracking: Tracking,
     pub(super) scripts: Scripts,
     pub(super) flavour: Flavour,
     pub(super) password: Option<Vec<u8>>,

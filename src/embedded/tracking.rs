@@ -1,0 +1,222 @@
+//! Client-side caching: which connections are sent a push when a key changes.
+//!
+//! As much of it as a client needs that waits for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, then
+//! `CLIENT CACHING YES` before each command whose keys are to be registered. The rules were
+//! measured on a redis-server 7.0.15 and a valkey-server 9.1, which do the same:
+//!
+//! * A registration is for a key by its name, in all databases, there or not. It ends with the next
+//!   change of the key, of which each registered connection is sent one push.
+//! * A change by a connection's own command erases its registration too, without a push to it. So
+//!   does its own command that finds the key's time to be over.
+//! * `FLUSHALL` and `FLUSHDB` push a null to each connection that tracks, registered or not, and to
+//!   the one that flushes as well: behind the reply.
+//! * `CLIENT TRACKING OFF` erases no registration. A push that falls due before tracking is on
+//!   again, or while the connection speaks RESP2, is not sent, and the registration is spent.
+//!
+//! # Guarantees
+//!
+//! * A connection that has ended leaves nothing behind.
+//! * There are at most [`REGISTRATIONS_MAX`] registrations. One more, and the registrations of
+//!   another key are ended by a push, as the server does when its table is full.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::ops::Bound;
+
+use crate::resp::write;
+
+use super::call::{Call, ok};
+use super::refusal::{Answer, Refusal};
+use super::session::{Protocol, Session};
+use super::state::State;
+
+/// Most registrations, of all keys and connections together. The server's own limit is a million
+/// keys; this is a node for tests.
+const REGISTRATIONS_MAX: usize = 1 << 16;
+
+/// See the [module](self). Connections go by the numbers that the caller gave them.
+#[derive(Clone, Default)]
+pub(super) struct Tracking {
+    /// Those that are sent pushes: they track and speak RESP3.
+    listeners: BTreeSet<u64>,
+    registered: BTreeMap<Vec<u8>, BTreeSet<u64>>,
+    /// How many registrations there are.
+    len: usize,
+    /// What is to be sent, and to which connection.
+    pushes: VecDeque<(u64, Vec<u8>)>,
+}
+
+impl Tracking {
+    /// Returns `true` if no key is registered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.registered.is_empty()
+    }
+
+    /// Takes over what a command has changed in the session.
+    pub(super) fn update(&mut self, session: &Session) {
+        match session.tracking && session.protocol == Protocol::Resp3 {
+            true => self.listeners.insert(session.connection),
+            false => self.listeners.remove(&session.connection),
+        };
+    }
+
+    pub(super) fn register(&mut self, key: &[u8], connection: u64) {
+        let connections = self.registered.entry(key.to_vec()).or_default();
+        self.len += usize::from(connections.insert(connection));
+        if self.len > REGISTRATIONS_MAX {
+            self.give_up_another(key);
+        }
+    }
+
+    /// Ends the registrations of the key after `key` in the order of their names, or of the first.
+    fn give_up_another(&mut self, key: &[u8]) {
+        let behind = (Bound::Excluded(key), Bound::Unbounded);
+        let mut others = self.registered.range::<[u8], _>(behind);
+        let next = others.next().or_else(|| self.registered.first_key_value());
+        if let Some(other) = next.map(|(other, _)| other.clone()) {
+            self.changed(&other, None);
+        }
+    }
+
+    /// The key has changed: by a command of the connection `by`, or because its time was over.
+    pub(super) fn changed(&mut self, key: &[u8], by: Option<u64>) {
+        let Some(connections) = self.registered.remove(key) else {
+            return;
+        };
+        self.len -= connections.len();
+        for connection in connections.intersection(&self.listeners) {
+            if Some(*connection) != by {
+                self.pushes.push_back((*connection, invalidate(Some(key))));
+            }
+        }
+    }
+
+    /// All keys of at least one database are gone.
+    pub(super) fn flushed(&mut self) {
+        self.registered.clear();
+        self.len = 0;
+        let all = self.listeners.iter();
+        self.pushes
+            .extend(all.map(|connection| (*connection, invalidate(None))));
+    }
+
+    /// The connection has ended.
+    pub(super) fn disconnected(&mut self, connection: u64) {
+        self.listeners.remove(&connection);
+        self.registered.retain(|_, connections| {
+            self.len -= usize::from(connections.remove(&connection));
+            !connections.is_empty()
+        });
+        self.pushes.retain(|(to, _)| *to != connection);
+    }
+
+    /// Moves the pushes to `connection` to the end of `out`.
+    pub(super) fn take(&mut self, connection: u64, out: &mut Vec<u8>) {
+        self.pushes.retain(|(to, push)| {
+            let own = *to == connection;
+            out.extend_from_slice(if own { push } else { &[] });
+            !own
+        });
+    }
+
+    /// Returns the next push, and to which connection it goes.
+    pub(super) fn poll(&mut self) -> Option<(u64, Vec<u8>)> {
+        self.pushes.pop_front()
+    }
+}
+
+/// Returns the push that says what may have changed: this key, or all.
+fn invalidate(key: Option<&[u8]>) -> Vec<u8> {
+    let mut push = Vec::new();
+    write::push(&mut push, 2);
+    write::bulk(&mut push, b"invalidate");
+    match key {
+        None => write::null(&mut push),
+        Some(key) => {
+            write::array(&mut push, 1);
+            write::bulk(&mut push, key);
+        }
+    }
+    push
+}
+
+/// `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`.
+///
+/// Without RESP3 it is accepted as well, and no push is ever sent: so do the servers.
+pub(super) fn tracking(state: &mut State, call: &mut Call<'_>) -> Answer {
+    const OTHER_WAY: Refusal = Refusal::fixed(
+        "ERR this embedded node tracks only with OPTIN and NOLOOP; use a redis-server for others",
+    );
+    let options = Options::parse(call.words_from(3))?;
+    let on = switch(call.words[2])?;
+    if on && options != Options::KNOWN {
+        return Err(OTHER_WAY);
+    }
+    call.session.tracking = on;
+    call.session.caching &= on;
+    state.tracking.update(call.session);
+    Ok(ok())
+}
+
+fn switch(word: &[u8]) -> Result<bool, Refusal> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(Refusal::SYNTAX),
+    }
+}
+
+/// The options of `CLIENT TRACKING`, of which this node knows two.
+#[derive(Default, Eq, PartialEq)]
+struct Options {
+    optin: bool,
+    noloop: bool,
+    other: bool,
+}
+
+impl Options {
+    const KNOWN: Self = Self {
+        optin: true,
+        noloop: true,
+        other: false,
+    };
+
+    fn parse(mut words: &[&[u8]]) -> Result<Self, Refusal> {
+        let mut options = Self::default();
+        while let Some((option, rest)) = words.split_first() {
+            words = rest;
+            match option.to_ascii_lowercase().as_slice() {
+                b"optin" => options.optin = true,
+                b"noloop" => options.noloop = true,
+                b"optout" | b"bcast" => options.other = true,
+                b"redirect" | b"prefix" if !rest.is_empty() => {
+                    options.other = true;
+                    words = &rest[1..];
+                }
+                _ => return Err(Refusal::SYNTAX),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// `CLIENT CACHING YES`: the keys that the next command reads are registered. Further commands of
+/// `CLIENT` may stand between.
+pub(super) fn caching(_: &mut State, call: &mut Call<'_>) -> Answer {
+    const NOT_ON: Refusal = Refusal::fixed(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \
+         OPTOUT mode enabled",
+    );
+    const NOT_OPTOUT: Refusal = Refusal::fixed(
+        "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.",
+    );
+    if !call.session.tracking {
+        return Err(NOT_ON);
+    }
+    match call.words[2].to_ascii_lowercase().as_slice() {
+        b"yes" => call.session.caching = true,
+        b"no" => return Err(NOT_OPTOUT),
+        _ => return Err(Refusal::SYNTAX),
+    }
+    Ok(ok())
+}
