@@ -94,11 +94,9 @@ impl<'a> Database<'a> {
     }
 
     /// Registers the key for a push, if the client asked for that. Each command that only reads
-    /// does so with its keys.
-    pub(super) fn register(&mut self, key: &[u8], now: Millis) {
+    /// does so with its keys, when it has read them: a key whose time is over changes before.
+    pub(super) fn register(&mut self, key: &[u8]) {
         if self.session.caching {
-            // A key whose time is over changes now, and not after the registration.
-            self.entry(key, now);
             self.tracking.register(key, self.session.connection);
         }
     }

@@ -16,7 +16,7 @@ use super::call::{Call, flags, integer, is_flush_mode, ok};
 use super::keyspace::{Database, Entry, Millis, Value};
 use super::known::Scripts;
 use super::refusal::{Answer, Refusal};
-use super::state::State;
+use super::state::{Flavour, State};
 use super::strings::{expiry, set_in};
 
 const NO_KEY: Refusal =
@@ -111,7 +111,7 @@ pub(super) fn flush(state: &mut State, call: &mut Call<'_>) -> Answer {
 
 /// `EVAL text numkeys key ... argument ...`.
 pub(super) fn eval(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let arguments = Arguments::parse(call)?;
+    let arguments = Arguments::parse(call, state.flavour)?;
     let place = by_text(call.words[1])?;
     state.scripts.insert(place);
     run(place, &mut call.database(state), call.now, &arguments)
@@ -123,7 +123,7 @@ pub(super) fn evalsha(state: &mut State, call: &mut Call<'_>) -> Answer {
     if call.words[1].len() != RELEASE.sha1.len() {
         return Err(Refusal::NO_SCRIPT);
     }
-    let arguments = Arguments::parse(call)?;
+    let arguments = Arguments::parse(call, state.flavour)?;
     let place = given(state.scripts, call.words[1]).ok_or(Refusal::NO_SCRIPT)?;
     run(place, &mut call.database(state), call.now, &arguments)
 }
@@ -136,10 +136,11 @@ struct Arguments<'a> {
     ttl: Option<&'a [u8]>,
     keys: &'a [&'a [u8]],
     rest: &'a [&'a [u8]],
+    flavour: Flavour,
 }
 
 impl<'a> Arguments<'a> {
-    fn parse(call: &Call<'a>) -> Result<Self, Refusal> {
+    fn parse(call: &Call<'a>, flavour: Flavour) -> Result<Self, Refusal> {
         const NEGATIVE: Refusal = Refusal::fixed("ERR Number of keys can't be negative");
         const TOO_MANY: Refusal =
             Refusal::fixed("ERR Number of keys can't be greater than number of args");
@@ -153,7 +154,35 @@ impl<'a> Arguments<'a> {
             ttl: arguments.get(1).copied(),
             keys,
             rest: arguments,
+            flavour,
         })
+    }
+
+    /// Does what `redis.call('get',key)` does.
+    fn read<'d>(
+        &self,
+        database: &'d mut Database<'_>,
+        now: Millis,
+        key: &[u8],
+    ) -> Result<Option<&'d [u8]>, Refusal> {
+        database.entry(key, now);
+        self.register(database, key);
+        database.text(key, now)
+    }
+
+    /// Does what `redis.call('pttl',key)` does, where there is no key or `None`.
+    fn left(&self, database: &mut Database<'_>, now: Millis, key: &[u8]) -> Option<i64> {
+        let left = database.entry(key, now).map(|entry| entry.pttl(now));
+        self.register(database, key);
+        left
+    }
+
+    /// Registers what a script has read: Redis takes all keys of the script for read, then.
+    fn register(&self, database: &mut Database<'_>, key: &[u8]) {
+        match self.flavour {
+            Flavour::Redis => self.keys.iter().for_each(|key| database.register(key)),
+            Flavour::Valkey => database.register(key),
+        }
     }
 }
 
@@ -190,16 +219,12 @@ fn counts(
     arguments: &Arguments<'_>,
     marker: usize,
 ) -> Result<i64, Refusal> {
-    let [_, marker_key, barrier_key, ..] = arguments.keys else {
-        return Err(NO_KEY);
-    };
-    database.register(marker_key, now);
-    database.register(barrier_key, now);
+    let marker_key = arguments.keys.get(1).ok_or(NO_KEY)?;
     let wanted = arguments.rest.get(marker).copied();
-    let same = matches!(database.text(marker_key, now), Ok(Some(text)) if Some(text) == wanted);
-    let barrier = database
-        .entry(barrier_key, now)
-        .map(|entry| entry.pttl(now));
+    let marker = arguments.read(database, now, marker_key);
+    let same = matches!(marker, Ok(Some(text)) if Some(text) == wanted);
+    let barrier_key = arguments.keys.get(2).ok_or(NO_KEY)?;
+    let barrier = arguments.left(database, now, barrier_key);
     Ok(match same {
         true => barrier_left(barrier),
         false => -1,
@@ -238,16 +263,6 @@ fn first_set(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>
     }
 }
 
-/// Does what a script's `redis.call('get',key)` does.
-fn read<'d>(
-    database: &'d mut Database<'_>,
-    now: Millis,
-    key: &[u8],
-) -> Result<Option<&'d [u8]>, Refusal> {
-    database.register(key, now);
-    database.text(key, now)
-}
-
 fn insert(database: &mut Database<'_>, key: &[u8], text: &[u8], end: Option<Millis>) {
     let value = Value::Text(text.to_vec());
     database.insert(key, Entry { value, end });
@@ -260,11 +275,10 @@ fn join(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> 
     else {
         return Err(NO_KEY);
     };
-    let marker = read(database, now, marker_key)?.map(<[u8]>::to_vec);
-    database.register(barrier_key, now);
-    let barrier = database
-        .entry(barrier_key, now)
-        .map(|entry| entry.pttl(now));
+    let marker = arguments
+        .read(database, now, marker_key)?
+        .map(<[u8]>::to_vec);
+    let barrier = arguments.left(database, now, barrier_key);
     let mut left = barrier_left(barrier);
     let own = lua_number(ttl).ok_or(NO_NUMBER)?;
     let span = lua_number(span).ok_or(NO_NUMBER)?;
@@ -360,7 +374,7 @@ fn release(
     arguments: &Arguments<'_>,
 ) -> Result<i64, Refusal> {
     let key = arguments.key.ok_or(NO_KEY)?;
-    match read(database, now, key)? {
+    match arguments.read(database, now, key)? {
         None => Ok(0),
         value if value == arguments.token => Ok(i64::from(database.remove(key, now))),
         Some(_) => Ok(-1),
@@ -374,7 +388,7 @@ fn extend(
     arguments: &Arguments<'_>,
 ) -> Result<i64, Refusal> {
     let key = arguments.key.ok_or(NO_KEY)?;
-    let value = read(database, now, key)?;
+    let value = arguments.read(database, now, key)?;
     if value.is_none() || value != arguments.token {
         return Ok(if value.is_none() { 0 } else { -1 });
     }
@@ -399,7 +413,7 @@ fn confirm(
     arguments: &Arguments<'_>,
 ) -> Result<i64, Refusal> {
     let key = arguments.key.ok_or(NO_KEY)?;
-    let value = read(database, now, key)?;
+    let value = arguments.read(database, now, key)?;
     if value.is_none() || value != arguments.token {
         return Ok(if value.is_none() { 0 } else { -1 });
     }
@@ -419,7 +433,7 @@ fn above_left(database: &mut Database<'_>, now: Millis, key: &[u8]) -> i64 {
 /// Does what [`Question::INSPECT`] does.
 fn inspect(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let key = arguments.key.ok_or(NO_KEY)?;
-    let value = read(database, now, key)?.map(<[u8]>::to_vec);
+    let value = arguments.read(database, now, key)?.map(<[u8]>::to_vec);
     let above = value.as_ref().map_or(0, |_| above_left(database, now, key));
     let counts = match arguments.keys.len() {
         1 => 0,

@@ -10,8 +10,9 @@ use super::state::State;
 /// `GET key`.
 pub(super) fn get(state: &mut State, call: &mut Call<'_>) -> Answer {
     let mut database = call.database(state);
-    database.register(call.words[1], call.now);
-    read(&mut database, call.words[1], call.now)
+    let answer = read(&mut database, call.words[1], call.now);
+    database.register(call.words[1]);
+    answer
 }
 
 /// `DEL key ...`.
@@ -38,8 +39,9 @@ pub(super) fn exists(state: &mut State, call: &mut Call<'_>) -> Answer {
     let mut database = call.database(state);
     let keys = call.words_from(1).iter();
     let found = keys.filter(|key| {
-        database.register(key, call.now);
-        database.entry(key, call.now).is_some()
+        let found = database.entry(key, call.now).is_some();
+        database.register(key);
+        found
     });
     Ok(count(found.count()))
 }
@@ -47,11 +49,10 @@ pub(super) fn exists(state: &mut State, call: &mut Call<'_>) -> Answer {
 /// `PTTL key`: -2 if there is none, -1 if it never ends.
 pub(super) fn pttl(state: &mut State, call: &mut Call<'_>) -> Answer {
     let mut database = call.database(state);
-    database.register(call.words[1], call.now);
     let entry = database.entry(call.words[1], call.now);
-    Ok(OwnedValue::Integer(
-        entry.map_or(-2, |entry| entry.pttl(call.now)),
-    ))
+    let left = entry.map_or(-2, |entry| entry.pttl(call.now));
+    database.register(call.words[1]);
+    Ok(OwnedValue::Integer(left))
 }
 
 /// `LPUSH key element ...`: only the number of elements is kept.
