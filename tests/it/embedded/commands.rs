@@ -113,6 +113,9 @@ const MARKERS: [&str; 10] = [
     "1 r 30000000 3 2 0 c ",
 ];
 
+/// Keys of barriers; the last is sometimes that of a marker.
+pub(super) const BARRIERS: [&str; 5] = ["bar", "bar", "bar", "bar", "n"];
+
 /// Texts that are no number of milliseconds, or one that is too small or too large.
 const BAD_MILLIS: [&str; 12] = [
     "0",
@@ -378,7 +381,7 @@ impl Commands {
     }
 
     fn barrier_key(&mut self) -> Vec<u8> {
-        self.pick(&["bar", "bar", "bar", "bar", "n"]).into()
+        self.pick(&BARRIERS).into()
     }
 
     fn script_command(&mut self) -> Words {
