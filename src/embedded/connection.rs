@@ -199,16 +199,48 @@ mod tests {
     use super::*;
     use crate::resp::command;
 
+    /// A connection of the store, and its client.
+    fn connection(store: &mut Store) -> (Connection, std::net::TcpStream) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let session = store.session();
+        let connection = Connection::new(TcpStream::from_std(stream), session);
+        (connection, client)
+    }
+
+    #[test]
+    fn a_client_that_reads_no_pushes_is_closed() {
+        let mut store = Store::new(1, Instant::ZERO);
+        let (mut connection, mut client) = connection(&mut store);
+        let push = [b'x'; 1 << 10];
+        for _ in 0..PUSHED_BYTES_MAX >> 10 {
+            connection.push(&push);
+            assert!(!connection.closing);
+        }
+        connection.push(&push);
+        assert_eq!(
+            (connection.closing, connection.out.len()),
+            (true, PUSHED_BYTES_MAX)
+        );
+        // What was taken over before is sent, then the connection ends.
+        let reader = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            client.read_to_end(&mut bytes).map(|_| bytes.len())
+        });
+        while connection.serve(&mut store, || Instant::ZERO) != Served::Ended {
+            connection.ready(false, true);
+        }
+        drop(connection);
+        assert_eq!(reader.join().unwrap().unwrap(), PUSHED_BYTES_MAX);
+    }
+
     #[test]
     fn unread_replies_stay_bounded() {
         const VALUE_BYTES: usize = 100_000;
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (stream, _) = listener.accept().unwrap();
-        stream.set_nonblocking(true).unwrap();
         let mut store = Store::new(1, Instant::ZERO);
-        let session = store.session();
-        let mut connection = Connection::new(TcpStream::from_std(stream), session);
+        let (mut connection, mut client) = connection(&mut store);
 
         let mut bytes = Vec::new();
         command(&mut bytes, &[b"SET", b"k", &[b'v'; VALUE_BYTES]]);

@@ -32,7 +32,7 @@ use super::state::State;
 
 /// Most registrations, of all keys and connections together. The server's own limit is a million
 /// keys; this is a node for tests.
-const REGISTRATIONS_MAX: usize = 1 << 16;
+pub(super) const REGISTRATIONS_MAX: usize = 1 << 16;
 
 /// See the [module](self). Connections go by the numbers that the caller gave them.
 #[derive(Clone, Default)]
