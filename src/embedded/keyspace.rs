@@ -97,7 +97,7 @@ impl<'a> Database<'a> {
     /// does so with its keys, when it has read them: a key whose time is over changes before.
     pub(super) fn register(&mut self, key: &[u8]) {
         if self.session.caching {
-            self.tracking.register(key, self.session.connection);
+            self.tracking.register(key, self.session.id);
         }
     }
 
@@ -152,7 +152,7 @@ impl<'a> Database<'a> {
     }
 
     fn changed(&mut self, key: &[u8]) {
-        self.tracking.changed(key, Some(self.session.connection));
+        self.tracking.changed(key, Some(self.session.id));
     }
 }
 

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug)]
 pub struct Session {
     pub(super) id: u64,
-    /// The caller's number of the connection: pushes name it.
+    /// The caller's number of its connection, for pushes.
     pub(super) connection: u64,
     pub(super) protocol: Protocol,
     pub(super) database: u32,

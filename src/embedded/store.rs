@@ -105,8 +105,8 @@ impl Store {
         self.session_of(self.sessions + 1)
     }
 
-    /// Returns the session of a new client at the caller's connection of this number. Pushes name
-    /// the connection by it. No two sessions may have the same number at a time.
+    /// Returns the session of a new client at the caller's connection of this number, which pushes
+    /// to it name.
     #[must_use]
     pub fn session_of(&mut self, connection: u64) -> Session {
         self.sessions += 1;
@@ -116,13 +116,33 @@ impl Store {
     /// The client of this session has gone. What it had registered is forgotten, and pushes that
     /// were not fetched are not sent to it. Linear in the number of registrations.
     pub fn disconnect(&mut self, session: &Session) {
-        self.state.tracking.disconnected(session.connection);
+        self.state.tracking.disconnected(session.id);
     }
 
     /// Returns the next push to be sent, the oldest first, and the number of the connection that
     /// it goes to. It stands behind all that [`execute`](Self::execute) has answered on this
     /// connection until now, and before all that it will answer: fetch all of them before a
     /// command of another connection is executed.
+    ///
+    /// ```
+    /// use shearline::Instant;
+    /// use shearline::embedded::{Session, Store};
+    ///
+    /// let mut store = Store::new(7, Instant::ZERO);
+    /// let (mut waiter, mut holder) = (store.session_of(10), store.session_of(11));
+    /// let mut run = |session: &mut Session, line: &str| {
+    ///     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    ///     store.execute(session, Instant::ZERO, &words, &mut Vec::new());
+    ///     store.poll_push()
+    /// };
+    /// run(&mut holder, "SET k token PX 5000");
+    /// run(&mut waiter, "HELLO 3");
+    /// run(&mut waiter, "CLIENT TRACKING ON OPTIN NOLOOP");
+    /// run(&mut waiter, "CLIENT CACHING YES");
+    /// run(&mut waiter, "PTTL k");
+    /// let push = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n".to_vec();
+    /// assert_eq!(run(&mut holder, "DEL k"), Some((10, push)));
+    /// ```
     pub fn poll_push(&mut self) -> Option<(u64, Vec<u8>)> {
         self.state.tracking.poll()
     }
@@ -185,7 +205,7 @@ impl Store {
             Protocol::Resp2 => resp::encode_resp2(out, &value),
             Protocol::Resp3 => resp::encode(out, &value),
         }
-        self.state.tracking.take(session.connection, out);
+        self.state.tracking.take(session.id, out);
     }
 
     /// Returns the text that `key` of the first database holds at `now`. Nothing is changed.

@@ -1,21 +1,21 @@
-//! Client-side caching: which connections are sent a push when a key changes.
+//! Client-side caching: which clients are sent a push when a key changes.
 //!
 //! As much of it as a client needs that waits for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, then
 //! `CLIENT CACHING YES` before each command whose keys are to be registered. The rules were
-//! measured on a redis-server 7.0.15 and a valkey-server 9.1, which do the same:
+//! measured on a redis-server 7.0.15 and a valkey-server 9.1.2, which do the same:
 //!
 //! * A registration is for a key by its name, in all databases, there or not. It ends with the next
-//!   change of the key, of which each registered connection is sent one push.
-//! * A change by a connection's own command erases its registration too, without a push to it. So
+//!   change of the key, of which each registered client is sent one push.
+//! * A change by a client's own command erases its registration too, without a push to it. So
 //!   does its own command that finds the key's time to be over.
-//! * `FLUSHALL` and `FLUSHDB` push a null to each connection that tracks, registered or not, and to
-//!   the one that flushes as well: behind the reply.
+//! * `FLUSHALL` and `FLUSHDB` push a null to each client that tracks, registered or not, and to the
+//!   one that flushes as well: behind the reply.
 //! * `CLIENT TRACKING OFF` erases no registration. A push that falls due before tracking is on
-//!   again, or while the connection speaks RESP2, is not sent, and the registration is spent.
+//!   again, or while the client speaks RESP2, is not sent, and the registration is spent.
 //!
 //! # Guarantees
 //!
-//! * A connection that has ended leaves nothing behind.
+//! * A client that has gone leaves nothing behind.
 //! * There are at most [`REGISTRATIONS_MAX`] registrations. One more, and the registrations of
 //!   another key are ended by a push, as the server does when its table is full.
 
@@ -34,16 +34,23 @@ use super::state::State;
 /// keys; this is a node for tests.
 pub(super) const REGISTRATIONS_MAX: usize = 1 << 16;
 
-/// See the [module](self). Connections go by the numbers that the caller gave them.
+/// See the [module](self). Clients go by the numbers that `CLIENT ID` shows.
 #[derive(Clone, Default)]
 pub(super) struct Tracking {
-    /// Those that are sent pushes: they track and speak RESP3.
-    listeners: BTreeSet<u64>,
+    /// Those that are sent pushes, because they track and speak RESP3, and their connections.
+    listeners: BTreeMap<u64, u64>,
     registered: BTreeMap<Vec<u8>, BTreeSet<u64>>,
     /// How many registrations there are.
     len: usize,
-    /// What is to be sent, and to which connection.
-    pushes: VecDeque<(u64, Vec<u8>)>,
+    pushes: VecDeque<Push>,
+}
+
+/// What is to be sent to a client.
+#[derive(Clone)]
+struct Push {
+    client: u64,
+    connection: u64,
+    bytes: Vec<u8>,
 }
 
 impl Tracking {
@@ -55,14 +62,14 @@ impl Tracking {
     /// Takes over what a command has changed in the session.
     pub(super) fn update(&mut self, session: &Session) {
         match session.tracking && session.protocol == Protocol::Resp3 {
-            true => self.listeners.insert(session.connection),
-            false => self.listeners.remove(&session.connection),
+            true => self.listeners.insert(session.id, session.connection),
+            false => self.listeners.remove(&session.id),
         };
     }
 
-    pub(super) fn register(&mut self, key: &[u8], connection: u64) {
-        let connections = self.registered.entry(key.to_vec()).or_default();
-        self.len += usize::from(connections.insert(connection));
+    pub(super) fn register(&mut self, key: &[u8], client: u64) {
+        let clients = self.registered.entry(key.to_vec()).or_default();
+        self.len += usize::from(clients.insert(client));
         if self.len > REGISTRATIONS_MAX {
             self.give_up_another(key);
         }
@@ -78,16 +85,12 @@ impl Tracking {
         }
     }
 
-    /// The key has changed: by a command of the connection `by`, or because its time was over.
+    /// The key has changed: by a command of the client `by`, or because its time was over.
     pub(super) fn changed(&mut self, key: &[u8], by: Option<u64>) {
-        let Some(connections) = self.registered.remove(key) else {
-            return;
-        };
-        self.len -= connections.len();
-        for connection in connections.intersection(&self.listeners) {
-            if Some(*connection) != by {
-                self.pushes.push_back((*connection, invalidate(Some(key))));
-            }
+        let clients = self.registered.remove(key).unwrap_or_default();
+        self.len -= clients.len();
+        for client in clients.into_iter().filter(|client| Some(*client) != by) {
+            self.push(client, Some(key));
         }
     }
 
@@ -95,33 +98,48 @@ impl Tracking {
     pub(super) fn flushed(&mut self) {
         self.registered.clear();
         self.len = 0;
-        let all = self.listeners.iter();
-        self.pushes
-            .extend(all.map(|connection| (*connection, invalidate(None))));
+        let all: Vec<u64> = self.listeners.keys().copied().collect();
+        for client in all {
+            self.push(client, None);
+        }
     }
 
-    /// The connection has ended.
-    pub(super) fn disconnected(&mut self, connection: u64) {
-        self.listeners.remove(&connection);
-        self.registered.retain(|_, connections| {
-            self.len -= usize::from(connections.remove(&connection));
-            !connections.is_empty()
+    /// Pushes that this key may have changed, or all, unless the client has no use for it now.
+    fn push(&mut self, client: u64, key: Option<&[u8]>) {
+        if let Some(&connection) = self.listeners.get(&client) {
+            self.pushes.push_back(Push {
+                client,
+                connection,
+                bytes: invalidate(key),
+            });
+        }
+    }
+
+    /// The client has gone.
+    pub(super) fn disconnected(&mut self, client: u64) {
+        self.listeners.remove(&client);
+        self.registered.retain(|_, clients| {
+            self.len -= usize::from(clients.remove(&client));
+            !clients.is_empty()
         });
-        self.pushes.retain(|(to, _)| *to != connection);
+        self.pushes.retain(|push| push.client != client);
     }
 
-    /// Moves the pushes to `connection` to the end of `out`.
-    pub(super) fn take(&mut self, connection: u64, out: &mut Vec<u8>) {
-        self.pushes.retain(|(to, push)| {
-            let own = *to == connection;
-            out.extend_from_slice(if own { push } else { &[] });
+    /// Moves the pushes to `client` to the end of `out`.
+    pub(super) fn take(&mut self, client: u64, out: &mut Vec<u8>) {
+        self.pushes.retain(|push| {
+            let own = push.client == client;
+            out.extend_from_slice(if own { &push.bytes } else { &[] });
             !own
         });
     }
 
     /// Returns the next push, and to which connection it goes.
     pub(super) fn poll(&mut self) -> Option<(u64, Vec<u8>)> {
-        self.pushes.pop_front()
+        let Push {
+            connection, bytes, ..
+        } = self.pushes.pop_front()?;
+        Some((connection, bytes))
     }
 }
 

@@ -47,7 +47,8 @@ impl Clients {
         let session = self.sessions.get_mut(&name).unwrap();
         let (now, mut out) = (Instant::from_millis(self.now), Vec::new());
         self.store.execute(session, now, &words, &mut out);
-        self.receive(u64::from(name), &out);
+        let connection = session.connection;
+        self.receive(connection, &out);
         self.deliver();
     }
 
@@ -305,6 +306,15 @@ fn nothing_is_left_of_a_client_that_has_gone() {
     assert!(!clients.store.has_registrations());
 }
 
+/// The caller's numbers are addresses, and no names: clients without one are no part of it.
+#[test]
+fn a_push_to_another_client_of_the_same_number_is_not_taken_for_ones_own() {
+    let mut clients = Clients::new();
+    let session = clients.store.session_of(u64::from('a'));
+    clients.sessions.insert('x', session);
+    clients.story("a: client caching yes\na: get k\na < +OK|_|\nx: set k v\na < +OK|>*1|$1|k|");
+}
+
 #[test]
 fn a_restart_forgets_who_tracks() {
     for memory in [Memory::Kept, Memory::Lost] {
@@ -375,8 +385,10 @@ fn a_node_sends_pushes_to_a_client_that_only_waits() {
     register(&mut waiter, ":-1\r\n");
     send(&mut other, "del k");
     receive(&mut waiter, PUSH);
-    send(&mut waiter, "flushall");
-    send(&mut waiter, "ping");
+    let mut both = Vec::new();
+    resp::command(&mut both, &[b"FLUSHALL"]);
+    resp::command(&mut both, &[b"PING"]);
+    waiter.write_all(&both).unwrap();
     receive(
         &mut waiter,
         "+OK\r\n>2\r\n$10\r\ninvalidate\r\n_\r\n+PONG\r\n",
