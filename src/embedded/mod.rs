@@ -9,7 +9,8 @@
 //!
 //! It knows the commands and the scripts that this library uses, and a few more that tests use. It
 //! answers them byte for byte as `redis-server` 7.0.15 does, errors included: a test sends the same
-//! random commands to both (`tests/it/embedded.rs`).
+//! random commands to both (`tests/it/embedded.rs`). Pushes are the server's too, and those of a
+//! Valkey 9.1 where that is the [`Flavour`].
 //!
 //! ```
 //! use shearline::embedded::EmbeddedNode;
@@ -43,8 +44,9 @@
 //! * `SET` takes no `EXAT` and `PXAT`: the store has no wall clock.
 //! * A key whose time is over is removed when it is next read, and not before. While a key is
 //!   registered for a push, a node looks for such keys ten times a second, in all databases.
-//! * `CLIENT TRACKING` is there with `OPTIN` and `NOLOOP`, in this way or not at all, and without
-//!   redirection: other options are refused.
+//! * `CLIENT TRACKING ON` takes `OPTIN` and `NOLOOP`, both, and no other option: the rest is refused.
+//! * At most 65,536 keys are registered, each for each client counted. One more, and a push ends the
+//!   registrations of another key. A client that leaves 2 MiB unread is closed at the next push.
 
 mod call;
 mod commands;

@@ -28,6 +28,7 @@ pub enum Flavour {
     /// `redis-server` 7.0.15.
     #[default]
     Redis,
-    /// A Valkey 9: it has `DELIFEQ`. Its error texts are those of Redis here.
+    /// A Valkey 9: it has `DELIFEQ`, and a script after `CLIENT CACHING YES` registers the keys that
+    /// it reads, where Redis registers all that were named. Its error texts are those of Redis here.
     Valkey,
 }
