@@ -161,6 +161,13 @@ fn caching_is_for_the_next_command_that_is_not_about_the_client() {
         clients.sent.clear();
         clients.story(&std::format!("o: set k v\na < {pushed}"));
     }
+    // A command of no words is a command here.
+    clients.story("a: client caching yes");
+    let session = clients.sessions.get_mut(&'a').unwrap();
+    let (now, mut out) = (Instant::ZERO, Vec::new());
+    clients.store.execute(session, now, &[], &mut out);
+    clients.story("a: pttl k\na < +OK|:-1|\no: set k v\na <");
+    assert_eq!(out, []);
 }
 
 #[test]
