@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use crate::resp::OwnedValue;
 
 use super::call::{Call, count, integer, is_flush_mode, ok};
+use super::clients;
 use super::info;
 use super::keyspace::DATABASES;
 use super::refusal::{Answer, Refusal};
@@ -16,7 +17,6 @@ use super::scripts;
 use super::session::{Protocol, Session};
 use super::state::{Flavour, State};
 use super::strings;
-use super::tracking;
 
 type Run = fn(&mut State, &mut Call<'_>) -> Answer;
 
@@ -66,12 +66,12 @@ const COMMANDS: &[Command] = &[
 const VALKEY: &[Command] = &[Command::new("delifeq", (3, 3), Body::Run(strings::delifeq))];
 
 const CLIENT: &[Command] = &[
-    Command::new("client|caching", (3, 3), Body::Run(tracking::caching)),
-    Command::new("client|getname", (2, 2), Body::Run(client_getname)),
-    Command::new("client|id", (2, 2), Body::Run(client_id)),
-    Command::new("client|setinfo", (4, 4), Body::Run(client_setinfo)),
-    Command::new("client|setname", (3, 3), Body::Run(client_setname)),
-    Command::new("client|tracking", (3, MANY), Body::Run(tracking::tracking)),
+    Command::new("client|caching", (3, 3), Body::Run(clients::caching)),
+    Command::new("client|getname", (2, 2), Body::Run(clients::getname)),
+    Command::new("client|id", (2, 2), Body::Run(clients::id)),
+    Command::new("client|setinfo", (4, 4), Body::Run(clients::setinfo)),
+    Command::new("client|setname", (3, 3), Body::Run(clients::setname)),
+    Command::new("client|tracking", (3, MANY), Body::Run(clients::tracking)),
 ];
 
 const SCRIPT: &[Command] = &[
@@ -175,7 +175,7 @@ fn hello(state: &mut State, call: &mut Call<'_>) -> Answer {
                 rest
             }
             [name, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
-                call.session.name = client_name(name)?.to_vec();
+                call.session.name = clients::valid_name(name)?.to_vec();
                 rest
             }
             _ => {
@@ -230,33 +230,6 @@ fn log_in(
     }
     session.authenticated = true;
     Ok(())
-}
-
-fn client_getname(_: &mut State, call: &mut Call<'_>) -> Answer {
-    Ok(match call.session.name.as_slice() {
-        [] => OwnedValue::Null,
-        name => OwnedValue::bulk(name),
-    })
-}
-
-fn client_id(_: &mut State, call: &mut Call<'_>) -> Answer {
-    Ok(OwnedValue::Integer(call.session.id.cast_signed()))
-}
-
-fn client_setinfo(_: &mut State, _: &mut Call<'_>) -> Answer {
-    Ok(ok())
-}
-
-fn client_setname(_: &mut State, call: &mut Call<'_>) -> Answer {
-    call.session.name = client_name(call.words[2])?.to_vec();
-    Ok(ok())
-}
-
-fn client_name(name: &[u8]) -> Result<&[u8], Refusal> {
-    const BAD_NAME: Refusal =
-        Refusal::fixed("ERR Client names cannot contain spaces, newlines or special characters.");
-    let good = name.iter().all(u8::is_ascii_graphic);
-    if good { Ok(name) } else { Err(BAD_NAME) }
 }
 
 fn ping(_: &mut State, call: &mut Call<'_>) -> Answer {

@@ -49,6 +49,7 @@
 //!   registrations of another key. A client that leaves 2 MiB unread is closed at the next push.
 
 mod call;
+mod clients;
 mod commands;
 mod connection;
 mod info;
