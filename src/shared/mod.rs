@@ -130,7 +130,7 @@ use self::serve::Spare;
 use self::state::Core;
 use self::wakers::Wakers;
 use crate::config::{Config, LockOptions, Retry};
-use crate::driver::{Net, Poller, Refusal, Reporter, Wire};
+use crate::driver::{Poller, Refusal, Reporter, Wire};
 use crate::engine::{Engine, RoundId, usual_timeout};
 use crate::time::nanos;
 
@@ -194,12 +194,12 @@ impl Drop for Handle {
 }
 
 impl Shared {
-    fn new(engine: Engine, net: Net, poller: Poller, config: &Config) -> io::Result<Self> {
-        let (registry, waker) = (poller.registry().try_clone()?, Arc::clone(net.waker()));
+    fn new(engine: Engine, wire: Wire, poller: Poller, config: &Config) -> io::Result<Self> {
+        let (registry, waker) = (poller.registry().try_clone()?, Arc::clone(wire.waker()));
         let distant = engine.distant_timeout();
         let shared = Self {
             process: getpid(),
-            core: TimedMutex::new(Core::new(engine, Wire::new(net), poller)),
+            core: TimedMutex::new(Core::new(engine, wire, poller)),
             registry,
             waker,
             io_thread: Monitor::new(None),

@@ -13,7 +13,7 @@ use super::roles::{MANY, Poll, Roles, Wake};
 use super::slot::Slot;
 use crate::config::LockOptions;
 use crate::driver::{Poller, Readiness, Wire, clock, until_deadline};
-use crate::engine::{Engine, Request, RoundId};
+use crate::engine::{Engine, Input, Request, RoundId};
 use crate::error::{ConfirmError, LockError};
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -30,6 +30,8 @@ pub(super) struct Core {
     pub(super) poller: Option<Box<Poller>>,
     /// What a sleep in the poll has brought, until the wire takes it.
     readiness: Option<Readiness>,
+    /// Timers may be due. They fire once what the sleep has brought is read.
+    tick: bool,
     /// How many requests there were that have to be written.
     pub(super) asked: u64,
     /// How many of them were copied for the wire.
@@ -63,6 +65,7 @@ impl Core {
             wire: Some(Box::new(wire)),
             poller: Some(Box::new(poller)),
             readiness: None,
+            tick: false,
             asked: 0,
             copied: 0,
             written: 0,
@@ -179,7 +182,12 @@ impl Core {
         wire.hand_in(&mut self.engine);
         if let Some(readiness) = self.readiness.take() {
             wire.note(readiness);
+            self.tick = true;
             return true;
+        }
+        if self.tick && !wire.is_unread() {
+            self.tick = false;
+            self.engine.handle(clock::now(), Input::Tick);
         }
         self.copied = self.asked;
         let callers = &mut self.callers;
