@@ -210,10 +210,10 @@ impl Callers {
         self.delivers_to_task
     }
 
-    /// Takes the deliveries. `spare` is an empty buffer for the next ones.
-    pub(super) fn take_deliveries(&mut self, spare: Vec<Delivery>) -> Vec<Delivery> {
+    /// Takes the deliveries, in exchange for an empty buffer for the next ones.
+    pub(super) fn take_deliveries(&mut self, spare: &mut Vec<Delivery>) {
         self.delivers_to_task = false;
-        core::mem::replace(&mut self.deliveries, spare)
+        core::mem::swap(&mut self.deliveries, spare);
     }
 
     /// Takes the outcome for `slot`, if it is decided and no thread is delivering it yet.
