@@ -14,7 +14,7 @@ use super::callers::{Delivery, Waiter};
 use super::mutex::Locked;
 use super::roles::Wake;
 use super::slot::{Outcome, Slot};
-use super::state::{Core, Slept};
+use super::state::{Core, Left, Slept};
 use crate::driver::{Panics, Refusal, clock};
 use crate::engine::{Engine, RoundId};
 use crate::quorum::Lock;
@@ -207,7 +207,7 @@ impl Shared {
             section = match self.enter_until(until)? {
                 Some(section) => section,
                 None => {
-                    self.left.lock().wire = Some(wire);
+                    self.leave_behind(|left| left.wire = Some(wire));
                     return Ok(None);
                 }
             };
@@ -294,20 +294,32 @@ impl Shared {
         }
     }
 
-    /// Cancels the operation of `round`, for which this thread does not wait any more, and gives back what
-    /// it has. If another thread is stopped with the mutex, the next one that enters does so: the I/O
-    /// thread, which is woken.
+    /// Cancels the operation of `round`, for which this thread does not wait any more, and gives back the
+    /// poll, if it has that.
     fn give_up(&self, round: RoundId, has_poll: bool) {
-        let mut left = self.left.lock();
-        left.rounds.push(round);
-        left.has_poll |= has_poll;
-        drop(left);
-        self.has_left.store(true, Ordering::Release);
         match self.enter_until(Some(Instant::ZERO)) {
-            Ok(Some(section)) => self.flush(section),
-            Ok(None) => self.wake(Wake::ALL),
+            Ok(Some(mut section)) => {
+                section.cancel(round);
+                if has_poll {
+                    section.pass_on_poll();
+                }
+                // If the engine panics here, every caller gets that as its outcome.
+                drop(self.move_bytes_until(section, Some(Instant::ZERO), |_, _| false));
+            }
+            Ok(None) => self.leave_behind(|left| {
+                left.rounds.push(round);
+                left.has_poll |= has_poll;
+            }),
             Err(_) => {}
         }
+    }
+
+    /// Leaves behind what this thread has: another one is stopped with the mutex, and the time of this one
+    /// is over. The next thread that enters puts it back. The I/O thread is woken for that.
+    fn leave_behind(&self, put: impl FnOnce(&mut Left)) {
+        put(&mut self.left.lock());
+        self.has_left.store(true, Ordering::Release);
+        self.wake(Wake::ALL);
     }
 
     /// Returns `None` if there is no outcome by `until`, and this thread has to give up. `has_poll` says if
@@ -341,30 +353,23 @@ impl Shared {
             if until.is_some_and(|until| until <= clock::now()) {
                 return Ok(None);
             }
-            let entered = if *has_poll {
-                let slept = self.sleep(section, until);
-                let entered = self.enter_until(until)?;
-                match entered {
-                    Some(mut section) => {
-                        section.wake_up(slept);
-                        Some(section)
-                    }
-                    None => {
-                        self.left.lock().slept = Some(slept);
-                        None
-                    }
-                }
+            let slept = if *has_poll {
+                Some(self.sleep(section, until))
             } else {
                 drop(section);
                 let woken = slot.wait(until);
                 if woken.outcome.is_some() || !woken.offered {
                     return Ok(woken.outcome);
                 }
-                self.enter_until(until)?
+                None
             };
-            match entered {
-                Some(entered) => section = entered,
-                None => return Ok(None),
+            let Some(entered) = self.enter_until(until)? else {
+                self.leave_behind(|left| left.slept = slept);
+                return Ok(None);
+            };
+            section = entered;
+            if let Some(slept) = slept {
+                section.wake_up(slept);
             }
         }
     }
