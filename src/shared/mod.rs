@@ -48,8 +48,7 @@
 //!
 //! * *A wake-up is lost*: which threads sleep, which were called and what is left to do are under one
 //!   mutex. Each section ends with [`Roles::leave`](roles::Roles::leave), which leaves no work without a
-//!   thread that does it. `tests/interleavings` walks through every order of the steps, but for operations that
-//!   a stopped thread kept from being cancelled (`given_up`) and the second look into the poll (`has_looked`).
+//!   thread that does it. `tests/interleavings` walks through every order of the steps.
 //! * *Two threads in the poll*: the poll is a value that is taken out of `Core`. The I/O thread that
 //!   watches an idle handle waits for the descriptor without it, and takes no event.
 //! * *Cancelled while it is served*: the tables are under the mutex. Either the operation is still there
