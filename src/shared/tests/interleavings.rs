@@ -955,7 +955,7 @@ fn every_operation_is_served_in_every_order_of_the_steps() {
         &[Restless, Thread],
     ] {
         assert!(10 < walk(kinds, false), "{kinds:?}");
-        let n = walk(kinds, false);
+    }
 }
 
 /// Threads are served while the I/O thread is held up in a waker.
