@@ -50,11 +50,12 @@ pub(super) enum Delivery {
 }
 
 impl Callers {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            operations: Table::new(),
+            operations: Table::new(RoundId::index),
             tasks: 0,
-            locks: Table::new(),
+            // The lower half of a claim's key is its index.
+            locks: Table::new(|lock: LockId| lock.claim as u32 as usize),
             deliveries: Vec::new(),
             delivers_to_task: false,
         }

@@ -330,14 +330,11 @@ impl Redlock {
         address: impl AsRef<str>,
         run_id: impl AsRef<str>,
     ) -> Result<bool, TrustError> {
-        let shared = self.shared();
-        shared.check_process()?;
-        let mut section = shared.enter()?;
-        let node = section.engine.node_at(address.as_ref());
-        let node = node.ok_or(TrustError::UnknownNode)?;
-        let result = section.engine.trust(clock::now(), node, run_id.as_ref());
-        shared.flush(section);
-        result
+        self.change(|engine| {
+            let node = engine.node_at(address.as_ref());
+            let node = node.ok_or(TrustError::UnknownNode)?;
+            engine.trust(clock::now(), node, run_id.as_ref())
+        })?
     }
 
     /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
@@ -361,15 +358,18 @@ impl Redlock {
     /// # Ok::<(), shearline::BuildError>(())
     /// ```
     pub fn trust_nodes(&self) -> Vec<String> {
+        let trusted = self.change(|engine| engine.trust_all(clock::now()));
+        trusted.unwrap_or_default()
+    }
+
+    /// Changes something of the engine, and writes what that wants written.
+    fn change<T>(&self, change: impl FnOnce(&mut Engine) -> T) -> Result<T, Refusal> {
         let shared = self.shared();
-        match shared.check_process().and_then(|()| shared.enter()) {
-            Ok(mut section) => {
-                let trusted = section.engine.trust_all(clock::now());
-                shared.flush(section);
-                trusted
-            }
-            Err(_) => Vec::new(),
-        }
+        shared.check_process()?;
+        let mut section = shared.enter()?;
+        let result = change(&mut section.engine);
+        shared.flush(section);
+        Ok(result)
     }
 
     /// Writes the marker of this cluster to every node, whatever marker is there: after a change of the

@@ -426,7 +426,7 @@ impl Shared {
     /// Ends a section in which the engine was given something to write, and returns when it is written: the
     /// program may end next. If another thread has the wire, waits until that thread has written it.
     pub(super) fn see_written<'a>(&'a self, mut section: Section<'a>) {
-        section.catch_up();
+        section.read_if_behind();
         let (asked, until) = (section.asked, clock::now().saturating_add(WRITING_MAX));
         while let Ok(mut moved) = self.move_bytes(section) {
             if asked <= moved.written || moved.is_stuck {

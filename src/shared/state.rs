@@ -281,7 +281,7 @@ impl Core {
     /// The kernel resets a connection that is closed with answers unread. A server that is then
     /// about to write another answer fails, and drops what it has not read yet: the release. With
     /// two commands under way this cannot happen, because at most one answer is unread.
-    pub(super) fn catch_up(&mut self) {
+    pub(super) fn read_if_behind(&mut self) {
         if 2 < self.engine.most_in_flight() {
             self.note(Readiness::all_readable(self.engine.nodes()));
         }
