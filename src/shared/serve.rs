@@ -77,7 +77,8 @@ impl Shared {
             core: Some(core),
             panics: Panics::watch(),
         };
-        if self.has_left.swap(false, Ordering::AcqRel) {
+        if self.has_left.load(Ordering::Acquire) {
+            self.has_left.store(false, Ordering::Release);
             let left = core::mem::take(&mut *self.left.lock());
             section.take_back(left);
         }
@@ -151,11 +152,9 @@ impl Shared {
                 Err(_) => self.wakers.run(Duration::MAX),
             }
         }
-        // Two threads may deliver at once: the longer list is kept.
-        if let Ok(mut spare) = self.spare.try_lock()
-            && spare.deliveries.capacity() <= batch.deliveries.capacity()
-        {
-            *spare = batch;
+        if let Ok(mut spare) = self.spare.try_lock() {
+            keep(&mut spare.deliveries, batch.deliveries);
+            keep(&mut spare.wakers, batch.wakers);
         }
     }
 
@@ -364,7 +363,9 @@ impl Shared {
                 None
             };
             let Some(entered) = self.enter_until(until)? else {
-                self.leave_behind(|left| left.slept = slept);
+                if slept.is_some() {
+                    self.leave_behind(|left| left.slept = slept);
+                }
                 return Ok(None);
             };
             section = entered;
@@ -455,6 +456,13 @@ impl Shared {
         self.wake(Wake::ALL);
         self.progress.advance(u64::MAX, u64::MAX);
         self.deliver(batch);
+    }
+}
+
+/// Two threads may deliver at once: the longer list is kept.
+fn keep<T>(spare: &mut Vec<T>, list: Vec<T>) {
+    if spare.capacity() < list.capacity() {
+        *spare = list;
     }
 }
 

@@ -523,7 +523,10 @@ impl Model {
                 left.has_poll |= core::mem::take(&mut this.has_poll);
                 At::Done
             }
-            At::Enter => At::GivesUp,
+            At::Enter => {
+                this.at = At::GivesUp;
+                return true;
+            }
             _ => return false,
         };
         this.at = at;
