@@ -58,7 +58,11 @@ enum State {
     /// A connection is being opened.
     Connecting(Connecting),
     /// The connection is up.
-    Up(Up),
+    Up {
+        socket: Socket,
+        /// The last write was cut short.
+        blocked: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -68,13 +72,6 @@ struct Connecting {
     place: usize,
     /// The addresses to try if it fails.
     rest: IntoIter<(usize, SocketAddr)>,
-}
-
-#[derive(Debug)]
-struct Up {
-    socket: Socket,
-    /// The last write was cut short.
-    blocked: bool,
 }
 
 /// What events have reported of a connection.
@@ -156,7 +153,7 @@ impl Link {
 
     /// Returns `true` while the connection is up.
     pub(super) fn is_up(&self) -> bool {
-        matches!(self.state, State::Up(_))
+        matches!(self.state, State::Up { .. })
     }
 
     /// Does what the recorded events, and the look-up, make possible.
@@ -167,7 +164,7 @@ impl Link {
             self.finish_connecting(tools);
         }
         match &self.state {
-            State::Up(_) => {
+            State::Up { .. } => {
                 if self.ready.readable
                     && let Some(reason) = self.read_some(READS_PER_TURN, tools)
                 {
@@ -183,7 +180,7 @@ impl Link {
 
     /// Returns `true` if there is more to read that no event will report.
     pub(super) fn has_more(&self) -> bool {
-        self.ready.readable && matches!(self.state, State::Up(_))
+        self.ready.readable && matches!(self.state, State::Up { .. })
     }
 
     /// Writes as much of `bytes` as the kernel takes, and returns how much. If that is not all,
@@ -194,13 +191,13 @@ impl Link {
         tools: &mut Tools<'_>,
     ) -> Result<usize, LinkError> {
         let token = self.token();
-        let State::Up(up) = &mut self.state else {
+        let State::Up { socket, blocked } = &mut self.state else {
             return Err(LinkError::Closed);
         };
-        let sent = up.socket.write(bytes)?;
+        let sent = socket.write(bytes)?;
         if sent < bytes.len() {
-            up.blocked = true;
-            up.socket.watch_writable(true, tools.registry, token)?;
+            *blocked = true;
+            socket.watch_writable(true, tools.registry, token)?;
         }
         Ok(sent)
     }
@@ -226,14 +223,14 @@ impl Link {
                 self.first = connecting.place + 1;
                 connecting.socket.abort(registry);
             }
-            State::Up(up) => up.socket.abort(registry),
+            State::Up { socket, .. } => socket.abort(registry),
         }
     }
 
     /// Ends the connection after what was written; ends an attempt as [`Self::abort`] does.
     pub(super) fn close(&mut self, registry: &Registry) {
         match core::mem::replace(&mut self.state, State::Idle) {
-            State::Up(up) => up.socket.close(registry),
+            State::Up { socket, .. } => socket.close(registry),
             other @ (State::Idle | State::Resolving | State::Connecting(_)) => {
                 self.state = other;
                 self.abort(registry);
@@ -318,20 +315,20 @@ impl Link {
     }
 
     fn connected(&mut self, socket: Socket, tools: &mut Tools<'_>) {
-        self.state = State::Up(Up {
+        self.state = State::Up {
             socket,
             blocked: false,
-        });
+        };
         tools.inbox.keep(Input::Connected { node: self.node });
     }
 
     /// Reads at most `most` buffers. Returns the reason if the connection has ended.
     fn read_some(&mut self, most: usize, tools: &mut Tools<'_>) -> Option<LinkError> {
-        let State::Up(up) = &mut self.state else {
+        let State::Up { socket, .. } = &mut self.state else {
             return None;
         };
         for _ in 0..most {
-            match up.socket.read(tools.buffer) {
+            match socket.read(tools.buffer) {
                 Received::Bytes(len) => {
                     tools.inbox.keep(Input::Received {
                         node: self.node,
@@ -359,14 +356,13 @@ impl Link {
         let token = self.token();
         self.ready.writable = false;
         // Reading may have ended the connection.
-        let State::Up(up) = &mut self.state else {
+        let State::Up { socket, blocked } = &mut self.state else {
             return;
         };
-        if !up.blocked {
+        if !core::mem::take(blocked) {
             return;
         }
-        up.blocked = false;
-        match up.socket.watch_writable(false, tools.registry, token) {
+        match socket.watch_writable(false, tools.registry, token) {
             Ok(()) => tools.inbox.keep(Input::Writable { node: self.node }),
             Err(reason) => self.fail(reason, tools),
         }

@@ -184,10 +184,10 @@ impl World {
     }
 
     fn socket(&self) -> &Socket {
-        let State::Up(up) = &self.link.state else {
+        let State::Up { socket, .. } = &self.link.state else {
             panic!("not up but {:?}", self.link.state)
         };
-        &up.socket
+        socket
     }
 }
 
