@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::node::{
-    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, EXTEND, JOIN, Question, RELEASE,
+    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, EXTEND, INSPECT, JOIN, RELEASE,
     SET_IF_PERMITTED, Script,
 };
 use crate::resp::OwnedValue;
@@ -55,7 +55,7 @@ static KNOWN: [Known; 9] = [
     Known::new(&CHECKED_CONFIRM, |database, now, arguments| {
         marker_checked(database, now, arguments, 1, confirm)
     }),
-    Known::new(&Question::INSPECT, inspect),
+    Known::new(&INSPECT, inspect),
     Known::new(&JOIN, join),
     Known::new(&SET_IF_PERMITTED, first_set),
 ];
@@ -394,7 +394,7 @@ fn above_left(database: &mut Database, now: Millis, key: &[u8]) -> i64 {
     }
 }
 
-/// Does what [`Question::INSPECT`] does.
+/// Does what [`INSPECT`] does.
 fn inspect(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let key = arguments.key.ok_or(NO_KEY)?;
     let value = database.text(key, now)?.map(<[u8]>::to_vec);
