@@ -69,7 +69,7 @@ impl World {
         };
         let until = lock.valid_until();
         let quorum = self.plan.quorum();
-        let (yes, keep) = self.keepers(client, id, asked, until);
+        let (yes, keep) = self.keepers(client, id, asked.call.since, until);
         // These answers do not decide the outcome of an extension.
         let kept_before = asked.overtaken && until <= before.max(asked.within);
         if yes < quorum || keep < quorum && !kept_before {
@@ -87,11 +87,11 @@ impl World {
     }
 
     /// Returns how many servers have said that they keep a lock, and how many of them until then.
-    fn keepers(
+    pub(super) fn keepers(
         &self,
         client: usize,
         id: TokenId,
-        asked: &Confirming,
+        since: Time,
         until: Instant,
     ) -> (usize, usize) {
         let end = self.clock_of(client).when(until);
@@ -101,8 +101,8 @@ impl World {
         for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
             let entry = &cell.confirm;
             let server = self.plan.server_of(node);
-            let counts = self.is_vote(client, node, entry, &asked.call)
-                && !self.is_silenced(client, node, entry, resource);
+            let counts = self.is_vote(client, node, entry, since)
+                && (excused || !self.oracle.quarantine.silences(client, node, entry));
             if !counts {
                 continue;
             }
