@@ -16,9 +16,9 @@ use crate::theme;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 11] = [
+pub(crate) const KINDS: [Kind; 13] = [
     NARROW, ALONE, INSPECTING, STEPPED, RAISED, CRAMPED, EXTENDED, INHERITED, FORGOTTEN, FLUSHED,
-    STOPPED,
+    STOPPED, ASLEEP, GIVEN_UP,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
@@ -191,6 +191,27 @@ pub(crate) const STOPPED: Kind = kind("stopped", |_| Plan {
     ..Plan::tame(2)
 });
 
+/// Machines are suspended for about as long as a lock lives.
+pub(crate) const ASLEEP: Kind = kind("asleep", |_| Plan {
+    length: 3 * SECOND,
+    shortest_ttl: 100,
+    longest_ttl: 300,
+    rest: 5 * MILLI,
+    habits: [1, 0, 1, 0, 2, 0],
+    faults: Plan::only(&[Fault::Suspend]),
+    shortest_fault: 100 * MILLI,
+    longest_fault: 300 * MILLI,
+    ..Plan::tame(2)
+});
+
+/// Connections are cut in one direction and given up, while short calls end.
+pub(crate) const GIVEN_UP: Kind = kind("given-up", |entropy| Plan {
+    delay_tail: MILLI,
+    cancels: 300_000,
+    node_timeout: Some(50),
+    ..theme::severed(Plan::tame(3), entropy)
+});
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,7 +225,7 @@ mod tests {
     /// `INSPECTING` has a test of its own (`oracle::inspect`), and so has `NARROW` (`mutations`), which
     /// only a build with mutations has.
     #[test]
-    fn no_oracle_objects_to_worlds_for_one_purpose() {
+    fn kinds_for_one_purpose_keep_their_promises() {
         let mut bad = 0;
         for kind in KINDS {
             if [NARROW, INSPECTING]

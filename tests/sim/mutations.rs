@@ -11,31 +11,31 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::case::{ANY, Kind};
 use crate::entropy::Entropy;
-use crate::kinds::{NARROW, kind};
+use crate::kinds::{ASLEEP, GIVEN_UP, NARROW, kind};
 use crate::oracle::ORACLES;
 use crate::plan::{Plan, Switches};
 
 /// What a driver could do wrong.
 pub(crate) const DRIVERS: [Kind; 5] = [
     kind("monotonic-clock", |entropy| {
-        wrong(entropy, |switches| switches.monotonic = true)
+        wrong(ASLEEP, entropy, |switches| switches.monotonic = true)
     }),
     kind("stale-clock", |entropy| {
-        wrong(entropy, |switches| switches.stale_clock = true)
+        wrong(ANY, entropy, |switches| switches.stale_clock = true)
     }),
     kind("polite-close", |entropy| {
-        wrong(entropy, |switches| switches.polite = true)
+        wrong(GIVEN_UP, entropy, |switches| switches.polite = true)
     }),
     kind("probe-becomes-connection", |entropy| {
-        wrong(entropy, |switches| switches.keeps_probes = true)
+        wrong(ANY, entropy, |switches| switches.keeps_probes = true)
     }),
     kind("release-overtakes", |entropy| {
-        wrong(entropy, |switches| switches.overtakes = true)
+        wrong(ANY, entropy, |switches| switches.overtakes = true)
     }),
 ];
 
-fn wrong(entropy: &mut Entropy, switch: impl FnOnce(&mut Switches)) -> Plan {
-    let mut plan = Plan::draw(entropy);
+fn wrong(kind: Kind, entropy: &mut Entropy, switch: impl FnOnce(&mut Switches)) -> Plan {
+    let mut plan = (kind.draw)(entropy);
     switch(&mut plan.switches);
     plan
 }
