@@ -132,7 +132,7 @@ impl World {
     /// Enough servers have said yes, and enough keys last `until`; on the same ones, if they are
     /// `bound` together.
     #[expect(clippy::too_many_arguments, reason = "each is a part of the promise")]
-    fn check_votes(
+    pub(super) fn check_votes(
         &mut self,
         client: usize,
         id: TokenId,
@@ -208,7 +208,7 @@ impl World {
     }
 
     /// The validity counts from before the first byte, and not from before the call.
-    fn check_validity(
+    pub(super) fn check_validity(
         &mut self,
         client: usize,
         id: TokenId,
@@ -339,6 +339,62 @@ mod tests {
         assert_eq!(world.keepers(0, id, 0, UNTIL), (2, 2));
         world.now = END;
         assert_eq!(world.keepers(0, id, 0, UNTIL), (3, 3));
+    }
+
+    /// A confirmation that was asked for after 1 ms tells of this end. An extension by 500 ms was asked
+    /// for after 2 ms, confirmed by the nodes before `confirmed`, and cancelled.
+    fn objects_to_confirmed(until: Instant, confirmed: u64) -> bool {
+        let (mut world, id) = granted([LONGEST; 3]);
+        let process = world.clients[0].process;
+        let options = shearline::LockOptions::new(Duration::from_millis(LONGEST));
+        let request = shearline::engine::Request::new(b"resource0", &options);
+        let engine = &mut world.clients[0].engine;
+        let round = engine.acquire(Instant::from_millis(1_000), &request);
+        let call = |after: u64| Call {
+            round: round.clone().expect("there is room"),
+            since: after * MILLI,
+            begun: Instant::from_millis(1_000 + after),
+            ttl: LONGEST,
+        };
+        for node in 0..3 {
+            let cell = world.oracle.ledger.cell_mut(id, node as usize);
+            let answer = Entry {
+                by: process,
+                sent: 2 * MILLI,
+                said: Said::One,
+                read: 3 * MILLI,
+                read_shown: Instant::from_millis(1_003),
+                ..cell.set
+            };
+            cell.confirm = Entry {
+                kept: 20,
+                kept_at: world.servers[node as usize].clock.show(0),
+                ..answer
+            };
+            if node < confirmed {
+                cell.extend = answer;
+            }
+        }
+        world.now = 10 * MILLI;
+        let asked = crate::user::Confirming {
+            call: call(1),
+            within: UNTIL,
+            overtaken: true,
+        };
+        let cancelled = [(Verb::Extend, Some(call(2))), (Verb::Beside, None)];
+        world.check_confirmed(0, id, &asked, (UNTIL, until), cancelled);
+        world.oracle.violation.is_some()
+    }
+
+    #[test]
+    fn a_confirmation_tells_of_an_extension_that_was_cancelled_when_a_majority_had_confirmed_it() {
+        let end = Instant::from_millis(1_002).saturating_add(longest_validity(LONGEST));
+        assert!(!objects_to_confirmed(end, 2));
+        assert!(objects_to_confirmed(end, 1));
+        assert!(objects_to_confirmed(
+            end.saturating_add(Duration::from_nanos(1)),
+            2
+        ));
     }
 
     #[test]
