@@ -209,7 +209,7 @@ impl Engine {
     /// to shake hands again, under each name by which it is connected, and does not vote for a
     /// while after that.
     fn alarm(&mut self, now: Instant, node: usize, reply: Reply) -> Result<(), Trouble> {
-        let Some(trouble) = self.parts.nodes[node].alarm(reply) else {
+        let Some(trouble) = self.parts.nodes[node].guard.heard(reply) else {
             return Ok(());
         };
         for other in self.parts.nodes.other_names(node).iter() {

@@ -9,32 +9,21 @@ use crate::time::Instant;
 
 use super::Node;
 use super::guard::Terms;
-use super::handshake::{Durable, Step};
-use super::in_flight::Request;
-use super::membership::{Membership, Mode};
+use super::handshake::Step;
+use super::membership::Mode;
 use super::phase::{Phase, Trouble};
-use super::reply::Reply;
 
 impl Node {
     /// The handshake is done: decides whether and until when its answers do not count. Returns `true`
     /// if the other names of its server have to know of that.
     pub(crate) fn guard_handshake(&mut self, now: Instant, terms: Terms) -> bool {
-        let Phase::Ready(ready) = &self.phase else {
-            return false;
-        };
-        self.guard.handshake_done(now, &ready.identity, terms)
+        let server = self.phase.server().filter(|_| self.is_ready());
+        server.is_some_and(|server| self.guard.handshake_done(now, &server.identity, terms))
     }
 
     /// Returns until when its answers do not count, if they do not at `now`.
     pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
         self.guard.kept_until(now, self.is_ready())
-    }
-
-    /// Returns why the connection is of no use any more if `reply` says that the server may come back
-    /// as one that has forgotten locks.
-    #[inline]
-    pub(crate) fn alarm(&mut self, reply: Reply) -> Option<Trouble> {
-        self.guard.heard(reply).map(Trouble::Unusable)
     }
 
     /// Asks it to join its cluster, if there are markers, with this longest ttl.
@@ -45,20 +34,18 @@ impl Node {
     pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
         // What this handshake has read is a proof; what an earlier one has read may no longer hold.
         let durable = match &self.phase {
-            Phase::Handshake(handshake) => handshake.identity.durable(),
-            Phase::Down | Phase::Connecting | Phase::Ready(_) => Durable::Unknown,
+            Phase::Handshake(server) => server.identity.is_durable(),
+            Phase::Down | Phase::Connecting | Phase::Ready { .. } => None,
         };
         let Some(membership) = self.guard.membership_mut() else {
             return Ok(());
         };
-        let run_id = self.phase.run_id();
+        let server = self.phase.server();
+        let run_id = server.and_then(|server| server.identity.run_id.as_deref());
         let run_id = run_id.ok_or(Trouble::Unusable(Unusable::NoRunId))?;
         let mut command = Vec::new();
         membership.ask(&mut command, run_id, durable, longest);
-        self.send(now, Request::Handshake(Step::Join), &command);
-        if let Phase::Handshake(handshake) = &mut self.phase {
-            handshake.asked();
-        }
+        self.ask_server(now, Step::Join, &command);
         Ok(())
     }
 
@@ -96,15 +83,14 @@ impl Node {
     fn vouch(&mut self, now: Instant, longest: Duration) -> bool {
         let has_link = self.has_link();
         let membership = self.guard.membership_mut();
-        let Some(membership) = membership.filter(|there| has_link && there.other().is_none())
-        else {
+        let Some(membership) = membership.filter(|there| has_link && there.other.is_none()) else {
             return false;
         };
         membership.vouch(longest);
         match &self.phase {
-            Phase::Ready(_) => self.join(now, longest).is_ok(),
+            Phase::Ready { .. } => self.join(now, longest).is_ok(),
             // Its handshake is past that question.
-            Phase::Handshake(_) if membership.is_asked() => self.join(now, longest).is_ok(),
+            Phase::Handshake(_) if membership.open != 0 => self.join(now, longest).is_ok(),
             Phase::Handshake(_) | Phase::Connecting | Phase::Down => true,
         }
     }
@@ -112,7 +98,7 @@ impl Node {
     /// Makes it a node of this cluster, regardless of its marker: now, or in the next handshake.
     pub(crate) fn claim(&mut self, now: Instant, longest: Duration) {
         if let Some(membership) = self.guard.membership_mut() {
-            membership.set_mode(Mode::Reinit);
+            membership.mode = Mode::Reinit;
             if self.is_ready() {
                 let _ = self.join(now, longest); // It is ready, so its `run_id` is known.
             }
@@ -121,8 +107,10 @@ impl Node {
 
     /// Cancels a request of an operator to join that was not sent yet.
     pub(crate) fn cancel_join(&mut self, mode: Mode) {
-        if let Some(membership) = self.guard.membership_mut() {
-            membership.cancel_join(mode);
+        if let Some(membership) = self.guard.membership_mut()
+            && membership.mode == mode
+        {
+            membership.mode = Mode::Join;
         }
     }
 
@@ -135,24 +123,29 @@ impl Node {
 
     /// Returns `true` if it is connected and has to join again, and was not asked to.
     pub(crate) fn is_to_join(&self) -> bool {
-        let membership = self.guard.membership();
-        self.is_ready() && membership.is_some_and(Membership::is_to_join)
+        self.has_joined() == Some(false)
     }
 
     /// Returns `true` if it has joined, and has nothing open about it.
     pub(crate) fn is_settled(&self) -> bool {
-        let membership = self.guard.membership();
-        self.is_ready() && membership.is_some_and(Membership::is_settled)
+        self.has_joined() == Some(true)
+    }
+
+    /// Returns whether it has joined, if it is connected and has answered all that it was asked about
+    /// it.
+    fn has_joined(&self) -> Option<bool> {
+        let membership = self.guard.membership()?;
+        (self.is_ready() && membership.open == 0).then_some(membership.joined)
     }
 
     /// Returns the longest ttl that its marker tells of.
     pub(crate) fn longest(&self) -> Duration {
         let membership = self.guard.membership();
-        membership.map_or(Duration::ZERO, Membership::longest)
+        membership.map_or(Duration::ZERO, |membership| membership.longest)
     }
 
     /// Returns why it belongs to another cluster, if its last answer said so.
     pub(crate) fn other_cluster(&self) -> Option<Unusable> {
-        self.guard.membership().and_then(Membership::other)
+        self.guard.membership()?.other
     }
 }

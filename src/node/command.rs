@@ -4,71 +4,18 @@
 //! is copied into it, and the ttl is written. That is done once per round and dialect, and the
 //! result is copied into the out buffer of every node.
 //!
-//! The scripts are sent by their SHA-1 digest; a node that has forgotten them gets the text.
-//! The digests are constants, because some builds of some systems may not compute SHA-1 at all;
-//! a test holds them against a server.
+//! Scripts are sent by their SHA-1 digest; a node that has forgotten them gets the text. A node that
+//! carries a marker gets scripts that check it, but for releases: see [`script`].
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
+use crate::resource::{BARRIER_KEY, MARKER_KEY};
 use crate::resp::Word::{Encoded, Hole, Text};
-use crate::resp::{Decimal, Template};
+use crate::resp::{Decimal, Template, command};
 
-/// A script, and its digest.
-#[derive(Debug)]
-pub(crate) struct Script {
-    pub(crate) text: &'static str,
-    pub(crate) sha1: &'static str,
-}
-
-/// Deletes the key if it holds the token: `1` deleted, `0` not there, `-1` another's.
-pub(crate) const RELEASE: Script = Script {
-    text: "local v=redis.call('get',KEYS[1]) \
-           if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
-           if v then return -1 end return 0",
-    sha1: "4453c08d4b7260dfec522c1d9be6140ee00157cb",
-};
-
-/// Raises the expiry of the key if it holds the token: `1` it lives at least that long now, `0`
-/// not there, `-1` another's. It never shortens an expiry, nor gives one to a key that an operator
-/// made permanent.
-pub(crate) const EXTEND: Script = Script {
-    text: "local v=redis.call('get',KEYS[1]) \
-           if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
-           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end \
-           return 1 end \
-           if v then return -1 end return 0",
-    sha1: "20e6e4505b7e6e25b7c6801967c3885864dca680",
-};
-
-/// Tells for how many milliseconds the key lives on if it holds the token, and adds one, because it
-/// may be none: `0` not there, `-1` another's. A key that an operator made permanent lives for
-/// 285 000 years; a number of Lua is exact up to about there.
-///
-/// It is always sent by its text: it is too rare to be loaded in the handshake.
-pub(crate) const CONFIRM: Script = Script {
-    text: "local v=redis.call('get',KEYS[1]) \
-           if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
-           if p<0 then p=9e15 end return p+1 end \
-           if v then return -1 end return 0",
-    sha1: "eff39a10bfd4f5ef8734aa1fc598a9ee03919210",
-};
-
-/// The first `SET` on a connection: takes the lock if the user may run all the commands in the
-/// arguments behind token and ttl on its key. `1` taken, `0` another's, `-n` the n-th command is
-/// forbidden, and nothing was done. Without a ttl it only asks. Redis 6.2 cannot tell, and takes it.
-///
-/// It asks with the name of the lock itself, because permissions depend on it. The name stands
-/// there twice because some of the commands want a second argument; where that is another key it is
-/// the same.
-pub(crate) const SET_IF_PERMITTED: Script = Script {
-    text: "local c,k=redis.acl_check_cmd,KEYS[1] if c then for i=3,#ARGV do \
-           if not c(ARGV[i],k,k) then return 2-i end end end \
-           if ARGV[2]=='' then return 0 end \
-           return redis.call('set',k,ARGV[1],'nx','px',ARGV[2]) and 1 or 0",
-    sha1: "9b47c68a78b0bdd48729ce4a1870d07463b819a1",
-};
+use super::script;
 
 /// How a script or its native equivalent is sent to a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -95,109 +42,141 @@ impl Dialect {
     }
 }
 
-static ACQUIRE: Template<2, 32> =
+/// The commands that run a script. The last words of each are the keys and the arguments.
+pub(super) struct Run<const HOLES: usize, const BYTES: usize> {
+    by_sha1: Template<HOLES, 192>,
+    by_text: Template<HOLES, BYTES>,
+}
+
+impl<const HOLES: usize, const BYTES: usize> Run<HOLES, BYTES> {
+    // Always inlined, as `Template::write` is.
+    #[inline(always)]
+    pub(super) fn write(&self, out: &mut Vec<u8>, fillings: [&[u8]; HOLES], dialect: Dialect) {
+        match dialect {
+            Dialect::Text => self.by_text.write(out, fillings),
+            Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => self.by_sha1.write(out, fillings),
+        }
+    }
+}
+
+macro_rules! run {
+    ($script:expr, $($word:expr),+) => {
+        Run {
+            by_sha1: Template::new(&[Text(b"EVALSHA"), Text($script.sha1.as_bytes()), $($word),+]),
+            by_text: Template::new(&[Text(b"EVAL"), Text($script.text.as_bytes()), $($word),+]),
+        }
+    };
+}
+
+/// The same for a script with a marker check. The marker is the last argument.
+macro_rules! run_checked {
+    ($script:expr $(, $word:expr)*) => {
+        run!(
+            $script,
+            Text(b"3"),
+            Encoded(1),
+            Text(MARKER_KEY),
+            Text(BARRIER_KEY)
+            $(, $word)*,
+            Encoded(1)
+        )
+    };
+}
+
+static PLAIN_SET: Template<2, 32> =
     Template::new(&[Text(b"SET"), Encoded(2), Text(b"NX"), Text(b"PX"), Hole]);
+static CHECKED_SET: Run<4, 576> = run_checked!(script::CHECKED_ACQUIRE, Encoded(1), Hole);
 
-static RELEASE_BY_SHA1: Template<1, 128> = Template::new(&[
-    Text(b"EVALSHA"),
-    Text(RELEASE.sha1.as_bytes()),
-    Text(b"1"),
-    Encoded(2),
-]);
-
-static RELEASE_BY_TEXT: Template<1, 256> = Template::new(&[
-    Text(b"EVAL"),
-    Text(RELEASE.text.as_bytes()),
-    Text(b"1"),
-    Encoded(2),
-]);
-
+static RUN_RELEASE: Run<1, 256> = run!(script::RELEASE, Text(b"1"), Encoded(2));
 static DELIFEQ: Template<1, 32> = Template::new(&[Text(b"DELIFEQ"), Encoded(2)]);
-
 static DELEX: Template<2, 32> =
     Template::new(&[Text(b"DELEX"), Encoded(1), Text(b"IFEQ"), Encoded(1)]);
 
-static EXTEND_BY_SHA1: Template<2, 128> = Template::new(&[
-    Text(b"EVALSHA"),
-    Text(EXTEND.sha1.as_bytes()),
-    Text(b"1"),
-    Encoded(2),
-    Hole,
-]);
+pub(super) static EXTEND: Run<2, 512> = run!(script::EXTEND, Text(b"1"), Encoded(2), Hole);
+pub(super) static CHECKED_EXTEND: Run<4, 576> =
+    run_checked!(script::CHECKED_EXTEND, Encoded(1), Hole);
 
-static EXTEND_BY_TEXT: Template<2, 512> = Template::new(&[
-    Text(b"EVAL"),
-    Text(EXTEND.text.as_bytes()),
-    Text(b"1"),
-    Encoded(2),
-    Hole,
-]);
+pub(super) static CONFIRM: Run<1, 256> = run!(script::CONFIRM, Text(b"1"), Encoded(2));
+pub(super) static CHECKED_CONFIRM: Run<3, 448> = run_checked!(script::CHECKED_CONFIRM, Encoded(1));
 
-static CONFIRM_BY_TEXT: Template<1, 256> = Template::new(&[
-    Text(b"EVAL"),
-    Text(CONFIRM.text.as_bytes()),
-    Text(b"1"),
-    Encoded(2),
-]);
+pub(super) static INSPECT: Run<1, 576> = run!(script::INSPECT, Text(b"1"), Encoded(1));
+pub(super) static CHECKED_INSPECT: Run<2, 640> = run_checked!(script::INSPECT);
 
-/// `SET key token NX PX ttl`.
-pub(crate) fn set(out: &mut Vec<u8>, entry: &Entry, ttl: Duration) {
-    ACQUIRE.write(out, [entry.arguments(), millis(ttl).as_bytes()]);
+/// The `SET` of `entry`: the command itself, or where it checks `marker` a script.
+///
+/// A marker is an argument in wire form, here and below.
+pub(crate) fn set(
+    out: &mut Vec<u8>,
+    entry: &Entry,
+    ttl: Duration,
+    marker: Option<&[u8]>,
+    dialect: Dialect,
+) {
+    let ttl = millis(ttl);
+    let ttl = ttl.as_bytes();
+    match marker {
+        None => PLAIN_SET.write(out, [entry.arguments(), ttl]),
+        Some(marker) => {
+            let (key, token) = (entry.key_argument(), entry.token_argument());
+            CHECKED_SET.write(out, [key, token, ttl, marker], dialect);
+        }
+    }
 }
 
 /// The release of `entry`, if the node's key holds its token.
 pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
     let arguments = entry.arguments();
     match dialect {
-        Dialect::Sha1 => RELEASE_BY_SHA1.write(out, [arguments]),
-        Dialect::Text => RELEASE_BY_TEXT.write(out, [arguments]),
+        Dialect::Sha1 | Dialect::Text => RUN_RELEASE.write(out, [arguments], dialect),
         Dialect::DelIfEq => DELIFEQ.write(out, [arguments]),
         Dialect::DelEx => DELEX.write(out, [entry.key_argument(), entry.token_argument()]),
     }
 }
 
-/// The extension of `entry` to at least `ttl` from its execution on.
-pub(crate) fn extend(out: &mut Vec<u8>, entry: &Entry, ttl: Duration, dialect: Dialect) {
-    let ttl = millis(ttl);
-    let fillings = [entry.arguments(), ttl.as_bytes()];
-    match dialect {
-        Dialect::Text => EXTEND_BY_TEXT.write(out, fillings),
-        Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => EXTEND_BY_SHA1.write(out, fillings),
-    }
-}
-
-/// The question for how long the node keeps `entry`.
-pub(crate) fn confirm(out: &mut Vec<u8>, entry: &Entry) {
-    CONFIRM_BY_TEXT.write(out, [entry.arguments()]);
-}
-
-/// `SET key token NX PX ttl` if the user may run all of `commands` on the key.
+/// The `SET` of `entry` with this token and ttl if the user may run all of `commands` on the key.
+/// With empty ones, and without a marker, it only asks which of them the user may not run.
 pub(crate) fn set_if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,
-    ttl: Duration,
+    set: [&[u8]; 2],
+    marker: Option<&[u8]>,
     commands: &[&'static str],
 ) {
-    let token = entry.token();
-    if_permitted(
-        out,
-        entry,
-        [token.as_bytes(), millis(ttl).as_bytes()],
-        commands,
-    );
-}
-
-/// The question which of `commands` the user may not run on the key of `entry`.
-pub(crate) fn ask_permission(out: &mut Vec<u8>, entry: &Entry, commands: &[&'static str]) {
-    if_permitted(out, entry, [b"", b""], commands);
-}
-
-fn if_permitted(out: &mut Vec<u8>, entry: &Entry, set: [&[u8]; 2], commands: &[&'static str]) {
-    let script = SET_IF_PERMITTED.text.as_bytes();
-    let mut words = alloc::vec![&b"EVAL"[..], script, b"1", entry.resource()];
+    let (script, keys): (_, &[&[u8]]) = match marker {
+        None => (&script::SET_IF_PERMITTED, &[b"1", entry.resource()]),
+        Some(_) => (
+            &script::CHECKED_ACQUIRE,
+            &[b"3", entry.resource(), MARKER_KEY, BARRIER_KEY],
+        ),
+    };
+    let mut words = alloc::vec![&b"EVAL"[..], script.text.as_bytes()];
+    words.extend(keys);
     words.extend(set);
+    words.extend(marker.map(unwrapped));
     words.extend(commands.iter().map(|command| command.as_bytes()));
-    crate::resp::command(out, &words);
+    command(out, &words);
+}
+
+/// Returns the bytes of an argument in wire form.
+fn unwrapped(argument: &[u8]) -> &[u8] {
+    let header = argument.iter().position(|byte| *byte == b'\n');
+    let bytes = header.and_then(|end| argument.get(end + 1..argument.len().checked_sub(2)?));
+    bytes.unwrap_or_default()
+}
+
+/// The request to join with these `arguments` of [`JOIN`](script::JOIN), always by its text because it
+/// is rare.
+pub(crate) fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
+    let mut words: Vec<&[u8]> = Vec::with_capacity(13);
+    words.extend([
+        b"EVAL",
+        script::JOIN.text.as_bytes(),
+        b"2",
+        MARKER_KEY,
+        BARRIER_KEY,
+    ]);
+    words.extend(arguments);
+    command(out, &words);
 }
 
 /// `ttl` in the unit of the server. The limits keep it far below 2^63.
@@ -209,7 +188,10 @@ pub(super) fn millis(ttl: Duration) -> Decimal {
 mod tests {
     use super::*;
     use crate::limits::{COMMAND_BYTES_MAX, RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX};
-    use crate::resp::command;
+    use crate::node::Question;
+    use crate::node::marker::MARKER_BYTES_MAX;
+    use crate::node::script::{self, RELEASE};
+    use crate::resp::argument;
     use alloc::string::{String, ToString};
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -223,7 +205,13 @@ mod tests {
     #[test]
     fn the_commands_are_what_the_servers_read() {
         assert_eq!(
-            shown(|out, entry| set(out, entry, Duration::from_micros(1_999_999))),
+            shown(|out, entry| set(
+                out,
+                entry,
+                Duration::from_micros(1_999_999),
+                None,
+                Dialect::Text
+            )),
             "*6|$3|SET|$3|k||$5|token|$2|NX|$2|PX|$4|1999|"
         );
         assert_eq!(
@@ -239,9 +227,61 @@ mod tests {
             "*4|$5|DELEX|$3|k||$4|IFEQ|$5|token|"
         );
         assert_eq!(
-            shown(|out, entry| extend(out, entry, Duration::from_secs(10), Dialect::DelIfEq)),
+            shown(|out, entry| Question::Extend.write(
+                out,
+                entry,
+                Duration::from_secs(10),
+                None,
+                Dialect::DelIfEq
+            )),
             "*6|$7|EVALSHA|$40|20e6e4505b7e6e25b7c6801967c3885864dca680|$1|1|$3|k||$5|token|\
              $5|10000|"
+        );
+    }
+
+    fn shown_checked(write: impl Fn(&mut Vec<u8>, &Entry, Option<&[u8]>)) -> String {
+        let (mut out, mut marker) = (Vec::new(), Vec::new());
+        argument(&mut marker, b"1 r 5 1 1 0 c");
+        let entry = Entry::new(Vec::new(), b"k", b"token");
+        write(&mut out, &entry, Some(&marker));
+        let out = String::from_utf8(out).expect("text");
+        out.replace("\r\n", "|")
+    }
+
+    #[test]
+    fn the_commands_with_a_marker_check_are_what_the_servers_read() {
+        let tail = "|$1|3|$1|k|$16|shearline:marker|$17|shearline:barrier|$5|token|";
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            shown_checked(|out, entry, marker| set(out, entry, second, marker, Dialect::Sha1)),
+            alloc::format!(
+                "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
+                script::CHECKED_ACQUIRE.sha1
+            )
+        );
+        assert_eq!(
+            shown_checked(|out, entry, marker| Question::Extend.write(
+                out,
+                entry,
+                second,
+                marker,
+                Dialect::Sha1
+            )),
+            alloc::format!(
+                "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
+                script::CHECKED_EXTEND.sha1
+            )
+        );
+        let text = script::CHECKED_CONFIRM.text;
+        assert_eq!(
+            shown_checked(|out, entry, marker| Question::Confirm.write(
+                out,
+                entry,
+                second,
+                marker,
+                Dialect::Text
+            )),
+            alloc::format!("*8|$4|EVAL|${}|{text}{tail}$13|1 r 5 1 1 0 c|", text.len())
         );
     }
 
@@ -252,9 +292,13 @@ mod tests {
             &[b'k'; RESOURCE_BYTES_MAX],
             &[b't'; TOKEN_BYTES_MAX],
         );
-        let mut out = Vec::new();
-        extend(&mut out, &longest, Duration::MAX, Dialect::Text);
-        assert!(out.len() <= COMMAND_BYTES_MAX, "{}", out.len());
+        let mut marker = Vec::new();
+        argument(&mut marker, &[b'm'; MARKER_BYTES_MAX]);
+        for marker in [None, Some(&marker[..])] {
+            let mut out = Vec::new();
+            Question::Extend.write(&mut out, &longest, Duration::MAX, marker, Dialect::Text);
+            assert!(out.len() <= COMMAND_BYTES_MAX, "{}", out.len());
+        }
     }
 
     /// `write` behind bytes that are there already.
@@ -281,7 +325,7 @@ mod tests {
             let digits = ttl.to_string();
             let ttl = digits.as_bytes();
             prop_assert_eq!(
-                written(|out| set(out, entry, whole)),
+                written(|out| set(out, entry, whole, None, Dialect::Text)),
                 encoded(&[b"SET", key, token, b"NX", b"PX", ttl])
             );
             for (dialect, words) in [
@@ -293,17 +337,17 @@ mod tests {
                 prop_assert_eq!(written(|out| release(out, entry, dialect)), encoded(words));
             }
             prop_assert_eq!(
-                written(|out| confirm(out, entry)),
-                encoded(&[b"EVAL", CONFIRM.text.as_bytes(), b"1", key, token])
+                written(|out| Question::Confirm.write(out, entry, whole, None, Dialect::Text)),
+                encoded(&[b"EVAL", script::CONFIRM.text.as_bytes(), b"1", key, token])
             );
             for (dialect, verb, script) in [
-                (Dialect::Sha1, &b"EVALSHA"[..], EXTEND.sha1),
-                (Dialect::Text, b"EVAL", EXTEND.text),
-                (Dialect::DelIfEq, b"EVALSHA", EXTEND.sha1),
-                (Dialect::DelEx, b"EVALSHA", EXTEND.sha1),
+                (Dialect::Sha1, &b"EVALSHA"[..], script::EXTEND.sha1),
+                (Dialect::Text, b"EVAL", script::EXTEND.text),
+                (Dialect::DelIfEq, b"EVALSHA", script::EXTEND.sha1),
+                (Dialect::DelEx, b"EVALSHA", script::EXTEND.sha1),
             ] {
                 prop_assert_eq!(
-                    written(|out| extend(out, entry, whole, dialect)),
+                    written(|out| Question::Extend.write(out, entry, whole, None, dialect)),
                     encoded(&[verb, script.as_bytes(), b"1", key, token, ttl])
                 );
             }

@@ -18,8 +18,8 @@ use crate::config::{Config, NodeConfig};
 use crate::error::{ServerError, Unusable};
 use crate::resp::{self, Value};
 
-use super::command::{Dialect, EXTEND, RELEASE};
-use super::marker_check::{CHECKED_ACQUIRE, CHECKED_EXTEND};
+use super::command::Dialect;
+use super::script::{self, Script};
 
 /// What a probe asks. Every server answers something, even one that refuses us.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
@@ -41,19 +41,42 @@ pub(crate) enum Step {
     Replication,
     /// `INFO memory`: whether keys may be evicted.
     Memory,
-    /// `SCRIPT LOAD` of the release.
-    LoadRelease,
-    /// `SCRIPT LOAD` of the extension.
-    LoadExtend,
-    /// `CONFIG GET`: whether the server loses nothing in a restart. With a strict guard alone, as
-    /// all that follow.
+    /// `SCRIPT LOAD`.
+    Load(Taught),
+    /// `CONFIG GET`: whether the server loses nothing in a restart. With a strict guard alone.
     Durability,
-    /// `SCRIPT LOAD` of the `SET` with a marker check.
-    LoadCheckedAcquire,
-    /// `SCRIPT LOAD` of the extension with a marker check.
-    LoadCheckedExtend,
-    /// The marker: whether the node is one of the cluster.
+    /// The marker: whether the node is one of the cluster. With a strict guard alone.
     Join,
+}
+
+/// A script that a server is taught.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Taught {
+    Release,
+    Extend,
+    /// The `SET` with a marker check.
+    CheckedAcquire,
+    CheckedExtend,
+}
+
+impl Taught {
+    const fn script(self) -> &'static Script {
+        match self {
+            Self::Release => &script::RELEASE,
+            Self::Extend => &script::EXTEND,
+            Self::CheckedAcquire => &script::CHECKED_ACQUIRE,
+            Self::CheckedExtend => &script::CHECKED_EXTEND,
+        }
+    }
+
+    /// Returns its place in [`Scripts`]. No server is taught both extensions.
+    const fn place(self) -> usize {
+        match self {
+            Self::Release => 0,
+            Self::Extend | Self::CheckedExtend => 1,
+            Self::CheckedAcquire => 2,
+        }
+    }
 }
 
 /// What to do after an answer.
@@ -84,152 +107,84 @@ pub(crate) struct Identity {
     writes_through: Option<bool>,
     /// It has no replica, and was none.
     is_alone: bool,
-    valkey: bool,
-    version: (u32, u32),
-}
-
-/// Whether a server loses nothing in a restart.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Durable {
-    Yes,
-    No,
-    Unknown,
-}
-
-impl Durable {
-    pub(super) const fn word(self) -> &'static [u8] {
-        match self {
-            Self::Yes => b"1",
-            Self::No => b"0",
-            Self::Unknown => b"-",
-        }
-    }
+    /// The shortest way to release on this server, unless it has refused that.
+    pub(super) native_release: Option<Dialect>,
 }
 
 impl Identity {
-    /// Whether it has proved that it loses nothing in a restart.
-    pub(crate) fn durable(&self) -> Durable {
-        match self.writes_through {
-            None => Durable::Unknown,
-            Some(true) if self.is_alone => Durable::Yes,
-            Some(_) => Durable::No,
-        }
-    }
-
-    /// Returns the shortest way to release on this server.
-    pub(crate) fn native_release(&self) -> Option<Dialect> {
-        match self.valkey {
-            true if self.version >= (9, 0) => Some(Dialect::DelIfEq),
-            false if self.version >= (8, 4) => Some(Dialect::DelEx),
-            _ => None,
-        }
-    }
-
-    /// The server refused that way: it is treated as one that is too old for it.
-    pub(crate) fn refused_native_release(&mut self) {
-        self.version = (0, 0);
+    /// Returns whether it loses nothing in a restart, if it has told.
+    pub(super) fn is_durable(&self) -> Option<bool> {
+        Some(self.writes_through? && self.is_alone)
     }
 }
 
-/// The bytes of the handshake that depend on the configuration: user, password, client name,
-/// database.
+/// What the handshake says that depends on the configuration: user, password, client name, database.
+#[derive(Debug)]
 pub(crate) struct Credentials {
-    user: Option<String>,
-    password: Option<String>,
+    node: NodeConfig,
     client_name: Option<String>,
-    database: u32,
-}
-
-impl core::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Credentials")
-            .field("database", &self.database)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Credentials {
     pub(crate) fn new(config: &Config, node: &NodeConfig) -> Self {
         Self {
-            user: node.user().map(String::from),
-            password: node.password().map(String::from),
+            node: node.clone(),
             client_name: config.client_name().map(String::from),
-            database: node.database(),
         }
     }
 
     /// Writes the command of `step`. Returns `false` if there is nothing to ask.
     pub(crate) fn ask(&self, out: &mut Vec<u8>, step: Step) -> bool {
-        match step {
-            Step::Hello => self.hello(out),
-            Step::Auth => return self.auth(out),
-            Step::SetName => {
-                let Some(name) = &self.client_name else {
-                    return false;
-                };
-                resp::command(out, &[b"CLIENT", b"SETNAME", name.as_bytes()]);
-            }
-            Step::Select if self.database == 0 => return false,
-            Step::Select => {
-                let database = resp::Decimal::new(u64::from(self.database));
-                resp::command(out, &[b"SELECT", database.as_bytes()]);
-            }
-            Step::Server => resp::command(out, &[b"INFO", b"server"]),
-            Step::Replication => resp::command(out, &[b"INFO", b"replication"]),
-            Step::Memory => resp::command(out, &[b"INFO", b"memory"]),
-            Step::LoadRelease => {
-                resp::command(out, &[b"SCRIPT", b"LOAD", RELEASE.text.as_bytes()]);
-            }
-            Step::LoadExtend => resp::command(out, &[b"SCRIPT", b"LOAD", EXTEND.text.as_bytes()]),
+        let database = resp::Decimal::new(u64::from(self.node.database()));
+        let words: &[&[u8]] = match step {
+            Step::Hello => return self.hello(out),
+            Step::Auth => match (self.node.user(), self.node.password()) {
+                (_, None) => return false,
+                (None, Some(password)) => &[b"AUTH", password.as_bytes()],
+                (Some(user), Some(password)) => &[b"AUTH", user.as_bytes(), password.as_bytes()],
+            },
+            Step::SetName => match &self.client_name {
+                None => return false,
+                Some(name) => &[b"CLIENT", b"SETNAME", name.as_bytes()],
+            },
+            Step::Select if self.node.database() == 0 => return false,
+            Step::Select => &[b"SELECT", database.as_bytes()],
+            Step::Server => &[b"INFO", b"server"],
+            Step::Replication => &[b"INFO", b"replication"],
+            Step::Memory => &[b"INFO", b"memory"],
+            Step::Load(taught) => &[b"SCRIPT", b"LOAD", taught.script().text.as_bytes()],
+            Step::Durability => &[b"CONFIG", b"GET", b"*append*"],
             // The node itself asks to join: that is not the same on any two connections.
             Step::Join => return false,
-            Step::Durability => resp::command(out, &[b"CONFIG", b"GET", b"*append*"]),
-            Step::LoadCheckedAcquire => {
-                let text = CHECKED_ACQUIRE.text.as_bytes();
-                resp::command(out, &[b"SCRIPT", b"LOAD", text]);
-            }
-            Step::LoadCheckedExtend => {
-                let text = CHECKED_EXTEND.text.as_bytes();
-                resp::command(out, &[b"SCRIPT", b"LOAD", text]);
-            }
-        }
+        };
+        resp::command(out, words);
         true
     }
 
-    fn hello(&self, out: &mut Vec<u8>) {
+    fn hello(&self, out: &mut Vec<u8>) -> bool {
         let mut words: Vec<&[u8]> = alloc::vec![b"HELLO", b"3"];
-        if let Some(password) = &self.password {
-            let user = self.user.as_deref().unwrap_or("default");
+        if let Some(password) = self.node.password() {
+            let user = self.node.user().unwrap_or("default");
             words.extend([b"AUTH", user.as_bytes(), password.as_bytes()]);
         }
         if let Some(name) = &self.client_name {
             words.extend([&b"SETNAME"[..], name.as_bytes()]);
         }
         resp::command(out, &words);
-    }
-
-    fn auth(&self, out: &mut Vec<u8>) -> bool {
-        match (&self.user, &self.password) {
-            (_, None) => return false,
-            (None, Some(password)) => resp::command(out, &[b"AUTH", password.as_bytes()]),
-            (Some(user), Some(password)) => {
-                resp::command(out, &[b"AUTH", user.as_bytes(), password.as_bytes()]);
-            }
-        }
         true
     }
 }
 
-/// A handshake under way.
+/// What a server has said on this connection, in its handshake and after it.
 #[derive(Debug, Default)]
-pub(crate) struct Handshake {
+pub(crate) struct Server {
     pub(crate) identity: Identity,
     /// The scripts that the server has confirmed.
     pub(crate) scripts: Scripts,
     /// How many questions are not answered.
-    open: usize,
+    pub(super) open: usize,
     /// The last questions have been asked.
-    surveyed: bool,
+    pub(super) surveyed: bool,
     /// It has joined.
     pub(super) joined: bool,
 }
@@ -237,41 +192,27 @@ pub(crate) struct Handshake {
 /// Which scripts a server holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Scripts {
-    pub(crate) release: bool,
-    pub(crate) extend: bool,
-    /// The `SET` with a marker check.
-    pub(crate) acquire: bool,
+    known: [bool; 3],
     /// The server could not load them just now.
     postponed: bool,
 }
 
 impl Scripts {
+    #[inline]
+    pub(crate) fn knows(&self, taught: Taught) -> bool {
+        self.known[taught.place()]
+    }
+
     /// Takes the answer to a `SCRIPT LOAD`, which is the digest on success.
-    pub(crate) fn loaded(&mut self, step: Step, value: Value<'_>) {
-        let forbidden = |line: &[u8]| ServerError::from_line(line).code() == "NOPERM";
-        self.postponed |= value.as_error().is_some_and(|line| !forbidden(line));
-        let digest = value.as_bytes();
-        let (place, script) = if step == Step::LoadRelease {
-            (&mut self.release, &RELEASE)
-        } else if step == Step::LoadCheckedAcquire {
-            (&mut self.acquire, &CHECKED_ACQUIRE)
-        } else if step == Step::LoadCheckedExtend {
-            (&mut self.extend, &CHECKED_EXTEND)
-        } else {
-            (&mut self.extend, &EXTEND)
-        };
-        *place = digest == Some(script.sha1.as_bytes());
+    fn loaded(&mut self, taught: Taught, value: Value<'_>) {
+        self.postponed |= error_in(value).is_some_and(|error| error.code() != "NOPERM");
+        let digest = taught.script().sha1.as_bytes();
+        self.known[taught.place()] = value.as_bytes() == Some(digest);
     }
 
     /// The server has lost them. Returns `true` if it had any.
     pub(crate) fn forget(&mut self) -> bool {
-        let Self {
-            release,
-            extend,
-            acquire,
-            ..
-        } = core::mem::take(self);
-        release || extend || acquire
+        core::mem::take(self).known.contains(&true)
     }
 
     /// The server runs scripts again. Returns `true` if it has to be asked once more to load them.
@@ -280,21 +221,7 @@ impl Scripts {
     }
 }
 
-impl Handshake {
-    pub(crate) fn asked(&mut self) {
-        self.open += 1;
-    }
-
-    pub(crate) fn surveyed(&mut self) {
-        self.surveyed = true;
-    }
-
-    /// The server has joined.
-    pub(crate) fn joined(&mut self) {
-        self.open = self.open.saturating_sub(1);
-        self.joined = true;
-    }
-
+impl Server {
     /// Returns `true` if everything was asked and answered.
     pub(crate) fn is_done(&self) -> bool {
         self.surveyed && self.open == 0
@@ -308,27 +235,19 @@ impl Handshake {
     pub(crate) fn answer(&mut self, step: Step, value: Value<'_>) -> Result<Next, Unusable> {
         self.open = self.open.saturating_sub(1);
         match step {
-            Step::Hello => self.hello(value),
-            Step::Auth => accepted(value).map(|()| Next::Wait),
-            Step::Select => selected(value).map(|()| Next::Wait),
-            Step::Server => self.server(value),
-            Step::Replication => self.replication(value),
-            Step::Memory => self.memory(value),
-            Step::Durability => {
-                self.identity.writes_through = writes_through(value);
-                Ok(Next::Wait)
-            }
-            Step::LoadRelease
-            | Step::LoadExtend
-            | Step::LoadCheckedAcquire
-            | Step::LoadCheckedExtend => {
-                self.scripts.loaded(step, value);
-                Ok(Next::Wait)
-            }
+            Step::Hello => return self.hello(value),
+            Step::Auth => error_in(value).map_or(Ok(()), |error| Err(auth_refused(error)))?,
+            Step::Select => error_in(value).map_or(Ok(()), |error| Err(select_refused(error)))?,
+            Step::Server => info(value)?.map_or(Ok(()), |info| self.server(info))?,
+            Step::Replication => info(value)?.map_or(Ok(()), |info| self.replication(info))?,
+            Step::Memory => self.identity.evicts_locks = info(value)?.is_some_and(evicts_locks),
+            Step::Durability => self.identity.writes_through = writes_through(value),
+            Step::Load(taught) => self.scripts.loaded(taught, value),
+            Step::Join => self.joined = true,
             // A name is a courtesy to the operator; a server that refuses it can serve as well.
-            // Whether a node has joined is not asked here.
-            Step::SetName | Step::Join => Ok(Next::Wait),
+            Step::SetName => {}
         }
+        Ok(Next::Wait)
     }
 
     fn hello(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
@@ -337,47 +256,42 @@ impl Handshake {
         }
         let map = value.as_pairs().ok_or(Unusable::NotRedis)?;
         let text = |key: &[u8]| map.get(key).and_then(|value| value.as_bytes());
-        master(text(b"role").unwrap_or(b"master"))?;
-        standalone(text(b"mode").unwrap_or(b"standalone"))?;
-        self.identity.valkey = text(b"server") == Some(b"valkey");
-        self.identity.version = version(text(b"version").unwrap_or_default());
+        check_role(text(b"role"))?;
+        check_mode(text(b"mode"))?;
+        let version = version(text(b"version").unwrap_or_default());
+        self.identity.native_release = match text(b"server") == Some(b"valkey") {
+            true if version >= (9, 0) => Some(Dialect::DelIfEq),
+            false if version >= (8, 4) => Some(Dialect::DelEx),
+            _ => None,
+        };
         Ok(Next::Survey)
     }
 
-    fn server(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
-        let Some(info) = info(value)? else {
-            return Ok(Next::Wait);
-        };
+    fn server(&mut self, info: &[u8]) -> Result<(), Unusable> {
         // Valkey 9 has its own word for the same field.
         let mode = field(info, b"redis_mode").or_else(|| field(info, b"server_mode"));
-        standalone(mode.unwrap_or(b"standalone"))?;
+        check_mode(mode)?;
         self.identity.run_id = field(info, b"run_id").and_then(name);
         let uptime = field(info, b"uptime_in_seconds").and_then(number);
         self.identity.uptime = uptime.map(Duration::from_secs);
-        Ok(Next::Wait)
+        Ok(())
     }
 
-    fn replication(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
-        let Some(info) = info(value)? else {
-            return Ok(Next::Wait);
-        };
-        master(field(info, b"role").unwrap_or(b"master"))?;
+    fn replication(&mut self, info: &[u8]) -> Result<(), Unusable> {
+        check_role(field(info, b"role"))?;
         self.identity.replid = field(info, b"master_replid").and_then(name);
         let none = |id: &[u8]| id.iter().all(|byte| *byte == b'0');
         self.identity.is_alone = field(info, b"connected_slaves") == Some(b"0")
             && field(info, b"master_replid2").is_some_and(none);
-        Ok(Next::Wait)
+        Ok(())
     }
+}
 
-    fn memory(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
-        let Some(info) = info(value)? else {
-            return Ok(Next::Wait);
-        };
-        let limited = field(info, b"maxmemory").is_some_and(|limit| limit != b"0");
-        let keeps = field(info, b"maxmemory_policy").is_none_or(|policy| policy == b"noeviction");
-        self.identity.evicts_locks = limited && !keeps;
-        Ok(Next::Wait)
-    }
+/// Returns `true` if this `INFO memory` says that keys with an expiry may be evicted.
+fn evicts_locks(info: &[u8]) -> bool {
+    let limited = field(info, b"maxmemory").is_some_and(|limit| limit != b"0");
+    let keeps = field(info, b"maxmemory_policy").is_none_or(|policy| policy == b"noeviction");
+    limited && !keeps
 }
 
 /// Returns what `CONFIG GET *append*` tells: a map, or the same in a row. `None` if it is refused.
@@ -418,37 +332,32 @@ pub(super) fn refused(error: ServerError) -> Unusable {
     }
 }
 
-/// Checks the answer to `AUTH`. An error without a code of its own is a server that wants no
+/// Returns what a refused `AUTH` means. An error without a code of its own is a server that wants no
 /// password, or an old one that refuses it: in both cases the configuration is wrong.
-fn accepted(value: Value<'_>) -> Result<(), Unusable> {
-    let Some(line) = value.as_error() else {
-        return Ok(());
-    };
-    let error = ServerError::from_line(line);
-    Err(match error.code() {
+fn auth_refused(error: ServerError) -> Unusable {
+    match error.code() {
         "NOAUTH" | "NOPERM" | "DENIED" => refused(error),
         _ => Unusable::WrongCredentials,
-    })
+    }
 }
 
-fn selected(value: Value<'_>) -> Result<(), Unusable> {
-    let Some(line) = value.as_error() else {
-        return Ok(());
-    };
-    let error = ServerError::from_line(line);
-    Err(match error.code() {
+fn select_refused(error: ServerError) -> Unusable {
+    match error.code() {
         "ERR" => Unusable::NoDatabase,
         "NOPERM" => Unusable::Permission { command: "select" },
         _ => refused(error),
-    })
+    }
+}
+
+fn error_in(value: Value<'_>) -> Option<ServerError> {
+    value.as_error().map(ServerError::from_line)
 }
 
 /// Returns the text of an `INFO`. `None` if it is forbidden or not at hand: that costs what it
 /// would have told, not the node. One that will be at hand when a script has ended is waited for:
 /// without it one server could have two votes, and a busy one has none anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
-    let error = value.as_error().map(ServerError::from_line);
-    match error.as_ref().map(ServerError::code) {
+    match error_in(value).as_ref().map(ServerError::code) {
         Some("NOAUTH") => Err(Unusable::NoCredentials),
         Some("BUSY") => Err(Unusable::Refused(ServerError::from_line(b"BUSY"))),
         Some(_) | None => Ok(value.as_bytes()),
@@ -463,20 +372,14 @@ fn field<'a>(info: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     })
 }
 
-fn master(role: &[u8]) -> Result<(), Unusable> {
-    if role == b"master" {
-        Ok(())
-    } else {
-        Err(Unusable::Replica)
-    }
+fn check_role(role: Option<&[u8]>) -> Result<(), Unusable> {
+    let right = role.is_none_or(|role| role == b"master");
+    right.then_some(()).ok_or(Unusable::Replica)
 }
 
-fn standalone(mode: &[u8]) -> Result<(), Unusable> {
-    if mode == b"standalone" {
-        Ok(())
-    } else {
-        Err(Unusable::Mode)
-    }
+fn check_mode(mode: Option<&[u8]>) -> Result<(), Unusable> {
+    let right = mode.is_none_or(|mode| mode == b"standalone");
+    right.then_some(()).ok_or(Unusable::Mode)
 }
 
 /// Returns an identifier, if it is one: printable, and not longer than any server's.
@@ -491,17 +394,11 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// Returns the first two numbers of a version such as `9.1.2`.
-fn version(text: &[u8]) -> (u32, u32) {
-    let mut numbers = text.split(|byte| *byte == b'.').map(|part| {
-        core::str::from_utf8(part)
-            .ok()
-            .and_then(|part| part.parse().ok())
-            .unwrap_or_default()
-    });
-    (
-        numbers.next().unwrap_or_default(),
-        numbers.next().unwrap_or_default(),
-    )
+fn version(text: &[u8]) -> (u64, u64) {
+    let parts = text.split(|byte| *byte == b'.');
+    let mut numbers = parts.map(|part| number(part).unwrap_or_default());
+    let mut next = || numbers.next().unwrap_or_default();
+    (next(), next())
 }
 
 #[cfg(test)]
@@ -509,7 +406,7 @@ mod tests {
     use super::*;
     use crate::resp::{Decoder, Limits};
 
-    fn answer(handshake: &mut Handshake, step: Step, reply: &[u8]) -> Result<Next, Unusable> {
+    fn answer(handshake: &mut Server, step: Step, reply: &[u8]) -> Result<Next, Unusable> {
         let mut decoder = Decoder::new(Limits::default());
         let frame = decoder.decode(reply).expect("valid").expect("whole");
         handshake.answer(step, frame.value)
@@ -523,13 +420,13 @@ mod tests {
                  +mode\r\n+{mode}\r\n+role\r\n+{role}\r\n"
             )
         };
-        let mut handshake = Handshake::default();
+        let mut handshake = Server::default();
         let reply = hello("master", "standalone");
         assert_eq!(
             answer(&mut handshake, Step::Hello, reply.as_bytes()),
             Ok(Next::Survey)
         );
-        assert_eq!(handshake.identity.native_release(), Some(Dialect::DelIfEq));
+        assert_eq!(handshake.identity.native_release, Some(Dialect::DelIfEq));
         for (reply, verdict) in [
             (
                 hello("slave", "standalone").as_bytes(),
@@ -562,17 +459,14 @@ mod tests {
             ),
             (b"+OK\r\n", Err(Unusable::NotRedis)),
         ] {
-            assert_eq!(
-                answer(&mut Handshake::default(), Step::Hello, reply),
-                verdict
-            );
+            assert_eq!(answer(&mut Server::default(), Step::Hello, reply), verdict);
         }
     }
 
     #[test]
     fn info_is_read_and_a_forbidden_one_costs_only_what_it_would_tell() {
         let bulk = |text: &str| alloc::format!("${}\r\n{text}\r\n", text.len());
-        let mut handshake = Handshake::default();
+        let mut handshake = Server::default();
         let server = bulk("# Server\r\nredis_mode:standalone\r\nrun_id:0a1b\r\nuptime:3\r\n");
         assert_eq!(
             answer(&mut handshake, Step::Server, server.as_bytes()),
@@ -595,7 +489,7 @@ mod tests {
             answer(&mut handshake, Step::Server, cluster.as_bytes()),
             Err(Unusable::Mode)
         );
-        let mut blind = Handshake::default();
+        let mut blind = Server::default();
         let forbidden = b"-NOPERM this user has no permissions to run the 'info' command\r\n";
         assert_eq!(answer(&mut blind, Step::Server, forbidden), Ok(Next::Wait));
         assert_eq!(blind.identity, Identity::default());

@@ -24,7 +24,7 @@ use crate::quorum::{Drift, quorum_of};
 pub(crate) const MARKER_BYTES_MAX: usize = 2 + 65 + 14 + 3 + 3 + 2 + CLUSTER_BYTES_MAX;
 
 /// The cluster that a handle expects: the same for all of its nodes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cluster {
     pub(crate) nodes: usize,
     pub(crate) name: Arc<str>,

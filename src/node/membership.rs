@@ -2,7 +2,7 @@
 //!
 //! A node is *joined* while the marker that its scripts have to check is known. It is not joined
 //! when an answer said that this marker is gone, or when a longer ttl is known than the marker
-//! tells, until [`JOIN`](super::marker_check::JOIN) was answered again. The check itself runs on
+//! tells, until [`JOIN`](super::script::JOIN) was answered again. The check itself runs on
 //! the node: a question that was written for an old marker is never counted by mistake.
 //!
 //! # Guarantees
@@ -17,32 +17,32 @@ use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
-use super::handshake::{Durable, refused};
+use super::command;
+use super::handshake::refused;
 use super::in_flight::Request;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
-use super::marker_check;
 use super::phase::Trouble;
 use super::reply::{Reply, three};
 
 /// See the [module](self). Only with a strict guard.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Membership {
     cluster: Cluster,
     /// The marker that it was joined by, as an argument in wire form.
-    marker: Vec<u8>,
+    pub(super) marker: Vec<u8>,
     /// The longest ttl that the marker tells.
-    longest: Duration,
+    pub(super) longest: Duration,
     /// The longest ttl that the last `JOIN` told it.
     asked: Duration,
-    joined: bool,
+    pub(super) joined: bool,
     /// How many times it was asked to join and has not answered.
-    open: u32,
+    pub(super) open: u32,
     /// How it is asked the next time.
-    mode: Mode,
+    pub(super) mode: Mode,
     /// Until when its barrier stands, by its last answer.
     barrier: Option<Instant>,
     /// Why it belongs to another cluster, if its last answer said so.
-    other: Option<Unusable>,
+    pub(super) other: Option<Unusable>,
 }
 
 /// How a node is asked to join.
@@ -71,14 +71,7 @@ impl Membership {
     pub(crate) fn new(cluster: Cluster) -> Self {
         Self {
             cluster,
-            marker: Vec::new(),
-            longest: Duration::ZERO,
-            asked: Duration::ZERO,
-            joined: false,
-            open: 0,
-            mode: Mode::default(),
-            barrier: None,
-            other: None,
+            ..Self::default()
         }
     }
 
@@ -94,7 +87,7 @@ impl Membership {
         &mut self,
         out: &mut Vec<u8>,
         run_id: &str,
-        durable: Durable,
+        durable: Option<bool>,
         longest: Duration,
     ) {
         self.asked = longest;
@@ -108,7 +101,7 @@ impl Membership {
             self.cluster.barrier(longest),
         ]
         .map(number);
-        marker_check::join(
+        command::join(
             out,
             [
                 run_id.as_bytes(),
@@ -116,7 +109,11 @@ impl Membership {
                 nodes.as_bytes(),
                 quorum.as_bytes(),
                 self.cluster.name.as_bytes(),
-                durable.word(),
+                match durable {
+                    Some(true) => b"1",
+                    Some(false) => b"0",
+                    None => b"-",
+                },
                 barrier.as_bytes(),
                 mode.word(),
             ],
@@ -180,7 +177,7 @@ impl Membership {
         let (said, left) = match reply {
             Reply::Pair(said, left) => (plain(request, said), left),
             // The key of the lock is of another type. An error does not tell whether it counts.
-            Reply::Error(error) if error.code() == "WRONGTYPE" && !is_set(request) => {
+            Reply::Error(error) if error.code() == "WRONGTYPE" && !request.is_set() => {
                 return (Reply::Integer(-1), Some(NodeOutcome::Held));
             }
             Reply::Error(_) | Reply::Forbidden(_) => return (reply, None),
@@ -222,51 +219,12 @@ impl Membership {
         self.joined |= !self.marker.is_empty() && longest <= self.longest;
     }
 
-    /// Sets how it is asked to join the next time, for an operator.
-    pub(super) fn set_mode(&mut self, mode: Mode) {
-        self.mode = mode;
-    }
-
-    /// Cancels a request to join in `mode` that was not sent yet.
-    pub(super) fn cancel_join(&mut self, mode: Mode) {
-        if self.mode == mode {
-            self.mode = Mode::Join;
-        }
-    }
-
     /// Sets the longest ttl of all clients: the node stays joined only if its marker tells at least
     /// that. Returns `true` if it was joined and is not any more.
     pub(super) fn demand(&mut self, longest: Duration) -> bool {
         let falls = guard!(ShorterMarkerVotes, self.joined && self.longest < longest);
         self.joined &= !falls;
         falls
-    }
-
-    /// Returns `true` if it is to be asked to join, and was not.
-    pub(super) fn is_to_join(&self) -> bool {
-        !self.joined && self.open == 0
-    }
-
-    /// Returns `true` if it was joined and has answered all that it was asked about it.
-    pub(super) fn is_settled(&self) -> bool {
-        self.joined && self.open == 0
-    }
-
-    pub(super) fn is_asked(&self) -> bool {
-        self.open != 0
-    }
-
-    pub(super) fn longest(&self) -> Duration {
-        self.longest
-    }
-
-    /// Returns the marker that scripts check.
-    pub(super) fn marker(&self) -> &[u8] {
-        &self.marker
-    }
-
-    pub(super) fn other(&self) -> Option<Unusable> {
-        self.other
     }
 }
 
@@ -278,16 +236,12 @@ fn barrier(now: Instant, left: i64) -> Option<Instant> {
 
 /// Returns the answer that the plain command would have given.
 fn plain(request: Request, said: i64) -> Reply {
-    match (is_set(request), said) {
+    match (request.is_set(), said) {
         (false, _) => Reply::Integer(said),
         (true, 1) => Reply::Ok,
         (true, 0) => Reply::Nil,
         (true, _) => Reply::Other,
     }
-}
-
-fn is_set(request: Request) -> bool {
-    matches!(request, Request::Set { .. } | Request::FirstSet { .. })
 }
 
 /// Returns why a server does not run the script. A missing permission within a script is a plain

@@ -25,7 +25,6 @@ mod guard;
 mod handshake;
 mod in_flight;
 mod marker;
-mod marker_check;
 mod membership;
 mod outbox;
 mod permission;
@@ -34,6 +33,7 @@ mod pulse;
 mod question;
 mod receive;
 mod reply;
+mod script;
 mod write;
 
 use alloc::collections::VecDeque;
@@ -55,26 +55,18 @@ use crate::timer::TimerKey;
 use backoff::Backoff;
 use clock::{Clock, TIME};
 use debt::Debts;
-use handshake::{Credentials, Handshake, Step};
+use handshake::{Credentials, Server, Step, Taught};
 use in_flight::InFlight;
 use outbox::Outbox;
-use permission::Permissions;
+use permission::{Permissions, Shown};
 use phase::Phase;
 use pulse::Pulse;
 
 pub(crate) use command::Dialect;
-#[cfg(feature = "embedded")]
-pub(crate) use command::Script;
-#[cfg(any(test, feature = "embedded"))]
-pub(crate) use command::{CONFIRM, EXTEND, RELEASE, SET_IF_PERMITTED};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
 pub(crate) use in_flight::{Heard, Request};
 pub(crate) use marker::whole_millis;
-#[cfg(any(test, feature = "embedded"))]
-pub(crate) use marker_check::JOIN;
-#[cfg(feature = "embedded")]
-pub(crate) use marker_check::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND};
 pub(crate) use membership::Mode;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
@@ -83,6 +75,10 @@ pub(crate) use question::Question;
 pub(crate) use reply::{
     Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
+#[cfg(feature = "embedded")]
+pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, Script};
+#[cfg(any(test, feature = "embedded"))]
+pub(crate) use script::{CONFIRM, EXTEND, INSPECT, JOIN, RELEASE, SET_IF_PERMITTED};
 pub(crate) use write::Command;
 
 /// The shortest silence after which a node is suspect. A busy machine takes as long now and then.
@@ -178,7 +174,7 @@ impl Node {
         if !matches!(self.phase, Phase::Connecting) {
             return false;
         }
-        self.phase = Phase::Handshake(Handshake::default());
+        self.phase = Phase::Handshake(Server::default());
         self.pulse.connected(now);
         self.ask(now, Step::Hello);
         true
@@ -187,10 +183,8 @@ impl Node {
     /// The connection is gone, or could not be opened: forgets what belongs to it, and returns
     /// every request that was not answered, and whether its command may have left.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
-        let Self {
-            in_flight, outbox, ..
-        } = self;
-        let lost: Vec<_> = in_flight.drain(|start| outbox.is_unsent(start)).collect();
+        let unsent = |start| self.outbox.is_unsent(start);
+        let lost: Vec<_> = self.in_flight.drain(unsent).collect();
         self.outbox.clear();
         self.inbox.clear();
         self.phase = Phase::Down;
@@ -198,7 +192,7 @@ impl Node {
         self.pulse.heard();
         self.pushes = 0;
         self.clock.disconnected();
-        self.permissions.disconnected();
+        self.permissions.shown = Shown::Nothing;
         self.guard.disconnected();
         lost
     }
@@ -206,8 +200,8 @@ impl Node {
     /// Returns how long to wait before the next connection, judged by how the last one did. To be
     /// asked before [`Node::disconnected`].
     pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
-        let lasted = matches!(&self.phase, Phase::Ready(ready)
-            if ready.since.saturating_add(LASTED) <= now);
+        let lasted = matches!(&self.phase, Phase::Ready { since, .. }
+            if since.saturating_add(LASTED) <= now);
         if guard!(NeverReconnectsAtOnce, lasted) {
             self.backoff.reset();
             return Duration::ZERO;
@@ -222,26 +216,26 @@ impl Node {
 
     /// Returns `true` if a connection is open or being opened.
     pub(crate) fn has_link(&self) -> bool {
-        self.phase.has_link()
+        !matches!(self.phase, Phase::Down)
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.phase.is_ready()
+        matches!(self.phase, Phase::Ready { .. })
     }
 
     /// Returns `true` if bytes of it mean anything: its connection is up.
     pub(crate) fn hears(&self) -> bool {
-        matches!(self.phase, Phase::Handshake(_) | Phase::Ready(_))
+        self.phase.server().is_some()
     }
 
     /// Returns its state, for reports to operators.
     pub(crate) fn state(&self, now: Instant) -> NodeState {
-        if let (Phase::Ready(_), Some(missing)) = (&self.phase, self.permissions.missing()) {
+        if let (Phase::Ready { .. }, Some(missing)) = (&self.phase, self.missing_permission()) {
             return NodeState::Unusable(missing);
         }
         match (&self.phase, self.trouble) {
-            (Phase::Ready(_), _) if self.is_suspect() => NodeState::Suspect,
-            (Phase::Ready(_), _) => {
+            (Phase::Ready { .. }, _) if self.is_suspect() => NodeState::Suspect,
+            (Phase::Ready { .. }, _) => {
                 let until = self.kept_until(now);
                 until.map_or(NodeState::Ready, |until| NodeState::Quarantined {
                     left: until.saturating_since(now),
@@ -265,16 +259,12 @@ impl Node {
 
     /// Returns the identity that the server gave on this connection.
     pub(crate) fn identity(&self) -> Option<&Identity> {
-        match &self.phase {
-            Phase::Ready(ready) => Some(&ready.identity),
-            Phase::Handshake(handshake) => Some(&handshake.identity),
-            Phase::Down | Phase::Connecting => None,
-        }
+        self.phase.server().map(|server| &server.identity)
     }
 
     /// Returns the `run_id` of the server on the present connection, once it is known.
     pub(crate) fn run_id(&self) -> Option<&str> {
-        self.phase.run_id()
+        self.identity()?.run_id.as_deref()
     }
 
     // ----- asking ---------------------------------------------------------------------------
@@ -282,10 +272,10 @@ impl Node {
     /// Returns whether a question of `len` bytes can be asked now, with room for its release later.
     pub(crate) fn access(&self, len: usize) -> Access {
         match (&self.phase, self.trouble) {
-            (Phase::Ready(_), _) if self.is_suspect() || !self.has_room_for_set(len) => {
+            (Phase::Ready { .. }, _) if self.is_suspect() || !self.has_room_for_set(len) => {
                 Access::Shut(NodeOutcome::TimedOut)
             }
-            (Phase::Ready(_), _) => Access::Open,
+            (Phase::Ready { .. }, _) => Access::Open,
             // Its trouble may be over: the connection that is being opened will show that.
             (Phase::Connecting | Phase::Handshake(_), trouble) => Access::Handshake {
                 first: trouble == Trouble::Link(LinkError::NotYet),
@@ -325,21 +315,20 @@ impl Node {
     }
 
     fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
+        debug_assert!(self.hears(), "a command goes over a connection");
         let start = self.outbox.push(command);
         self.in_flight.push(request, now, start, command.len());
     }
 
     /// Takes the command for `request` out of the out buffer if none of its bytes has left.
     pub(crate) fn withdraw(&mut self, request: Request) -> bool {
-        let Self {
-            in_flight, outbox, ..
-        } = self;
-        if outbox.is_empty() {
+        if self.outbox.is_empty() {
             return false;
         }
-        let place = in_flight.withdraw(request, |start| outbox.is_unsent(start));
+        let unsent = |start| self.outbox.is_unsent(start);
+        let place = self.in_flight.withdraw(request, unsent);
         if let Some((start, len)) = place {
-            outbox.withdraw(start, len);
+            self.outbox.withdraw(start, len);
         }
         place.is_some()
     }
@@ -350,19 +339,31 @@ impl Node {
     }
 
     /// Returns how a release is written for this node; never by digest if it is to `repair`.
+    ///
+    /// The native way comes first also for what is owed: the user may not be allowed any script. Not
+    /// when it was refused over the connection before: one that is given up at the end of its
+    /// handshake, as that of a second name of one server is, leaves no time for another way.
     pub(crate) fn release_dialect(&self, repair: bool) -> Dialect {
-        self.phase.release_dialect(repair, self.native_refused)
+        match self.native_release() {
+            Some(native) => native,
+            None if repair => Dialect::Text,
+            None => self.phase.dialect(Taught::Release),
+        }
     }
 
-    /// Returns how a `SET` with a marker check is written for this node.
-    pub(crate) fn acquire_dialect(&self) -> Dialect {
-        self.phase.acquire_dialect()
+    /// Returns the native way to release, if the node has one and has not refused it.
+    pub(crate) fn native_release(&self) -> Option<Dialect> {
+        let native = self.identity()?.native_release;
+        native.filter(|_| !self.native_refused)
     }
 
-    /// The node does not have its native way to release, or does not allow it.
+    /// The node does not have its native way to release, or does not allow it: the script is used
+    /// from now on.
     pub(crate) fn refused_native_release(&mut self) {
         self.native_refused = true;
-        self.phase.refused_native_release();
+        if let Some(server) = self.phase.server_mut() {
+            server.identity.native_release = None;
+        }
     }
 
     /// The node does not allow a release by script: on the next connection the native way comes first
@@ -374,10 +375,9 @@ impl Node {
     /// The node has forgotten the scripts: it is taught them again, and until it has confirmed
     /// them it gets their text.
     pub(crate) fn forgot_scripts(&mut self, now: Instant) {
-        let Phase::Ready(ready) = &mut self.phase else {
-            return;
-        };
-        if ready.scripts.forget() {
+        if let Phase::Ready { server, .. } = &mut self.phase
+            && server.scripts.forget()
+        {
             self.teach_scripts(now);
         }
     }
@@ -390,7 +390,8 @@ impl Node {
     }
 
     fn teach_scripts(&mut self, now: Instant) {
-        for step in self.guard.scripts() {
+        let questions = self.guard.questions().iter();
+        for step in questions.filter(|step| matches!(step, Step::Load(_))) {
             self.ask(now, *step);
         }
     }
@@ -399,21 +400,24 @@ impl Node {
     fn ask(&mut self, now: Instant, step: Step) {
         let mut command = Vec::new();
         if self.credentials.ask(&mut command, step) {
-            self.send(now, Request::Handshake(step), &command);
-            if let Phase::Handshake(handshake) = &mut self.phase {
-                handshake.asked();
-            }
+            self.ask_server(now, step, &command);
         }
     }
 
-    /// Asks the last questions of the handshake, behind the debts.
+    fn ask_server(&mut self, now: Instant, step: Step, command: &[u8]) {
+        self.send(now, Request::Handshake(step), command);
+        if let Some(server) = self.phase.server_mut() {
+            server.open += 1;
+        }
+    }
+
+    /// Asks the last questions of the handshake, behind the debts, and teaches the scripts.
     pub(crate) fn survey(&mut self, now: Instant) {
         for step in self.guard.questions() {
             self.ask(now, *step);
         }
-        self.teach_scripts(now);
-        if let Phase::Handshake(handshake) = &mut self.phase {
-            handshake.surveyed();
+        if let Some(server) = self.phase.server_mut() {
+            server.surveyed = true;
         }
     }
 
@@ -474,7 +478,7 @@ impl Node {
             Phase::Down => false,
             Phase::Connecting => due(self.tried_at),
             Phase::Handshake(_) => self.silent_since().is_some_and(due),
-            Phase::Ready(_) => self.is_silent(),
+            Phase::Ready { .. } => self.is_silent(),
         };
         silent && (self.probed == 0 || self.probed_until <= now)
     }
@@ -489,16 +493,11 @@ impl Node {
     // ----- writing --------------------------------------------------------------------------
 
     pub(crate) fn offer(&self) -> Option<&[u8]> {
-        match self.phase {
-            Phase::Handshake(_) | Phase::Ready(_) => self.outbox.offer(),
-            Phase::Down | Phase::Connecting => None,
-        }
+        self.outbox.offer()
     }
 
     pub(crate) fn transmitted(&mut self, len: usize) {
-        if self.hears() {
-            self.outbox.transmitted(len);
-        }
+        self.outbox.transmitted(len);
     }
 
     pub(crate) fn unblock(&mut self) {

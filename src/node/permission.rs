@@ -30,8 +30,9 @@ use crate::error::Unusable;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::time::Instant;
 
-use super::marker_check;
-use super::{Dialect, Node, Request, command};
+use super::command::{millis, release, set_if_permitted};
+use super::handshake::Taught;
+use super::{Dialect, Node, Request};
 
 /// What a lock needs where it is released by a script, in the order in which it is asked for. The
 /// last is asked for only where the digest of a script is sent.
@@ -44,30 +45,19 @@ const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 #[derive(Debug, Default)]
 pub(super) struct Permissions {
     /// How locks may be released on this connection.
-    shown: Shown,
+    pub(super) shown: Shown,
     /// What was missing when it was asked for last, on this connection or an earlier one.
     missing: Option<Unusable>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Shown {
+pub(super) enum Shown {
     #[default]
     Nothing,
     /// By the native command.
     Native,
     /// By scripts, to which every other way falls back.
     Scripts,
-}
-
-impl Permissions {
-    pub(super) fn disconnected(&mut self) {
-        self.shown = Shown::Nothing;
-    }
-
-    /// Returns what was missing when it was asked for last.
-    pub(super) fn missing(&self) -> Option<Unusable> {
-        self.missing
-    }
 }
 
 impl Node {
@@ -85,12 +75,6 @@ impl Node {
         self.permissions.missing
     }
 
-    /// Returns the native way to release, if the node has one and has not refused it.
-    pub(crate) fn native_release(&self) -> Option<Dialect> {
-        let way = self.release_dialect(false);
-        matches!(way, Dialect::DelIfEq | Dialect::DelEx).then_some(way)
-    }
-
     /// Sends the first `SET` of this connection.
     pub(crate) fn send_first_set(
         &mut self,
@@ -100,13 +84,10 @@ impl Node {
         ttl: Duration,
     ) {
         let mut command = Vec::new();
-        let needed = self.to_lock();
-        match self.guard.marker() {
-            None => command::set_if_permitted(&mut command, entry, ttl, needed),
-            Some(marker) => {
-                marker_check::set_if_permitted(&mut command, entry, ttl, marker, needed)
-            }
-        }
+        let marker = self.guard.marker();
+        let (token, ttl) = (entry.token(), millis(ttl));
+        let set = [token.as_bytes(), ttl.as_bytes()];
+        set_if_permitted(&mut command, entry, set, marker, self.to_lock());
         self.send(now, Request::FirstSet { claim }, &command);
     }
 
@@ -120,19 +101,19 @@ impl Node {
         way: Dialect,
     ) {
         let mut command = Vec::new();
-        command::release(&mut command, entry, way);
+        release(&mut command, entry, way);
         self.send(now, Request::Probe { claim }, &command);
     }
 
     /// Asks what was missing when an extension of `entry` was refused.
     pub(crate) fn ask_why(&mut self, now: Instant, operation: OperationKey, entry: &Entry) {
         let mut command = Vec::new();
-        command::ask_permission(&mut command, entry, &TO_EXTEND);
+        set_if_permitted(&mut command, entry, [b"", b""], None, &TO_EXTEND);
         self.send(now, Request::Why { operation }, &command);
     }
 
     fn to_lock(&self) -> &'static [&'static str] {
-        let digests = self.phase.knows_release();
+        let digests = self.phase.dialect(Taught::Release) == Dialect::Sha1;
         &TO_LOCK[..TO_LOCK.len() - usize::from(!digests)]
     }
 

@@ -8,7 +8,7 @@ use crate::resp::Value;
 use crate::time::Instant;
 
 use super::command::Dialect;
-use super::handshake::{Handshake, Identity, Scripts};
+use super::handshake::{Server, Taught};
 
 /// The state of one node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,25 +54,18 @@ impl fmt::Display for NodeState {
 }
 
 /// The phase of the connection. Each phase owns the data that exists in it.
+// With a tag of its own, because every command asks for the phase.
 #[derive(Debug)]
+#[repr(u8)]
 pub(super) enum Phase {
     /// No connection; one is tried when the timer fires.
     Down,
     /// One was asked for.
     Connecting,
     /// It is up, and the server has not identified itself yet.
-    Handshake(Handshake),
+    Handshake(Server),
     /// Questions can be asked.
-    Ready(Ready),
-}
-
-/// What is known of a server whose handshake is done.
-#[derive(Debug)]
-pub(super) struct Ready {
-    pub(super) identity: Identity,
-    pub(super) scripts: Scripts,
-    pub(super) native_release: Option<Dialect>,
-    pub(super) since: Instant,
+    Ready { server: Server, since: Instant },
 }
 
 /// Why a node cannot be asked.
@@ -106,69 +99,31 @@ pub(crate) enum Access {
 }
 
 impl Phase {
-    /// Returns the incarnation of the server, if it has told it.
-    pub(super) fn run_id(&self) -> Option<&str> {
+    /// Returns what the server has said, if the connection is up.
+    #[inline]
+    pub(super) fn server(&self) -> Option<&Server> {
         match self {
-            Self::Ready(ready) => ready.identity.run_id.as_deref(),
-            Self::Handshake(handshake) => handshake.identity.run_id.as_deref(),
+            Self::Handshake(server) | Self::Ready { server, .. } => Some(server),
             Self::Down | Self::Connecting => None,
         }
     }
 
-    pub(super) fn has_link(&self) -> bool {
-        !matches!(self, Self::Down)
-    }
-
-    pub(super) fn is_ready(&self) -> bool {
-        matches!(self, Self::Ready(_))
-    }
-
-    /// Returns how a release is written for this node; never by digest if it is to `repair`.
-    ///
-    /// The native way comes first also for what is owed: the user may not be allowed any script. Not
-    /// when it was `refused` over the connection before: one that is given up at the end of its
-    /// handshake, as that of a second name of one server is, leaves no time for another way.
-    pub(super) fn release_dialect(&self, repair: bool, refused: bool) -> Dialect {
-        let (native, known) = match self {
-            Self::Ready(ready) => (ready.native_release, ready.scripts.release),
-            Self::Handshake(handshake) => (handshake.identity.native_release(), false),
-            Self::Down | Self::Connecting => (None, false),
-        };
-        match native.filter(|_| !refused) {
-            Some(native) => native,
-            None if known && !repair => Dialect::Sha1,
-            None => Dialect::Text,
+    #[inline]
+    pub(super) fn server_mut(&mut self) -> Option<&mut Server> {
+        match self {
+            Self::Handshake(server) | Self::Ready { server, .. } => Some(server),
+            Self::Down | Self::Connecting => None,
         }
     }
 
-    /// Returns `true` if releases may be sent by the digest of their script.
-    pub(super) fn knows_release(&self) -> bool {
-        matches!(self, Self::Ready(ready) if ready.scripts.release)
-    }
-
-    /// Returns how a `SET` with a marker check is written for this node.
-    pub(super) fn acquire_dialect(&self) -> Dialect {
+    /// Returns how a command that runs this script is written for this node.
+    #[inline]
+    pub(super) fn dialect(&self, taught: Taught) -> Dialect {
         match self {
-            Self::Ready(ready) if ready.scripts.acquire => Dialect::Sha1,
-            Self::Down | Self::Connecting | Self::Handshake(_) | Self::Ready(_) => Dialect::Text,
-        }
-    }
-
-    /// Returns how an extension is written for this node.
-    pub(super) fn extend_dialect(&self) -> Dialect {
-        match self {
-            Self::Ready(ready) if ready.scripts.extend => Dialect::Sha1,
-            Self::Down | Self::Connecting | Self::Handshake(_) | Self::Ready(_) => Dialect::Text,
-        }
-    }
-
-    /// The node does not have its native way to release, or does not allow it: the script is used
-    /// from now on.
-    pub(super) fn refused_native_release(&mut self) {
-        match self {
-            Self::Ready(ready) => ready.native_release = None,
-            Self::Handshake(handshake) => handshake.identity.refused_native_release(),
-            Self::Down | Self::Connecting => {}
+            Self::Ready { server, .. } if server.scripts.knows(taught) => Dialect::Sha1,
+            Self::Down | Self::Connecting | Self::Handshake(_) | Self::Ready { .. } => {
+                Dialect::Text
+            }
         }
     }
 }

@@ -8,12 +8,12 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::limits::TOKEN_BYTES_MAX;
-use crate::resource::{BARRIER_KEY, MARKER_KEY};
-use crate::resp::Word::{Encoded, Text};
-use crate::resp::{Template, Value};
+use crate::resp::Value;
 
-use super::command::{self, Dialect, Script};
-use super::marker_check;
+use super::command::{
+    CHECKED_CONFIRM, CHECKED_EXTEND, CHECKED_INSPECT, CONFIRM, Dialect, EXTEND, INSPECT, millis,
+};
+use super::handshake::Taught;
 use super::reply::{Reply, Said, three};
 use super::{Command, Node};
 
@@ -28,43 +28,11 @@ pub(crate) enum Question {
     Inspect,
 }
 
-static INSPECT: Template<1, 576> = Template::new(&[
-    Text(b"EVAL"),
-    Text(Question::INSPECT.text.as_bytes()),
-    Text(b"1"),
-    Encoded(1),
-]);
-
-static CHECKED_INSPECT: Template<2, 640> = Template::new(&[
-    Text(b"EVAL"),
-    Text(Question::INSPECT.text.as_bytes()),
-    Text(b"3"),
-    Encoded(1),
-    Text(MARKER_KEY),
-    Text(BARRIER_KEY),
-    Encoded(1),
-]);
-
-/// What [`CONFIRM`](super::CONFIRM) and [`Question::INSPECT`] answer of a key without an expiry.
+/// What [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) answer of a key
+/// without an expiry.
 const FOREVER: Duration = Duration::from_millis(9_000_000_000_000_000);
 
 impl Question {
-    /// Tells for how many milliseconds the key lives on, and adds one, or `0` if it is not there; whether
-    /// that counts, where the keys of a marker and a barrier are given (see [`marker_check`]); and the
-    /// token, or what a token may be of a longer text and one byte more.
-    ///
-    /// It is one script, so that the time is that of the token. It is always sent by its text: it is
-    /// too rare to be loaded in the handshake.
-    pub(crate) const INSPECT: Script = Script {
-        text: "local v,s,b=redis.call('get',KEYS[1]),0,0 \
-               if v then s=redis.call('pttl',KEYS[1]) if s==-1 then s=9e15 end s=math.max(s+1,0) end \
-               if KEYS[2] then \
-               local m=redis.pcall('get',KEYS[2]) b=redis.call('pttl',KEYS[3]) \
-               if m~=ARGV[1] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end \
-               return {s,b,string.sub(v or '',1,85)}",
-        sha1: "7efe98cd9aa3f807cb00a9941f224d6646756a65",
-    };
-
     /// Returns the token in an answer to [`Self::Inspect`] and for how long the node keeps it, if it
     /// has one.
     pub(crate) fn token_in(value: Value<'_>) -> Option<(&[u8], Duration)> {
@@ -96,37 +64,30 @@ impl Question {
         }
     }
 
-    fn write(self, out: &mut Vec<u8>, entry: &Entry, ttl: Duration, way: Dialect) {
-        match self {
-            Self::Extend => command::extend(out, entry, ttl, way),
-            Self::Confirm => command::confirm(out, entry),
-            Self::Inspect => inspect(out, entry, None),
-        }
-    }
-
-    fn write_checked(
+    /// Writes the question about `entry`, with a marker check if there is a `marker`: an argument in
+    /// wire form.
+    #[inline(never)]
+    pub(super) fn write(
         self,
         out: &mut Vec<u8>,
         entry: &Entry,
         ttl: Duration,
+        marker: Option<&[u8]>,
         way: Dialect,
-        marker: &[u8],
     ) {
-        match self {
-            Self::Extend => marker_check::extend(out, entry, ttl, marker, way),
-            Self::Confirm => marker_check::confirm(out, entry, marker),
-            Self::Inspect => inspect(out, entry, Some(marker)),
+        let (key, token) = (entry.key_argument(), entry.token_argument());
+        let (both, ttl) = (entry.arguments(), millis(ttl));
+        let ttl = ttl.as_bytes();
+        match (self, marker) {
+            (Self::Extend, None) => EXTEND.write(out, [both, ttl], way),
+            (Self::Extend, Some(marker)) => {
+                CHECKED_EXTEND.write(out, [key, token, ttl, marker], way);
+            }
+            (Self::Confirm, None) => CONFIRM.write(out, [both], way),
+            (Self::Confirm, Some(marker)) => CHECKED_CONFIRM.write(out, [key, token, marker], way),
+            (Self::Inspect, None) => INSPECT.write(out, [key], way),
+            (Self::Inspect, Some(marker)) => CHECKED_INSPECT.write(out, [key, marker], way),
         }
-    }
-}
-
-/// Writes the question for what the node has under the name of `entry`.
-#[cold]
-#[inline(never)]
-fn inspect(out: &mut Vec<u8>, entry: &Entry, marker: Option<&[u8]>) {
-    match marker {
-        None => INSPECT.write(out, [entry.key_argument()]),
-        Some(marker) => CHECKED_INSPECT.write(out, [entry.key_argument(), marker]),
     }
 }
 
@@ -135,14 +96,10 @@ impl Said {
     #[cold]
     #[inline(never)]
     fn of_inspection(reply: Reply) -> Option<Self> {
-        let plain = match reply {
-            Reply::Pair(above, _) => Reply::Integer(above),
-            Reply::Integer(_)
-            | Reply::Ok
-            | Reply::Nil
-            | Reply::Error(_)
-            | Reply::Forbidden(_)
-            | Reply::Other => reply,
+        let plain = if let Reply::Pair(above, _) = reply {
+            Reply::Integer(above)
+        } else {
+            reply
         };
         Self::of_confirmation(plain).map(|(said, _)| said)
     }
@@ -152,7 +109,7 @@ impl Node {
     /// Returns in which dialect it is asked `question`.
     pub(crate) fn dialect_of(&self, question: Question) -> Dialect {
         match question {
-            Question::Extend => self.phase.extend_dialect(),
+            Question::Extend => self.phase.dialect(Taught::Extend),
             Question::Confirm | Question::Inspect => Dialect::Text,
         }
     }
@@ -170,9 +127,9 @@ impl Node {
             true => Dialect::Text,
             false => self.dialect_of(question),
         };
-        match self.guard.marker() {
-            None => command.shared(way, |out| question.write(out, entry, ttl, way)),
-            Some(marker) => command.own(|out| question.write_checked(out, entry, ttl, way, marker)),
-        }
+        let marker = self.guard.marker();
+        command.written(way, marker, |out| {
+            question.write(out, entry, ttl, marker, way)
+        })
     }
 }

@@ -16,7 +16,7 @@ use super::Node;
 use super::guard::Guard;
 use super::handshake::{Next, Step};
 use super::in_flight::{Heard, InFlight, Request};
-use super::phase::{Phase, Ready, Trouble};
+use super::phase::{Phase, Trouble};
 use super::reply::Reply;
 
 impl Node {
@@ -94,8 +94,9 @@ impl Node {
 
     /// Asks a server again to load our scripts if it could not before and now answers one.
     fn learn(&mut self, now: Instant, reply: Reply) {
-        if let (Reply::Integer(_) | Reply::Pair(..), Phase::Ready(ready)) = (reply, &mut self.phase)
-            && ready.scripts.take_postponed()
+        if let (Reply::Integer(_) | Reply::Pair(..), Phase::Ready { server, .. }) =
+            (reply, &mut self.phase)
+            && server.scripts.take_postponed()
         {
             self.teach_scripts(now);
         }
@@ -117,22 +118,19 @@ impl Node {
     }
 
     fn finish_handshake(&mut self, now: Instant) -> Option<Heard> {
-        let Phase::Handshake(handshake) = &mut self.phase else {
+        let Phase::Handshake(server) = &mut self.phase else {
             return None;
         };
-        if !handshake.is_done() {
+        if !server.is_done() {
             return None;
         }
-        if self.guard.membership().is_some() && !handshake.joined {
+        if self.guard.membership().is_some() && !server.joined {
             return Some(Heard::Introduced);
         }
-        let identity = core::mem::take(&mut handshake.identity);
-        self.phase = Phase::Ready(Ready {
-            scripts: handshake.scripts,
-            native_release: identity.native_release(),
-            identity,
+        self.phase = Phase::Ready {
+            server: core::mem::take(server),
             since: now,
-        });
+        };
         Some(Heard::Ready)
     }
 }
@@ -161,20 +159,19 @@ fn introduced(
     phase: &mut Phase,
     in_flight: &mut InFlight,
 ) -> Result<Next, Trouble> {
+    let again = step == Step::Join && matches!(phase, Phase::Ready { .. });
+    let Some(server) = phase.server_mut() else {
+        return Ok(Next::Wait);
+    };
     if step == Step::Join
         && let Some(membership) = guard.membership_mut()
     {
-        membership.answered(now, phase.run_id(), value)?;
+        membership.answered(now, server.identity.run_id.as_deref(), value)?;
         in_flight.begin_era();
     }
-    match phase {
-        Phase::Handshake(handshake) if step == Step::Join => handshake.joined(),
-        Phase::Handshake(handshake) => {
-            return handshake.answer(step, value).map_err(Trouble::Unusable);
-        }
-        _ if step == Step::Join => return Ok(Next::Joined),
-        Phase::Ready(ready) => ready.scripts.loaded(step, value),
-        Phase::Down | Phase::Connecting => {}
-    }
-    Ok(Next::Wait)
+    let next = server.answer(step, value).map_err(Trouble::Unusable)?;
+    Ok(match again {
+        true => Next::Joined,
+        false => next,
+    })
 }

@@ -71,16 +71,13 @@ impl Reply {
 
     /// Returns what is missing, where the server has refused to let the user run `command`.
     pub(crate) fn missing(self, command: &'static str) -> Option<Unusable> {
-        match self {
-            Self::Forbidden(Forbidden::Key) => Some(Unusable::KeyPermission),
-            Self::Forbidden(Forbidden::Command) => Some(Unusable::Permission { command }),
-            Self::Forbidden(Forbidden::Within)
-            | Self::Ok
-            | Self::Nil
-            | Self::Integer(_)
-            | Self::Pair(..)
-            | Self::Error(_)
-            | Self::Other => None,
+        let Self::Forbidden(forbidden) = self else {
+            return None;
+        };
+        match forbidden {
+            Forbidden::Key => Some(Unusable::KeyPermission),
+            Forbidden::Command => Some(Unusable::Permission { command }),
+            Forbidden::Within => None,
         }
     }
 

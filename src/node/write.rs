@@ -12,7 +12,7 @@ use crate::limits::COMMAND_BYTES_MAX;
 use crate::time::Instant;
 
 use super::command::{self, Dialect};
-use super::marker_check;
+use super::handshake::Taught;
 use super::{Node, Request};
 
 /// A command on its way to several nodes.
@@ -37,21 +37,20 @@ impl Command {
         self.bytes
     }
 
-    /// Returns the command in `dialect`, written by `write` unless it is there already.
-    pub(super) fn shared(&mut self, dialect: Dialect, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
-        if self.shared != Some(dialect) {
+    /// Returns the command in `dialect`, written by `write` unless it is there already. One that checks
+    /// a `marker` is written for one node alone.
+    #[inline]
+    pub(super) fn written(
+        &mut self,
+        dialect: Dialect,
+        marker: Option<&[u8]>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> &[u8] {
+        if marker.is_some() || self.shared != Some(dialect) {
             self.bytes.clear();
             write(&mut self.bytes);
-            self.shared = Some(dialect);
+            self.shared = marker.is_none().then_some(dialect);
         }
-        &self.bytes
-    }
-
-    /// Returns the command for one node alone.
-    pub(super) fn own(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
-        self.shared = None;
-        self.bytes.clear();
-        write(&mut self.bytes);
         &self.bytes
     }
 }
@@ -67,13 +66,13 @@ impl Node {
 
     #[inline]
     fn set<'c>(&self, command: &'c mut Command, entry: &Entry, ttl: Duration) -> &'c [u8] {
-        match self.guard.marker() {
-            None => command.shared(Dialect::Text, |out| command::set(out, entry, ttl)),
-            Some(marker) => {
-                let dialect = self.acquire_dialect();
-                command.own(|out| marker_check::set(out, entry, ttl, marker, dialect))
-            }
-        }
+        let (dialect, marker) = (
+            self.phase.dialect(Taught::CheckedAcquire),
+            self.guard.marker(),
+        );
+        command.written(dialect, marker, |out| {
+            command::set(out, entry, ttl, marker, dialect);
+        })
     }
 
     /// Sends the `SET` of `entry`.
@@ -93,7 +92,7 @@ impl Node {
     pub(crate) fn verb_of_set(&self) -> &'static str {
         match self.guard.marker() {
             None => "set",
-            Some(_) => self.acquire_dialect().verb(),
+            Some(_) => self.phase.dialect(Taught::CheckedAcquire).verb(),
         }
     }
 
@@ -113,7 +112,7 @@ impl Node {
         repair: bool,
     ) -> bool {
         let dialect = self.release_dialect(repair);
-        let bytes = command.shared(dialect, |out| command::release(out, entry, dialect));
+        let bytes = command.written(dialect, None, |out| command::release(out, entry, dialect));
         if !self.has_room_for_release(bytes.len()) {
             return false;
         }

@@ -6,6 +6,7 @@
 use core::str::from_utf8;
 
 use super::owned::{OwnedItems, OwnedPairs, OwnedValue};
+use super::part::Part;
 use super::value::{Items, Pairs, Value};
 
 /// ```
@@ -25,19 +26,10 @@ impl<'a> Value<'a> {
     /// included.
     #[must_use]
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
-        match *self {
-            Self::Simple(text) | Self::Bulk(text) | Self::Verbatim { text, .. } => Some(text),
-            Self::Error(_)
-            | Self::Integer(_)
-            | Self::Null
-            | Self::Double(_)
-            | Self::Boolean(_)
-            | Self::BigNumber(_)
-            | Self::BulkError(_)
-            | Self::Array(_)
-            | Self::Map(_)
-            | Self::Set(_)
-            | Self::Push(_) => None,
+        if let Self::Simple(text) | Self::Bulk(text) | Self::Verbatim { text, .. } = *self {
+            Some(text)
+        } else {
+            None
         }
     }
 
@@ -163,11 +155,7 @@ impl OwnedValue {
     /// included.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
-        if let Self::Simple(text) | Self::Bulk(text) | Self::Verbatim { text, .. } = self.bare() {
-            Some(text)
-        } else {
-            None
-        }
+        self.scalar()?.as_bytes()
     }
 
     /// Returns the text of a simple, bulk or verbatim string, if it is valid UTF-8.
@@ -185,41 +173,25 @@ impl OwnedValue {
     /// Returns the text of an error, simple or bulk.
     #[must_use]
     pub fn as_error(&self) -> Option<&[u8]> {
-        if let Self::Error(text) | Self::BulkError(text) = self.bare() {
-            Some(text)
-        } else {
-            None
-        }
+        self.scalar()?.as_error()
     }
 
     /// Returns the integer, if it is one.
     #[must_use]
     pub fn as_integer(&self) -> Option<i64> {
-        if let Self::Integer(integer) = *self.bare() {
-            Some(integer)
-        } else {
-            None
-        }
+        self.scalar()?.as_integer()
     }
 
     /// Returns the double, if it is one.
     #[must_use]
     pub fn as_double(&self) -> Option<f64> {
-        if let Self::Double(double) = *self.bare() {
-            Some(double)
-        } else {
-            None
-        }
+        self.scalar()?.as_double()
     }
 
     /// Returns the boolean, if it is one.
     #[must_use]
     pub fn as_boolean(&self) -> Option<bool> {
-        if let Self::Boolean(boolean) = *self.bare() {
-            Some(boolean)
-        } else {
-            None
-        }
+        self.scalar()?.as_boolean()
     }
 
     /// Returns `true` if it is null.
@@ -245,6 +217,13 @@ impl OwnedValue {
             Some(pairs)
         } else {
             None
+        }
+    }
+
+    fn scalar(&self) -> Option<Value<'_>> {
+        match self.bare().part() {
+            Part::Scalar(value) => Some(value),
+            Part::Open(..) => None,
         }
     }
 

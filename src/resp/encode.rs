@@ -12,7 +12,7 @@ use bytes::BufMut;
 
 use super::decimal::{Decimal, decimal_len};
 use super::owned::{OwnedValue, Walk};
-use super::write::{LINE_END, digits, header, integer, line, string};
+use super::write::{LINE_END, Length, Sink, digits, header, line, string};
 
 /// Appends a command: an array of bulk strings, as servers read it.
 ///
@@ -134,72 +134,17 @@ pub fn encode_resp2<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
 /// ```
 #[must_use]
 pub fn encoded_len(value: &OwnedValue) -> usize {
-    let mut len = 0;
-    each(value, |value| {
-        len += begin_len(value);
-        value.inside()
-    });
-    len
+    let mut len = Length(0);
+    each(value, |value| begin(&mut len, value));
+    len.0
 }
 
 /// Returns how many bytes [`encode_resp2`] appends for this value.
 #[must_use]
 pub fn encoded_len_resp2(value: &OwnedValue) -> usize {
-    let mut len = 0;
-    each(value, |value| {
-        if let OwnedValue::Attributed(attributed) = value {
-            return from_ref(attributed.value());
-        }
-        len += begin_len_resp2(value);
-        value.inside()
-    });
-    len
-}
-
-/// Returns how many bytes [`begin`] appends.
-fn begin_len(value: &OwnedValue) -> usize {
-    match value {
-        OwnedValue::Simple(text) | OwnedValue::Error(text) | OwnedValue::BigNumber(text) => {
-            line_len(text.len())
-        }
-        OwnedValue::Integer(number) => line_len(Decimal::from(*number).as_bytes().len()),
-        OwnedValue::Bulk(text) | OwnedValue::BulkError(text) => argument_len(text.len()),
-        OwnedValue::Null => line_len(0),
-        OwnedValue::Double(double) => line_len(DoubleText::new(*double).len),
-        OwnedValue::Boolean(_) => line_len(1),
-        OwnedValue::Verbatim { format, text } => argument_len(format.len() + 1 + text.len()),
-        OwnedValue::Array(items) | OwnedValue::Set(items) | OwnedValue::Push(items) => {
-            header_len(items.len())
-        }
-        OwnedValue::Map(pairs) => header_len(pairs.len()),
-        OwnedValue::Attributed(attributed) => header_len(attributed.attributes().len()),
-    }
-}
-
-/// Returns how many bytes [`begin_resp2`] appends. Not for an attributed value, which appends
-/// nothing itself.
-fn begin_len_resp2(value: &OwnedValue) -> usize {
-    match value {
-        OwnedValue::BulkError(text) => line_len(text.len()),
-        OwnedValue::BigNumber(text) | OwnedValue::Verbatim { text, .. } => argument_len(text.len()),
-        OwnedValue::Null => line_len("-1".len()),
-        OwnedValue::Double(double) => argument_len(DoubleText::new(*double).len),
-        OwnedValue::Map(_) => header_len(value.inside().len()),
-        OwnedValue::Simple(_)
-        | OwnedValue::Error(_)
-        | OwnedValue::Integer(_)
-        | OwnedValue::Bulk(_)
-        | OwnedValue::Boolean(_)
-        | OwnedValue::Array(_)
-        | OwnedValue::Set(_)
-        | OwnedValue::Push(_)
-        | OwnedValue::Attributed(_) => begin_len(value),
-    }
-}
-
-/// Returns the length of a line whose text has `text` bytes: its kind, the text, CR LF.
-const fn line_len(text: usize) -> usize {
-    1 + text + LINE_END.len()
+    let mut len = Length(0);
+    each(value, |value| begin_resp2(&mut len, value));
+    len.0
 }
 
 /// Calls `begin` with the value and then with those that it returns, each time before the others
@@ -226,16 +171,20 @@ fn each_inside<'v>(
 
 /// Appends all of a scalar, or the header of an aggregate. Returns the values that come next.
 #[inline(always)]
-fn begin<'v, B: BufMut + ?Sized>(out: &mut B, value: &'v OwnedValue) -> &'v [OwnedValue] {
+fn begin<'v, S: Sink + ?Sized>(out: &mut S, value: &'v OwnedValue) -> &'v [OwnedValue] {
     match value {
         OwnedValue::Simple(text) => line(out, b'+', text),
         OwnedValue::Error(text) => line(out, b'-', text),
-        OwnedValue::Integer(number) => integer(out, *number),
+        OwnedValue::Integer(number) => digits(out, b':', Decimal::from(*number).as_bytes()),
         OwnedValue::Bulk(text) => string(out, b'$', text),
-        OwnedValue::Null => out.put_slice(b"_\r\n"),
-        OwnedValue::Double(double) => digits(out, b',', DoubleText::new(*double).as_bytes()),
-        OwnedValue::Boolean(true) => out.put_slice(b"#t\r\n"),
-        OwnedValue::Boolean(false) => out.put_slice(b"#f\r\n"),
+        OwnedValue::Null => out.add(b"_\r\n"),
+        OwnedValue::Double(number) => {
+            out.add(b",");
+            double(out, *number);
+            out.add(LINE_END);
+        }
+        OwnedValue::Boolean(true) => out.add(b"#t\r\n"),
+        OwnedValue::Boolean(false) => out.add(b"#f\r\n"),
         OwnedValue::BigNumber(digits) => line(out, b'(', digits),
         OwnedValue::BulkError(text) => string(out, b'!', text),
         OwnedValue::Verbatim { format, text } => verbatim(out, *format, text),
@@ -250,16 +199,22 @@ fn begin<'v, B: BufMut + ?Sized>(out: &mut B, value: &'v OwnedValue) -> &'v [Own
 
 /// Like [`begin`].
 #[inline(always)]
-fn begin_resp2<'v, B: BufMut + ?Sized>(out: &mut B, value: &'v OwnedValue) -> &'v [OwnedValue] {
+fn begin_resp2<'v, S: Sink + ?Sized>(out: &mut S, value: &'v OwnedValue) -> &'v [OwnedValue] {
     match value {
         OwnedValue::Simple(text) => line(out, b'+', text),
         OwnedValue::Error(text) | OwnedValue::BulkError(text) => line(out, b'-', text),
-        OwnedValue::Integer(number) => integer(out, *number),
+        OwnedValue::Integer(number) => digits(out, b':', Decimal::from(*number).as_bytes()),
         OwnedValue::Bulk(text) | OwnedValue::BigNumber(text) => string(out, b'$', text),
         OwnedValue::Verbatim { text, .. } => string(out, b'$', text),
-        OwnedValue::Null => out.put_slice(b"$-1\r\n"),
-        OwnedValue::Double(double) => string(out, b'$', DoubleText::new(*double).as_bytes()),
-        OwnedValue::Boolean(boolean) => integer(out, i64::from(*boolean)),
+        OwnedValue::Null => out.add(b"$-1\r\n"),
+        OwnedValue::Double(number) => {
+            let mut len = Length(0);
+            double(&mut len, *number);
+            header(out, b'$', len.0);
+            double(out, *number);
+            out.add(LINE_END);
+        }
+        OwnedValue::Boolean(boolean) => digits(out, b':', if *boolean { b"1" } else { b"0" }),
         OwnedValue::Attributed(attributed) => return from_ref(attributed.value()),
         OwnedValue::Array(_) | OwnedValue::Set(_) | OwnedValue::Push(_) | OwnedValue::Map(_) => {
             header(out, b'*', value.inside().len());
@@ -268,57 +223,36 @@ fn begin_resp2<'v, B: BufMut + ?Sized>(out: &mut B, value: &'v OwnedValue) -> &'
     value.inside()
 }
 
-fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
+fn verbatim<S: Sink + ?Sized>(out: &mut S, format: [u8; 3], text: &[u8]) {
     header(out, b'=', text.len() + 4);
-    out.put_slice(&format);
-    out.put_slice(b":");
-    out.put_slice(text);
-    out.put_slice(LINE_END);
+    out.add(&format);
+    out.add(b":");
+    out.add(text);
+    out.add(LINE_END);
 }
 
-/// The shortest text that reads back as the same double.
-struct DoubleText {
-    bytes: [u8; Self::BYTES_MAX],
-    len: usize,
+/// Writes the shortest text that reads back as the same double.
+fn double<S: Sink + ?Sized>(out: &mut S, double: f64) {
+    let mut out = Text(out);
+    let magnitude = double.abs();
+    let written = if double.is_nan() {
+        out.write_str("nan")
+    } else if double.is_infinite() {
+        out.write_str(if double > 0.0 { "inf" } else { "-inf" })
+    } else if magnitude == 0.0 || (1e-5..1e17).contains(&magnitude) {
+        write!(out, "{double}")
+    } else {
+        write!(out, "{double:e}")
+    };
+    written.expect("a sink takes all that is written");
 }
 
-impl DoubleText {
-    /// Seventeen digits, sign, point, `e`, the sign and three digits of the exponent; or with up
-    /// to five zeros in front instead of an exponent.
-    const BYTES_MAX: usize = 32;
+/// Takes text for a sink.
+struct Text<'o, S: ?Sized>(&'o mut S);
 
-    fn new(double: f64) -> Self {
-        let mut text = Self {
-            bytes: [0; Self::BYTES_MAX],
-            len: 0,
-        };
-        let magnitude = double.abs();
-        let written = if double.is_nan() {
-            text.write_str("nan")
-        } else if double.is_infinite() {
-            text.write_str(if double > 0.0 { "inf" } else { "-inf" })
-        } else if magnitude == 0.0 || (1e-5..1e17).contains(&magnitude) {
-            write!(text, "{double}")
-        } else {
-            write!(text, "{double:e}")
-        };
-        written.expect("no double is longer than the buffer");
-        text
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-impl Write for DoubleText {
+impl<S: Sink + ?Sized> Write for Text<'_, S> {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        let end = self.len + part.len();
-        self.bytes
-            .get_mut(self.len..end)
-            .ok_or(fmt::Error)?
-            .copy_from_slice(part.as_bytes());
-        self.len = end;
+        self.0.add(part.as_bytes());
         Ok(())
     }
 }

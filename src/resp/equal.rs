@@ -1,34 +1,60 @@
-//! Equality of values of replies. Not here: that of owned values (`owned::equal`), by the same
-//! rules.
+//! Equality of two values, of replies and of those that own their contents.
+//!
+//! Both are gone through at once: as long as each part is like its counterpart, they have the same
+//! shape.
 
 use core::iter::zip;
+use core::slice::from_ref;
 
+use super::owned::{OwnedItems, OwnedValue, Walk};
 use super::part::{Attributes, Part};
 use super::value::Value;
 
 impl PartialEq for Value<'_> {
     fn eq(&self, other: &Self) -> bool {
-        is_like(*self, *other)
-            && zip(
-                self.inside(Attributes::Skipped),
-                other.inside(Attributes::Skipped),
-            )
-            .all(|parts| match parts {
-                (Part::Value(one), Part::Value(other)) => is_like(one, other),
-                // Those are skipped.
-                (Part::Attributes(_), _) | (_, Part::Attributes(_)) => false,
-            })
+        let (some, others) = (
+            self.parts(Attributes::Skipped),
+            other.parts(Attributes::Skipped),
+        );
+        zip(some, others).all(|(one, other)| is_like(one, other))
     }
 }
 
 impl Eq for Value<'_> {}
 
-/// Returns `true` if two values are the same, but for what is inside them, of which only the number
-/// counts. As long as each is like its counterpart, the values around them have the same shape.
-fn is_like(one: Value<'_>, other: Value<'_>) -> bool {
+impl PartialEq for OwnedValue {
+    fn eq(&self, other: &Self) -> bool {
+        are_equal(from_ref(self), from_ref(other))
+    }
+}
+
+impl Eq for OwnedValue {}
+
+impl PartialEq for OwnedItems {
+    fn eq(&self, other: &Self) -> bool {
+        are_equal(self, other)
+    }
+}
+
+impl Eq for OwnedItems {}
+
+fn are_equal(some: &[OwnedValue], others: &[OwnedValue]) -> bool {
+    some.len() == others.len()
+        && zip(Walk::new(some), Walk::new(others))
+            .all(|(one, other)| is_like(one.part(), other.part()))
+}
+
+fn is_like(one: Part<'_>, other: Part<'_>) -> bool {
+    match (one, other) {
+        (Part::Scalar(one), Part::Scalar(other)) => is_same_scalar(one, other),
+        (Part::Open(one, values), Part::Open(other, others)) => (one, values) == (other, others),
+        (Part::Scalar(_), Part::Open(..)) | (Part::Open(..), Part::Scalar(_)) => false,
+    }
+}
+
+fn is_same_scalar(one: Value<'_>, other: Value<'_>) -> bool {
     use Value::{
-        Array, BigNumber, Boolean, Bulk, BulkError, Double, Error, Integer, Map, Null, Push, Set,
-        Simple, Verbatim,
+        BigNumber, Boolean, Bulk, BulkError, Double, Error, Integer, Null, Simple, Verbatim,
     };
     match (one, other) {
         (Simple(one), Simple(other))
@@ -38,7 +64,10 @@ fn is_like(one: Value<'_>, other: Value<'_>) -> bool {
         | (BulkError(one), BulkError(other)) => one == other,
         (Integer(one), Integer(other)) => one == other,
         (Null, Null) => true,
-        (Double(one), Double(other)) => are_same_doubles(one, other),
+        // Bit by bit, except that all NaNs are equal.
+        (Double(one), Double(other)) => {
+            one.to_bits() == other.to_bits() || one.is_nan() && other.is_nan()
+        }
         (Boolean(one), Boolean(other)) => one == other,
         (
             Verbatim { format, text },
@@ -47,15 +76,6 @@ fn is_like(one: Value<'_>, other: Value<'_>) -> bool {
                 text: other,
             },
         ) => format == other_format && text == other,
-        (Array(one), Array(other)) | (Set(one), Set(other)) | (Push(one), Push(other)) => {
-            one.len() == other.len()
-        }
-        (Map(one), Map(other)) => one.len() == other.len(),
         _ => false,
     }
-}
-
-/// Compares bit by bit, except that all NaNs are equal.
-pub(super) fn are_same_doubles(one: f64, other: f64) -> bool {
-    one.to_bits() == other.to_bits() || one.is_nan() && other.is_nan()
 }

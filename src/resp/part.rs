@@ -1,22 +1,32 @@
-//! A reply as a flat sequence, as it was sent: each value before what is inside it.
+//! A value as a flat sequence, as it is sent: each value before what is inside it.
 //!
-//! For work on all of a reply, at every depth, without a call for each level.
+//! For work on all of a value, at every depth, without a call for each level.
 
-use core::iter::from_fn;
+use core::iter::{from_fn, once};
 use core::mem::take;
 
 use super::token::Kind;
 use super::value::{Items, Pairs, Value};
 use super::view::View;
 
-/// One value of a reply, without what is inside it.
+/// One value, without what is inside it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part<'a> {
-    /// A scalar; or an aggregate, and its elements come next, of pairs each key before its value.
-    Value(Value<'a>),
-    /// So many pairs that are said about a value. They come next, and then the value; or, between
-    /// the two, more of the same.
-    Attributes(usize),
+    Scalar(Value<'a>),
+    /// So many values come next and are inside it; of pairs each key before its value.
+    Open(Shape, usize),
+}
+
+/// The kinds of aggregates.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Shape {
+    Array,
+    Map,
+    Set,
+    Push,
+    /// Pairs that are said about a value, and behind them the value. In a reply, more of the same may
+    /// come before the value.
+    Attributed,
 }
 
 /// Whether attributes are among the parts, or passed over.
@@ -27,14 +37,31 @@ pub(super) enum Attributes {
 }
 
 impl<'a> Value<'a> {
-    /// Returns everything that is inside an aggregate; nothing for a scalar.
-    pub(super) fn inside(self, attributes: Attributes) -> impl Iterator<Item = Part<'a>> {
+    pub(super) const fn part(self) -> Part<'a> {
+        match self {
+            Self::Array(items) => Part::Open(Shape::Array, items.len()),
+            Self::Set(items) => Part::Open(Shape::Set, items.len()),
+            Self::Push(items) => Part::Open(Shape::Push, items.len()),
+            Self::Map(pairs) => Part::Open(Shape::Map, pairs.len() * 2),
+            Self::Simple(_)
+            | Self::Error(_)
+            | Self::Integer(_)
+            | Self::Bulk(_)
+            | Self::Null
+            | Self::Double(_)
+            | Self::Boolean(_)
+            | Self::BigNumber(_)
+            | Self::BulkError(_)
+            | Self::Verbatim { .. } => Part::Scalar(self),
+        }
+    }
+
+    /// Returns the value and everything that is inside it.
+    pub(super) fn parts(self, attributes: Attributes) -> impl Iterator<Item = Part<'a>> {
         let items = self.as_items().map(|items| items.parts(attributes));
         let pairs = self.as_pairs().map(|pairs| pairs.parts(attributes));
-        items
-            .into_iter()
-            .flatten()
-            .chain(pairs.into_iter().flatten())
+        let inside = items.into_iter().flatten();
+        once(self.part()).chain(inside.chain(pairs.into_iter().flatten()))
     }
 }
 
@@ -92,24 +119,26 @@ impl<'a> Iterator for Parts<'a> {
         }
         if let Some(value) = self.view.direct() {
             self.owed -= 1;
-            return Some(Part::Value(value));
+            return Some(Part::Scalar(value));
         }
         let mut token = self.view.token()?;
         while token.kind == Kind::Attribute && self.attributes == Attributes::Skipped {
             self.view.skip(token)?;
             token = self.view.token()?;
         }
-        let inside = self.view.inside(token);
+        let elements = token.elements() as usize;
         let part = if token.kind == Kind::Attribute {
-            Part::Attributes(token.elements() as usize / 2)
+            self.owed += elements;
+            Part::Open(Shape::Attributed, elements + 1)
         } else {
+            let part = self.view.read(token)?.part();
             self.owed -= 1;
-            Part::Value(self.view.read(token)?)
+            if let Part::Open(_, inside) = part {
+                self.owed += inside;
+            }
+            part
         };
-        if !token.kind.is_scalar() {
-            self.owed += token.elements() as usize;
-        }
-        self.view = inside;
+        self.view = self.view.inside(token);
         Some(part)
     }
 }

@@ -4,68 +4,62 @@
 
 use alloc::vec::Vec;
 use core::fmt::{Arguments, Debug, Formatter, Result};
+use core::iter::once;
 use core::slice::from_ref;
 
 use super::owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue, Walk};
-use super::part::{Attributes, Part};
+use super::part::{Attributes, Part, Shape};
 use super::value::{Items, Pairs, Value};
 
 impl Debug for Value<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut printer = Printer::new(f);
-        printer.value(*self)?;
-        printer.parts(self.inside(Attributes::Skipped))
+        Printer::new(f).parts(self.parts(Attributes::Skipped))
     }
 }
 
 impl Debug for Items<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut printer = Printer::new(f);
-        printer.open(&LIST, self.len())?;
-        printer.parts(self.parts(Attributes::Skipped))
+        Printer::new(f).all(&LIST, self.len(), self.parts(Attributes::Skipped))
     }
 }
 
 impl Debug for Pairs<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut printer = Printer::new(f);
-        printer.open(&PAIRS, self.len() * 2)?;
-        printer.parts(self.parts(Attributes::Skipped))
+        Printer::new(f).all(&PAIRS, self.len() * 2, self.parts(Attributes::Skipped))
     }
 }
 
 impl Debug for OwnedValue {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        Printer::new(f).owned(from_ref(self))
+        Printer::new(f).parts(owned(from_ref(self)))
     }
 }
 
 impl Debug for OwnedItems {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut printer = Printer::new(f);
-        printer.open(&LIST, self.len())?;
-        printer.owned(self)
+        Printer::new(f).all(&LIST, self.len(), owned(self))
     }
 }
 
 impl Debug for OwnedPairs {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut printer = Printer::new(f);
-        printer.open(&PAIRS, self.len() * 2)?;
-        printer.owned(&self.0)
+        Printer::new(f).all(&PAIRS, self.len() * 2, owned(&self.0))
     }
 }
 
 impl Debug for Attributed {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut printer = Printer::new(f);
-        printer.attributed(self)?;
-        printer.owned(&self.0)
+        let attributed = Part::Open(Shape::Attributed, self.0.len());
+        Printer::new(f).parts(once(attributed).chain(owned(&self.0)))
     }
 }
 
-/// How an aggregate is written.
-struct Shape {
+fn owned(values: &[OwnedValue]) -> impl Iterator<Item = Part<'_>> {
+    Walk::new(values).map(OwnedValue::part)
+}
+
+/// What is written around the values of an aggregate.
+struct Brackets {
     begin: &'static str,
     /// Stands before an element when the number of those that come is odd: of pairs, before a
     /// value. Before the others stands a comma.
@@ -73,7 +67,7 @@ struct Shape {
     end: &'static str,
 }
 
-impl Shape {
+impl Brackets {
     const fn new(begin: &'static str, between: &'static str, end: &'static str) -> Self {
         Self {
             begin,
@@ -83,13 +77,13 @@ impl Shape {
     }
 }
 
-static LIST: Shape = Shape::new("[", ", ", "]");
-static PAIRS: Shape = Shape::new("{", ": ", "}");
-static ARRAY: Shape = Shape::new("Array([", ", ", "])");
-static SET: Shape = Shape::new("Set([", ", ", "])");
-static PUSH: Shape = Shape::new("Push([", ", ", "])");
-static MAP: Shape = Shape::new("Map({", ": ", "})");
-static ATTRIBUTED: Shape = Shape::new("Attributed(", ", ", ")");
+static LIST: Brackets = Brackets::new("[", ", ", "]");
+static PAIRS: Brackets = Brackets::new("{", ": ", "}");
+static ARRAY: Brackets = Brackets::new("Array([", ", ", "])");
+static SET: Brackets = Brackets::new("Set([", ", ", "])");
+static PUSH: Brackets = Brackets::new("Push([", ", ", "])");
+static MAP: Brackets = Brackets::new("Map({", ": ", "})");
+static ATTRIBUTED: Brackets = Brackets::new("Attributed(", ", ", ")");
 
 /// Writes values that come one after the other, each before what is inside it.
 struct Printer<'f, 'o> {
@@ -99,7 +93,7 @@ struct Printer<'f, 'o> {
 }
 
 struct Open {
-    shape: &'static Shape,
+    brackets: &'static Brackets,
     /// Elements that it lacks.
     left: usize,
 }
@@ -112,50 +106,37 @@ impl<'f, 'o> Printer<'f, 'o> {
         }
     }
 
+    /// Writes an aggregate with these values inside it.
+    fn all<'a>(
+        mut self,
+        brackets: &'static Brackets,
+        values: usize,
+        parts: impl Iterator<Item = Part<'a>>,
+    ) -> Result {
+        self.open(brackets, values)?;
+        self.parts(parts)
+    }
+
     fn parts<'a>(&mut self, mut parts: impl Iterator<Item = Part<'a>>) -> Result {
-        parts.try_for_each(|part| match part {
-            Part::Value(value) => self.value(value),
-            Part::Attributes(_) => Ok(()),
-        })
+        parts.try_for_each(|part| self.part(part))
     }
 
-    fn owned(&mut self, values: &[OwnedValue]) -> Result {
-        Walk::new(values).try_for_each(|value| self.owned_value(value))
-    }
-
-    fn owned_value(&mut self, value: &OwnedValue) -> Result {
-        match value {
-            OwnedValue::Array(items) => self.open(&ARRAY, items.len()),
-            OwnedValue::Set(items) => self.open(&SET, items.len()),
-            OwnedValue::Push(items) => self.open(&PUSH, items.len()),
-            OwnedValue::Map(pairs) => self.open(&MAP, pairs.len() * 2),
-            OwnedValue::Attributed(attributed) => self.attributed(attributed),
-            OwnedValue::Simple(text) => self.value(Value::Simple(text)),
-            OwnedValue::Error(text) => self.value(Value::Error(text)),
-            OwnedValue::Integer(integer) => self.value(Value::Integer(*integer)),
-            OwnedValue::Bulk(text) => self.value(Value::Bulk(text)),
-            OwnedValue::Null => self.value(Value::Null),
-            OwnedValue::Double(double) => self.value(Value::Double(*double)),
-            OwnedValue::Boolean(boolean) => self.value(Value::Boolean(*boolean)),
-            OwnedValue::BigNumber(digits) => self.value(Value::BigNumber(digits)),
-            OwnedValue::BulkError(text) => self.value(Value::BulkError(text)),
-            &OwnedValue::Verbatim { format, ref text } => {
-                self.value(Value::Verbatim { format, text })
+    fn part(&mut self, part: Part<'_>) -> Result {
+        match part {
+            Part::Scalar(value) => self.value(value),
+            Part::Open(Shape::Array, values) => self.open(&ARRAY, values),
+            Part::Open(Shape::Set, values) => self.open(&SET, values),
+            Part::Open(Shape::Push, values) => self.open(&PUSH, values),
+            Part::Open(Shape::Map, values) => self.open(&MAP, values),
+            Part::Open(Shape::Attributed, values) => {
+                self.open(&ATTRIBUTED, 2)?;
+                self.open(&PAIRS, values - 1)
             }
         }
     }
 
-    fn attributed(&mut self, attributed: &Attributed) -> Result {
-        self.open(&ATTRIBUTED, 2)?;
-        self.open(&PAIRS, attributed.attributes().len() * 2)
-    }
-
     fn value(&mut self, value: Value<'_>) -> Result {
         match value {
-            Value::Array(items) => self.open(&ARRAY, items.len()),
-            Value::Set(items) => self.open(&SET, items.len()),
-            Value::Push(items) => self.open(&PUSH, items.len()),
-            Value::Map(pairs) => self.open(&MAP, pairs.len() * 2),
             Value::Null => self.scalar(format_args!("Null")),
             Value::Integer(integer) => self.scalar(format_args!("Integer({integer})")),
             Value::Double(double) => self.scalar(format_args!("Double({double:?})")),
@@ -171,6 +152,9 @@ impl<'f, 'o> Printer<'f, 'o> {
                 let (format, text) = (format.escape_ascii(), text.escape_ascii());
                 self.scalar(format_args!("Verbatim(b\"{format}:{text}\")"))
             }
+            Value::Array(_) | Value::Map(_) | Value::Set(_) | Value::Push(_) => {
+                self.part(value.part())
+            }
         }
     }
 
@@ -183,14 +167,14 @@ impl<'f, 'o> Printer<'f, 'o> {
         self.close()
     }
 
-    fn open(&mut self, shape: &'static Shape, elements: usize) -> Result {
-        self.f.write_str(shape.begin)?;
+    fn open(&mut self, brackets: &'static Brackets, elements: usize) -> Result {
+        self.f.write_str(brackets.begin)?;
         if elements == 0 {
-            self.f.write_str(shape.end)?;
+            self.f.write_str(brackets.end)?;
             return self.close();
         }
         self.open.push(Open {
-            shape,
+            brackets,
             left: elements,
         });
         Ok(())
@@ -198,13 +182,15 @@ impl<'f, 'o> Printer<'f, 'o> {
 
     /// Ends an element, and the aggregates whose last one it was.
     fn close(&mut self) -> Result {
-        while let Some(Open { shape, left }) = self.open.last_mut() {
+        while let Some(Open { brackets, left }) = self.open.last_mut() {
             *left -= 1;
             if *left > 0 {
                 let is_odd = *left % 2 == 1;
-                return self.f.write_str(if is_odd { shape.between } else { ", " });
+                return self
+                    .f
+                    .write_str(if is_odd { brackets.between } else { ", " });
             }
-            self.f.write_str(shape.end)?;
+            self.f.write_str(brackets.end)?;
             self.open.pop();
         }
         Ok(())

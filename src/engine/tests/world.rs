@@ -344,7 +344,7 @@ fn shown(value: Value<'_>) -> String {
             let script = match words.len() {
                 6 => "extend",
                 _ if words[1] == crate::node::CONFIRM.text => "confirm",
-                _ if words[1] == crate::node::Question::INSPECT.text => "inspect",
+                _ if words[1] == crate::node::INSPECT.text => "inspect",
                 _ => "release",
             };
             format!("{verb} {script}")

@@ -1,13 +1,13 @@
-//! Copies of replies that borrow nothing.
+//! Copies of replies that borrow nothing, and of these copies.
 
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 
 use super::super::decode::Frame;
-use super::super::part::{Attributes, Part};
+use super::super::part::{Attributes, Part, Shape};
 use super::super::value::{Element, Value};
-use super::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
+use super::{Attributed, OwnedItems, OwnedPairs, OwnedValue, Walk};
 
 impl Value<'_> {
     /// Returns a copy that borrows nothing. Attributes of nested values are left out: see
@@ -116,12 +116,31 @@ impl Frame<'_> {
     }
 }
 
+/// Copies all that is inside without a call for each level of nesting.
+impl Clone for OwnedItems {
+    fn clone(&self) -> Self {
+        if self.is_flat() {
+            return self.to_vec().into();
+        }
+        let mut building = Building::default();
+        building.open(Shape::Array, self.len());
+        let copy = Walk::new(self).find_map(|value| match value.part() {
+            Part::Scalar(_) => building.put(value.clone()),
+            Part::Open(shape, values) => building.open(shape, values),
+        });
+        match copy {
+            Some(OwnedValue::Array(items)) => items,
+            _ => unreachable!("all values of an array were put into it"),
+        }
+    }
+}
+
 /// Apart from [`Copying`], so that a scalar costs nothing but its bytes.
 #[inline]
 fn copy(value: Value<'_>, attributes: Attributes, buffer: Option<&Bytes>) -> OwnedValue {
-    match begin(value, buffer) {
-        Begun::Complete(copy) => copy,
-        Begun::Aggregate(..) => Copying::new(buffer).complete(value, attributes),
+    match copy_scalar(value, buffer) {
+        Some(copy) => copy,
+        None => Copying::new(buffer).complete(value, attributes),
     }
 }
 
@@ -131,50 +150,33 @@ fn copy_element(element: Element<'_>, buffer: Option<&Bytes>) -> OwnedValue {
         None => copy(element.value, Attributes::Kept, buffer),
         Some(pairs) => {
             let mut copying = Copying::new(buffer);
-            copying.attributes(pairs.len());
+            copying.part(Part::Open(Shape::Attributed, pairs.len() * 2 + 1));
             copying.parts(pairs.parts(Attributes::Kept));
             copying.complete(element.value, Attributes::Kept)
         }
     }
 }
 
-/// How the values of an aggregate are copied.
-type Wrap = fn(OwnedItems) -> OwnedValue;
-
-/// A copy of one value, without what is inside it.
-enum Begun {
-    /// There is nothing inside.
-    Complete(OwnedValue),
-    /// So many values belong in it.
-    Aggregate(Wrap, usize),
-}
-
+/// Returns `None` for an aggregate.
 #[inline(always)]
-fn begin(value: Value<'_>, buffer: Option<&Bytes>) -> Begun {
+fn copy_scalar(value: Value<'_>, buffer: Option<&Bytes>) -> Option<OwnedValue> {
     let bytes = |text| copy_bytes(text, buffer);
-    let (wrap, values): (Wrap, usize) = match value {
-        Value::Array(items) => (OwnedValue::Array, items.len()),
-        Value::Set(items) => (OwnedValue::Set, items.len()),
-        Value::Push(items) => (OwnedValue::Push, items.len()),
-        Value::Map(pairs) => (|items| OwnedValue::Map(OwnedPairs(items)), pairs.len() * 2),
-        Value::Simple(text) => return Begun::Complete(OwnedValue::Simple(bytes(text))),
-        Value::Error(text) => return Begun::Complete(OwnedValue::Error(bytes(text))),
-        Value::Integer(integer) => return Begun::Complete(OwnedValue::Integer(integer)),
-        Value::Bulk(text) => return Begun::Complete(OwnedValue::Bulk(bytes(text))),
-        Value::Null => return Begun::Complete(OwnedValue::Null),
-        Value::Double(double) => return Begun::Complete(OwnedValue::Double(double)),
-        Value::Boolean(boolean) => return Begun::Complete(OwnedValue::Boolean(boolean)),
-        Value::BigNumber(digits) => return Begun::Complete(OwnedValue::BigNumber(bytes(digits))),
-        Value::BulkError(text) => return Begun::Complete(OwnedValue::BulkError(bytes(text))),
-        Value::Verbatim { format, text } => {
-            let text = bytes(text);
-            return Begun::Complete(OwnedValue::Verbatim { format, text });
-        }
-    };
-    match values {
-        0 => Begun::Complete(wrap(OwnedItems::default())),
-        _ => Begun::Aggregate(wrap, values),
-    }
+    Some(match value {
+        Value::Simple(text) => OwnedValue::Simple(bytes(text)),
+        Value::Error(text) => OwnedValue::Error(bytes(text)),
+        Value::Integer(integer) => OwnedValue::Integer(integer),
+        Value::Bulk(text) => OwnedValue::Bulk(bytes(text)),
+        Value::Null => OwnedValue::Null,
+        Value::Double(double) => OwnedValue::Double(double),
+        Value::Boolean(boolean) => OwnedValue::Boolean(boolean),
+        Value::BigNumber(digits) => OwnedValue::BigNumber(bytes(digits)),
+        Value::BulkError(text) => OwnedValue::BulkError(bytes(text)),
+        Value::Verbatim { format, text } => OwnedValue::Verbatim {
+            format,
+            text: bytes(text),
+        },
+        Value::Array(_) | Value::Map(_) | Value::Set(_) | Value::Push(_) => return None,
+    })
 }
 
 #[inline]
@@ -190,31 +192,18 @@ fn copy_bytes(text: &[u8], buffer: Option<&Bytes>) -> Bytes {
     }
 }
 
-/// A copy that is not complete yet.
+/// A copy of a reply that is not complete yet.
 struct Copying<'b> {
     /// Strings in here are shared.
     buffer: Option<&'b Bytes>,
-    /// The aggregates that lack values, each inside the one before it.
-    open: Vec<Open>,
+    building: Building,
 }
-
-struct Open {
-    wrap: Wrap,
-    values: Vec<OwnedValue>,
-    /// Values that it lacks.
-    left: usize,
-    /// Whether the last of them is what the others are said about.
-    attributes: bool,
-}
-
-/// For so many values room is made as soon as they are announced.
-const RESERVED: usize = 64;
 
 impl<'b> Copying<'b> {
-    const fn new(buffer: Option<&'b Bytes>) -> Self {
+    fn new(buffer: Option<&'b Bytes>) -> Self {
         Self {
             buffer,
-            open: Vec::new(),
+            building: Building::default(),
         }
     }
 
@@ -223,52 +212,67 @@ impl<'b> Copying<'b> {
     /// There is less inside it than it announced if the caller of the decoder changed the bytes; a
     /// wrong answer is then as good as any.
     fn complete(&mut self, value: Value<'_>, attributes: Attributes) -> OwnedValue {
-        let copy = self.value(value);
-        let copy = copy.or_else(|| self.parts(value.inside(attributes)));
-        copy.unwrap_or(OwnedValue::Null)
+        self.parts(value.parts(attributes))
+            .unwrap_or(OwnedValue::Null)
     }
 
     /// Takes part after part until the copy is complete.
     fn parts<'a>(&mut self, mut parts: impl Iterator<Item = Part<'a>>) -> Option<OwnedValue> {
-        parts.find_map(|part| match part {
-            Part::Value(value) => self.value(value),
-            Part::Attributes(pairs) => self.attributes(pairs),
-        })
+        parts.find_map(|part| self.part(part))
     }
 
-    fn value(&mut self, value: Value<'_>) -> Option<OwnedValue> {
-        match begin(value, self.buffer) {
-            Begun::Complete(copy) => self.put(copy),
-            Begun::Aggregate(wrap, values) => {
-                self.open(wrap, values, false);
+    fn part(&mut self, part: Part<'_>) -> Option<OwnedValue> {
+        match (part, self.building.open.last_mut()) {
+            (Part::Scalar(value), _) => {
+                let copy = copy_scalar(value, self.buffer)?;
+                self.building.put(copy)
+            }
+            // Several in a row are one.
+            (Part::Open(Shape::Attributed, values), Some(open))
+                if open.shape == Shape::Attributed && open.left == 1 =>
+            {
+                open.left = values;
                 None
             }
+            (Part::Open(shape, values), _) => self.building.open(shape, values),
         }
     }
+}
 
-    fn attributes(&mut self, pairs: usize) -> Option<OwnedValue> {
-        match self.open.last_mut() {
-            // Several in a row are one.
-            Some(open) if open.attributes && open.left == 1 => open.left += pairs * 2,
-            Some(_) | None => {
-                let wrap = |items| OwnedValue::Attributed(Attributed(items));
-                self.open(wrap, pairs * 2 + 1, true);
-            }
+/// A value that lacks some of those inside it.
+#[derive(Default)]
+struct Building {
+    /// The aggregates that lack values, each inside the one before it.
+    open: Vec<Open>,
+}
+
+struct Open {
+    shape: Shape,
+    values: Vec<OwnedValue>,
+    /// Values that it lacks.
+    left: usize,
+}
+
+/// For so many values room is made as soon as they are announced.
+const RESERVED: usize = 64;
+
+impl Building {
+    /// Begins an aggregate of so many values. Returns the whole value if that is complete.
+    fn open(&mut self, shape: Shape, left: usize) -> Option<OwnedValue> {
+        if left == 0 {
+            return self.put(wrap(shape, OwnedItems::default()));
         }
+        let values = Vec::with_capacity(left.min(RESERVED));
+        self.open.push(Open {
+            shape,
+            values,
+            left,
+        });
         None
     }
 
-    fn open(&mut self, wrap: Wrap, left: usize, attributes: bool) {
-        self.open.push(Open {
-            wrap,
-            values: Vec::with_capacity(left.min(RESERVED)),
-            left,
-            attributes,
-        });
-    }
-
     /// Puts a value that is complete into the innermost aggregate, and this into the one around
-    /// it if it was the last one, and so on. The outermost is the copy.
+    /// it if it was the last one, and so on. The outermost is the whole value.
     fn put(&mut self, value: OwnedValue) -> Option<OwnedValue> {
         let mut value = value;
         while let Some(open) = self.open.last_mut() {
@@ -281,9 +285,19 @@ impl<'b> Copying<'b> {
             if open.left > 0 {
                 return None;
             }
-            let Open { wrap, values, .. } = self.open.pop()?;
-            value = wrap(values.into());
+            let Open { shape, values, .. } = self.open.pop()?;
+            value = wrap(shape, values.into());
         }
         Some(value)
+    }
+}
+
+fn wrap(shape: Shape, items: OwnedItems) -> OwnedValue {
+    match shape {
+        Shape::Array => OwnedValue::Array(items),
+        Shape::Map => OwnedValue::Map(OwnedPairs(items)),
+        Shape::Set => OwnedValue::Set(items),
+        Shape::Push => OwnedValue::Push(items),
+        Shape::Attributed => OwnedValue::Attributed(Attributed(items)),
     }
 }

@@ -5,12 +5,14 @@
 //! itself for each level, dropping it included.
 
 mod copy;
-mod equal;
 mod from;
 mod nested;
 mod walk;
 
 use bytes::Bytes;
+
+use super::part::{Part, Shape};
+use super::value::Value;
 
 pub use nested::{Attributed, OwnedItems, OwnedPairs};
 pub(super) use walk::Walk;
@@ -164,30 +166,28 @@ impl OwnedValue {
         }
     }
 
-    /// Returns what is inside it, unless that is flat.
-    fn nested(&self) -> Option<&OwnedItems> {
-        self.items().filter(|items| !items.is_flat())
-    }
-
-    /// A copy without what is inside.
-    fn clone_empty(&self) -> Self {
-        let nothing = OwnedItems::default();
-        match self {
-            Self::Array(_) => Self::Array(nothing),
-            Self::Set(_) => Self::Set(nothing),
-            Self::Push(_) => Self::Push(nothing),
-            Self::Map(_) => Self::Map(OwnedPairs(nothing)),
-            Self::Attributed(_) => Self::Attributed(Attributed(nothing)),
-            Self::Simple(_)
-            | Self::Error(_)
-            | Self::Integer(_)
-            | Self::Bulk(_)
-            | Self::Null
-            | Self::Double(_)
-            | Self::Boolean(_)
-            | Self::BigNumber(_)
-            | Self::BulkError(_)
-            | Self::Verbatim { .. } => self.clone(),
-        }
+    /// Returns the value without what is inside it.
+    #[inline]
+    pub(super) fn part(&self) -> Part<'_> {
+        let scalar = match self {
+            Self::Array(items) => return Part::Open(Shape::Array, items.len()),
+            Self::Set(items) => return Part::Open(Shape::Set, items.len()),
+            Self::Push(items) => return Part::Open(Shape::Push, items.len()),
+            Self::Map(OwnedPairs(items)) => return Part::Open(Shape::Map, items.len()),
+            Self::Attributed(Attributed(items)) => {
+                return Part::Open(Shape::Attributed, items.len());
+            }
+            Self::Simple(text) => Value::Simple(text),
+            Self::Error(text) => Value::Error(text),
+            Self::Integer(integer) => Value::Integer(*integer),
+            Self::Bulk(text) => Value::Bulk(text),
+            Self::Null => Value::Null,
+            Self::Double(double) => Value::Double(*double),
+            Self::Boolean(boolean) => Value::Boolean(*boolean),
+            Self::BigNumber(digits) => Value::BigNumber(digits),
+            Self::BulkError(text) => Value::BulkError(text),
+            &Self::Verbatim { format, ref text } => Value::Verbatim { format, text },
+        };
+        Part::Scalar(scalar)
     }
 }

@@ -1,8 +1,8 @@
 //! What is inside aggregates. No other types hold values, so that everything that goes from a value
-//! to those inside it passes here: being dropped, and being copied.
+//! to those inside it passes here: being dropped. (Copies are made in `copy`.)
 
 use alloc::vec::{IntoIter, Vec};
-use core::iter::{Map, from_fn, zip};
+use core::iter::{Map, from_fn};
 use core::mem::take;
 use core::ops::Deref;
 use core::slice::Iter;
@@ -62,29 +62,6 @@ impl Drop for OwnedItems {
         while let Some(mut items) = taken.pop() {
             items.take_nested(&mut taken);
         }
-    }
-}
-
-/// Copies all that is inside without a call for each level of nesting: what is nested is left
-/// empty first.
-impl Clone for OwnedItems {
-    fn clone(&self) -> Self {
-        if self.is_flat() {
-            return Self(self.0.clone());
-        }
-        let mut copy = Self::default();
-        let mut empty = Vec::new();
-        let mut next = Some((self, &mut copy));
-        while let Some((from, to)) = next {
-            to.0.extend(from.iter().map(|value| match value.nested() {
-                Some(_) => value.clone_empty(),
-                None => value.clone(),
-            }));
-            let inside = zip(from, &mut to.0);
-            empty.extend(inside.filter_map(|(from, to)| Some((from.nested()?, to.items_mut()?))));
-            next = empty.pop();
-        }
-        copy
     }
 }
 

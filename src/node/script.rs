@@ -1,0 +1,184 @@
+//! The scripts that nodes run.
+//!
+//! They are sent by their SHA-1 digest or by their text: see `command`. The digests are constants,
+//! because some builds of some systems may not compute SHA-1 at all; a test holds them against a
+//! server.
+//!
+//! # With a strict restart guard
+//!
+//! [`JOIN`] reads and writes the [marker](super::marker) of a node; it is run at every handshake,
+//! and whenever another script answers that the marker is not the one that it was given. The others
+//! do to the key of the lock exactly what the plain commands do, whether the node votes or not: a
+//! key that does not count still keeps others out. What they answer is two integers: what the plain
+//! command would have said, and whether it counts.
+//!
+//! ```text
+//! {said, 0}     it counts: the marker is the one given, and there is no barrier
+//! {said, n}     it does not: the barrier ends within n milliseconds
+//! {said, -1}    it does not: the marker is missing, or another
+//! ```
+//!
+//! A barrier that was made permanent counts as one second, in every answer.
+//!
+//! # Not here
+//!
+//! Releases: they are the plain ones. A key may be released on a node whether it votes or not.
+
+/// A script, and its digest.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) text: &'static str,
+    pub(crate) sha1: &'static str,
+}
+
+/// Deletes the key if it holds the token: `1` deleted, `0` not there, `-1` another's.
+pub(crate) const RELEASE: Script = Script {
+    text: "local v=redis.call('get',KEYS[1]) \
+           if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
+           if v then return -1 end return 0",
+    sha1: "4453c08d4b7260dfec522c1d9be6140ee00157cb",
+};
+
+/// Raises the expiry of the key if it holds the token: `1` it lives at least that long now, `0`
+/// not there, `-1` another's. It never shortens an expiry, nor gives one to a key that an operator
+/// made permanent.
+pub(crate) const EXTEND: Script = Script {
+    text: "local v=redis.call('get',KEYS[1]) \
+           if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
+           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end \
+           return 1 end \
+           if v then return -1 end return 0",
+    sha1: "20e6e4505b7e6e25b7c6801967c3885864dca680",
+};
+
+/// Tells for how many milliseconds the key lives on if it holds the token, and adds one, because it
+/// may be none: `0` not there, `-1` another's. A key that an operator made permanent lives for
+/// 285 000 years; a number of Lua is exact up to about there.
+///
+/// It is always sent by its text: it is too rare to be loaded in the handshake.
+pub(crate) const CONFIRM: Script = Script {
+    text: "local v=redis.call('get',KEYS[1]) \
+           if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
+           if p<0 then p=9e15 end return p+1 end \
+           if v then return -1 end return 0",
+    sha1: "eff39a10bfd4f5ef8734aa1fc598a9ee03919210",
+};
+
+/// The first `SET` on a connection: takes the lock if the user may run all the commands in the
+/// arguments behind token and ttl on its key. `1` taken, `0` another's, `-n` the n-th command is
+/// forbidden, and nothing was done. Without a ttl it only asks. Redis 6.2 cannot tell, and takes it.
+///
+/// It asks with the name of the lock itself, because permissions depend on it. The name stands
+/// there twice because some of the commands want a second argument; where that is another key it is
+/// the same.
+pub(crate) const SET_IF_PERMITTED: Script = Script {
+    text: "local c,k=redis.acl_check_cmd,KEYS[1] if c then for i=3,#ARGV do \
+           if not c(ARGV[i],k,k) then return 2-i end end end \
+           if ARGV[2]=='' then return 0 end \
+           return redis.call('set',k,ARGV[1],'nx','px',ARGV[2]) and 1 or 0",
+    sha1: "9b47c68a78b0bdd48729ce4a1870d07463b819a1",
+};
+
+/// Tells for how many milliseconds the key lives on, and adds one, or `0` if it is not there; whether
+/// that counts, where the keys of a marker and a barrier are given (see the [module](self)); and the
+/// token, or what a token may be of a longer text and one byte more.
+///
+/// It is one script, so that the time is that of the token. It is always sent by its text: it is
+/// too rare to be loaded in the handshake.
+pub(crate) const INSPECT: Script = Script {
+    text: "local v,s,b=redis.call('get',KEYS[1]),0,0 \
+           if v then s=redis.call('pttl',KEYS[1]) if s==-1 then s=9e15 end s=math.max(s+1,0) end \
+           if KEYS[2] then \
+           local m=redis.pcall('get',KEYS[2]) b=redis.call('pttl',KEYS[3]) \
+           if m~=ARGV[1] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end \
+           return {s,b,string.sub(v or '',1,85)}",
+    sha1: "7efe98cd9aa3f807cb00a9941f224d6646756a65",
+};
+
+/// Makes a node one of a cluster, or says why it is not.
+///
+/// Keys: the marker and the barrier. Arguments: `run_id`, longest ttl, nodes, quorum, cluster,
+/// durable (`1` it is, `0` it is not, `-` not known), the barrier for that ttl, and the mode: `join`,
+/// `trust` or `anew`. Answers three: 1, or 0 where the marker is another cluster's and nothing was
+/// changed; for how many milliseconds the barrier stands; the marker as it is now.
+///
+/// A marker is written where it is missing, of another incarnation of the server, or of a shorter
+/// longest ttl, each with a barrier; a barrier is written before its marker, and never shortened.
+/// There is none for another incarnation where both the marker and this client say that nothing is
+/// lost in a restart. A server that has a replica by now, or was one, is not durable, even if the
+/// client has read otherwise before: its marker may be that of another master. `anew` makes the node
+/// one of this cluster regardless of its marker; `trust` does without the barrier.
+pub(crate) const JOIN: Script = Script {
+    text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
+           local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
+           local ttl,span,mode=tonumber(ARGV[2]),tonumber(ARGV[7]),ARGV[8] \
+           local top,d,lost=ttl,ARGV[6],true \
+           if d=='1' then \
+           local i=tostring(redis.pcall('info','replication')) \
+           if not string.find(i,'connected_slaves:0%c.*master_replid2:0+%c') then d='0' end end \
+           if m then \
+           local r,t,n,q,e,c=string.match(m,'^1 (%S+) (%d+) (%d+) (%d+) ([01]) (%S+)$') \
+           if (n~=ARGV[3] or q~=ARGV[4] or c~=ARGV[5]) and mode~='anew' then return {0,left,m} end \
+           t=tonumber(t or 0) top=math.max(ttl,t) \
+           if mode~='anew' then \
+           if r==ARGV[1] then lost=ttl>t if d=='-' then d=e elseif e=='0' then d=e end \
+           else lost=ttl>t or e~='1' or d~='1' end \
+           ttl=top end end \
+           if d~='1' then d='0' end \
+           local w='1 '..ARGV[1]..' '..string.format('%.0f',ttl)..' '..ARGV[3]..' '..ARGV[4]..' '..d..' '..ARGV[5] \
+           if mode=='trust' then redis.call('del',KEYS[2]) left=0 \
+           elseif lost then \
+           local bar=math.ceil(span*top/tonumber(ARGV[2])) \
+           if p~=-1 and bar>left then redis.call('set',KEYS[2],'1','px',string.format('%.0f',bar)) left=bar end end \
+           if w~=m then redis.call('set',KEYS[1],w) end \
+           return {1,left,w}",
+    sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
+};
+
+/// The end of a script with a marker check, which has put the answer of the plain command into `s`.
+/// It adds whether that counts. The expected marker is this argument.
+macro_rules! said_and_whether_it_counts {
+    ($marker:literal) => {
+        concat!(
+            "local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) if m~=",
+            $marker,
+            " then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end return {s,b}"
+        )
+    };
+}
+
+/// `SET NX PX`, and whether it counts: `said` is 1 or 0. If the user may not run the n-th of the
+/// commands behind the marker, `-n` alone, and nothing was done: see
+/// [`SET_IF_PERMITTED`].
+pub(crate) const CHECKED_ACQUIRE: Script = Script {
+    text: concat!(
+        "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do \
+           if not c(ARGV[i],KEYS[1],KEYS[1]) then return 3-i end end end \
+           if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end ",
+        said_and_whether_it_counts!("ARGV[3]")
+    ),
+    sha1: "4a5c9d63a89474a4582f277fc9c21b30d5c0e51b",
+};
+
+/// The [extension](EXTEND), and whether it counts.
+pub(crate) const CHECKED_EXTEND: Script = Script {
+    text: concat!(
+        "local v,s=redis.call('get',KEYS[1]),0 \
+           if v==ARGV[1] then s=1 local p=redis.call('pttl',KEYS[1]) \
+           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end \
+           elseif v then s=-1 end ",
+        said_and_whether_it_counts!("ARGV[3]")
+    ),
+    sha1: "25ef8e777557e66a1643d3737113a4d761dc5ced",
+};
+
+/// The [confirmation](CONFIRM), and whether it counts.
+pub(crate) const CHECKED_CONFIRM: Script = Script {
+    text: concat!(
+        "local v,s=redis.call('get',KEYS[1]),0 \
+           if v==ARGV[1] then s=redis.call('pttl',KEYS[1]) if s<0 then s=9e15 end s=s+1 \
+           elseif v then s=-1 end ",
+        said_and_whether_it_counts!("ARGV[2]")
+    ),
+    sha1: "2b1d0e9b48ac40a8976b18239dedc4e1eb6b78ef",
+};
